@@ -1,0 +1,1 @@
+"""Measurements: every speed that the documentation claims comes from here."""

@@ -1,0 +1,48 @@
+"""The `attar` command: one verb a command, each in its own file, nothing heavy imported before it runs."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+import attar
+from attar.cli import bench, demo
+
+app = typer.Typer(
+    name="attar",
+    help="Distil documents into fixed-size memories; answer any question of one in constant time.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo.demo)
+app.add_typer(bench.app, name="bench")
+
+
+def print_version(wanted: bool) -> None:
+    """Print the version and end."""
+    if wanted:
+        print(f"attar {attar.__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Distil documents into fixed-size memories; answer any question of one in constant time."""
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line on stderr and exit code 2."""
+    try:
+        app()
+    except attar.AttarError as mistake:
+        print(f"attar: {mistake}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

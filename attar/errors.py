@@ -1,0 +1,33 @@
+"""What a caller did that cannot work, said in one line: what was expected, what came, what to do."""
+
+
+class AttarError(Exception):
+    """A mistake that the caller can mend; the CLI prints it as one line and exits with code 2.
+
+    >>> raise ShapeError("queries", "[B, m, 4]", "[2, 3, 5]", "encode the questions with the same size")
+    Traceback (most recent call last):
+    attar.errors.ShapeError: queries: expected [B, m, 4], got [2, 3, 5]; encode the questions with the same size
+    """
+
+    def __init__(self, what: str, expected: str, came: str, remedy: str = "") -> None:
+        super().__init__(f"{what}: expected {expected}, got {came}" + (f"; {remedy}" if remedy else ""))
+
+
+class ShapeError(AttarError, ValueError):
+    """Sizes that do not fit together."""
+
+
+class DtypeError(AttarError, TypeError):
+    """A type of number, or of argument, that the operation does not take."""
+
+
+class DeviceError(AttarError, ValueError):
+    """Tensors that lie on different devices, or on one that the operation cannot use."""
+
+
+class OptionError(AttarError, ValueError):
+    """A value that is none of the allowed ones."""
+
+
+class MissingError(AttarError, ImportError):
+    """An optional part that is not installed."""

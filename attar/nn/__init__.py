@@ -1,0 +1,1 @@
+"""The mechanisms with their parameters: modules for a model of one's own."""

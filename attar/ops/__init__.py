@@ -1,0 +1,1 @@
+"""The mathematics: pure functions on tensors. No parameters, no text, no files."""
