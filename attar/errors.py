@@ -4,9 +4,9 @@
 class AttarError(Exception):
     """A mistake that the caller can mend; the CLI prints it as one line and exits with code 2.
 
-    >>> raise ShapeError("queries", "[B, m, 4]", "[2, 3, 5]", "encode the questions with the same size")
+    >>> raise ShapeError("queries", "[B, m, 4]", "[2, 3, 5]", "encode both alike")
     Traceback (most recent call last):
-    attar.errors.ShapeError: queries: expected [B, m, 4], got [2, 3, 5]; encode the questions with the same size
+    attar.errors.ShapeError: queries: expected [B, m, 4], got [2, 3, 5]; encode both alike
     """
 
     def __init__(self, what: str, expected: str, came: str, remedy: str = "") -> None:
