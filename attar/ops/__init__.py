@@ -7,12 +7,28 @@ q   [B, m, k]   queries                             α, β  [B, n]    gates
 from attar.ops.encode import encode, encode_adaptive, encode_gated
 from attar.ops.gates import AffineGates
 from attar.ops.lookup import lookup, softmax_lookup
+from attar.ops.packed import (
+    dequantize,
+    pack,
+    packed_lookup,
+    packed_lookup_many,
+    packed_update,
+    quantize,
+    unpack,
+)
 
 __all__ = [
     "AffineGates",
+    "dequantize",
     "encode",
     "encode_adaptive",
     "encode_gated",
     "lookup",
+    "pack",
+    "packed_lookup",
+    "packed_lookup_many",
+    "packed_update",
+    "quantize",
     "softmax_lookup",
+    "unpack",
 ]

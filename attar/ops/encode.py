@@ -72,6 +72,8 @@ def encode_gated(
     if name == "triton":
         memory: Tensor = gram_of(name).encode_gated(h, weight, bias, alpha, beta, mask, initial)
     else:
+        # What lies in padding must not meet the gate: 0 · NaN would reach the gradients of W and b.
+        h = h if mask is None else h.masked_fill(~mask[:, :, None], 0)
         memory = gram_of(name).encode(gated(h, weight, bias), alpha, beta, mask, initial)
     return memory
 

@@ -135,12 +135,12 @@ def blank_padding(states: Float[Tensor, "B n k"], mask: Mask) -> Float[Tensor, "
     return states if mask is None else states.masked_fill(~mask[:, :, None], 0)
 
 
-def blank_gates(gate: Float[Tensor, "B n"], mask: Mask, blank: float = 0) -> Float[Tensor, "B n"]:
+def blank_gates(gate: Float[Tensor, "B n"], mask: Mask, blank: float = 0.0) -> Float[Tensor, "B n"]:
     """A gate with a set value where a document has ended."""
     return gate if mask is None else gate.masked_fill(~mask, blank)
 
 
 def silence_padding(alpha: Gate, beta: Gate, mask: Mask, dtype: torch.dtype) -> tuple[Gate, Gate]:
     """Gates that keep everything (α = 1) and write nothing (β = 0) where a document has ended."""
-    alpha = None if alpha is None else blank_gates(alpha.to(dtype), mask, 1)
+    alpha = None if alpha is None else blank_gates(alpha.to(dtype), mask, 1.0)
     return alpha, None if beta is None else blank_gates(beta.to(dtype), mask)

@@ -1,0 +1,1 @@
+"""Words: tokens, names, questions, corpora and cloze sets. English where a language must be chosen."""

@@ -1,0 +1,58 @@
+"""A document and its cloze questions, in tokens: what every format is read into and written from."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+SPLITS = ("training", "validation", "test")
+_ENTITY = "@entity"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Tokens with one `@placeholder`, and the number N of the `@entityN` that belongs there."""
+
+    tokens: tuple[str, ...]
+    answer: int
+
+
+@dataclass(slots=True)
+class ClozeDocument:
+    """Sentences of tokens with `@entityN` for names, the names by N, and questions about them."""
+
+    name: str
+    source: str
+    sentences: list[list[str]]
+    names: dict[int, str]
+    questions: list[Question] = field(default_factory=list)
+
+
+def entity_of(token: str) -> int | None:
+    """Give N for `@entityN`, None for any other token.
+
+    >>> entity_of("@entity12"), entity_of("@entity"), entity_of("house")
+    (12, None, None)
+    """
+    if not token.startswith(_ENTITY):
+        return None
+    digits = token[len(_ENTITY) :]
+    return int(digits) if digits.isascii() and digits.isdigit() else None
+
+
+def count_names(sentences: Iterable[Sequence[str]]) -> Counter[int]:
+    """Count how often each name occurs, in the order of reading."""
+    found = (entity_of(token) for sentence in sentences for token in sentence)
+    return Counter(entity for entity in found if entity is not None)
+
+
+def most_frequent_name(document: ClozeDocument, besides: Iterable[str] = ()) -> int | None:
+    """Give the name that occurs most often, the first read of equals, but for those among some tokens.
+
+    >>> document = ClozeDocument("a", "", [["@entity1", "met", "@entity0"], ["@entity1", "left"]], {})
+    >>> most_frequent_name(document), most_frequent_name(document, ["did", "@entity1", "leave"])
+    (1, 0)
+    """
+    counts = count_names(document.sentences)
+    for token in besides:
+        counts.pop(entity_of(token), None)  # type: ignore[arg-type]
+    return max(counts, key=counts.__getitem__, default=None)

@@ -1,0 +1,196 @@
+"""Names in English text: runs of capitalised words, settled by counts and by what has been read so far."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+from typing import Protocol
+
+from attar.text.english import (
+    ALONE,
+    COMMON_ENDINGS,
+    FUNCTION_WORDS,
+    MISTERS,
+    NOT_PEOPLE,
+    PARTICLES,
+    PLACE_PREFIXES,
+    SUFFIXES,
+    TITLES,
+)
+from attar.text.names import NUMERAL, NameTable
+from attar.text.vocabulary import OPENERS, Vocabulary
+
+
+class NameFinder(Protocol):
+    """What finds the names of one sentence, given those that are known already."""
+
+    def find(self, sentence: Sequence[str], known: NameTable) -> list[tuple[int, int]]:
+        """Give the names' places as (start, stop), in order."""
+        ...
+
+
+class Kind(IntEnum):
+    """What a word can be to a name."""
+
+    PLAIN = 0  # a lower-cased word, a number, a comma
+    OPENER = 1  # a mark after which a capital may mean nothing
+    PARTICLE = 2  # van, de: inside a name only
+    OF = 3  # inside a name after University, Battle and their like
+    ALONE = 4  # capitalised and never a name: I, The, May, Monday, French
+    MISTER = 5  # Mr., Dr.: before a name, never in it
+    TITLE = 6  # King, Dame: before a name, or inside it (Stephen King)
+    TAIL = 7  # Jr., VIII, &: never a name's first word
+    INITIAL = 8  # J.: never a name by itself
+    GENERIC = 9  # University, North: neither
+    COMMON = 10  # capitalised here, lower-cased as a rule
+    UNSEEN = 11  # capitalised, and counted nowhere
+    PROPER = 12  # capitalised as a rule
+
+
+# Plain numbers in the search itself: an Enum's hash and comparisons cost more than all the rest of it.
+_PARTS = frozenset(int(kind) for kind in Kind if kind >= Kind.TITLE)
+_FIRSTS = frozenset(int(kind) for kind in Kind if kind >= Kind.INITIAL)
+_LONE = frozenset(int(kind) for kind in Kind if kind >= Kind.COMMON)
+_PLAIN, _OPENER, _PARTICLE, _OF, _MISTER = map(
+    int, (Kind.PLAIN, Kind.OPENER, Kind.PARTICLE, Kind.OF, Kind.MISTER)
+)
+_TITLE, _TAIL, _INITIAL, _GENERIC, _COMMON, _UNSEEN = map(
+    int, (Kind.TITLE, Kind.TAIL, Kind.INITIAL, Kind.GENERIC, Kind.COMMON, Kind.UNSEEN)
+)
+
+
+class _Kinds(dict[str, int]):
+    """The kind of every word, settled once by the vocabulary's counts."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.words = frozenset(vocabulary.words)
+
+    def __missing__(self, word: str) -> int:
+        if len(self) > 300_000:
+            self.clear()
+        self[word] = found = int(self.settle(word))
+        return found
+
+    def settle(self, word: str) -> Kind:
+        """Tell a word's kind from its letters, the lists and its counts, the surest first."""
+        lower = word.lower()
+        share = self.vocabulary.capital_share(lower)
+        shouted = len(word) > 1 and word.isupper() and share is not None and share < 0.5
+        kinds = (
+            (Kind.OPENER, word in OPENERS),
+            (Kind.PARTICLE, word in PARTICLES),
+            (Kind.OF, word == "of"),
+            (
+                Kind.TAIL,
+                word == "&"
+                or (word != "I" and bool(NUMERAL.fullmatch(word)))
+                or (word != lower and lower in SUFFIXES),
+            ),
+            (Kind.PLAIN, not (word[0].isupper() or (word[1:2] == "'" and word[2:3].isupper()))),
+            (
+                Kind.ALONE,
+                shouted or lower in FUNCTION_WORDS or lower in ALONE,
+            ),
+            (Kind.INITIAL, len(word.rstrip(".")) == 1),
+            (Kind.MISTER, lower.rstrip(".") in MISTERS),
+            (Kind.TITLE, lower.rstrip(".") in TITLES),
+            (Kind.GENERIC, lower in NOT_PEOPLE),
+            # A word of the vocabulary that was counted nowhere inside a sentence begins sentences: Nobody.
+            (Kind.UNSEEN, share is None and lower not in self.words),
+            (Kind.PROPER, share is not None and share >= 0.5),
+        )
+        return next((kind for kind, holds in kinds if holds), Kind.COMMON)
+
+
+class CapitalFinder:
+    """Finds English names by capitals; a word that begins a sentence is settled by counts and known names.
+
+    >>> vocabulary = Vocabulary((), {"when": (0, 9), "darcy": (9, 0)})
+    >>> CapitalFinder(vocabulary).find("When Mr. Darcy met Jane Bennet in May".split(), NameTable())
+    [(2, 3), (4, 6)]
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._kinds = _Kinds(vocabulary)
+
+    def find(self, sentence: Sequence[str], known: NameTable) -> list[tuple[int, int]]:
+        """Give the names' places as (start, stop), in order."""
+        kinds = list(map(self._kinds.__getitem__, sentence))
+        if max(kinds, default=_PLAIN) < _INITIAL:
+            return []
+        heading = not any(map(str.islower, sentence))
+        found = []
+        stop = 0
+        for at in [at for at, kind in enumerate(kinds) if kind >= _INITIAL]:
+            if at >= stop:
+                stop = _end_of_run(kinds, at, heading)
+                start = _start_of_name(sentence, kinds, at, stop, heading, known)
+                if start < stop:
+                    found.append((start, stop))
+        return found
+
+
+def _end_of_run(kinds: Sequence[int], start: int, heading: bool) -> int:
+    """Follow capitalised words, over particles that stand between two of them."""
+    stop = start + 1
+    while stop < len(kinds):
+        after = stop
+        if kinds[after] == _OF and kinds[after - 1] == _GENERIC:
+            after += 1
+        while after < len(kinds) and kinds[after] == _PARTICLE:
+            after += 1
+        if after == len(kinds) or kinds[after] not in _PARTS or (heading and kinds[after] == _COMMON):
+            break
+        stop = after + 1
+    return stop
+
+
+def _start_of_name(
+    sentence: Sequence[str], kinds: Sequence[int], start: int, stop: int, heading: bool, known: NameTable
+) -> int:
+    """Leave out the words at a run's start whose capital has another reason; all if no name is left."""
+    opening = start == 0 or kinds[start - 1] == _OPENER
+    titled = start > 0 and kinds[start - 1] in (_TITLE, _MISTER)
+    while start < stop:
+        first, single = kinds[start], stop - start == 1
+        if single and first not in _LONE:
+            return stop
+        words = sentence[start:stop]
+        # A common word that begins a sentence must have been a name by itself; a part of one is not enough.
+        if known.has(words) or (known.resolve(words) is not None and not (opening and first == _COMMON)):
+            break
+        lower = words[0].lower()
+        if first == _COMMON:
+            sure = (titled or not single) and not opening and not heading
+        elif first == _UNSEEN:
+            cry = single and sentence[stop : stop + 1] == ["!"]
+            sure = not opening or not (heading or cry or lower.endswith(COMMON_ENDINGS))
+        elif first == _GENERIC:
+            sure = not opening or lower in PLACE_PREFIXES or kinds[start + 1] == _OF
+        else:
+            sure = first not in (_OF, _PARTICLE, _TITLE, _TAIL)
+        if sure:
+            break
+        start += 1
+        opening = False  # what follows a word stands inside a sentence
+    return start
+
+
+def mark(sentences: Iterable[Sequence[str]], table: NameTable, finder: NameFinder) -> Iterator[list[str]]:
+    """Put `@entityN` in the place of every name, growing the table; marking on equals marking at once.
+
+    >>> table = NameTable()
+    >>> finder = CapitalFinder(Vocabulary(()))
+    >>> list(mark([["Then", "Ann", "Lee", "met", "Bob"], ["Ann", "left"]], table, finder))
+    [['Then', '@entity0', 'met', '@entity1'], ['@entity0', 'left']]
+    """
+    for sentence in sentences:
+        marked: list[str] = []
+        done = 0
+        for start, stop in finder.find(sentence, table):
+            entity = table.learn(sentence[start:stop])
+            if entity is not None:
+                marked += sentence[done:start]
+                marked.append(f"@entity{entity}")
+                done = stop
+        marked += sentence[done:]
+        yield marked

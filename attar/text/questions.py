@@ -1,0 +1,111 @@
+"""A question in text to tokens with one `@placeholder` in them, its names those of the document."""
+
+import re
+from collections.abc import Sequence
+
+from attar.text.mistakes import FormatError
+from attar.text.names import NameTable
+from attar.text.tokens import PLACEHOLDER, iterate_sentences
+from attar.text.vocabulary import Vocabulary
+
+_BLANK = re.compile(r"_{2,}|@placeholder(?!\w)", re.IGNORECASE)
+_WH = frozenset(("who", "whom", "whose", "what", "which", "where"))
+_DO = frozenset(("did", "does", "do"))
+_BE = frozenset(("is", "was", "are", "were"))
+_PREPOSITIONS = frozenset(("for", "to", "with", "from", "by", "in", "at", "of", "on", "about", "against"))
+# Nouns that only say what kind of name is asked for: "What company bought …"
+_KINDS = frozenset(
+    (
+        *(
+            "company",
+            "firm",
+            "city",
+            "town",
+            "country",
+            "place",
+            "village",
+            "state",
+            "river",
+            "island",
+            "street",
+        ),
+        *("person", "man", "woman", "girl", "boy", "name", "actor", "actress", "writer", "player", "lady"),
+        *("team", "club", "band", "film", "book", "school", "house", "gentleman"),
+    )
+)
+_LONGEST_NAME = 6
+
+
+def read_question(text: str, table: NameTable, vocabulary: Vocabulary) -> list[str]:
+    """Turn a question with `___`, `@placeholder` or a wh-word into lower-cased tokens and one `@placeholder`.
+
+    >>> table = NameTable()
+    >>> _ = table.learn(["Elizabeth", "Bennet"])
+    >>> read_question("Who married Elizabeth?", table, Vocabulary(()))
+    ['@placeholder', 'married', '@entity0', '.']
+    >>> read_question("elizabeth bennet lives in ___", table, Vocabulary(()))
+    ['@entity0', 'lives', 'in', '@placeholder', '.']
+    """
+    blanks = len(_BLANK.findall(text))
+    if blanks > 1:
+        raise FormatError("question", "one blank", f"{blanks} blanks", "ask for one name at a time")
+    words = [
+        word for sentence in iterate_sentences(_BLANK.sub(f" {PLACEHOLDER} ", text)) for word in sentence
+    ]
+    tokens = _mark_names(words, table, vocabulary)
+    if not blanks:
+        tokens = _blank_wh_word(tokens, text)
+    while tokens[-1] in ("?", ".", "!"):
+        tokens.pop()
+    return [*tokens, "."]
+
+
+def _mark_names(words: Sequence[str], table: NameTable, vocabulary: Vocabulary) -> list[str]:
+    """Put `@entityN` for the names that the document has, the longest first; lower-case the other words."""
+    tokens: list[str] = []
+    at = 0
+    while at < len(words):
+        for length in range(min(_LONGEST_NAME, len(words) - at), 0, -1):
+            name = words[at : at + length]
+            entity = table.resolve(name)
+            if entity is not None and (length > 1 or _may_be_name(name[0], vocabulary)):
+                tokens.append(f"@entity{entity}")
+                at += length
+                break
+        else:
+            tokens.append(words[at].lower())
+            at += 1
+    return tokens
+
+
+def _may_be_name(word: str, vocabulary: Vocabulary) -> bool:
+    """Take `elizabeth` for Elizabeth, since people type so, but not `will` for Will."""
+    share = vocabulary.capital_share(word.lower())
+    return not word.islower() or share is None or share >= 0.5
+
+
+def _blank_wh_word(tokens: list[str], text: str) -> list[str]:
+    asked = [at for at, token in enumerate(tokens) if token in _WH]
+    leading = asked and (asked[0] == 0 or (asked[0] == 1 and tokens[0] in _PREPOSITIONS))
+    if not asked or not (leading or "?" in text):
+        shown = repr(text if len(text) <= 60 else text[:57] + "...")
+        raise FormatError(
+            "question",
+            "a blank (___ or @placeholder) or a wh-word (who, whom, whose, what, which, where)",
+            shown if text.strip() else "nothing",
+            'ask "___ married Elizabeth ." or "Who married Elizabeth?"',
+        )
+    at = asked[0]
+    word, before, after = tokens[at], tokens[:at], tokens[at + 1 :]
+    if word == "whose":
+        return [*before, PLACEHOLDER, "'s", *after]
+    auxiliary = after and after[0] in (_DO | _BE)
+    kind = word in ("what", "which") and len(after) > 1 and after[0].isalpha() and not auxiliary
+    if kind and (word == "which" or after[0] in _KINDS):
+        after = after[1:]
+    rest = [token for token in after if token != "?"]
+    if rest and rest[0] in _DO:  # Who did Ann marry? → Ann marry ___
+        return [*rest[1:], *(before or ["in"] * (word == "where")), PLACEHOLDER]
+    if word == "where" and len(rest) > 1 and rest[0] in _BE:  # Where is Ann staying? → Ann is staying in ___
+        return [rest[1], rest[0], *rest[2:], "in", PLACEHOLDER]
+    return [*before, PLACEHOLDER, *rest]

@@ -1,0 +1,68 @@
+"""`attar bench ops` from the command line, with tiny sizes."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from attar.cli.main import app
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["bench", "ops", "--quick", *arguments])
+
+
+def test_json_holds_the_machine_and_every_row():
+    ran = run("--json")
+    assert ran.exit_code == 0, ran.output
+    report = json.loads(ran.stdout)
+    assert {"cpu", "cores", "torch", "date"} <= set(report["machine"])
+    assert len(report["rows"]) >= 5
+    for row in report["rows"]:
+        assert {"what", "against", "ratio", "target", "met", "verdict"} <= set(row)
+        assert row["verdict"] not in ("wrong", "failed"), row
+
+
+def test_only_keeps_the_rows_that_hold_the_text():
+    report = json.loads(run("--json", "--only", "ADAPTIVE").stdout)
+    assert report["rows"]
+    assert all("adaptive" in row["what"] for row in report["rows"])
+
+
+def test_the_table_is_markdown_in_a_pipe():
+    lines = run("--only", "extra memory").stdout.splitlines()
+    head = next(line for line in lines if line.startswith("| what"))
+    assert "| ratio" in head
+    assert any(line.startswith("| CPU backward's extra memory") for line in lines)
+
+
+def test_a_plot_is_drawn(tmp_path):
+    file = tmp_path / "rows.png"
+    assert run("--only", "encode", "--plot", str(file)).exit_code == 0
+    assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_neither_names_nor_paths_of_the_machine_are_printed():
+    import platform
+    from pathlib import Path
+
+    shown = run("--only", "torch.bmm").stdout
+    assert str(Path.cwd()) not in shown
+    if len(platform.node()) > 3:
+        assert platform.node() not in shown
+
+
+def test_the_demonstration_runs(monkeypatch):
+    from attar.bench import demo
+    from attar.bench.clocks import QUICK
+
+    whole = demo.run_demo
+    monkeypatch.setattr(demo, "run_demo", lambda: whole((10, 200), QUICK))
+    ran = CliRunner().invoke(app, ["demo"])
+    assert ran.exit_code == 0, ran.output
+    assert "| 200 " in ran.stdout
+
+
+@pytest.mark.parametrize("flag", ["--only", "--json", "--plot", "--quick"])
+def test_help_explains_every_option(flag):
+    assert flag in CliRunner().invoke(app, ["bench", "ops", "--help"]).output

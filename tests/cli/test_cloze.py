@@ -1,0 +1,71 @@
+"""`attar cloze` builds a set from text and shows it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from attar.cli.cloze import app
+from attar.errors import AttarError
+from attar.text.cloze.folder_cnn import write_folder
+from attar.text.stories import story_document, tell_stories, tell_story
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("texts") / "news.jsonl"
+    rows = ({"id": f"n{n}", "text": story.text} for n, story in enumerate(tell_stories(seed=3, count=20)))
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_build_then_show(texts: Path, tmp_path: Path) -> None:
+    output = run("build", texts, "--out", tmp_path / "set", "--validation", "i%5==0", "--test", "i%5==1")
+    assert "training: " in output
+    assert "4 texts" in output
+    shown = run("show", tmp_path / "set", "--count", 1)
+    assert "n1#0 (news)" in shown
+    assert "@placeholder" in shown
+
+
+def test_json_is_for_programs(texts: Path, tmp_path: Path) -> None:
+    about = json.loads(run("build", texts, "-o", tmp_path, "--only", "test", "--json"))
+    assert list(about["splits"]) == ["test"]
+    shown = json.loads(run("show", tmp_path, "--json", "--count", 2))
+    assert len(shown["documents"]) == 2
+    assert shown["documents"][0]["questions"]
+
+
+def test_training_documents_are_shown_with_drawn_questions(texts: Path, tmp_path: Path) -> None:
+    run("build", texts, "-o", tmp_path)
+    shown = json.loads(run("show", tmp_path, "--split", "training", "--json", "--count", 1))
+    assert shown["documents"][0]["questions"]
+
+
+def test_a_vocabulary_can_be_given(texts: Path, tmp_path: Path) -> None:
+    run("build", texts, "-o", tmp_path / "a", "--size", 100)
+    run("build", texts, "-o", tmp_path / "b", "--vocabulary", tmp_path / "a" / "tokenizer.json")
+    assert (tmp_path / "a" / "tokenizer.json").read_bytes() == (
+        tmp_path / "b" / "tokenizer.json"
+    ).read_bytes()
+
+
+def test_the_cnn_format_is_shown_and_its_malformed_files_left_out_when_asked(tmp_path: Path) -> None:
+    folder = tmp_path / "questions" / "test"
+    write_folder(iter([story_document(tell_story(1), "http://a")]), folder)
+    (folder / "bad.question").write_bytes(b"oops")
+    with pytest.raises(AttarError, match=r"bad\.question, line 1"):
+        run("show", tmp_path)
+    assert "http://a" in run("show", tmp_path, "--skip-malformed")
+
+
+def test_a_missing_source_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(AttarError, match="nothing there"):
+        run("build", tmp_path / "none.txt", "-o", tmp_path / "out")

@@ -1,0 +1,43 @@
+"""The command itself: its version, its help, and what it does about mistakes."""
+
+import subprocess
+import sys
+
+import pytest
+
+import attar
+
+
+def run(*arguments):
+    command = [sys.executable, "-m", "attar", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_version():
+    ran = run("--version")
+    assert ran.stdout == f"attar {attar.__version__}\n"
+    assert ran.returncode == 0
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_names_every_command(flag):
+    ran = run(flag)
+    assert ran.returncode == 0
+    assert "demo" in ran.stdout
+    assert "bench" in ran.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--nonsense"], ["nonsense"], ["bench", "ops", "--nonsense"]])
+def test_a_mistyped_command_or_option_ends_with_code_2(arguments):
+    ran = run(*arguments)
+    assert ran.returncode == 2
+    assert "nonsense" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_users_mistake_is_one_line_on_stderr_and_code_2():
+    ran = run("bench", "ops", "--quick", "--only", "no such row")
+    assert ran.returncode == 2
+    assert ran.stdout == ""
+    assert ran.stderr.startswith("attar: --only: expected part of a row's name, got 'no such row'")
+    assert ran.stderr.count("\n") == 1

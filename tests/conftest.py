@@ -1,0 +1,65 @@
+"""What every test stands on: shapes checked, seeds fixed, user data kept out of the way."""
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import jaxtyping
+import numpy as np
+import pytest
+import torch
+from jaxtyping import install_import_hook
+
+PACKAGE = Path(__file__).resolve().parents[1] / "attar"
+
+# Triton reads this when it is imported: without a GPU its kernels run in Python, on the CPU.
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    torch.set_num_threads(1)
+
+
+def modules_with_shapes() -> list[str]:
+    """The modules whose signatures are checked; Triton's kernels are source for another compiler."""
+    files = [file for room in ("ops", "nn") for file in sorted((PACKAGE / room).rglob("*.py"))]
+    checked = [f for f in files if f.name != "__init__.py" and "triton.jit" not in f.read_text()]
+    return [".".join(f.relative_to(PACKAGE.parent).with_suffix("").parts) for f in checked]
+
+
+install_import_hook(modules_with_shapes(), "beartype.beartype")
+
+
+@pytest.fixture(autouse=True)
+def fixed_seeds() -> None:
+    """The same random numbers in every test, whichever ran before it."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_user_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Homes and caches in a temporary folder: a test must not read or write what a person keeps."""
+    home = tmp_path_factory.mktemp("home")
+    places = {"HOME": home, "XDG_CACHE_HOME": home / "cache", "XDG_DATA_HOME": home / "data"}
+    places |= {"XDG_CONFIG_HOME": home / "config", "MPLCONFIGDIR": home / "matplotlib"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, place in places.items():
+            patch.setenv(name, str(place))
+        yield
+
+
+@pytest.fixture
+def unchecked_shapes() -> Iterator[None]:
+    """Shape checking off: the package's own errors come first, as they do for users."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def device() -> str:
+    """Where tests marked `gpu` run: a CUDA device, or the CPU under Triton's interpreter."""
+    return "cuda" if torch.cuda.is_available() else "cpu"

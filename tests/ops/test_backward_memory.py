@@ -1,0 +1,80 @@
+"""What backward costs in bytes, as a slope in n: as F does (n · k), not as every C_t would (n · k²)."""
+
+import pytest
+import torch
+
+from attar.bench.allocations import peak_bytes
+from attar.bench.peers import plain_scan
+from attar.ops import AffineGates, encode, encode_adaptive, reference
+
+FLOAT = 4
+
+
+def slope(train, k):
+    """Bytes that one more token costs at the peak of forward and backward."""
+    # An adaptive scan is trained a segment of max(k, 32) tokens at a time: two of them, and four.
+    lengths = [segments * max(k, 32) for segments in (2, 4)]
+    short, long = (peak_bytes(lambda n=n: train(n, k)) for n in lengths)
+    return (long - short) / (lengths[1] - lengths[0])
+
+
+def train_encode(n, k):
+    f = torch.randn(1, n, k, requires_grad=True)
+    alpha = torch.rand(1, n, requires_grad=True)
+    encode(f, alpha=alpha).sum().backward()
+
+
+def train_adaptive(backward):
+    def train(n, k):
+        h, f = torch.randn(1, n, 1, requires_grad=True), torch.randn(1, n, k, requires_grad=True)
+        cell = AffineGates(torch.zeros(2, 1), torch.zeros(2, k), torch.tensor([9.0, 0.0]))
+        encode_adaptive(h, f, cell, backward=backward).sum().backward()
+
+    return train
+
+
+def train_naive(n, k):
+    f = torch.randn(1, n, k, requires_grad=True)
+    alpha = torch.rand(1, n, requires_grad=True)
+    reference.encode(f, alpha).sum().backward()
+
+
+TRAINS = {
+    "encode": train_encode,
+    "adaptive, checkpoint": train_adaptive("checkpoint"),
+    "adaptive, invert": train_adaptive("invert"),
+}
+
+
+@pytest.mark.parametrize("name", TRAINS)
+@pytest.mark.parametrize("k", [16, 64])
+def test_a_token_costs_a_few_vectors(name, k):
+    vectors = slope(TRAINS[name], k) / (k * FLOAT)
+    # F, its gradient, one memory a segment of k tokens (k²/k), and a few numbers for the gates (≤ 64 bytes).
+    assert vectors <= 6 + 64 / (k * FLOAT)
+
+
+@pytest.mark.parametrize("name", TRAINS)
+def test_the_slope_grows_as_k_and_not_as_its_square(name):
+    small, large = (slope(TRAINS[name], k) for k in (32, 128))
+    assert large / small < 6  # 4 for n · k, 16 for n · k²
+
+
+def test_the_naive_loop_grows_as_the_square():
+    small, large = (slope(train_naive, k) for k in (32, 128))
+    assert large / small > 12
+    assert large > 128 * 128 * FLOAT  # it keeps every C_t
+
+
+@pytest.mark.parametrize("n", [750, 3000])
+def test_backward_of_encode_makes_little_more_than_the_gradient(n):
+    f = torch.randn(2, n, 100, requires_grad=True)
+    memory, G = encode(f), torch.randn(2, 100, 100)
+    assert peak_bytes(lambda: torch.autograd.grad(memory, f, G)) <= 1.5 * f.nbytes
+
+
+def test_a_plain_scan_makes_many_times_that():
+    f, alpha = torch.randn(2, 100, 32, requires_grad=True), torch.rand(2, 100, requires_grad=True)
+    G = torch.randn(2, 32, 32)
+    made = peak_bytes(lambda: torch.autograd.grad(plain_scan(f, alpha), (f, alpha), G))
+    assert made > 20 * f.nbytes

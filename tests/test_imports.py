@@ -1,0 +1,78 @@
+"""What loads when: names are there at once, torch only where it is needed."""
+
+import subprocess
+import sys
+
+import pytest
+
+import attar
+
+HEAVY = ("torch", "numpy", "scipy", "triton", "matplotlib")
+
+# Names that others rely on, as far as they exist.
+PUBLIC = {
+    "attar": ["AttarError", "__version__", "nn", "ops"],
+    "attar.ops": [
+        "AffineGates",
+        "MemoryBank",
+        "encode",
+        "encode_adaptive",
+        "encode_gated",
+        "lookup",
+        "pack",
+        "packed_lookup",
+        "packed_lookup_many",
+        "packed_update",
+        "quantize",
+        "softmax_lookup",
+        "unpack",
+    ],
+    "attar.nn": ["attention"],
+}
+
+
+def loaded_by(code):
+    """The heavy packages that a fresh Python holds after running the code."""
+    listing = f"import sys; print(*(name for name in {HEAVY!r} if name in sys.modules))"
+    command = [sys.executable, "-c", f"{code}\n{listing}"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    return ran.stdout.splitlines()[-1].split()
+
+
+def run_main(*arguments):
+    """`attar …` inside a fresh Python that goes on afterwards."""
+    call = f"import sys; sys.argv = ['attar', *{arguments!r}]"
+    end = "try: main()\nexcept SystemExit as end: assert not end.code"
+    return f"{call}\nfrom attar.cli.main import main\n{end}"
+
+
+def test_importing_attar_loads_nothing_heavy():
+    assert loaded_by("import attar; attar.AttarError") == []
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("bench", "--help"), ("demo", "--help")])
+def test_version_and_help_load_nothing_heavy(arguments):
+    assert loaded_by(run_main(*arguments)) == []
+
+
+def test_a_room_loads_when_it_is_entered():
+    assert "torch" in loaded_by("import attar; attar.ops")
+
+
+@pytest.mark.parametrize(("room", "name"), [(room, name) for room in PUBLIC for name in PUBLIC[room]])
+def test_public_names_resolve(room, name):
+    place = attar
+    for part in room.split(".")[1:]:
+        place = getattr(place, part)
+    assert getattr(place, name) is not None
+
+
+@pytest.mark.parametrize("room", ["attar", "attar.ops", "attar.nn"])
+def test_what_is_listed_is_there(room):
+    place = attar if room == "attar" else getattr(attar, room.split(".")[1])
+    assert [name for name in place.__all__ if not hasattr(place, name)] == []
+
+
+def test_an_unknown_name_is_said_to_be_unknown():
+    with pytest.raises(AttributeError, match="no attribute 'encod'"):
+        attar.encod  # noqa: B018

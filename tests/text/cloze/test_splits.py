@@ -1,0 +1,55 @@
+"""Documents are split by shares, by rules on their place, or by lists, the same way every time."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attar.errors import OptionError
+from attar.text.cloze.splits import split_documents
+
+NAMES = [f"novels/{n:03}" for n in range(100)]
+
+
+def chosen(splits: list[str], split: str) -> list[int]:
+    return [at for at, found in enumerate(splits) if found == split]
+
+
+def test_shares_are_the_first_of_a_seeded_permutation_of_the_sorted_names() -> None:
+    order = np.random.RandomState(0).permutation(100).tolist()
+    splits = split_documents(NAMES, "0.08", "0.08", seed=0)
+    assert chosen(splits, "validation") == sorted(order[:8])
+    assert chosen(splits, "test") == sorted(order[8:16])
+    assert split_documents(NAMES[::-1], "0.08", "0.08", seed=0) == splits[::-1]
+    assert split_documents(NAMES, "0.08", "0.08", seed=1) != splits
+
+
+def test_a_small_corpus_still_has_every_split() -> None:
+    assert sorted(split_documents(["a", "b", "c"], "0.08", "0.08", 0)) == ["test", "training", "validation"]
+    assert split_documents(["a"], "0.08", "0.08", 0) == ["training"]
+    assert split_documents(["a", "b", "c"], "0", "0", 0) == ["training"] * 3
+
+
+def test_rules_take_every_so_manieth_document() -> None:
+    splits = split_documents(NAMES, "i%20==0", "i % 20 == 1", 0)
+    assert chosen(splits, "validation") == [0, 20, 40, 60, 80]
+    assert chosen(splits, "test") == [1, 21, 41, 61, 81]
+
+
+def test_lists_name_documents_with_or_without_folder_and_ending(tmp_path: Path) -> None:
+    (tmp_path / "list").write_text("novels/003\n004.txt\n\n005\n")
+    splits = split_documents(NAMES, str(tmp_path / "list"), "0", 0)
+    assert chosen(splits, "validation") == [3, 4, 5]
+    assert chosen(splits, "test") == []
+
+
+@pytest.mark.parametrize("rule", ["1.5", "-0.1", "nothing", "i%5==7"])
+def test_other_rules_are_refused(rule: str) -> None:
+    with pytest.raises(OptionError):
+        split_documents(NAMES, rule, "0.1", 0)
+
+
+def test_a_list_with_unknown_names_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "list").write_text("novels/003\nemma\n")
+    with pytest.raises(OptionError, match="1 unknown ones such as 'emma'"):
+        split_documents(NAMES, str(tmp_path / "list"), "0", 0)

@@ -1,0 +1,92 @@
+"""Texts are read from wherever they lie, and what is no text is named in one line."""
+
+import io
+import json
+import lzma
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from attar.text.corpora import read_sources
+from attar.text.mistakes import FormatError
+
+
+def read(*paths: Path) -> list[tuple[str, str, str]]:
+    return [tuple(document) for document in read_sources(paths)]
+
+
+def pack(path: Path, files: dict[str, bytes]) -> Path:
+    with tarfile.open(path, "w:xz") as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return path
+
+
+def test_text_files_plain_and_compressed(tmp_path: Path) -> None:
+    (tmp_path / "emma.txt").write_bytes(b"\xef\xbb\xbfEmma Woodhouse")
+    (tmp_path / "vol.2.txt.xz").write_bytes(lzma.compress("naïve".encode()))
+    assert read(tmp_path / "emma.txt", tmp_path / "vol.2.txt.xz") == [
+        ("emma", "emma", "Emma Woodhouse"),
+        ("vol.2", "vol.2", "naïve"),
+    ]
+
+
+def test_folders_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
+    books = tmp_path / "books"
+    (books / "b").mkdir(parents=True)
+    (books / "b" / "one.txt").write_text("1")
+    (books / "a.txt").write_text("2")
+    (books / "cover.png").write_bytes(b"\0")
+    assert read(books) == [("books", "a", "2"), ("books", "b/one", "1")]
+
+
+def test_lines_of_json_carry_their_ids_or_get_numbers(tmp_path: Path) -> None:
+    rows = [{"id": "x", "text": "1"}, {"text": "2"}, {"title": "t", "text": ""}]
+    data = "\n".join(map(json.dumps, rows)).encode()
+    (tmp_path / "wiki.jsonl").write_bytes(data)
+    (tmp_path / "wiki.jsonl.xz").write_bytes(lzma.compress(data))
+    expected = [("wiki", "x", "1"), ("wiki", "wiki-2", "2"), ("wiki", "t", "")]
+    assert read(tmp_path / "wiki.jsonl") == read(tmp_path / "wiki.jsonl.xz") == expected
+
+
+def test_archives_of_text_files(tmp_path: Path) -> None:
+    path = pack(
+        tmp_path / "novels.tar.xz", {"novels/a.txt": b"one", "novels/notes.md": b"no", "novels/b.txt": b"two"}
+    )
+    assert read(path) == [("novels", "novels/a", "one"), ("novels", "novels/b", "two")]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.txt", b"", r"a\.txt: expected text, got nothing"),
+        ("a.txt", b" \n ", "blanks only"),
+        ("a.txt", b"\x7fELF\0\0", "a binary file"),
+        ("a.txt", b"caf\xe9 noir", r"the byte 0xe9 at 3; convert it"),
+        ("a.pdf", b"text", r"a file that ends in \.pdf"),
+        ("a.jsonl", b"", "an empty file"),
+        ("a.jsonl", b'{"text": "1"}\n{"text": 2}\n', r"a\.jsonl, line 2: expected an object with"),
+        ("a.jsonl", b'{"text": "1"}\nnot json\n', r"line 2: expected a JSON object"),
+        ("a.txt.xz", b"not xz", "a whole compressed file"),
+        ("a.txt.xz", lzma.compress(b"text" * 99)[:40], "a whole compressed file"),
+        ("a.tar.xz", b"not xz", "a whole compressed file"),
+    ],
+)
+def test_what_is_no_text_is_named_in_one_line(tmp_path: Path, name: str, data: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(FormatError, match=message) as caught:
+        read(tmp_path / name)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_and_empty_places_are_named(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="nothing there"):
+        read(tmp_path / "none.txt")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FormatError, match="none of these in it"):
+        read(tmp_path / "empty")
+    with pytest.raises(FormatError, match=r"an archive with \.txt files"):
+        read(pack(tmp_path / "x.tar.xz", {"a.md": b"x"}))

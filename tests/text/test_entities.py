@@ -1,0 +1,145 @@
+"""Names in English text become `@entityN`, decided only by what has been read and by counts."""
+
+import builtins
+import sys
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attar.errors import MissingError
+from attar.text.entities import CapitalFinder, mark
+from attar.text.names import NameTable
+from attar.text.spacy_names import SpacyFinder
+from attar.text.tokens import sentences
+from attar.text.vocabulary import Vocabulary
+
+COMMON = "when then the after house said walked rose grace people never loudly running little death red new"
+VOCABULARY = Vocabulary(
+    (), dict.fromkeys(COMMON.split(), (0, 9)) | dict.fromkeys(["darcy", "london", "ann", "emma"], (9, 0))
+)
+FINDER = CapitalFinder(VOCABULARY)
+
+
+def names(text: str) -> list[str]:
+    table = NameTable()
+    list(mark(sentences(text), table, FINDER))
+    return table.names
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("When Mr. Darcy came, he met Jane Bennet.", ["Darcy", "Jane Bennet"]),
+        ("Darcy left. Then Emma's aunt came.", ["Darcy", "Emma"]),
+        ("I saw her on Monday in May, at Christmas.", []),
+        ("The English doctor spoke to Norman Bates.", ["English", "Norman Bates"]),
+        ("He admired O'Brien, McGregor and d'Artagnan.", ["O'Brien", "McGregor", "d'Artagnan"]),
+        ("They sailed to St. Petersburg and Baden-Baden.", ["St. Petersburg", "Baden-Baden"]),
+        ("She loved Ludwig van Beethoven and J. K. Rowling.", ["Ludwig van Beethoven", "J. K. Rowling"]),
+        ("He read of Henry VIII and Stephen King.", ["Henry VIII", "Stephen King"]),
+        ("King Lear met Sir Walter Scott.", ["Lear", "Walter Scott"]),
+        ("We went to the University of London.", ["University of London"]),
+        ("It was at the University then.", []),
+        ("New York is large.", ["New York"]),
+        ("CHAPTER XII\n\nTHE HOUSE", []),
+        ("Running loudly, people said so. Zeroing in, he left.", []),
+        ('He said, "Never!" and "The house?"', []),
+        ("The Red Death came.", ["Red Death"]),
+        ("He said NEVER to NASA.", ["NASA"]),
+        ("A text without any of them.", []),
+        ("", []),
+    ],
+)
+def test_what_is_a_name(text: str, expected: list[str]) -> None:
+    assert names(text) == expected
+
+
+def test_a_common_word_is_a_name_once_it_was_one_inside_a_sentence() -> None:
+    assert names("Grace walked. He saw Miss Grace. Grace walked.") == ["Grace"]
+    marked = list(mark(sentences("Grace walked. He saw Miss Grace. Grace walked."), NameTable(), FINDER))
+    assert [sentence[0] for sentence in marked] == ["Grace", "He", "@entity0"]
+
+
+def test_other_words_keep_their_capitals() -> None:
+    assert list(mark([["The", "Darcy", "Mr."]], NameTable(), FINDER)) == [["The", "@entity0", "Mr."]]
+
+
+def test_names_beyond_the_table_stay_words() -> None:
+    marked = list(mark([["then", "Ann", "met", "Emma"]], NameTable(limit=1), FINDER))
+    assert marked == [["then", "@entity0", "met", "Emma"]]
+
+
+words = st.sampled_from(
+    [
+        *[
+            "Ann",
+            "Emma",
+            "Darcy",
+            "Grace",
+            "The",
+            "When",
+            "Mr.",
+            "King",
+            "van",
+            "of",
+            "University",
+            "VIII",
+            "I",
+            "NASA",
+            "house",
+            "said",
+            ",",
+            ".",
+            "--",
+            '"',
+            "'",
+        ]
+    ]
+)
+texts = st.lists(st.lists(words, min_size=1, max_size=9), max_size=6)
+
+
+@given(texts, texts)
+def test_marking_on_equals_marking_at_once(a: list[list[str]], b: list[list[str]]) -> None:
+    whole, parts = NameTable(limit=5), NameTable(limit=5)
+    at_once = list(mark(a + b, whole, FINDER))
+    first = list(mark(a, parts, FINDER))
+    parts = NameTable.from_json(parts.to_json())
+    assert first + list(mark(b, parts, FINDER)) == at_once
+    assert parts == whole
+
+
+@given(st.text(), st.text())
+def test_any_text_is_marked_in_parts_as_at_once(a: str, b: str) -> None:
+    table = NameTable()
+    parts = [*mark(sentences(a), table, FINDER), *mark(sentences(b), table, FINDER)]
+    assert parts == list(mark(sentences(a + "\n\n" + b), NameTable(), FINDER))
+
+
+def test_spacy_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(MissingError, match="pip install spacy"):
+        SpacyFinder()
+
+
+def test_spacy_stands_behind_the_same_interface(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Name:
+        start, end, label_ = 0, 2, "PERSON"
+
+    class Read:
+        ents = (Name(),)
+
+    class Pipeline:
+        vocab = None
+
+        def __call__(self, document: object) -> Read:
+            return Read()
+
+    spacy = ModuleType("spacy")
+    spacy.load = lambda model: Pipeline()  # type: ignore[attr-defined]
+    spacy.tokens = ModuleType("tokens")  # type: ignore[attr-defined]
+    spacy.tokens.Doc = lambda vocab, words: builtins.list(words)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "spacy", spacy)
+    assert list(mark([["ann", "lee", "left"]], NameTable(), SpacyFinder())) == [["@entity0", "left"]]

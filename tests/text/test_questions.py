@@ -1,0 +1,75 @@
+"""A question in text becomes tokens with one blank, its names those of the document."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attar.errors import AttarError
+from attar.text.mistakes import FormatError
+from attar.text.names import NameTable
+from attar.text.questions import read_question
+from attar.text.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary((), {"will": (2, 90)})
+
+
+@pytest.fixture
+def table() -> NameTable:
+    table = NameTable()
+    for name in ("Elizabeth Bennet", "Fitzwilliam Darcy", "Will", "Veltra Motors"):
+        table.learn(name.split())
+    return table
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Who married Elizabeth?", "@placeholder married @entity0 ."),
+        ("___ married Elizabeth .", "@placeholder married @entity0 ."),
+        ("@placeholder married Elizabeth Bennet", "@placeholder married @entity0 ."),
+        ("Elizabeth's sister is ____!", "@entity0 's sister is @placeholder ."),
+        ("who married elizabeth", "@placeholder married @entity0 ."),
+        ("Who will marry Will?", "@placeholder will marry @entity2 ."),
+        ("Whose house did Darcy buy?", "@placeholder 's house did @entity1 buy ."),
+        ("Whom did Elizabeth marry?", "@entity0 marry @placeholder ."),
+        ("For whom does Darcy work?", "@entity1 work for @placeholder ."),
+        ("Where does Elizabeth live?", "@entity0 live in @placeholder ."),
+        ("Where is Darcy staying?", "@entity1 is staying in @placeholder ."),
+        ("Which company did Darcy found?", "@entity1 found @placeholder ."),
+        ("What company bought Veltra Motors?", "@placeholder bought @entity3 ."),
+        ("Elizabeth married whom?", "@entity0 married @placeholder ."),
+        ("Who met Zorro?", "@placeholder met zorro ."),
+        ("The man who left is ___", "the man who left is @placeholder ."),
+    ],
+)
+def test_ways_to_ask(question: str, expected: str, table: NameTable) -> None:
+    assert read_question(question, table, VOCABULARY) == expected.split()
+
+
+@pytest.mark.parametrize("question", ["Elizabeth married Darcy.", "the man who left", "", "  ", "?", "Why?"])
+def test_a_question_without_a_blank_says_how_to_ask(question: str, table: NameTable) -> None:
+    with pytest.raises(FormatError, match=r'ask "___ married Elizabeth \."'):
+        read_question(question, table, VOCABULARY)
+
+
+def test_two_blanks_are_one_too_many(table: NameTable) -> None:
+    with pytest.raises(FormatError, match="expected one blank, got 2 blanks"):
+        read_question("___ married @placeholder", table, VOCABULARY)
+
+
+@given(st.text())
+def test_any_text_is_a_question_or_a_clear_error(text: str) -> None:
+    try:
+        tokens = read_question(text, NameTable(), VOCABULARY)
+    except AttarError as mistake:
+        message = str(mistake)
+    else:
+        assert tokens.count("@placeholder") == 1
+        return
+    assert message.startswith("question: expected")
+
+
+def test_asking_teaches_the_table_nothing(table: NameTable) -> None:
+    before = table.to_json()
+    read_question("Who met Zorro?", table, VOCABULARY)
+    assert table.to_json() == before

@@ -1,0 +1,130 @@
+"""Text becomes sentences of words, the same whether it is read at once or in parts."""
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from attar.text.tokens import LONGEST, _cut, _cut_plain, ends_sentence, iterate_sentences, sentences
+
+
+def words(text: str) -> list[str]:
+    return [word for sentence in sentences(text) for word in sentence]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Darcy's horse", ["Darcy", "'s", "horse"]),
+        ("you'll don't", ["you", "'ll", "don't"]),
+        ("O'Brien met d'Artagnan", ["O'Brien", "met", "d'Artagnan"]),
+        ("Jean-Luc is light-hearted", ["Jean-Luc", "is", "light", "-", "hearted"]),
+        ("St. Petersburg", ["St.", "Petersburg"]),
+        ("$1,000.50 at 10:30", ["$", "1,000.50", "at", "10:30"]),
+        ("seal--the end...", ["seal", "--", "the", "end", "..."]),
+        ("“Why—‘so’?”", ['"', "Why", "--", "'", "so", "'", "?", '"']),
+        ("the _bizarre_ one", ["the", "bizarre", "one"]),
+        ("cafe\u0301", ["café"]),
+        ("@entity12 met @placeholder", ["@entity12", "met", "@placeholder"]),
+        ("a\x00b \x07 \u200b c", ["a", "b", "c"]),
+        ("half \ud800 pair", ["half", "\ufffd", "pair"]),
+        ("日本語 текст", ["日本語", "текст"]),
+        ("", []),
+        (" \n\n ", []),
+    ],
+    ids=repr,
+)
+def test_words(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("He left. She stayed.", 2),
+        ('"Why?" said he. "No." She left.', 3),
+        ('"Why?" He left.', 2),
+        ("Mr. Darcy met Dr. Who.", 1),
+        ("J. K. Rowling wrote it.", 1),
+        ("The U.S. Senate met.", 1),
+        ("He moved to the U.S. The film failed.", 2),
+        ("It reached No. 5 in May. No. It did not.", 3),
+        ("CHAPTER I\n\nIt was late", 2),
+        ("a line\nbroken by the page", 1),
+    ],
+)
+def test_a_sentence_ends_where_a_reader_would_end_it(text: str, count: int) -> None:
+    assert len(sentences(text)) == count
+
+
+def test_a_text_without_ends_is_cut_into_bounded_sentences() -> None:
+    lengths = [len(sentence) for sentence in iterate_sentences("word " * 1000)]
+    assert max(lengths) == LONGEST
+    assert sum(lengths) == 1000
+
+
+pieces = st.lists(
+    st.sampled_from(
+        [
+            "He",
+            "left",
+            "Mr.",
+            "U.S.",
+            "St.",
+            "J.",
+            "No.",
+            "5",
+            "--",
+            '"',
+            "end.",
+            'why?"',
+            "Ann's",
+            "The",
+            "x",
+        ]
+    ),
+    max_size=12,
+).map(" ".join)
+texts = st.one_of(pieces, st.text(max_size=40))
+
+
+@given(texts, st.sampled_from([" ", "\n", "\n\n", " \n \n "]), texts)
+def test_reading_in_two_parts_equals_reading_at_once_at_a_sentences_end(a: str, gap: str, b: str) -> None:
+    assume(ends_sentence(a + gap, b))
+    assert sentences(a + gap + b) == sentences(a + gap) + sentences(b)
+
+
+@given(texts, texts)
+def test_a_blank_line_always_ends_a_sentence(a: str, b: str) -> None:
+    assert ends_sentence(a + "\n\n", b)
+    assert sentences(a + "\n\n" + b) == sentences(a) + sentences(b)
+
+
+@example("'s")
+@example("'LL,")
+@given(st.text("aBsdmrl.'\",;!?()[]-", min_size=1, max_size=9))
+def test_the_short_way_to_cut_a_chunk_gives_what_the_long_way_gives(chunk: str) -> None:
+    assert _cut_plain(chunk) in (None, _cut(chunk))
+
+
+@given(st.text())
+def test_any_text_gives_words_without_spaces(text: str) -> None:
+    for word in words(text):
+        assert word
+        assert word.split() == [word]
+        assert word.encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "following", "ends"),
+    [
+        ("He left.", "", True),
+        ("He left.", " Then", True),
+        ("He left.", "com", False),
+        ("He left. ", "and", False),
+        ("He saw Mr. ", "", False),
+        ("no end", " Then", False),
+        ("", "anything", True),
+    ],
+)
+def test_where_a_text_can_be_read_on(text: str, following: str, ends: bool) -> None:
+    assert ends_sentence(text, following) is ends
