@@ -29,5 +29,9 @@ class OptionError(AttarError, ValueError):
     """A value that is none of the allowed ones."""
 
 
+class FormatError(AttarError, ValueError):
+    """A file or a question that is not written as it should be."""
+
+
 class MissingError(AttarError, ImportError):
     """An optional part that is not installed."""

@@ -16,6 +16,7 @@ from attar.bench.machine import last_cache_bytes
 from attar.bench.referee import distance, sampled, tolerance_of
 
 TOLERANCE = tolerance_of(torch.float32)
+BATCH = 64
 
 
 def cpu_cases(effort: Effort, *, quick: bool = False) -> list[Case]:
@@ -59,6 +60,12 @@ def cpu_cases(effort: Effort, *, quick: bool = False) -> list[Case]:
             half,
             lambda: extra_memory(half, encoded),
         ),
+        Case(
+            f"CPU lookup, packed float32, k = 100, one thread, {BATCH} documents a call",
+            softmax.format(short) + ", as many a call",
+            n_by_k,
+            lambda: many_beside_softmax(n_by_k, one, short, 100, held),
+        ),
     ]
 
 
@@ -68,19 +75,13 @@ def beside_softmax(goal: Goal, clock: WallClock, n: int, k: int, held: int) -> M
     The piles are walked in one random order, again and again: by the time a document is met again, all the
     others have gone through the cache.
     """
-    randomness = np.random.default_rng(0)
-    query = randomness.standard_normal(k, dtype=np.float32)
-    scale = np.float32(k**-0.5)
-    hidden = scale * randomness.standard_normal((max(2, held // (4 * n * k)), n, k), dtype=np.float32)
-    some = torch.from_numpy(hidden[: min(len(hidden), 64)])
-    packed_some = ops.pack(ops.encode(some)).numpy()
-    count = max(2, held // packed_some[0].nbytes)
-    packed = np.ascontiguousarray(np.resize(packed_some, (count, packed_some.shape[1])))
-    expected = torch.einsum("nij,j->ni", ops.encode(some.double()), torch.from_numpy(query).double())
+    hidden, packed, memories = piles(n, k, held)
+    query = questions(1, k)[0]
+    expected = torch.einsum("nij,j->ni", memories, torch.from_numpy(query).double())
     out = np.empty(k, dtype=np.float32)
 
     def error() -> float:
-        found = [ops.packed_lookup(row, query).copy() for row in packed_some]
+        found = [ops.packed_lookup(row, query, out).copy() for row in packed[: len(expected)]]
         return distance(torch.from_numpy(np.stack(found)), expected)
 
     walk = forever(list(packed))
@@ -88,6 +89,86 @@ def beside_softmax(goal: Goal, clock: WallClock, n: int, k: int, held: int) -> M
         "attar.ops.packed_lookup", lambda: ops.packed_lookup(next(walk), query, out), error, TOLERANCE
     )
     return duel(goal, ours, softmax_rivals(hidden, query), clock)
+
+
+def many_beside_softmax(goal: Goal, clock: WallClock, n: int, k: int, held: int) -> Measurement:
+    """Many questions at a time, each to a document of its own; what is said of `beside_softmax` holds here."""
+    hidden, packed, memories = piles(n, k, held)
+    many = min(BATCH, len(hidden), len(memories))
+    queries = questions(many, k)
+    out = np.empty_like(queries)
+    asked = torch.from_numpy(queries).double()
+    first = np.arange(many)
+
+    def error() -> float:
+        expected = torch.einsum("nij,nj->ni", memories[:many], asked)
+        return distance(torch.from_numpy(ops.packed_lookup_many(packed, queries, first)), expected)
+
+    walk = forever(groups(len(packed), many))
+    ours = Contender(
+        "attar.ops.packed_lookup_many",
+        lambda: ops.packed_lookup_many(packed, queries, next(walk), out),
+        error,
+        TOLERANCE,
+    )
+    return duel(goal, ours, many_softmax_rivals(hidden, queries), clock)
+
+
+def many_softmax_rivals(hidden: peers.Floats, queries: peers.Floats) -> list[Contender]:
+    """Softmax for many documents a call: one by one, or all at once where they happen to lie side by side."""
+    many = len(queries)
+    tensors, asked = torch.from_numpy(hidden), torch.from_numpy(queries)
+    exact = torch.stack(
+        [peers.softmax_torch(*pair) for pair in zip(tensors[:many].double(), asked.double(), strict=True)]
+    )
+
+    def one_by_one(places: Any) -> torch.Tensor:
+        found = [peers.softmax_numpy(hidden[i], q) for i, q in zip(places, queries, strict=True)]
+        return torch.from_numpy(np.stack(found))
+
+    def at_once(places: Any) -> torch.Tensor:
+        rows = tensors[places[0] : places[0] + many][:, None]
+        sdpa = torch.nn.functional.scaled_dot_product_attention
+        return sdpa(asked[:, None, None], rows, rows, scale=1.0)[:, 0, 0]
+
+    def contender(name: str, lookup: Callable[[Any], torch.Tensor], lots: list[Any]) -> Contender:
+        walk = forever(lots)
+        return Contender(
+            f"softmax over H, n = {hidden.shape[1]:,}, {many} documents a call ({name})",
+            lambda: lookup(next(walk)),
+            lambda: distance(lookup(np.arange(many)), exact),
+            TOLERANCE,
+        )
+
+    side_by_side = [range(start, start + many) for start in range(0, len(hidden) - many + 1, many)]
+    return [
+        contender("numpy", one_by_one, groups(len(hidden), many)),
+        contender("SDPA", at_once, side_by_side),
+    ]
+
+
+def piles(n: int, k: int, held: int) -> tuple[peers.Floats, peers.Floats, torch.Tensor]:
+    """States and packed memories, `held` bytes of each, and the first memories in full and in float64.
+
+    Few memories are made and the pile repeats them: each copy lies elsewhere, so the cache knows none of them.
+    """
+    shape = (max(2, held // (4 * n * k)), n, k)
+    hidden = np.float32(k**-0.5) * np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    some = torch.from_numpy(hidden[:64])
+    packed = ops.pack(ops.encode(some)).numpy()
+    count = max(2, held // packed[0].nbytes)
+    return hidden, np.resize(packed, (count, packed.shape[1])), ops.encode(some.double())
+
+
+def questions(count: int, k: int) -> peers.Floats:
+    """So many made-up queries."""
+    return np.random.default_rng(2).standard_normal((count, k), dtype=np.float32)
+
+
+def groups(count: int, size: int) -> list[Any]:
+    """Places 0 to count - 1 in a random order, `size` at a time; what is left over is left out."""
+    order = np.random.default_rng(1).permutation(count)
+    return list(order[: count // size * size].reshape(-1, size))
 
 
 def softmax_rivals(hidden: peers.Floats, query: peers.Floats) -> list[Contender]:

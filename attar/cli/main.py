@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import attar
-from attar.cli import bench, demo
+from attar.cli import bench, cloze, demo
 
 app = typer.Typer(
     name="attar",
@@ -16,6 +16,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
+app.add_typer(cloze.app, name="cloze")
 app.add_typer(bench.app, name="bench")
 
 

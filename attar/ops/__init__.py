@@ -4,6 +4,7 @@ f   [B, n, k]   what is written of each token       C   [B, k, k]   the memory
 q   [B, m, k]   queries                             α, β  [B, n]    gates
 """
 
+from attar.ops.bank import MemoryBank
 from attar.ops.encode import encode, encode_adaptive, encode_gated
 from attar.ops.gates import AffineGates
 from attar.ops.lookup import lookup, softmax_lookup
@@ -19,6 +20,7 @@ from attar.ops.packed import (
 
 __all__ = [
     "AffineGates",
+    "MemoryBank",
     "dequantize",
     "encode",
     "encode_adaptive",

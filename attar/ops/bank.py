@@ -53,7 +53,9 @@ class MemoryBank:
         self.even = size + size % 2
         self.values = torch.zeros(documents, self.even * (self.even + 1) // 2, dtype=dtype, device=device)
         quantized = dtype == torch.int8
-        self.scales = torch.zeros(documents, self.even, dtype=torch.bfloat16, device=device) if quantized else None
+        self.scales = (
+            torch.zeros(documents, self.even, dtype=torch.bfloat16, device=device) if quantized else None
+        )
 
     @property
     def nbytes(self) -> int:
@@ -63,8 +65,10 @@ class MemoryBank:
     def write(self, documents: Int[Tensor, " D"], memories: Float[Tensor, "D k k"]) -> None:
         """Store memories under their documents' numbers, over what was there."""
         checks.check_floats("memories", memories, "D k k")
-        checks.check_shape("memories", memories, (len(documents), self.size, self.size), "one memory a document")
         places = self._places(documents)
+        checks.check_shape(
+            "memories", memories, (len(places), self.size, self.size), "one memory a document"
+        )
         packed = pack(self._evened(memories.to(self.values.device, torch.float32), 2))
         folded = fold_order(self.even, packed.device)
         if self.scales is None:
@@ -90,12 +94,16 @@ class MemoryBank:
 
             return lookup(self.values, self.scales, places, queries)[:, : self.size]
         queries = queries.float()
-        parts = zip(places.split(UNPACKED_AT_ONCE), queries.split(UNPACKED_AT_ONCE), strict=True)
+        parts = zip(
+            torch.split(places, UNPACKED_AT_ONCE), torch.split(queries, UNPACKED_AT_ONCE), strict=True
+        )
         found = [torch.bmm(self._unfolded(some), q[:, :, None])[:, :, 0] for some, q in parts]
         return torch.cat(found)[:, : self.size]
 
     def _evened(self, tensor: Tensor, axes: int) -> Tensor:
         """The tensor with a zero more at the end of its last axes where k is odd."""
+        if self.even == self.size:
+            return tensor  # padding by nothing would copy it
         return torch.nn.functional.pad(tensor, (0, self.even - self.size) * axes)
 
     def _unfolded(self, places: Tensor) -> Tensor:
@@ -114,7 +122,7 @@ class MemoryBank:
             if low < 0 or high >= self.documents:
                 wrong = low if low < 0 else high
                 raise ShapeError("documents", f"numbers from 0 to {self.documents - 1}", str(wrong))
-        return documents.to(self.values.device, torch.int64)
+        return documents.to(self.values.device, torch.int64).contiguous()
 
 
 @functools.cache

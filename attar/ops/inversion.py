@@ -118,7 +118,7 @@ def undo_segment(C: Memory, f: Float[Tensor, "B n k"], gates: Gates) -> Memory:
 def decay_budget(digits: float, dtype: torch.dtype) -> float:
     """The −log a that may be undone while `digits` decimal digits stay correct: ε / a ≤ 10^−digits.
 
-    >>> round(decay_budget(3, torch.float32), 1)  # at α = 0.9, 86 tokens
+    >>> round(decay_budget(3.0, torch.float32), 1)  # at α = 0.9, 86 tokens
     9.0
     """
     return -digits * math.log(10) - math.log(torch.finfo(dtype).eps)

@@ -8,6 +8,8 @@ Only the gates are sequential. Inside a chunk that starts from C₀
 
 so C₀ is met by one product for all of the chunk's tokens, the loop handles the chunk's own few vectors, and
 one more product folds the chunk in. A segment is several chunks: what backward rebuilds at a time.
+
+Where nothing is differentiated, the loop over a chunk's tokens gives way to `sweeps`.
 """
 
 from collections.abc import Callable
@@ -17,6 +19,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from attar.ops import sweeps
 from attar.ops.checks import accumulation_dtype
 from attar.ops.gates import AffineGates, Cell
 from attar.ops.gram import blank_padding
@@ -47,12 +50,11 @@ def encode_adaptive(
     with torch.autocast(f.device.type, enabled=False):
         if backward == "invert" and torch.is_grad_enabled():
             return encode_inverting(h, f, cell, mask, C, digits)
+        if not records(cell, h, f, C):
+            return read_segment(C, h, f, cell, mask)[0] if f.shape[1] else C
         for part in segments(f):
-            if torch.is_grad_enabled():
-                args = h[:, part], f[:, part], cell, None if mask is None else mask[:, part]
-                C = checkpoint(read_segment, C, *args, use_reentrant=False, preserve_rng_state=False)[0]
-            else:
-                C = read_segment(C, h[:, part], f[:, part], cell, None if mask is None else mask[:, part])[0]
+            args = h[:, part], f[:, part], cell, None if mask is None else mask[:, part]
+            C = checkpoint(read_segment, C, *args, use_reentrant=False, preserve_rng_state=False)[0]
     return C
 
 
@@ -62,9 +64,8 @@ def segments(f: Float[Tensor, "B n k"]) -> list[slice]:
     >>> segments(torch.zeros(1, 70, 2))
     [slice(0, 32, None), slice(32, 64, None), slice(64, 70, None)]
     """
-    n, k = f.shape[1:]
-    length = CHUNK * max(1, -(-k // CHUNK))
-    return [slice(start, min(start + length, n)) for start in range(0, n, length)]
+    k = f.shape[2]
+    return chunks(f, CHUNK * max(1, -(-k // CHUNK)))
 
 
 def read_segment(
@@ -72,13 +73,46 @@ def read_segment(
 ) -> tuple[Memory, Gates]:
     """The memory after a segment, and the gates of its tokens."""
     h, f = blank_padding(h, mask), blank_padding(f, mask)
-    gate_at = gates_by_token(cell, h)
     gates = []
-    for start in range(0, f.shape[1], CHUNK):
-        part = slice(start, start + CHUNK)
-        C, found = read_chunk(C, f[:, part], gate_at, None if mask is None else mask[:, part], start)
-        gates.append(found)
+    if isinstance(cell, AffineGates) and sweepable(f) and not records(cell, h, f, C):
+        logits = cell.of_hidden(h)
+        for part in chunks(f, sweeps.CHUNK):
+            visible = None if mask is None else mask[:, part]
+            C, found = sweeps.read_chunk(C, f[:, part], logits[:, part], cell, visible)
+            gates.append(found)
+    else:
+        gate_at = gates_by_token(cell, h)
+        for part in chunks(f, CHUNK):
+            visible = None if mask is None else mask[:, part]
+            C, found = read_chunk(C, f[:, part], gate_at, visible, part.start)
+            gates.append(found)
     return C, torch.cat(gates, 1)
+
+
+def chunks(f: Float[Tensor, "B n k"], length: int) -> list[slice]:
+    """The tokens of f, so many at a time.
+
+    >>> chunks(torch.zeros(1, 70, 2), 32)
+    [slice(0, 32, None), slice(32, 64, None), slice(64, 70, None)]
+    """
+    n = f.shape[1]
+    return [slice(start, min(start + length, n)) for start in range(0, n, length)]
+
+
+def records(cell: Cell, *tensors: Tensor) -> bool:
+    """Whether autograd will want to go back; what a cell other than AffineGates holds is not known."""
+    if not torch.is_grad_enabled() or not isinstance(cell, AffineGates):
+        return torch.is_grad_enabled()
+    return any(tensor.requires_grad for tensor in (*tensors, *cell.tensors()))
+
+
+def sweepable(f: Float[Tensor, "B n k"]) -> bool:
+    """Whether sweeps can run: they look at values to know when to stop, and sum logarithms in float64.
+
+    Compilers and the transforms of torch.func (vmap, jvp) have no values to look at.
+    """
+    traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    return not traced and f.device.type in ("cpu", "cuda")
 
 
 def gates_by_token(cell: Cell, h: Float[Tensor, "B n d"]) -> Callable[[int, Tensor], Tensor]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from attar.text.mistakes import FormatError
+from attar.errors import FormatError
 
 KINDS = (".txt", ".jsonl", ".txt.xz", ".jsonl.xz", ".tar.xz")
 _WANTED = "text in .txt, .jsonl, .tar.xz, or the first two as .xz"

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from attar.errors import FormatError
 from attar.text.english import FUNCTION_WORDS, NOT_PEOPLE, SUFFIXES
-from attar.text.mistakes import FormatError
 from attar.text.vocabulary import ENTITIES
 
 # Henry VIII, World War II; not Jet Li.

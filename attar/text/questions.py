@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from attar.text.mistakes import FormatError
+from attar.errors import FormatError
 from attar.text.names import NameTable
 from attar.text.tokens import PLACEHOLDER, iterate_sentences
 from attar.text.vocabulary import Vocabulary

@@ -10,8 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attar.errors import FormatError
 from attar.text.english import ALONE, TITLES
-from attar.text.mistakes import FormatError
 from attar.text.tokens import PLACEHOLDER, iterate_sentences
 
 if TYPE_CHECKING:

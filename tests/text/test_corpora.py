@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from attar.errors import FormatError
 from attar.text.corpora import read_sources
-from attar.text.mistakes import FormatError
 
 
 def read(*paths: Path) -> list[tuple[str, str, str]]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attar.text.mistakes import FormatError
+from attar.errors import FormatError
 from attar.text.names import NameTable
 
 

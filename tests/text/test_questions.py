@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attar.errors import AttarError
-from attar.text.mistakes import FormatError
+from attar.errors import AttarError, FormatError
 from attar.text.names import NameTable
 from attar.text.questions import read_question
 from attar.text.vocabulary import Vocabulary

@@ -8,27 +8,39 @@
 | gated    | f fᵀ, f = σ(W h + b) ⊙ h | k × k  | nothing                       |
 | decayed  | f fᵀ                     | k × k  | by gates α(h), β(h)           |
 | adaptive | f fᵀ                     | k × k  | by gates α(h, C f), β(h, C f) |
+
+Two write more than states, for answers that are copied from the text. They encode with `values=` or `names=`:
+
+| name     | written of a token                 | memory    | forgets |
+|----------|------------------------------------|-----------|---------|
+| keyed    | key xᵀ, key = σ(W h + b) ⊙ (V h)   | k × d     | nothing |
+| named    | key, to the vector of the name     | names × k | nothing |
 """
 
 import inspect
-from typing import Any
+from typing import Any, Literal, overload
 
 from attar.errors import OptionError
 from attar.nn.attention.additive import GatedAttention, LinearAttention
 from attar.nn.attention.baselines import NoAttention, SoftmaxAttention
 from attar.nn.attention.forgetting import AdaptiveAttention, DecayedAttention
+from attar.nn.attention.keyed import KeyedAttention
 from attar.nn.attention.mechanism import MatrixMechanism, Mechanism
 from attar.nn.attention.memories import Memories
+from attar.nn.attention.named import NamedAttention
 
 __all__ = [
+    "COPY_MECHANISMS",
     "MECHANISMS",
     "AdaptiveAttention",
     "DecayedAttention",
     "GatedAttention",
+    "KeyedAttention",
     "LinearAttention",
     "MatrixMechanism",
     "Mechanism",
     "Memories",
+    "NamedAttention",
     "NoAttention",
     "SoftmaxAttention",
     "attention",
@@ -43,11 +55,21 @@ _CLASSES: dict[str, type[Mechanism]] = {
         GatedAttention,
         DecayedAttention,
         AdaptiveAttention,
+        KeyedAttention,
+        NamedAttention,
     )
 }
-MECHANISMS = tuple(_CLASSES)
+COPY_MECHANISMS = (KeyedAttention.name, NamedAttention.name)
+# Those that read nothing but states, so that one may stand in for another.
+MECHANISMS = tuple(name for name in _CLASSES if name not in COPY_MECHANISMS)
 
 
+@overload
+def attention(name: Literal["keyed"], size: int, **options: Any) -> KeyedAttention: ...
+@overload
+def attention(name: Literal["named"], size: int, **options: Any) -> NamedAttention: ...
+@overload
+def attention(name: str, size: int, **options: Any) -> Mechanism: ...
 def attention(name: str, size: int, **options: Any) -> Mechanism:
     """The mechanism of that name for states of `size` numbers, with the options of its class.
 
@@ -55,9 +77,11 @@ def attention(name: str, size: int, **options: Any) -> Mechanism:
     LinearAttention(size=100, scale='sqrt')
     >>> MECHANISMS
     ('none', 'softmax', 'linear', 'gated', 'decayed', 'adaptive')
+    >>> COPY_MECHANISMS
+    ('keyed', 'named')
     """
     if name not in _CLASSES:
-        raise OptionError("mechanism", "one of " + ", ".join(MECHANISMS), repr(name))
+        raise OptionError("mechanism", "one of " + ", ".join(_CLASSES), repr(name))
     kind = _CLASSES[name]
     known = [option for option in inspect.signature(kind).parameters if option != "size"]
     unknown = [option for option in options if option not in known]

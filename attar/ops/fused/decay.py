@@ -16,7 +16,7 @@ def decay_after(alpha: Float[Tensor, "B n"]) -> tuple[Float[Tensor, "B n"], Floa
     """∏_{u>t} α_u for each token, and ∏ α_u."""
     alpha = alpha.contiguous()
     batch, n = alpha.shape
-    after, kept = torch.empty_like(alpha), torch.ones_like(alpha[:, 0]) if n == 0 else alpha.new_empty(batch)
+    after, kept = torch.empty_like(alpha), alpha.new_ones(batch)
     if batch and n:
         after_kernel[(batch,)](alpha, after, kept, n, BLOCK=BLOCK)
     return after, kept
@@ -29,7 +29,9 @@ def energy_before(
     alpha, written = alpha.contiguous(), written.contiguous()
     before = torch.empty_like(alpha)
     if before.numel():
-        before_kernel[(alpha.shape[0],)](alpha, written, first.contiguous(), before, alpha.shape[1], BLOCK=BLOCK)
+        before_kernel[(alpha.shape[0],)](
+            alpha, written, first.contiguous(), before, alpha.shape[1], BLOCK=BLOCK
+        )
     return before
 
 

@@ -38,6 +38,8 @@ def encode_gated(
 ) -> Memory:
     """The memory of each document's gated states."""
     if h.shape[2] > kernels.LARGEST_ON_CHIP:  # W would not fit beside the sum
+        # What lies in padding must not meet the gate: 0 · NaN would reach the gradients of W and b.
+        h = h if mask is None else h.masked_fill(~mask[:, :, None], 0)
         gate = torch.sigmoid(torch.nn.functional.linear(h, weight.to(h.dtype), bias.to(h.dtype)))
         return _encode(gate * h, None, None, alpha, beta, mask, initial)
     return _encode(h, weight, bias, alpha, beta, mask, initial)
@@ -53,9 +55,11 @@ def _encode(
     initial: Memory | None,
 ) -> Memory:
     alpha, beta = silence_padding(alpha, beta, mask, torch.float32)
+    beta, bias = (None if each is None else each.contiguous() for each in (beta, bias))
     initial = None if initial is None else initial.float()
-    memory: Tensor = FusedGram.apply(x, weight, bias, alpha, beta, initial, mask)  # type: ignore[no-untyped-call]
-    return memory
+    with torch.autocast(x.device.type, enabled=False):
+        memory: Tensor = FusedGram.apply(x, weight, bias, alpha, beta, initial, mask)
+        return memory
 
 
 class FusedGram(torch.autograd.Function):
@@ -93,7 +97,7 @@ class FusedGram(torch.autograd.Function):
             x, weight, bias, times(after, beta), lengths_of(mask), G, want_energy
         )
         grad_alpha = grad_beta = grad_initial = None
-        if want_energy:
+        if energy is not None:
             energy = blank_gates(energy, mask)
             grad_beta = times(after, energy) if wants[4] else None
             if wants[3]:

@@ -10,13 +10,17 @@ from torch.autograd.function import once_differentiable
 
 from attar.ops.fused import scan_kernels as kernels
 from attar.ops.fused import wide
+from attar.ops.fused.decay import decay_after
 from attar.ops.fused.gram import lengths_of
 from attar.ops.fused.gram_kernels import LARGEST_ON_CHIP, precision_for, rows_together
 from attar.ops.gates import AffineGates
 from attar.ops.gram import Mask, Memory
 
-# Tokens whose gates are solved together, and tokens between the memories that are kept for backward.
-CHUNK, EVERY = 16, 64
+# Tokens between the memories that are kept for backward.
+EVERY = 64
+# Registers a thread may have: left alone, the assembler may choose 32 and spill the memory. More programs at a time
+# (fewer registers), and more warps a program, were both slower on an H200.
+WARPS = {"num_warps": 4, "maxnreg": 255}
 
 
 def encode_adaptive(
@@ -31,8 +35,14 @@ def encode_adaptive(
         h = h.masked_fill(~mask[:, :, None], 0)
     with torch.autocast(f.device.type, enabled=False):
         hidden = cell.of_hidden(h.float())
-    tensors = hidden, f, cell.read_weight.float(), None if initial is None else initial.float(), lengths_of(mask)
-    memory: Tensor = FusedScan.apply(*tensors)  # type: ignore[no-untyped-call]
+    tensors = (
+        hidden,
+        f,
+        cell.read_weight.float(),
+        None if initial is None else initial.float(),
+        lengths_of(mask),
+    )
+    memory: Tensor = FusedScan.apply(*tensors)
     return memory
 
 
@@ -52,25 +62,31 @@ class FusedScan(torch.autograd.Function):
         f, hidden, V = rows_together(f), hidden.contiguous(), V.contiguous()
         start = None if initial is None else initial.mT.contiguous()
         read = wide.read if f.shape[2] > LARGEST_ON_CHIP else read_on_chip
-        last, *saved = read(hidden, f, V, start, lengths, any(ctx.needs_input_grad))
-        ctx.save_for_backward(f, V, lengths, last, *saved)
-        ctx.has_start = initial is not None
-        return last.mT if ctx.has_start else last
+        training = any(ctx.needs_input_grad)
+        last, *saved = read(hidden, f, V, start, lengths, training)
+        if training:
+            ctx.save_for_backward(
+                f, V, lengths, last, *saved, None if initial is None else is_symmetric(initial)
+            )
+        return last if initial is None else last.mT
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """∂(U h + b), ∂f, ∂V, ∂C₀."""
-        f, V, lengths, *saved = ctx.saved_tensors
-        gradients = wide.gradients if f.shape[2] > LARGEST_ON_CHIP else gradients_on_chip
-        G = grad.float().mT.contiguous()
-        grad_hidden, grad_f, grad_V, start = gradients(f, V, lengths, *saved, G)
-        return grad_hidden, grad_f, grad_V, start.mT if ctx.has_start else None, None
+        f, V, lengths, last, gates, rho, phi, kept, symmetric = ctx.saved_tensors
+        saved, G = (last, gates, rho, phi, kept), grad.float().mT
+        start: Tensor | None
+        if f.shape[2] > LARGEST_ON_CHIP:
+            grad_hidden, grad_f, grad_V, start = wide.gradients(f, V, lengths, *saved, G)
+        else:
+            grad_hidden, grad_f, grad_V, start = gradients_on_chip(f, V, lengths, *saved, symmetric, G)
+        return grad_hidden, grad_f, grad_V, None if start is None or symmetric is None else start.mT, None
 
 
 def read_on_chip(
     hidden: Tensor, f: Tensor, V: Tensor, initial: Tensor | None, lengths: Tensor | None, training: bool
-) -> tuple[Tensor, ...]:
+) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
     """The last memory; for training also the gates, ρ, φ and the kept memories."""
     batch, n, k = f.shape
     keeps = triton.cdiv(n, EVERY)
@@ -90,10 +106,10 @@ def read_on_chip(
             RAGGED=lengths is not None,
             INITIAL=initial is not None,
             TRAINING=training,
-            L=CHUNK,
-            **shape_for(f),
+            K=padded(k),
+            **WARPS,
         )
-    return (last, gates, rho, phi, kept) if training else (last,)
+    return last, gates, rho, phi, kept
 
 
 def gradients_on_chip(
@@ -105,33 +121,61 @@ def gradients_on_chip(
     rho: Tensor,
     phi: Tensor,
     kept: Tensor,
+    symmetric: Tensor | None,
     G: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """∂(U h + b), ∂f, ∂V and ∂C₀; G and ∂C₀ are transposed, as `last` is."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """∂(U h + b), ∂f, ∂V, and ∂C₀ where there was a C₀; G and ∂C₀ are transposed, as `last` is."""
     batch, n, k = f.shape
-    grad_hidden, grad_f, d = torch.zeros_like(gates), torch.zeros_like(rho), torch.empty_like(rho)
-    grad_V, grad_initial = torch.zeros(batch, 2, k, device=f.device), torch.empty_like(G)
-    if batch == 0 or n == 0:
-        return grad_hidden, grad_f, grad_V.sum(0), G
-    strides, keeps, ragged, shape = (f.stride(0), f.stride(1)), kept.shape[1], lengths is not None, shape_for(f)
-    overlap = torch.linalg.vecdot(G.flatten(1), last.flatten(1))
-    kernels.gradient_kernel[(batch,)](
-        *(f, rho, phi, gates, V, lengths, kept, overlap, G, grad_f, d, grad_hidden, grad_V, grad_initial),
-        *(*strides, n, k, EVERY, keeps),
-        RAGGED=ragged,
-        L=CHUNK,
-        **shape,
-    )
-    kernels.through_memory_kernel[(batch, keeps)](
-        *(f, gates, lengths, kept, d, grad_f, *strides, n, k, keeps),
-        RAGGED=ragged,
-        L=EVERY,
-        **shape,
-    )
-    return grad_hidden, grad_f, grad_V.sum(0), grad_initial
+    grad_hidden, grad_f, d = torch.zeros_like(gates), torch.zeros_like(rho), torch.zeros_like(rho)
+    grad_V = torch.zeros(batch, 2, k, device=f.device)
+    strides, keeps, ragged = (f.stride(0), f.stride(1)), kept.shape[1], lengths is not None
+    if batch and n:
+        kernels.gradient_kernel[(batch,)](
+            *(
+                f,
+                rho,
+                phi,
+                gates,
+                V,
+                lengths,
+                kept,
+                symmetric,
+                (G * last).sum((1, 2)),
+                (G + G.mT).contiguous(),
+            ),
+            *(grad_f, d, grad_hidden, grad_V, *strides, n, k, EVERY, keeps),
+            RAGGED=ragged,
+            INITIAL=symmetric is not None,
+            K=padded(k),
+            **WARPS,
+        )
+        kernels.through_memory_kernel[(batch, keeps)](
+            *(f, gates, lengths, kept, d, grad_f, *strides, n, k, keeps),
+            RAGGED=ragged,
+            L=EVERY,
+            K=padded(k),
+            PRECISION=precision_for(f.dtype),
+            num_warps=8,
+        )
+    start = None if symmetric is None else initial_gradient(f, d, gates, lengths, G)
+    return grad_hidden, grad_f, grad_V.sum(0), start
 
 
-def shape_for(f: Tensor) -> dict[str, Any]:
-    """The memory's padded size, how products are made, and by how many warps."""
-    K = max(16, triton.next_power_of_2(f.shape[2]))
-    return {"K": K, "PRECISION": precision_for(f.dtype), "num_warps": 4 if K <= 64 else 8}
+def initial_gradient(f: Tensor, d: Tensor, gates: Tensor, lengths: Tensor | None, G: Tensor) -> Tensor:
+    """∂C₀ = ∏ α G + Σ_s (∏_{u<s} α_u) d_s f_sᵀ, transposed."""
+    alpha, F = gates[..., 0], f.float()
+    if lengths is not None:
+        outside = torch.arange(f.shape[1], device=f.device) >= lengths[:, None]
+        alpha, F = alpha.masked_fill(outside, 1), F.masked_fill(outside[:, :, None], 0)
+    before, kept = decay_after(alpha.flip(1))
+    return torch.baddbmm(kept[:, None, None] * G, (F * before.flip(1)[:, :, None]).mT, d.float())
+
+
+def is_symmetric(memory: Memory) -> Tensor:
+    """Which memories are symmetric up to rounding, as they are unless somebody made one by hand."""
+    return ((memory - memory.mT).abs().amax((1, 2)) <= 1e-5 * memory.abs().amax((1, 2))).to(torch.int32)
+
+
+def padded(k: int) -> int:
+    """The next power of two, which is what a kernel's tensors can measure; a warp's 32 lanes at least."""
+    return max(32, int(triton.next_power_of_2(k)))

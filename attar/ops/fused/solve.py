@@ -2,8 +2,9 @@
 
 Gates are found by sweeps over the whole chunk. Token t's gates follow from those before it alone, so after i sweeps
 the first i tokens are final and L sweeps are exact; gates that look at the memory mildly settle in a few, and the
-sweeps end when nothing moves any more. Everything that they need of the vectors is in products made beforehand,
-so that a sweep touches L × L numbers and none of size k. Forwards, from the chunk's start C₀, with P_t = C₀ f_t:
+sweeps end when none moves by more than SETTLED (gradients: by that share of the largest). Everything that they need
+of the vectors is in products made beforehand, so that a sweep touches L × L numbers and none of size k. Forwards,
+from the chunk's start C₀, with P_t = C₀ f_t:
 
     r_t = a_t P_t + Σ_{s<t} c_ts f_s        c_ts = w_s K_ts        a_t = ∏_{u<t} α_u    w_s = β_s ∏_{s<u<t} α_u
     V r_t = a_t (V P_t) + Σ c_ts (V f_s)    ‖r_t‖² = a_t² ‖P_t‖² + 2 a_t Σ c_ts M_ts + c_tᵀ K c_t
@@ -23,12 +24,9 @@ q makes ∂α free of any C_t, and the sigmoid's own α cancels the division: α
 import triton
 import triton.language as tl
 
-# Gates are settled when a sweep moves none by more than this; gradients, by this share of the largest.
-SETTLED = tl.constexpr(2e-7)
-
 
 @triton.jit
-def solve_gates(K, M, P2, PV0, PV1, FV0, FV1, U0, U1, count, size, L: tl.constexpr):
+def solve_gates(K, M, P2, PV0, PV1, FV0, FV1, U0, U1, count, size, L: tl.constexpr, SETTLED: tl.constexpr):
     """α, β and φ of L tokens; `count` of them are real, the others keep everything and write nothing."""
     at = tl.arange(0, L)
     real = at < count
@@ -53,7 +51,9 @@ def solve_gates(K, M, P2, PV0, PV1, FV0, FV1, U0, U1, count, size, L: tl.constex
 
 
 @triton.jit
-def solve_gradients(K, N, E, alphas, betas, phis, RV0, RV1, FV0, FV1, q, count, size, L: tl.constexpr):
+def solve_gradients(
+    K, N, E, alphas, betas, phis, RV0, RV1, FV0, FV1, q, count, size, L: tl.constexpr, SETTLED: tl.constexpr
+):  # fmt: skip
     """∂z and κ of L tokens, and q before them.
 
     N_ts = f_t · ρ_s, E_t = f_tᵀ G f_t for the G after the chunk, RV = V ρ, FV = V f.

@@ -17,7 +17,7 @@ CHUNK = 64
 
 def read(
     hidden: Tensor, f: Tensor, V: Tensor, initial: Tensor | None, lengths: Tensor | None, training: bool
-) -> tuple[Tensor, ...]:
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor | None]:
     """The last memory; for training also the gates, ρ, φ and a memory every `spacing` tokens."""
     batch, n, k = f.shape
     counts = torch.full((batch,), n, dtype=torch.int32, device=f.device) if lengths is None else lengths
@@ -36,9 +36,11 @@ def read(
         if rho is not None:
             later, before = decays_between(alphas)
             history = later.mT * betas[:, None, :] * overlaps
-            rho[:, part] = (phi[:, part, None] * torch.baddbmm(before[:, :, None] * P, history, F)).to(f.dtype)
+            rho[:, part] = (phi[:, part, None] * torch.baddbmm(before[:, :, None] * P, history, F)).to(
+                f.dtype
+            )
         T = fold_in(T, F, alphas, betas)
-    return (T, gates, rho, phi, kept) if rho is not None and kept is not None else (T,)
+    return T, gates, rho, phi, kept
 
 
 def gradients(
@@ -100,7 +102,9 @@ def chunk_gradient(
     return dz, G, grad
 
 
-def memories_between(T: Tensor, f: Tensor, gates: Tensor, counts: Tensor, first: int, end: int) -> list[Tensor]:
+def memories_between(
+    T: Tensor, f: Tensor, gates: Tensor, counts: Tensor, first: int, end: int
+) -> list[Tensor]:
     """The memories at the starts of a segment's chunks, rebuilt from its first: the gates are known."""
     found = [T]
     for start in range(first, end - CHUNK, CHUNK):
@@ -160,6 +164,7 @@ def solve(
         *(overlaps, P @ F.mT, P.square().sum(-1), P @ V.T, F @ V.T, hidden, counts, gates, phi),
         *(start, rows, gates.shape[1], k),
         L=CHUNK,
+        SETTLED=2e-7,
     )
 
 
@@ -183,13 +188,15 @@ def solve_back(
         *(overlaps, F @ R.mT, energies, gates.contiguous(), phi.contiguous(), R @ V.T, F @ V.T, q, counts),
         *(dz, kappas, start, rows, k),
         L=CHUNK,
+        SETTLED=2e-7,
     )
     return dz, kappas
 
 
 @triton.jit
 def gates_kernel(
-    overlaps, readings, P2, PV, FV, hidden, counts, gates, phi, start, rows, n, k, L: tl.constexpr
+    overlaps, readings, P2, PV, FV, hidden, counts, gates, phi, start, rows, n, k,
+    L: tl.constexpr, SETTLED: tl.constexpr,
 ):  # fmt: skip
     """`solve_gates` for one document."""
     b = tl.program_id(0).to(tl.int64)
@@ -202,7 +209,7 @@ def gates_kernel(
         tl.load(PV + row * 2, here, 0.0), tl.load(PV + row * 2 + 1, here, 0.0),
         tl.load(FV + row * 2, here, 0.0), tl.load(FV + row * 2 + 1, here, 0.0),
         tl.load(hidden + token * 2, here, 0.0), tl.load(hidden + token * 2 + 1, here, 0.0),
-        tl.minimum(tl.load(counts + b) - start, rows), k, L,
+        tl.minimum(tl.load(counts + b) - start, rows), k, L, SETTLED,
     )  # fmt: skip
     tl.store(gates + token * 2, alphas, here)
     tl.store(gates + token * 2 + 1, betas, here)
@@ -211,7 +218,8 @@ def gates_kernel(
 
 @triton.jit
 def gradients_kernel(
-    overlaps, N, energies, gates, phi, RV, FV, q, counts, dz, kappas, start, rows, k, L: tl.constexpr
+    overlaps, N, energies, gates, phi, RV, FV, q, counts, dz, kappas, start, rows, k,
+    L: tl.constexpr, SETTLED: tl.constexpr,
 ):  # fmt: skip
     """`solve_gradients` for one document."""
     b = tl.program_id(0).to(tl.int64)
@@ -223,7 +231,7 @@ def gradients_kernel(
         tl.load(gates + row * 2, here, 1.0), tl.load(gates + row * 2 + 1, here, 0.0), tl.load(phi + row, here, 0.0),
         tl.load(RV + row * 2, here, 0.0), tl.load(RV + row * 2 + 1, here, 0.0),
         tl.load(FV + row * 2, here, 0.0), tl.load(FV + row * 2 + 1, here, 0.0),
-        tl.load(q + b), tl.minimum(tl.load(counts + b) - start, rows), k, L,
+        tl.load(q + b), tl.minimum(tl.load(counts + b) - start, rows), k, L, SETTLED,
     )  # fmt: skip
     tl.store(dz + row * 2, z0, here)
     tl.store(dz + row * 2 + 1, z1, here)

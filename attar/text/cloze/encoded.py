@@ -8,9 +8,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from attar.errors import FormatError
 from attar.text.cloze.document import ClozeDocument
 from attar.text.cloze.draw import askable_sentences, choose_blanks
-from attar.text.mistakes import FormatError
 from attar.text.vocabulary import Vocabulary
 
 Ids = NDArray[np.int32]

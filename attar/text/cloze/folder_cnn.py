@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from attar.errors import FormatError
 from attar.text.cloze.document import ClozeDocument
 from attar.text.cloze.format_cnn import (
     QuestionFile,
@@ -14,7 +15,6 @@ from attar.text.cloze.format_cnn import (
     ungroup_questions,
 )
 from attar.text.cloze.parquet import DocumentWriter, read_documents, read_note
-from attar.text.mistakes import FormatError
 from attar.text.progress import Progress, tell_nobody
 
 Skip = Callable[[FormatError], None]

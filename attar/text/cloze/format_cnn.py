@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from attar.errors import FormatError
 from attar.text.cloze.document import ClozeDocument, Question, entity_of
-from attar.text.mistakes import FormatError
 from attar.text.tokens import LONGEST, PLACEHOLDER
 
 _BLOCKS = ("url", "document", "question", "answer", "names")

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from attar.errors import FormatError
 from attar.text.cloze.document import ClozeDocument, Question
-from attar.text.mistakes import FormatError
 
 if TYPE_CHECKING:
     import pyarrow as pa

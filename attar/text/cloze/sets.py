@@ -7,10 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from attar.errors import FormatError
 from attar.text.cloze.document import SPLITS, ClozeDocument
 from attar.text.cloze.folder_cnn import Skip, read_folder
 from attar.text.cloze.parquet import read_documents
-from attar.text.mistakes import FormatError
 from attar.text.progress import Progress, tell_nobody
 from attar.text.vocabulary import Vocabulary
 

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from attar.errors import OptionError
+from attar.errors import FormatError, OptionError
 from attar.text.cloze import ClozeSet, most_frequent_name
 from attar.text.cloze.build import BuildOptions, build_set
 from attar.text.cloze.document import count_names
 from attar.text.cloze.windows import cut_windows
-from attar.text.mistakes import FormatError
 from attar.text.stories import tell_stories
 from attar.text.vocabulary import Vocabulary
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attar.errors import FormatError
 from attar.text.cloze import ClozeDocument, EncodedDocument, draw_questions, encode_document
 from attar.text.cloze.document import count_names
-from attar.text.mistakes import FormatError
 from attar.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(("met", "in", "the", "house", "."), entities=8)

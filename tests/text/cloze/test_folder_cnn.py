@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from attar.errors import FormatError
 from attar.text.cloze import ClozeDocument, ClozeSet, Question, folder_cnn
 from attar.text.cloze.folder_cnn import read_folder, write_folder
-from attar.text.mistakes import FormatError
 
 
 def document(number: int) -> ClozeDocument:

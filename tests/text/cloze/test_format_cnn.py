@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attar.errors import FormatError
 from attar.text.cloze.format_cnn import (
     QuestionFile,
     format_question,
@@ -12,7 +13,6 @@ from attar.text.cloze.format_cnn import (
     split_tokens,
     ungroup_questions,
 )
-from attar.text.mistakes import FormatError
 
 FILE = (
     b"http://example.com/a\n\n( @entity1 ) -- @entity0 met @entity1 . he left .\n\n"

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attar.errors import FormatError
 from attar.text.cloze import ClozeDocument, Question
 from attar.text.cloze.parquet import DocumentWriter, count_documents, read_documents, read_note
-from attar.text.mistakes import FormatError
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 token = st.text(st.characters(exclude_categories=["Cs", "Z"], exclude_characters=" "), min_size=1, max_size=5)

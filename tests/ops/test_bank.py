@@ -1,0 +1,315 @@
+"""A bank of packed memories: what is written is what answers, whichever backend reads it."""
+
+import pytest
+import torch
+
+from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
+from attar.ops import bank as banks
+from attar.ops.bank import MemoryBank, fold_order
+
+pytestmark = pytest.mark.gpu
+
+BACKENDS = ["torch", "triton"]
+DTYPES = [
+    pytest.param(dtype, id=str(dtype).removeprefix("torch."))
+    for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int8)
+]
+BEYOND = 258  # more than the kernel holds
+SIZES = [1, 2, 3, 16, 17, 100, 128, BEYOND]
+# What a stored number is off by, at most, as a share of √(C_ii C_jj): half a unit in the last place.
+ROUNDING = {torch.float32: 6e-8, torch.float16: 4.9e-4, torch.bfloat16: 4e-3, torch.int8: 1.01 * 1.01 / 254}
+
+
+def memories_for(documents, size, device="cpu"):
+    """Symmetric and positive semi-definite, as memories are, with rows of very different sizes."""
+    states = torch.randn(documents, size + 3, size) * torch.logspace(-1, 1, size)
+    return (states.mT @ states).to(device)
+
+
+def bank_of(memories, dtype=torch.bfloat16, backend="auto"):
+    documents, size, _ = memories.shape
+    bank = MemoryBank(documents, size, dtype=dtype, device=memories.device, backend=backend)
+    bank.write(torch.arange(documents), memories)
+    return bank
+
+
+def product(memories, queries):
+    return torch.einsum("qij,qj->qi", memories.cpu().double(), queries.cpu().double())
+
+
+def assert_close(found, expected, tolerance=2e-6):
+    found = found.cpu().double()
+    assert found.shape == expected.shape
+    assert (found - expected).norm() <= tolerance * expected.norm()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", SIZES, ids="k={}".format)
+def test_a_lookup_is_the_product_with_what_is_stored(size, dtype, backend, device):
+    bank = bank_of(memories_for(4, size, device), dtype, backend)
+    documents = torch.tensor([2, 0, 3, 2, 1], device=device)
+    queries = torch.randn(5, size, device=device)
+    found = bank.lookup(documents, queries)
+    assert found.dtype == torch.float32
+    assert_close(found, product(bank.read(documents), queries))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [3, 100], ids="k={}".format)
+def test_a_lookup_is_close_to_the_product_with_what_was_written(size, dtype, backend, device):
+    memories = memories_for(3, size, device)
+    queries = torch.randn(3, size, device=device)
+    found = bank_of(memories, dtype, backend).lookup(torch.arange(3), queries)
+    assert_close(found, product(memories, queries), 4 * ROUNDING[dtype] + 2e-6)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", SIZES, ids="k={}".format)
+def test_memories_are_read_back_as_they_were_written(size, dtype, device):
+    memories = memories_for(3, size, device)
+    found = bank_of(memories, dtype).read(torch.tensor([2, 0], device=device))
+    written = memories[[2, 0]]
+    scales = written.diagonal(dim1=1, dim2=2).sqrt()
+    assert found.dtype == torch.float32
+    assert ((found - written).abs() <= ROUNDING[dtype] * 1.01 * scales[:, :, None] * scales[:, None, :]).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", SIZES, ids="k={}".format)
+def test_memories_are_read_back_symmetric(size, dtype, device):
+    found = bank_of(memories_for(2, size, device), dtype).read(torch.arange(2))
+    assert torch.equal(found, found.mT)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_is_written_later_stands_over_what_was_there(dtype, backend, device):
+    old, new = memories_for(3, 5, device), memories_for(1, 5, device)
+    bank = bank_of(old, dtype, backend)
+    kept = bank.read(torch.tensor([0, 2]))
+    bank.write(torch.tensor([1]), new)
+    assert torch.equal(bank.read(torch.tensor([0, 2])), kept)
+    queries = torch.randn(1, 5, device=device)
+    assert_close(bank.lookup(torch.tensor([1]), queries), product(new, queries), 4 * ROUNDING[dtype] + 2e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_was_never_written_is_zero(dtype, backend, device):
+    bank = MemoryBank(3, 5, dtype=dtype, device=device, backend=backend)
+    assert (bank.lookup(torch.tensor([1]), torch.randn(1, 5, device=device)) == 0).all()
+    assert (bank.read(torch.tensor([1])) == 0).all()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_row_of_zeros_stays_zero(dtype, backend, device):
+    memories = memories_for(1, 5, device)
+    memories[:, 2] = memories[:, :, 2] = 0
+    bank = bank_of(memories, dtype, backend)
+    queries = torch.randn(1, 5, device=device)
+    found = bank.lookup(torch.tensor([0]), queries)
+    assert found[0, 2] == 0
+    assert_close(found, product(bank.read(torch.tensor([0])), queries))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_document_may_be_asked_many_times_at_once(backend, device):
+    bank = bank_of(memories_for(2, 6, device), backend=backend)
+    documents, queries = torch.tensor([1, 1, 0, 1]), torch.randn(4, 6, device=device)
+    alone = [bank.lookup(documents[i : i + 1], queries[i : i + 1]) for i in range(4)]
+    torch.testing.assert_close(bank.lookup(documents, queries), torch.cat(alone))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("documents", [0, 3], ids=["an empty bank", "three documents"])
+def test_no_question_has_no_answer(documents, backend, device):
+    bank = MemoryBank(documents, 5, device=device, backend=backend)
+    none = torch.zeros(0, dtype=torch.int64)
+    assert bank.lookup(none, torch.zeros(0, 5, device=device)).shape == (0, 5)
+    assert bank.read(none).shape == (0, 5, 5)
+
+
+def test_writing_nothing_changes_nothing(device):
+    bank = bank_of(memories_for(2, 5, device))
+    before = bank.values.clone()
+    bank.write(torch.zeros(0, dtype=torch.int64), torch.zeros(0, 5, 5, device=device))
+    assert torch.equal(bank.values, before)
+
+
+@pytest.mark.parametrize("programs", [1, 3])
+def test_a_program_answers_many_questions(programs, device, monkeypatch):
+    from attar.ops.fused import bank as fused
+
+    monkeypatch.setattr(fused, "PROGRAMS", programs)
+    bank = bank_of(memories_for(3, 6, device), backend="triton")
+    documents, queries = torch.arange(8) % 3, torch.randn(8, 6, device=device)
+    assert_close(bank.lookup(documents, queries), product(bank.read(documents), queries))
+
+
+def test_many_questions_are_unpacked_a_part_at_a_time(device, monkeypatch):
+    monkeypatch.setattr(banks, "UNPACKED_AT_ONCE", 3)
+    bank = bank_of(memories_for(3, 6, device), backend="torch")
+    documents, queries = torch.arange(8) % 3, torch.randn(8, 6, device=device)
+    assert_close(bank.lookup(documents, queries), product(bank.read(documents), queries))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_queries_may_be_of_any_type_the_backend_takes(dtype, backend, device):
+    bank = bank_of(memories_for(2, 6, device), backend=backend)
+    queries = torch.randn(2, 6, device=device).to(dtype)
+    found = bank.lookup(torch.arange(2), queries)
+    assert found.dtype == torch.float32
+    assert_close(found, product(bank.read(torch.arange(2)), queries))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_queries_may_lie_in_storage_in_any_way(backend, device):
+    bank = bank_of(memories_for(3, 6, device), backend=backend)
+    queries = torch.randn(6, 3, device=device).T
+    assert_close(bank.lookup(torch.arange(3), queries), product(bank.read(torch.arange(3)), queries))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_document_numbers_may_lie_in_storage_in_any_way(backend, device):
+    bank = bank_of(memories_for(3, 6, device), backend=backend)
+    documents, queries = torch.tensor([2, 0, 1, 0], device=device)[::2], torch.randn(2, 6, device=device)
+    assert_close(bank.lookup(documents, queries), product(bank.read(torch.tensor([2, 1])), queries))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16], ids=str)
+def test_document_numbers_may_be_narrow(dtype, device):
+    bank = bank_of(memories_for(3, 6, device))
+    assert torch.equal(bank.read(torch.tensor([2, 0], dtype=dtype)), bank.read(torch.tensor([2, 0])))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "nbytes"),
+    [
+        (torch.bfloat16, 128, 16_512),
+        (torch.float32, 128, 33_024),
+        (torch.int8, 128, 8_256 + 256),
+        (torch.bfloat16, 3, 2 * 10),
+        (torch.int8, 4, 10 + 2 * 4),
+    ],
+    ids=["bfloat16", "float32", "int8 and its scales", "an odd size, one row more", "a small int8"],
+)
+def test_a_document_takes_the_bytes_of_its_triangle(dtype, size, nbytes, device):
+    assert MemoryBank(10, size, dtype=dtype, device=device).nbytes == 10 * nbytes
+
+
+@pytest.mark.parametrize("size", [2, 4, 6, 18, 100])
+def test_folding_moves_each_number_to_a_place_of_its_own(size):
+    order = fold_order(size, torch.device("cpu"))
+    assert order.sort().values.tolist() == list(range(size * (size + 1) // 2))
+
+
+def test_larger_memories_than_the_kernel_holds_are_unpacked(device, monkeypatch):
+    from attar.ops.fused import bank as fused
+
+    monkeypatch.setattr(fused, "lookup", None)
+    bank = bank_of(memories_for(1, BEYOND, device), backend="triton")
+    queries = torch.ones(1, BEYOND, device=device)
+    assert_close(bank.lookup(torch.tensor([0]), queries), product(bank.read(torch.tensor([0])), queries))
+
+
+def test_memories_of_another_type_may_be_written(device):
+    memories = memories_for(2, 5, device)
+    found = bank_of(memories.double(), torch.float32).read(torch.arange(2))
+    assert torch.equal(found, bank_of(memories, torch.float32).read(torch.arange(2)))
+
+
+NUMBERS = torch.tensor([0, 1])
+MISTAKES = {
+    "a number past the end": (
+        lambda bank, q: bank.lookup(torch.tensor([0, 4]), q),
+        (ShapeError, r"documents: expected numbers from 0 to 3, got 4"),
+    ),
+    "a number below none": (
+        lambda bank, q: bank.lookup(torch.tensor([-1, 0]), q),
+        (ShapeError, r"documents: expected numbers from 0 to 3, got -1"),
+    ),
+    "a number past the end, read": (
+        lambda bank, q: bank.read(torch.tensor([4])),
+        (ShapeError, r"from 0 to 3, got 4"),
+    ),
+    "a number past the end, written": (
+        lambda bank, q: bank.write(torch.tensor([4]), torch.zeros(1, 5, 5)),
+        (ShapeError, r"from 0 to 3, got 4"),
+    ),
+    "numbers with fractions": (
+        lambda bank, q: bank.lookup(torch.tensor([0.0, 1.0]), q),
+        (ShapeError, r"documents: expected a tensor of whole numbers \[D\]"),
+    ),
+    "numbers in a list": (lambda bank, q: bank.lookup([0, 1], q), (ShapeError, r"got list")),
+    "a table of numbers": (lambda bank, q: bank.lookup(NUMBERS[None], q), (ShapeError, r"got \[1, 2\]")),
+    "a number alone": (lambda bank, q: bank.lookup(NUMBERS[0], q), (ShapeError, r"documents")),
+    "a number alone, written": (
+        lambda bank, q: bank.write(NUMBERS[0], torch.zeros(1, 5, 5)),
+        (ShapeError, r"documents"),
+    ),
+    "queries of another size": (
+        lambda bank, q: bank.lookup(NUMBERS, q[:, :4]),
+        (ShapeError, r"queries: expected \[2, 5\], got \[2, 4\]"),
+    ),
+    "a query too few": (lambda bank, q: bank.lookup(NUMBERS, q[:1]), (ShapeError, r"\[2, 5\], got \[1, 5\]")),
+    "a query alone": (lambda bank, q: bank.lookup(NUMBERS[:1], q[0]), (ShapeError, r"\[Q, k\], got \[5\]")),
+    "queries of whole numbers": (
+        lambda bank, q: bank.lookup(NUMBERS, q.long()),
+        (DtypeError, r"queries: expected floating-point numbers, got torch\.int64"),
+    ),
+    "queries elsewhere": (lambda bank, q: bank.lookup(NUMBERS, q.to("meta")), (DeviceError, r"got meta")),
+    "memories of another size": (
+        lambda bank, q: bank.write(NUMBERS, torch.zeros(2, 4, 4)),
+        (ShapeError, r"memories: expected \[2, 5, 5\], got \[2, 4, 4\]"),
+    ),
+    "a memory too few": (
+        lambda bank, q: bank.write(NUMBERS, torch.zeros(1, 5, 5)),
+        (ShapeError, r"\[2, 5, 5\], got \[1, 5, 5\]"),
+    ),
+    "memories of whole numbers": (
+        lambda bank, q: bank.write(NUMBERS, torch.zeros(2, 5, 5).long()),
+        (DtypeError, r"memories: expected floating-point numbers"),
+    ),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_are_said_in_one_line(mistake, backend, device, unchecked_shapes):
+    call, (kind, message) = MISTAKES[mistake]
+    bank = MemoryBank(4, 5, device=device, backend=backend)
+    with pytest.raises(kind, match=message):
+        call(bank, torch.zeros(2, 5, device=device))
+
+
+def test_a_type_that_is_not_stored_is_refused(device):
+    with pytest.raises(DtypeError, match=r"bfloat16, float16, float32 or int8, got torch\.float64"):
+        MemoryBank(1, 2, dtype=torch.float64, device=device)
+
+
+@pytest.mark.parametrize(("documents", "size"), [(-1, 2), (1, 0)], ids=["documents", "size"])
+def test_a_bank_of_less_than_nothing_is_refused(documents, size, device):
+    with pytest.raises(OptionError, match=f"got {documents} and {size}"):
+        MemoryBank(documents, size, device=device)
+
+
+def test_an_unknown_backend_is_refused(device):
+    bank = MemoryBank(1, 2, device=device, backend="fast")
+    with pytest.raises(OptionError, match="backend: expected one of auto, reference, torch, triton, got 'fast'"):
+        bank.lookup(torch.tensor([0]), torch.zeros(1, 2, device=device))
+
+
+def test_float64_queries_are_refused_by_the_kernel_that_was_asked_for(device):
+    bank = MemoryBank(1, 2, device=device, backend="triton")
+    with pytest.raises(DtypeError, match=r"got torch\.float64; use backend='torch'"):
+        bank.lookup(torch.tensor([0]), torch.zeros(1, 2, device=device, dtype=torch.float64))
+
+
+def test_float64_queries_are_answered_where_no_kernel_was_asked_for(device):
+    bank = bank_of(memories_for(2, 5, device))
+    queries = torch.randn(2, 5, device=device, dtype=torch.float64)
+    assert_close(bank.lookup(torch.arange(2), queries), product(bank.read(torch.arange(2)), queries))
