@@ -15,16 +15,15 @@ from abc import ABC, abstractmethod
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence
 
 from attar.errors import DtypeError, OptionError, ShapeError
+from attar.nn.directions import Hidden, blank, no_ends, read_backward, read_onward
 from attar.ops import checks
 from attar.ops.gates import squash
 
 Join = Literal["halves", "sum"]
-Hidden = tuple[Float[Tensor, "B n k"], Float[Tensor, "B s"]]
 
 
 class Encoder(nn.Module, ABC):
@@ -268,74 +267,3 @@ def encoder(name: str, input_size: int, size: int, **options: Any) -> Encoder:
         wanted = "one of " + ", ".join(known) if known else "none"
         raise OptionError(f"option of {name!r}", wanted, ", ".join(unknown))
     return kind(input_size, size, **options)
-
-
-def blank(x: Float[Tensor, "B n d"], mask: Bool[Tensor, "B n"] | None) -> Float[Tensor, "B n d"]:
-    """The same with 0 in padding."""
-    return x if mask is None else x.masked_fill(~mask[:, :, None], 0)
-
-
-def no_ends(x: Float[Tensor, "B n d"]) -> Bool[Tensor, "B n"]:
-    """No sentence ends before the text does; on the CPU, as sorting one sentence a text needs no GPU."""
-    return torch.zeros(x.shape[:2], dtype=torch.bool)
-
-
-def read_onward(
-    gru: nn.GRU, x: Float[Tensor, "B n d"], mask: Bool[Tensor, "B n"] | None, state: Float[Tensor, "B s"]
-) -> Hidden:
-    """The states from left to right, and each document's last one: padding lies behind it, and is not seen."""
-    batch, n, _ = x.shape
-    if batch == 0 or n == 0:
-        return x.new_zeros(batch, n, gru.hidden_size), state
-    hidden, last = gru(x, state[None].contiguous())
-    if mask is None:
-        return hidden, last[0]
-    tokens = mask.sum(1)[:, None]
-    at = (tokens - 1).clamp(min=0)[:, :, None].expand(-1, -1, gru.hidden_size)
-    return blank(hidden, mask), torch.where(tokens > 0, hidden.gather(1, at)[:, 0], state.to(hidden.dtype))
-
-
-def read_backward(
-    gru: nn.GRU, x: Float[Tensor, "B n d"], lengths: checks.Lengths, ends: Bool[Tensor, "B n"]
-) -> Float[Tensor, "B n s"]:
-    """The states from right to left, from 0 at every end; all sentences of all documents side by side."""
-    batch, n, _ = x.shape
-    source, at_once = sort_backward(ends, lengths)
-    if source.numel() == 0:
-        return x.new_zeros(batch, n, gru.hidden_size)
-    source = source.to(x.device, non_blocking=True)
-    # Packed, so that one long sentence does not pad the others to its own length.
-    packed = PackedSequence(x.flatten(0, 1).index_select(0, source), at_once.cpu())
-    states = gru(packed)[0].data
-    hidden = states.new_zeros(batch * n, gru.hidden_size).index_copy(0, source, states)
-    return hidden.view(batch, n, gru.hidden_size)
-
-
-def sort_backward(
-    ends: Bool[Tensor, "B n"], lengths: checks.Lengths = None
-) -> tuple[Int[Tensor, " t"], Int[Tensor, " steps"]]:
-    """The order in which tokens are read backward: first every sentence's last token, then those before them.
-
-    The tokens' places in the flattened batch, longest sentence first within a step, and how many sentences
-    are read at each step: what a packed sequence is made of.
-
-    >>> source, at_once = sort_backward(torch.tensor([[True, False, False, True, False]]))
-    >>> source.tolist(), at_once.tolist()  # sentences: 0 | 1 2 3 | 4
-    ([3, 0, 4, 2, 1], [3, 1, 1])
-    """
-    batch, n = ends.shape
-    tokens = torch.full((batch,), n) if lengths is None else torch.as_tensor(lengths)
-    behind = tokens.to(ends.device, torch.int64)[:, None] - torch.arange(n, device=ends.device)
-    where = (behind > 0).flatten().nonzero()[:, 0]
-    ending = (ends | (behind == 1)).flatten()[where]
-    sentence = ending.cumsum(0) - ending.long()
-    end = ending.nonzero()[:, 0]
-    step = end[sentence] - torch.arange(len(where), device=ends.device)
-    longest_first = torch.bincount(sentence).argsort(descending=True, stable=True)
-    rank = torch.empty_like(longest_first)
-    rank[longest_first] = torch.arange(len(longest_first), device=ends.device)
-    at_once = torch.bincount(step)
-    place = (at_once.cumsum(0) - at_once)[step] + rank[sentence]
-    source = torch.empty_like(where)
-    source[place] = where
-    return source, at_once

@@ -66,9 +66,7 @@ class MemoryBank:
         """Store memories under their documents' numbers, over what was there."""
         checks.check_floats("memories", memories, "D k k")
         places = self._places(documents)
-        checks.check_shape(
-            "memories", memories, (len(places), self.size, self.size), "one memory a document"
-        )
+        checks.check_shape("memories", memories, (len(places), self.size, self.size), "one memory a document")
         packed = pack(self._evened(memories.to(self.values.device, torch.float32), 2))
         folded = fold_order(self.even, packed.device)
         if self.scales is None:

@@ -5,7 +5,7 @@ import torch
 
 from attar.errors import AttarError, DtypeError, OptionError, ShapeError
 from attar.nn import ENCODERS, encoder
-from attar.nn.encoder import sort_backward
+from attar.nn.directions import sort_backward
 
 STREAMING = tuple(name for name in ENCODERS if name != "bidirectional")
 LENGTHS = [9, 0, 1, 5]

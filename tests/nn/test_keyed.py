@@ -140,7 +140,7 @@ def test_names_what_does_not_fit():
         module.encode(hidden, values=values[:, :4])
     with pytest.raises(ShapeError, match=r"memories.state: expected \[2, 4, 2\], got \[2, 4, 3\]"):
         module.extend(memories, hidden, values=values[:, :, :2])
-    with pytest.raises(ShapeError, match="memories.state: expected"):
+    with pytest.raises(ShapeError, match=r"memories\.state: expected"):
         module.merge(memories, module.encode(hidden, values=values[:, :, :2]))
     with pytest.raises(ShapeError, match="queries: expected"):
         module.lookup(memories, torch.zeros(2, 1, 3))

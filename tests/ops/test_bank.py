@@ -77,7 +77,7 @@ def test_memories_are_read_back_as_they_were_written(size, dtype, device):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size", SIZES, ids="k={}".format)
+@pytest.mark.parametrize("size", [1, 16, 17], ids="k={}".format)
 def test_memories_are_read_back_symmetric(size, dtype, device):
     found = bank_of(memories_for(2, size, device), dtype).read(torch.arange(2))
     assert torch.equal(found, found.mT)
@@ -277,11 +277,10 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes_are_said_in_one_line(mistake, backend, device, unchecked_shapes):
+def test_mistakes_are_said_in_one_line(mistake, device, unchecked_shapes):
     call, (kind, message) = MISTAKES[mistake]
-    bank = MemoryBank(4, 5, device=device, backend=backend)
+    bank = MemoryBank(4, 5, device=device, backend="triton")
     with pytest.raises(kind, match=message):
         call(bank, torch.zeros(2, 5, device=device))
 
@@ -299,7 +298,9 @@ def test_a_bank_of_less_than_nothing_is_refused(documents, size, device):
 
 def test_an_unknown_backend_is_refused(device):
     bank = MemoryBank(1, 2, device=device, backend="fast")
-    with pytest.raises(OptionError, match="backend: expected one of auto, reference, torch, triton, got 'fast'"):
+    with pytest.raises(
+        OptionError, match="backend: expected one of auto, reference, torch, triton, got 'fast'"
+    ):
         bank.lookup(torch.tensor([0]), torch.zeros(1, 2, device=device))
 
 

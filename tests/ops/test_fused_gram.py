@@ -65,7 +65,9 @@ def assert_close(found, expected, dtype, tolerances=TOLERANCES):
         x, allowed = found[name].cpu().double(), tolerances[dtype][name != "memory"]
         error = float((x - y).norm())
         assert x.shape == y.shape, name
-        assert error <= allowed * float(y.norm()), f"{name} is off by {error / max(float(y.norm()), 1e-30):.1e}"
+        assert error <= allowed * float(y.norm()), (
+            f"{name} is off by {error / max(float(y.norm()), 1e-30):.1e}"
+        )
 
 
 def assert_agrees(operation, inputs, lengths=None):
@@ -107,18 +109,17 @@ def test_agrees_with_the_referee_around_blocks_of_rows(operation, n, device):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [257, 520], ids="n={}".format)
-def test_agrees_with_the_referee_where_a_document_is_split(operation, n, dtype, device):
-    assert_agrees(operation, inputs_for(operation, device, batch=1, n=n, dtype=dtype))
+def test_agrees_with_the_referee_where_a_document_is_split(operation, dtype, device):
+    assert_agrees(operation, inputs_for(operation, device, batch=1, n=257, use="resumed", dtype=dtype))
 
 
 def test_parts_behind_a_documents_end_add_nothing(operation, device):
-    inputs = inputs_for(operation, device, batch=1, n=520, use="resumed", dtype=torch.float16)
+    inputs = inputs_for(operation, device, batch=1, n=257, use="linear", dtype=torch.float16)
     assert_agrees(operation, inputs, lengths=[100])
 
 
 @pytest.mark.parametrize("dtype", PORTABLE)
-@pytest.mark.parametrize(("batch", "k"), [(3, 1), (1, 2), (1, 15), (1, 16), (3, 17), (1, 40)])
+@pytest.mark.parametrize(("batch", "k"), [(3, 1), (1, 2), (1, 16), (3, 17)])
 def test_agrees_with_the_referee_at_every_size(operation, batch, k, dtype, device):
     assert_agrees(operation, inputs_for(operation, device, batch=batch, k=k, use="weighted", dtype=dtype))
 
@@ -131,7 +132,7 @@ def test_agrees_with_the_referee_beyond_one_tile(operation, dtype, device):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("use", ["linear", "everything"])
 def test_agrees_with_the_referee_in_many_tiles(use, dtype, device, small_tiles):
-    assert_agrees("encode", inputs_for("encode", device, n=70, k=40, use=use, dtype=dtype))
+    assert_agrees("encode", inputs_for("encode", device, batch=1, n=70, k=40, use=use, dtype=dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -141,8 +142,7 @@ def test_ragged_lengths_from_none_to_all(operation, use, dtype, device):
     assert_agrees(operation, inputs, lengths=[0, 70, 1, 64])
 
 
-@pytest.mark.parametrize("dtype", PORTABLE)
-@pytest.mark.parametrize("k", [5, 130], ids=["one tile", "tiled"])
+@pytest.mark.parametrize(("k", "dtype"), [(5, torch.float32), (5, torch.float16), (130, torch.float16)])
 def test_what_lies_in_padding_does_not_leak(operation, k, dtype, device):
     lengths, inputs = [0, 5, 8], inputs_for(operation, device, batch=3, n=8, k=k, dtype=dtype)
     behind = torch.arange(8) >= torch.tensor(lengths)[:, None]
@@ -156,11 +156,10 @@ def test_what_lies_in_padding_does_not_leak(operation, k, dtype, device):
     assert all((found[name].cpu()[behind] == 0).all() for name in tokens)
 
 
-@pytest.mark.parametrize("dtype", PORTABLE)
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize(("batch", "n"), [(2, 0), (0, 9), (0, 0)], ids=["no token", "no document", "nothing"])
-def test_nothing_to_read(operation, batch, n, use, dtype, device):
-    assert_agrees(operation, inputs_for(operation, device, batch=batch, n=n, use=use, dtype=dtype))
+def test_nothing_to_read(operation, batch, n, use, device):
+    assert_agrees(operation, inputs_for(operation, device, batch=batch, n=n, use=use))
 
 
 @pytest.mark.parametrize("use", ["linear", "everything"])
@@ -178,10 +177,9 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("dtype", PORTABLE)
 @pytest.mark.parametrize("view", VIEWS)
-def test_states_and_weights_may_lie_in_storage_in_any_way(operation, view, dtype, device):
-    inputs = inputs_for(operation, device, n=7, k=4, use="weighted", dtype=dtype)
+def test_states_and_weights_may_lie_in_storage_in_any_way(operation, view, device):
+    inputs = inputs_for(operation, device, n=7, k=4, use="weighted")
     viewed = {name: VIEWS[view](x) if x.ndim > 1 or view == "strided" else x for name, x in inputs.items()}
     assert_agrees(operation, viewed)
 
@@ -205,17 +203,15 @@ def test_a_gradient_may_come_expanded(operation, dtype, device):
     assert_close(found, expected_of(operation, inputs, torch.ones(2, 5, 5)), dtype)
 
 
-@pytest.mark.parametrize("dtype", PORTABLE)
-def test_a_gate_that_shuts_forgets_all_before_it(operation, dtype, device):
-    inputs = inputs_for(operation, device, n=20, dtype=dtype)
+def test_a_gate_that_shuts_forgets_all_before_it(operation, device):
+    inputs = inputs_for(operation, device, n=20)
     inputs["alpha"][0, 14] = 0
     inputs["alpha"][1, [0, 3, 19]] = 0
     assert_agrees(operation, inputs)
 
 
-@pytest.mark.parametrize("dtype", PORTABLE)
-def test_negative_gates_are_taken_as_they_are(operation, dtype, device):
-    inputs = inputs_for(operation, device, n=20, dtype=dtype)
+def test_negative_gates_are_taken_as_they_are(operation, device):
+    inputs = inputs_for(operation, device, n=20)
     inputs["alpha"].neg_()
     inputs["beta"].neg_()
     assert_agrees(operation, inputs)
@@ -244,8 +240,8 @@ def test_memories_are_float32_and_gradients_of_the_inputs_type(operation, dtype,
     assert {gradient.dtype for gradient in found.values()} == {dtype}
 
 
-@pytest.mark.parametrize("k", [5, 130], ids=["one tile", "tiled"])
-def test_parameters_may_be_wider_than_the_states(k, device):
+@pytest.mark.parametrize("k", [5, 20], ids=["one tile", "tiled"])
+def test_parameters_may_be_wider_than_the_states(k, device, small_tiles):
     inputs = inputs_for("encode_gated", device, k=k, use="linear", dtype=torch.float16)
     inputs |= {name: inputs[name].float() for name in ("weight", "bias")}
     G = torch.randn(2, k, k)

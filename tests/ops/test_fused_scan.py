@@ -7,7 +7,7 @@ import torch
 
 from attar.errors import DtypeError, OptionError
 from attar.ops import AffineGates, encode_adaptive
-from attar.ops.fused import decay
+from attar.ops.fused import decay, wide
 from attar.ops.fused import scan as fused
 
 pytestmark = pytest.mark.gpu
@@ -16,7 +16,6 @@ ON_CUDA = torch.cuda.is_available()
 needs_cuda = pytest.mark.skipif(not ON_CUDA, reason="Triton's interpreter multiplies bfloat16's raw bits")
 EXACT, NARROW = pytest.param(torch.float32, id="float32"), pytest.param(torch.float16, id="float16")
 DTYPES = [EXACT, NARROW, pytest.param(torch.bfloat16, id="bfloat16", marks=needs_cuda)]
-PORTABLE = [EXACT, NARROW]
 # How far values and gradients may be off, as a share of their norm.
 TOLERANCES = {torch.float32: (5e-6, 1e-3), torch.float16: (2e-3, 1e-2), torch.bfloat16: (1e-2, 4e-2)}
 WIDE = {torch.float32: (5e-6, 5e-3), torch.float16: (2e-3, 1e-2), torch.bfloat16: (1e-2, 4e-2)}
@@ -74,10 +73,12 @@ def assert_agrees(inputs, lengths=None, tolerances=TOLERANCES):
 
 
 @pytest.fixture(autouse=True)
-def short_blocks_of_gates(monkeypatch):
-    """The interpreter goes through a scan number by number, real or not."""
+def short_chunks(monkeypatch):
+    """The interpreter goes through sums number by number, real or not: blocks of 16 for those of 64 and more."""
     if not ON_CUDA:
         monkeypatch.setattr(decay, "BLOCK", 16)
+        monkeypatch.setattr(wide, "CHUNK", 16)
+        monkeypatch.setattr(fused, "EVERY", 16)
 
 
 @pytest.fixture(params=["on chip", "wide"])
@@ -96,62 +97,68 @@ def tolerances(path):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("initial", [None, "symmetric", "not symmetric"], ids=str)
 def test_agrees_with_the_referee_from_any_memory(path, initial, dtype, device, tolerances):
-    assert_agrees(inputs_for(device, batch=2, n=11, initial=initial, dtype=dtype), tolerances=tolerances)
+    assert_agrees(inputs_for(device, n=6, initial=initial, dtype=dtype), tolerances=tolerances)
 
 
-@pytest.mark.parametrize("n", [1, 63, 64, 65, 130], ids="n={}".format)
-def test_agrees_with_the_referee_around_kept_memories(path, n, device, tolerances):
-    assert_agrees(inputs_for(device, n=n), tolerances=tolerances)
+@pytest.mark.parametrize(("spacings", "more"), [(1, -1), (1, 0), (1, 1), (2, 2)])
+def test_agrees_with_the_referee_around_kept_memories(path, spacings, more, device, tolerances):
+    assert_agrees(inputs_for(device, n=spacings * fused.EVERY + more), tolerances=tolerances)
+
+
+def test_agrees_with_the_referee_across_a_memory_kept_at_the_usual_spacing(device, monkeypatch):
+    monkeypatch.setattr(fused, "EVERY", 64)
+    assert_agrees(inputs_for(device, n=65))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("initial", [None, "not symmetric"], ids=str)
-def test_agrees_with_the_referee_across_a_kept_memory(path, initial, dtype, device, tolerances):
-    assert_agrees(inputs_for(device, n=70, initial=initial, dtype=dtype), tolerances=tolerances)
+def test_agrees_with_the_referee_across_a_kept_memory(path, dtype, device, tolerances):
+    inputs = inputs_for(device, n=fused.EVERY + 2, initial="not symmetric", dtype=dtype)
+    assert_agrees(inputs, tolerances=tolerances)
 
 
-@pytest.mark.parametrize("dtype", PORTABLE)
-@pytest.mark.parametrize(("batch", "k"), [(3, 1), (1, 2), (2, 3), (1, 17), (1, 32), (2, 33), (1, 40)])
-def test_agrees_with_the_referee_at_every_size(path, batch, k, dtype, device, tolerances):
-    assert_agrees(inputs_for(device, batch=batch, n=7, k=k, dtype=dtype), tolerances=tolerances)
+@pytest.mark.parametrize(("batch", "k"), [(2, 1), (1, 2), (1, 17), (1, 33)])
+def test_agrees_with_the_referee_at_every_size(path, batch, k, device, tolerances):
+    assert_agrees(inputs_for(device, batch=batch, n=4, k=k), tolerances=tolerances)
 
 
-@pytest.mark.parametrize("k", [65, 100, 128], ids="k={}".format)
+@pytest.mark.parametrize("k", [100, 128], ids="k={}".format)
 def test_agrees_with_the_referee_up_to_the_largest_on_a_chip(k, device):
     assert_agrees(inputs_for(device, n=4, k=k))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_agrees_with_the_referee_where_no_chip_holds_a_memory(dtype, device):
-    assert_agrees(inputs_for(device, batch=2, n=70, k=130, dtype=dtype), [70, 33], tolerances=WIDE)
+    assert_agrees(inputs_for(device, batch=2, n=18, k=130, dtype=dtype), [18, 5], tolerances=WIDE)
 
 
-def test_the_wide_way_rebuilds_the_memories_between_kept_ones(device):
-    # At k = 130 a memory is kept every 192 tokens, and a chunk has 64.
-    assert_agrees(inputs_for(device, n=200, k=130), tolerances=WIDE)
+def test_the_wide_way_rebuilds_the_memories_between_kept_ones(device, monkeypatch):
+    # Two chunks of 64 tokens at k = 130, or of the interpreter's 16 at k = 20, before a memory is kept again.
+    k, n = (130, 200) if ON_CUDA else (20, 35)
+    monkeypatch.setattr(fused, "LARGEST_ON_CHIP", 16)
+    assert wide.CHUNK < wide.spacing(k) < n
+    assert_agrees(inputs_for(device, n=n, k=k), tolerances=WIDE)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("initial", [None, "symmetric", "not symmetric"], ids=str)
-def test_ragged_lengths_from_none_to_all(path, initial, dtype, device, tolerances):
-    inputs = inputs_for(device, batch=4, n=12, initial=initial, dtype=dtype)
-    assert_agrees(inputs, [0, 12, 1, 7], tolerances)
+def test_ragged_lengths_from_none_to_all(path, dtype, device, tolerances):
+    inputs = inputs_for(device, batch=3, n=5, initial="not symmetric", dtype=dtype)
+    assert_agrees(inputs, [0, 5, 2], tolerances)
 
 
 def test_ragged_lengths_around_kept_memories(path, device, tolerances):
-    assert_agrees(inputs_for(device, batch=3, n=66), [64, 65, 2], tolerances)
+    every = fused.EVERY
+    assert_agrees(inputs_for(device, batch=2, n=every + 2), [every, every + 1], tolerances)
 
 
-@pytest.mark.parametrize("dtype", PORTABLE)
-def test_what_lies_in_padding_does_not_leak(path, dtype, device, tolerances):
-    lengths, inputs = [0, 5, 8], inputs_for(device, batch=3, n=8, dtype=dtype)
-    behind = torch.arange(8) >= torch.tensor(lengths)[:, None]
+def test_what_lies_in_padding_does_not_leak(path, device, tolerances):
+    lengths, inputs = [0, 3, 4], inputs_for(device, batch=3, n=4)
+    behind = torch.arange(4) >= torch.tensor(lengths)[:, None]
     dirty = inputs | {name: inputs[name].clone() for name in ("h", "f")}
     for name in ("h", "f"):
         dirty[name][behind.to(device)] = torch.nan
     G = torch.randn(3, 5, 5)
     found = results(dirty, G, lengths=lengths, backend="triton")
-    assert_close(found, expected_of(inputs, G, lengths), G, tolerances[dtype])
+    assert_close(found, expected_of(inputs, G, lengths), G, tolerances[torch.float32])
     assert all((found[name].cpu()[behind] == 0).all() for name in ("h", "f"))
 
 
@@ -167,81 +174,89 @@ VIEWS = {
     "transposed at the end": lambda x: x.mT.contiguous().mT,
     "strided": lambda x: torch.stack([x, x + 1], -1).flatten(-2)[..., ::2],
     "expanded": lambda x: x[:1].expand(x.shape),
-    "padded rows": lambda x: torch.cat([x, x], -1)[..., : x.shape[-1]],
 }
 
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_inputs_may_lie_in_storage_in_any_way(path, view, device, tolerances):
-    inputs = inputs_for(device, batch=2, n=7, k=4)
+    inputs = inputs_for(device, batch=2, n=2, k=4)
     viewed = {name: VIEWS[view](x) if x.ndim > 1 else x for name, x in inputs.items()}
     assert_agrees(viewed, tolerances=tolerances)
 
 
 def test_a_gradient_may_come_expanded(path, device, tolerances):
-    inputs = inputs_for(device)
+    inputs = inputs_for(device, n=3)
     found = results(inputs, torch.ones(1, 1, 1, device=device).expand(1, 5, 5), backend="triton")
     G = torch.ones(1, 5, 5)
     assert_close(found, expected_of(inputs, G), G, tolerances[torch.float32])
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning")  # the interpreter's σ(−300)
 def test_a_gate_that_shuts_forgets_all_before_it(path, device, tolerances):
-    inputs = inputs_for(device, n=12)
-    inputs["hidden_weight"][0] = torch.tensor([1.0, 0.0, 0.0])
-    inputs["h"][0, [0, 7], 0] = -300.0
+    inputs = inputs_for(device, n=9)
+    inputs["hidden_weight"][0] = torch.tensor([300.0, 0.0, 0.0])
+    inputs["h"][0, :, 0] = 0.0
+    inputs["h"][0, [0, 5], 0] = -1.0
     assert_agrees(inputs, tolerances=tolerances)
 
 
-@pytest.mark.parametrize("dtype", PORTABLE)
-@pytest.mark.parametrize("cut", [0, 1, 4, 9], ids="cut={}".format)
-def test_reading_on_equals_reading_whole(path, cut, dtype, device, tolerances):
-    inputs = inputs_for(device, dtype=dtype)
+@pytest.mark.parametrize("cut", [0, 1, 4], ids="cut={}".format)
+def test_reading_on_equals_reading_whole(path, cut, device, tolerances):
+    inputs = inputs_for(device, n=4)
     tokens = ("h", "f")
     first = run(inputs | {name: inputs[name][:, :cut] for name in tokens}, backend="triton")
     rest = {name: inputs[name][:, cut:] for name in tokens} | {"initial": first}
     whole = run(inputs, backend="triton")
-    assert (run(inputs | rest, backend="triton") - whole).norm() <= tolerances[dtype][0] * whole.norm()
+    assert (run(inputs | rest, backend="triton") - whole).norm() <= tolerances[torch.float32][
+        0
+    ] * whole.norm()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_reading_without_gradients_gives_the_same_memory(path, dtype, device, tolerances):
-    inputs = inputs_for(device, batch=2, n=12, dtype=dtype)
+    inputs = inputs_for(device, batch=2, n=4, dtype=dtype)
     with torch.no_grad():
-        memory = run(inputs, lengths=[12, 5], backend="triton")
-    expected = run({name: x.cpu().double() for name, x in inputs.items()}, lengths=[12, 5], backend="reference")
+        memory = run(inputs, lengths=[4, 2], backend="triton")
+    expected = run(
+        {name: x.cpu().double() for name, x in inputs.items()}, lengths=[4, 2], backend="reference"
+    )
     assert memory.grad_fn is None
     assert (memory.cpu().double() - expected).norm() <= tolerances[dtype][0] * expected.norm()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_memories_are_float32_and_gradients_of_the_inputs_type(path, dtype, device):
-    found = results(inputs_for(device, n=3, dtype=dtype), torch.ones(1, 5, 5), backend="triton")
+    found = results(inputs_for(device, n=1, dtype=dtype), torch.ones(1, 5, 5), backend="triton")
     assert found.pop("memory").dtype == torch.float32
     assert {gradient.dtype for gradient in found.values()} == {dtype}
 
 
 def test_parameters_may_be_wider_than_the_states(path, device, tolerances):
-    inputs = inputs_for(device, dtype=torch.float16)
+    inputs = inputs_for(device, n=3, dtype=torch.float16)
     inputs |= {name: inputs[name].float() for name in CELL}
     assert_agrees(inputs, tolerances=tolerances)
 
 
 @pytest.mark.parametrize("wanted", ["h", "f", "initial", *CELL])
-def test_each_gradient_may_be_wanted_alone(path, wanted, device, tolerances):
-    inputs = inputs_for(device, n=4)
+def test_each_gradient_may_be_wanted_alone(wanted, device):
+    inputs = inputs_for(device, n=2)
     G = torch.randn(1, 5, 5)
     expected = expected_of(inputs, G)
     inputs[wanted].requires_grad_()
     (gradient,) = torch.autograd.grad(run(inputs, backend="triton"), inputs[wanted], G.to(device))
-    assert_close({wanted: gradient}, {wanted: expected[wanted]}, G, tolerances[torch.float32])
+    assert_close({wanted: gradient}, {wanted: expected[wanted]}, G, TOLERANCES[torch.float32])
 
 
-def test_under_autocast_the_sum_stays_float32(path, device, tolerances):
-    inputs, G = inputs_for(device), torch.randn(1, 5, 5)
+def test_under_autocast_sums_stay_float32(path, device, tolerances):
+    inputs, G = inputs_for(device, n=3), torch.randn(1, 5, 5)
+    expected = expected_of(inputs, G)
+    inputs["f"].requires_grad_()
     with torch.autocast(device, torch.bfloat16):
-        found = results(inputs, G, backend="triton")
-    assert found["memory"].dtype == torch.float32
-    assert_close(found, expected_of(inputs, G), G, tolerances[torch.float32])
+        memory = run(inputs, backend="triton")
+        (gradient,) = torch.autograd.grad(memory, inputs["f"], G.to(device))
+    assert memory.dtype == torch.float32
+    found = {"memory": memory.detach(), "f": gradient}
+    assert_close(found, {name: expected[name] for name in found}, G, tolerances[torch.float32])
 
 
 def test_float64_is_refused(device):
@@ -251,7 +266,7 @@ def test_float64_is_refused(device):
 
 def test_a_cell_that_the_kernels_do_not_know_is_refused(device):
     h, f = torch.zeros(2, 1, 4, 3, device=device)
-    with pytest.raises(OptionError, match="expected AffineGates .* got function .*; use backend='torch'"):
+    with pytest.raises(OptionError, match=r"expected AffineGates .* got function .*; use backend='torch'"):
         encode_adaptive(h, f, lambda h, reading: (h[:, 0], h[:, 0]), backend="triton")
 
 
@@ -261,7 +276,7 @@ def test_the_inverting_way_back_is_refused(device):
 
 
 def test_a_second_derivative_is_refused_and_not_wrong(device):
-    inputs = inputs_for(device, n=3)
+    inputs = inputs_for(device, n=2)
     inputs["f"].requires_grad_()
     memory = run(inputs, backend="triton")
     (gradient,) = torch.autograd.grad(memory.square().sum(), inputs["f"], create_graph=True)

@@ -34,16 +34,15 @@ def encode_adaptive(
     if mask is not None:  # what lies in padding must not reach the gradients of U and b
         h = h.masked_fill(~mask[:, :, None], 0)
     with torch.autocast(f.device.type, enabled=False):
-        hidden = cell.of_hidden(h.float())
-    tensors = (
-        hidden,
-        f,
-        cell.read_weight.float(),
-        None if initial is None else initial.float(),
-        lengths_of(mask),
-    )
-    memory: Tensor = FusedScan.apply(*tensors)
-    return memory
+        tensors = (
+            cell.of_hidden(h.float()),
+            f,
+            cell.read_weight.float(),
+            None if initial is None else initial.float(),
+            lengths_of(mask),
+        )
+        memory: Tensor = FusedScan.apply(*tensors)
+        return memory
 
 
 class FusedScan(torch.autograd.Function):
@@ -77,10 +76,11 @@ class FusedScan(torch.autograd.Function):
         f, V, lengths, last, gates, rho, phi, kept, symmetric = ctx.saved_tensors
         saved, G = (last, gates, rho, phi, kept), grad.float().mT
         start: Tensor | None
-        if f.shape[2] > LARGEST_ON_CHIP:
-            grad_hidden, grad_f, grad_V, start = wide.gradients(f, V, lengths, *saved, G)
-        else:
-            grad_hidden, grad_f, grad_V, start = gradients_on_chip(f, V, lengths, *saved, symmetric, G)
+        with torch.autocast(f.device.type, enabled=False):
+            if f.shape[2] > LARGEST_ON_CHIP:
+                grad_hidden, grad_f, grad_V, start = wide.gradients(f, V, lengths, *saved, G)
+            else:
+                grad_hidden, grad_f, grad_V, start = gradients_on_chip(f, V, lengths, *saved, symmetric, G)
         return grad_hidden, grad_f, grad_V, None if start is None or symmetric is None else start.mT, None
 
 
