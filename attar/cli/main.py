@@ -13,6 +13,7 @@ app = typer.Typer(
     help="Distil documents into fixed-size memories; answer any question of one in constant time.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help answers in half the time
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)

@@ -112,7 +112,8 @@ class MemoryBank:
         return unpack(dequantize(packed, self.scales[places].float()))
 
     def _places(self, documents: Tensor) -> Tensor:
-        if not isinstance(documents, Tensor) or documents.is_floating_point() or documents.ndim != 1:
+        whole = isinstance(documents, Tensor) and documents.dtype in (torch.int32, torch.int64)
+        if not whole or documents.ndim != 1:
             came = checks.shape_of(documents) if isinstance(documents, Tensor) else type(documents).__name__
             raise ShapeError("documents", "a tensor of whole numbers [D]", came)
         if len(documents):

@@ -276,10 +276,18 @@ def test_under_autocast_the_sum_stays_float32(operation, device):
     assert_close(found, expected_of(operation, inputs, G), torch.float32)
 
 
+@pytest.fixture
+def tf32():
+    """Torch's switch is made of properties, which monkeypatch cannot put back."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    yield
+    torch.backends.cuda.matmul.allow_tf32 = before
+
+
 @pytest.mark.skipif(not ON_CUDA, reason="tf32 is a GPU's own")
 @pytest.mark.parametrize("k", [20, 130], ids=["one tile", "tiled"])
-def test_float32_is_multiplied_once_where_torch_allows_tf32(operation, k, device, monkeypatch):
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
+def test_float32_is_multiplied_once_where_torch_allows_tf32(operation, k, device, tf32):
     inputs = inputs_for(operation, device, n=70, k=k)
     G = torch.randn(2, k, k)
     found = results(operation, inputs, G, lengths=[70, 33], backend="triton")
