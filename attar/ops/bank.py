@@ -112,8 +112,13 @@ class MemoryBank:
         return unpack(dequantize(packed, self.scales[places].float()))
 
     def _places(self, documents: Tensor) -> Tensor:
-        whole = isinstance(documents, Tensor) and documents.dtype in (torch.int32, torch.int64)
-        if not whole or documents.ndim != 1:
+        # A mask of true and false is not what it looks like: it would read documents 0 and 1.
+        numbers = (
+            isinstance(documents, Tensor)
+            and not documents.is_floating_point()
+            and documents.dtype != torch.bool
+        )
+        if not numbers or documents.ndim != 1:
             came = checks.shape_of(documents) if isinstance(documents, Tensor) else type(documents).__name__
             raise ShapeError("documents", "a tensor of whole numbers [D]", came)
         if len(documents):

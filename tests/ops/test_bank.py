@@ -251,6 +251,10 @@ MISTAKES = {
         lambda bank, q: bank.write(NUMBERS[0], torch.zeros(1, 5, 5)),
         (ShapeError, r"documents"),
     ),
+    "a mask in place of numbers": (
+        lambda bank, q: bank.lookup(torch.tensor([True, False]), q),
+        (ShapeError, r"documents: expected a tensor of whole numbers"),
+    ),
     "queries of another size": (
         lambda bank, q: bank.lookup(NUMBERS, q[:, :4]),
         (ShapeError, r"queries: expected \[2, 5\], got \[2, 4\]"),
