@@ -117,18 +117,20 @@ def check(contender: Contender) -> None:
         raise WrongResultError(f"{contender.name} is off by {error:.1e}, more than {contender.tolerance:.0e}")
 
 
-def duel(goal: Goal, ours: Contender, rivals: Sequence[Contender], clock: Clock) -> Measurement:
-    """Check ours, then time it in turns with every rival that runs and is right; the quickest one counts."""
+def duel(
+    goal: Goal,
+    ours: Contender,
+    rivals: Sequence[Contender],
+    clock: Clock,
+    otherwise: Sequence[Contender] = (),
+) -> Measurement:
+    """Check ours, then time it in turns with every rival that runs and is right; the quickest one counts.
+
+    Where none of them does, those named `otherwise` take their place.
+    """
     check(ours)
-    fit, notes = [], []
-    for rival in rivals:
-        try:
-            check(rival)
-            fit.append(rival)
-        except WrongResultError as wrong:
-            notes.append(str(wrong))
-        except Exception as refusal:  # a peer may refuse a chip, a shape or a version in any way it likes
-            notes.append(f"{rival.name} refused: {one_line(refusal)}")
+    notes: list[str] = []
+    fit = fit_among(rivals, notes) or fit_among(otherwise, notes)
     mine, *others = clock.race([ours, *fit])
     if not fit:
         return Measurement(None, None, None, median(mine), None, "s", note="; ".join(notes))
@@ -143,6 +145,20 @@ def duel(goal: Goal, ours: Contender, rivals: Sequence[Contender], clock: Clock)
     return Measurement(
         ratio, low, high, median(mine), median(others[quickest]), "s", fit[quickest].name, "; ".join(notes)
     )
+
+
+def fit_among(rivals: Sequence[Contender], notes: list[str]) -> list[Contender]:
+    """The rivals that run and are right; the notes say of the others why not."""
+    fit = []
+    for rival in rivals:
+        try:
+            check(rival)
+            fit.append(rival)
+        except WrongResultError as wrong:
+            notes.append(str(wrong))
+        except Exception as refusal:  # a peer may refuse a chip, a shape or a version in any way it likes
+            notes.append(f"{rival.name} refused: {one_line(refusal)}")
+    return fit
 
 
 def ratio_of(goal: Goal, ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float, float]:

@@ -94,14 +94,13 @@ class Encoding:
 
 
 def beside_fla(goal: Goal, clock: Clock, sets: list[Inputs], backward: bool) -> Measurement:
-    """Ours and fla's; backward also autograd through a plain scan, for where fla refuses or is wrong."""
+    """Ours and fla's; backward, autograd through a plain scan where fla refuses or is wrong."""
     G = direction(sets) if backward else None
     ours = Encoding(lambda f, alpha=None: ops.encode(f, alpha=alpha), sets, G)
     theirs = Encoding(peers.fla_memory, sets, G, takes_log=True)
-    rivals = [theirs.contender("fla chunk_simple_gla, final state")]
-    if backward:
-        rivals.append(Encoding(peers.plain_scan, sets, G).contender("autograd through a plain torch scan"))
-    return duel(goal, ours.contender("attar.ops.encode"), rivals, clock)
+    fla = theirs.contender("fla chunk_simple_gla, final state")
+    plain = Encoding(peers.plain_scan, sets, G).contender("autograd through a plain torch scan")
+    return duel(goal, ours.contender("attar.ops.encode"), [fla], clock, [plain] if backward else [])
 
 
 def beside_bmm(goal: Goal, clock: Clock, sets: list[Inputs]) -> Measurement:

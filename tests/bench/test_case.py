@@ -89,6 +89,13 @@ def test_without_any_rival_ours_is_timed_alone():
     assert (row.verdict, row.ratio, row.ours, row.met) == ("alone", None, 1.0, False)
 
 
+@pytest.mark.parametrize(("first", "timed"), [(contender("fla"), "fla"), (refusing("fla"), "plain")])
+def test_a_stand_in_is_timed_only_where_every_rival_fails(first, timed):
+    clock = SetClock(ours=1.0, fla=3.0, plain=90.0)
+    duel(FASTER, contender("ours"), [first], clock, [contender("plain")])
+    assert clock.timed == ["ours", timed]
+
+
 def test_amounts_turn_times_into_rates():
     clock = SetClock(ours=1.0, copy=1.0)
     row = row_of(Goal(0.85), contender("ours", amount=90.0), [contender("copy", amount=100.0)], clock)
