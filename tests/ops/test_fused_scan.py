@@ -17,8 +17,8 @@ needs_cuda = pytest.mark.skipif(not ON_CUDA, reason="Triton's interpreter multip
 EXACT, NARROW = pytest.param(torch.float32, id="float32"), pytest.param(torch.float16, id="float16")
 DTYPES = [EXACT, NARROW, pytest.param(torch.bfloat16, id="bfloat16", marks=needs_cuda)]
 # How far values and gradients may be off, as a share of their norm.
-TOLERANCES = {torch.float32: (5e-6, 1e-3), torch.float16: (2e-3, 1e-2), torch.bfloat16: (1e-2, 4e-2)}
-WIDE = {torch.float32: (5e-6, 5e-3), torch.float16: (2e-3, 1e-2), torch.bfloat16: (1e-2, 4e-2)}
+TOLERANCES = {torch.float32: (5e-6, 5e-5), torch.float16: (2e-3, 1e-2), torch.bfloat16: (1e-2, 4e-2)}
+WIDE = {torch.float32: (5e-6, 3e-4), torch.float16: (2e-3, 1e-2), torch.bfloat16: (1e-2, 4e-2)}
 CELL = ("hidden_weight", "read_weight", "bias")
 
 

@@ -1,7 +1,7 @@
 """The adaptive scan for k > 128, where no memory fits on the chip: products by cuBLAS, gates by a kernel.
 
 The same mathematics as `scan_kernels`, a chunk at a time for all documents: everything of size k is a matrix
-product, and only `solve` runs token after token. Memories and their gradients are transposed, as there.
+product, and only `solve` looks at one token after the other. Memories and their gradients are transposed, as there.
 """
 
 import torch
