@@ -125,6 +125,12 @@ def test_agrees_with_the_referee_at_every_size(operation, batch, k, dtype, devic
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("k", [64, 100, 128], ids="k={}".format)
+def test_agrees_with_the_referee_at_the_largest_sizes_that_fit_a_chip(operation, k, dtype, device):
+    assert_agrees(operation, inputs_for(operation, device, batch=1, n=8, k=k, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_agrees_with_the_referee_beyond_one_tile(operation, dtype, device):
     assert_agrees(operation, inputs_for(operation, device, n=8, k=130, dtype=dtype), lengths=[8, 5])
 

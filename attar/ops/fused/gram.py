@@ -37,7 +37,7 @@ def encode_gated(
     initial: Memory | None = None,
 ) -> Memory:
     """The memory of each document's gated states."""
-    if h.shape[2] > kernels.LARGEST_ON_CHIP:  # W would not fit beside the sum
+    if h.shape[2] > kernels.largest_gated(h.dtype):
         # What lies in padding must not meet the gate: 0 · NaN would reach the gradients of W and b.
         h = h if mask is None else h.masked_fill(~mask[:, :, None], 0)
         gate = torch.sigmoid(torch.nn.functional.linear(h, weight.to(h.dtype), bias.to(h.dtype)))
