@@ -10,16 +10,21 @@ from attar.errors import AttarError
 
 if TYPE_CHECKING:
     from attar import nn, ops
+    from attar.memory import Memory
+    from attar.reader import Answer, Reader
 
 __version__ = "0.1.0.dev0"
-__all__ = ["AttarError", "__version__", "nn", "ops"]
+__all__ = ["Answer", "AttarError", "Memory", "Reader", "__version__", "nn", "ops"]
 
 _ROOMS = {"nn", "ops"}
+_NAMES = {"Answer": "attar.reader", "Memory": "attar.memory", "Reader": "attar.reader"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return importlib.import_module(f"attar.{name}")
+    if name in _NAMES:
+        return getattr(importlib.import_module(_NAMES[name]), name)
     raise AttributeError(f"module 'attar' has no attribute {name!r}")
 
 

@@ -11,7 +11,7 @@ HEAVY = ("torch", "numpy", "scipy", "triton", "matplotlib")
 
 # Names that others rely on, as far as they exist.
 PUBLIC = {
-    "attar": ["AttarError", "__version__", "nn", "ops"],
+    "attar": ["Answer", "AttarError", "Memory", "Reader", "__version__", "nn", "ops"],
     "attar.ops": [
         "AffineGates",
         "MemoryBank",

@@ -2,7 +2,11 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from functools import cached_property, lru_cache
+from itertools import islice
+from typing import Annotated, Any
+
+import msgspec
 
 from attar.errors import FormatError
 from attar.text.english import FUNCTION_WORDS, NOT_PEOPLE, SUFFIXES
@@ -16,16 +20,27 @@ def _key(words: Iterable[str]) -> str:
     return " ".join(words).lower()
 
 
-def _lent(words: Sequence[str]) -> list[str]:
+@lru_cache(100_000)
+def _lent(key: str) -> tuple[str, ...]:
     """Give the words by which alone a longer name may be called: a person's first name and surname."""
-    lower = [word.lower() for word in words]
+    lower = key.split(" ")
     while lower and (NUMERAL.fullmatch(lower[-1].upper()) or lower[-1] in SUFFIXES):
         lower.pop()
     if len(lower) < 2 or not NOT_PEOPLE.isdisjoint(lower):
-        return []
-    return [
-        word for word in (lower[0], lower[-1]) if word not in FUNCTION_WORDS and word[-1] != "." and word[1:]
-    ]
+        return ()
+    ends = (lower[0], lower[-1])
+    return tuple(word for word in ends if word not in FUNCTION_WORDS and word[-1] != "." and word[1:])
+
+
+def _check_ids(highest: int, names: list[str]) -> None:
+    if highest >= len(names):
+        raise FormatError("table of names", f"ids of its {len(names)} names", str(highest), "it is damaged")
+
+
+_Id = Annotated[int, msgspec.Meta(ge=0)]
+_TABLE = msgspec.msgpack.Decoder(tuple[int, list[str], dict[str, _Id], msgspec.Raw])
+_HOLDERS = msgspec.msgpack.Decoder(dict[str, Annotated[set[_Id], msgspec.Meta(min_length=1)]])
+_NO_HOLDERS = msgspec.Raw(msgspec.msgpack.encode({}))
 
 
 class NameTable:
@@ -42,7 +57,19 @@ class NameTable:
         self.limit = limit
         self.names: list[str] = []
         self.ids: dict[str, int] = {}
-        self._holders: dict[str, set[int]] = {}
+        self._written_holders = _NO_HOLDERS
+        self._longest: dict[str, int] = {}
+        self._counted = 0
+
+    @cached_property
+    def _holders(self) -> dict[str, set[int]]:
+        """The ids of the longer names that each part of a name is in; decoded when a part is first met."""
+        try:
+            holders = _HOLDERS.decode(self._written_holders)
+        except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+            raise FormatError("table of names", "parts of names and who has them", f"{fault}") from fault
+        _check_ids(max(map(max, holders.values()), default=-1), self.names)
+        return holders
 
     def __len__(self) -> int:
         return len(self.names)
@@ -60,43 +87,145 @@ class NameTable:
 
     def resolve(self, words: Sequence[str]) -> int | None:
         """Give the id that a name has, if any, in whatever case it is written."""
-        key = _key(words)
+        return self.meaning(_key(words))
+
+    def meaning(self, key: str) -> int | None:
+        """Give the id of a name in small letters, its words parted by single spaces."""
         found = self.ids.get(key)
-        if found is None and len(words) == 1:
+        if found is None and " " not in key:
             holders = self._holders.get(key, ())
             if len(holders) == 1:
                 (found,) = holders
         return found
 
+    def longest_by_first_word(self) -> dict[str, int]:
+        """Give how many words a name can have that begins with a word, by every word that begins one.
+
+        >>> table = NameTable()
+        >>> _ = table.learn(["Jane", "Austen"])
+        >>> table.longest_by_first_word()
+        {'jane': 2, 'austen': 1}
+        """
+        if self._counted < len(self.ids):  # what was learnt since
+            longest = self._longest
+            for key in islice(self.ids, self._counted, None):
+                first = key.partition(" ")[0]
+                longest[first] = max(longest.get(first, 0), key.count(" ") + 1)
+                for part in _lent(key):
+                    longest.setdefault(part, 1)
+            self._counted = len(self.ids)
+        return self._longest
+
     def learn(self, words: Sequence[str]) -> int | None:
         """Give a name's id, a new one if it is new; None once the table is full and the name stays words."""
-        found = self.resolve(words)
+        name = " ".join(words)
+        return self.learn_spelled(name, name.lower())
+
+    def learn_spelled(self, name: str, key: str) -> int | None:
+        """Learn a name whose words are joined by spaces already, as written and in small letters."""
+        found = self.meaning(key)
         # Read before; or a part of a longer name, which stays open: a second holder makes it mean neither.
         if found is not None:
             return found
         # The longer name of somebody known by a part of it so far.
-        parts = (self.ids.get(word) for word in _lent(words))
-        found = next((n for n in parts if n is not None and " " not in self.names[n]), None)
-        if found is not None:
-            self.names[found] = " ".join(words)
-        elif len(self.names) < self.limit:
-            found = len(self.names)
-            self.names.append(" ".join(words))
+        for word in _lent(key) if " " in key else ():
+            part = self.ids.get(word)
+            if part is not None and " " not in self.names[part]:
+                found = part
+                self.names[found] = name
+                break
         else:
-            return None
-        self._note(words, found)
+            found = len(self.names)
+            if found >= self.limit:
+                return None
+            self.names.append(name)
+        self._note(key, found)
         return found
 
-    def _note(self, words: Sequence[str], entity: int) -> None:
-        self.ids[_key(words)] = entity
-        for word in _lent(words):
-            self._holders.setdefault(word, set()).add(entity)
+    def _note(self, key: str, entity: int) -> None:
+        self.ids[key] = entity
+        if " " in key:
+            for word in _lent(key):
+                self._holders.setdefault(word, set()).add(entity)
+
+    def copy(self) -> "NameTable":
+        """Give a table that grows apart from this one."""
+        table = NameTable(self.limit)
+        table.names, table.ids = self.names.copy(), self.ids.copy()
+        table._holders = {word: holders.copy() for word, holders in self._holders.items()}
+        return table
+
+    def learn_all(self, other: "NameTable") -> list[int | None]:
+        """Learn another table's names as if its text came next; give their ids here, by their ids there.
+
+        A lone name that here is part of a longer one joins it. What a name became it stays, so that what was
+        written of it can be taken out again. None where this table is full.
+
+        >>> table, other = NameTable(), NameTable()
+        >>> [table.learn(name.split()) for name in ("Bath", "Jane Bennet")]
+        [0, 1]
+        >>> [other.learn(name.split()) for name in ("Bennet", "London")]
+        [0, 1]
+        >>> table.learn_all(other)
+        [1, 2]
+        """
+        places: list[int | None] = [None] * len(other.names)
+        for key, n in other.ids.items():  # in the order in which they were learnt
+            words = other.names[n].split()
+            if _key(words) == key:
+                places[n] = place = self.learn(words)
+                if place is not None and key not in self.ids:
+                    self._note(key, place)
+            else:  # a part by which the longer name was known at first, as it is written there
+                self.learn([word for word in words if word.lower() == key][:1] or key.split())
+        return places
+
+    def agrees_with(self, other: "NameTable") -> bool:
+        """Tell whether both can be one table at two times: where both have an id it means the same name.
+
+        >>> table = NameTable()
+        >>> _ = table.learn(["Bath"])
+        >>> grown, apart = table.copy(), NameTable()
+        >>> grown.learn(["London"]), apart.learn(["London"])
+        (1, 0)
+        >>> table.agrees_with(grown), grown.agrees_with(table), table.agrees_with(apart)
+        (True, True, False)
+        """
+        shared = self.ids.keys() & other.ids.keys()
+        if any(self.ids[key] != other.ids[key] for key in shared):
+            return False
+        both = list(zip(self.names, other.names, strict=False))
+        if len({self.ids[key] for key in shared}) < len(both):
+            return False
+        # A lone name may have become a longer one since, but no longer name becomes another.
+        return all(a == b or " " not in a or " " not in b or a.lower() == b.lower() for a, b in both)
+
+    def to_bytes(self) -> bytes:
+        """Give all that the table is as MessagePack: limit, names, ids and the holders of parts of names."""
+        holders = self.__dict__.get("_holders", self._written_holders)
+        return msgspec.msgpack.encode((self.limit, self.names, self.ids, holders))
+
+    @classmethod
+    def from_bytes(cls, buffer: bytes | bytearray | memoryview) -> "NameTable":
+        """Take up what `to_bytes` gave.
+
+        >>> table = NameTable()
+        >>> table.learn(["Jane", "Austen"]), NameTable.from_bytes(table.to_bytes()).resolve(["Austen"])
+        (0, 0)
+        """
+        try:
+            limit, names, ids, holders = _TABLE.decode(buffer)
+        except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+            raise FormatError("table of names", "limit, names, ids and holders", f"{fault}") from fault
+        _check_ids(max(ids.values(), default=-1), names)
+        table = cls(limit)
+        # A copy of the bytes: the buffer may be a store's, and gone by the time they are needed.
+        table.names, table.ids, table._written_holders = names, ids, holders.copy()
+        return table
 
     def to_json(self) -> dict[str, Any]:
-        """Give what a later reader needs to go on: names by id, and the other words that mean them."""
-        plain = {_key(name.split()): n for n, name in enumerate(self.names)}
-        aliases = {key: n for key, n in self.ids.items() if plain.get(key) != n}
-        return {"limit": self.limit, "names": list(self.names), "aliases": aliases}
+        """Give what a later reader needs to go on: names by id, and the words that mean each, as learnt."""
+        return {"limit": self.limit, "names": list(self.names), "ids": dict(self.ids)}
 
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> "NameTable":
@@ -104,14 +233,12 @@ class NameTable:
         try:
             table = cls(int(state["limit"]))
             table.names = [str(name) for name in state["names"]]
-            for n, name in enumerate(table.names):
-                table._note(name.split(), n)
-            for key, n in state["aliases"].items():
+            for key, n in state["ids"].items():
                 if not 0 <= n < len(table.names):
-                    raise ValueError(f"the alias of a name {n} that is not there")
-                table._note(key.split(), n)
+                    raise ValueError(f"the id of a name {n} that is not there")
+                table._note(_key(key.split()), n)
         except (KeyError, TypeError, ValueError, AttributeError) as fault:
             raise FormatError(
-                "table of names", "limit, names and aliases", f"another object ({fault})"
+                "table of names", "limit, names and ids", f"another object ({fault})"
             ) from fault
         return table

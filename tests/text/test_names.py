@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,13 +58,98 @@ def test_going_on_later_equals_going_on_at_once(before: list[list[str]], after: 
     table = NameTable(limit=6)
     for name in before:
         table.learn(name)
-    later = NameTable.from_json(json.loads(json.dumps(table.to_json())))
-    assert later == table
-    assert [table.learn(name) for name in after] == [later.learn(name) for name in after]
-    assert later == table
+    as_json = NameTable.from_json(json.loads(json.dumps(table.to_json())))
+    for later in (as_json, NameTable.from_bytes(table.to_bytes()), table.copy()):
+        at_once = table.copy()
+        assert later == table
+        assert [at_once.learn(name) for name in after] == [later.learn(name) for name in after]
+        assert later == at_once
 
 
-@pytest.mark.parametrize("state", [{}, {"limit": 3, "names": ["Ann"], "aliases": {"x": 7}}, {"limit": "x"}])
+@given(names)
+def test_a_table_is_put_away_as_the_same_bytes_before_and_after_it_is_used(met: list[list[str]]) -> None:
+    table = NameTable()
+    for name in met:
+        table.learn(name)
+    taken_up = NameTable.from_bytes(table.to_bytes())
+    assert taken_up.to_bytes() == table.to_bytes()
+    taken_up.resolve(["Lee"])
+    assert taken_up.to_bytes() == table.to_bytes()
+
+
+def test_a_copy_grows_apart() -> None:
+    table = NameTable()
+    learn(table, "Jane Bennet")
+    learn(table.copy(), "Lydia Bennet")
+    assert learn(table, "Bennet", "Bath") == [0, 1]
+
+
+@given(names, names)
+def test_a_table_agrees_with_what_it_grows_into(before: list[list[str]], after: list[list[str]]) -> None:
+    table = NameTable(limit=6)
+    for name in before:
+        table.learn(name)
+    grown = table.copy()
+    for name in after:
+        grown.learn(name)
+    assert table.agrees_with(grown)
+    assert grown.agrees_with(table)
+    assert table.learn_all(grown) == list(range(len(grown)))
+    assert table == grown
+
+
+@given(names)
+def test_an_empty_table_learns_another_as_it_is(met: list[list[str]]) -> None:
+    table, empty = NameTable(), NameTable()
+    for name in met:
+        table.learn(name)
+    assert empty.learn_all(table) == list(range(len(table)))
+    assert empty == table
+
+
+@given(names, names)
+def test_names_that_were_learnt_from_another_table_keep_their_ids(
+    first: list[list[str]], second: list[list[str]]
+) -> None:
+    table, other = NameTable(), NameTable()
+    for name in first:
+        table.learn(name)
+    for name in second:
+        other.learn(name)
+    places = table.learn_all(other)
+    assert [table.resolve(name.split()) for name in other.names] == places
+    assert table.learn_all(other) == places
+
+
+def test_a_full_table_learns_what_it_can_of_another() -> None:
+    table, other = NameTable(limit=2), NameTable()
+    learn(table, "Ann"), learn(other, "Bob", "Ann", "Bath")
+    assert table.learn_all(other) == [1, 0, None]
+
+
+@pytest.mark.parametrize("state", [{}, {"limit": 3, "names": ["Ann"], "ids": {"x": 7}}, {"limit": "x"}])
 def test_another_object_is_refused(state: dict[str, object]) -> None:
     with pytest.raises(FormatError, match="table of names"):
         NameTable.from_json(state)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        [],
+        {},
+        (3, ["Ann"], {"ann": 1}, {}),
+        (3, ["Ann"], {"ann": -1}, {}),
+        (3, ["Ann"], {"ann": 0}, {"lee": [1]}),
+    ],
+    ids=["list", "map", "an id without a name", "a negative id", "a holder without a name"],
+)
+def test_other_bytes_are_refused(table: object) -> None:
+    with pytest.raises(FormatError, match="table of names"):
+        NameTable.from_bytes(msgspec.msgpack.encode(table)).resolve(["Lee"])
+
+
+@given(st.binary(max_size=40))
+def test_nothing_but_a_format_error_comes_of_any_bytes(noise: bytes) -> None:
+    with pytest.raises(FormatError, match="table of names"):
+        NameTable.from_bytes(b"\x94" + noise).resolve(["Lee"])

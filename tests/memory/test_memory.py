@@ -1,0 +1,254 @@
+"""A memory is made of what a mechanism wrote, answers queries in every form, and converts where it can."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from attar import Memory, ops
+from attar.errors import AttarError, DtypeError, OptionError, ShapeError
+from attar.memory.forms import FORMS_OF, UNPACK_FROM
+from attar.nn import attention
+from attar.text.names import NameTable
+
+SIZES = [1, 2, 3, 64, 100]
+CLOSE = {"rtol": 1e-4, "atol": 1e-4}
+
+
+def table_of(*names: str) -> NameTable:
+    table = NameTable()
+    for name in names:
+        table.learn(name.split())
+    return table
+
+
+def made(mechanism: str, k: int = 5, tokens: int = 7, **rest) -> Memory:
+    """A memory of random numbers."""
+    shapes = {"none": (k,), "softmax": (tokens, k), "keyed": (k, 3), "named": (2, k)}
+    numbers = np.random.standard_normal(shapes.get(mechanism, (k, k)))
+    if mechanism not in shapes:
+        numbers = numbers @ numbers.T
+    return Memory.of(
+        mechanism,
+        numbers,
+        tokens=tokens,
+        reader="r",
+        names=table_of("Ann Lee", "Bath"),
+        state=[1.0, 2.0],
+        **rest,
+    )
+
+
+def states(n: int, k: int) -> Memory:
+    return Memory.of_states(np.random.standard_normal((n, k)), reader="r")
+
+
+class TestMaking:
+    @pytest.mark.parametrize("mechanism", FORMS_OF)
+    def test_every_mechanism_has_its_form_and_its_numbers_come_back(self, mechanism):
+        memory = made(mechanism)
+        assert memory.form == FORMS_OF[mechanism][0]
+        assert (
+            Memory.of(mechanism, memory.array(), tokens=7, reader="r", names=memory.names, state=[1, 2])
+            == memory
+        )
+
+    def test_states_stay_while_they_are_fewer_numbers_than_the_triangle(self):
+        assert [states(n, 5).form for n in (0, 2, 3)] == ["states", "states", "triangle"]
+
+    def test_a_memory_of_a_matrix_is_its_lower_triangle(self):
+        memory = Memory.of_matrix([[1.0, np.nan], [2.0, 3.0]], tokens=1, reader="r", mechanism="decayed")
+        assert memory.numbers.tolist() == [1.0, 2.0, 3.0]
+
+    def test_names_without_a_vector_get_zeros_and_padding_is_left(self):
+        table = table_of("Ann", "Bath")
+        fewer, more = (
+            Memory.of("named", np.ones((rows, 3)), tokens=1, reader="r", names=table) for rows in (1, 4)
+        )
+        assert fewer.numbers.tolist() == [[1, 1, 1], [0, 0, 0]]
+        assert more.numbers.shape == (2, 3)
+
+    def test_what_it_was_made_of_may_change_afterwards(self):
+        matrix, table = np.ones((3, 2), np.float32), table_of("Ann")
+        memory = Memory.of("keyed", matrix, tokens=1, reader="r", names=table)
+        matrix[:] = 0
+        table.learn(["Bath"])
+        assert memory.numbers.all()
+        assert memory.names.names == ["Ann"]
+
+    def test_its_numbers_cannot_be_written(self):
+        with pytest.raises(ValueError, match="read-only"):
+            made("keyed").numbers[:] = 0
+
+    @pytest.mark.parametrize(
+        ("make", "error", "line"),
+        [
+            (
+                lambda: Memory.of("fast", [[1.0]], tokens=1, reader="r"),
+                OptionError,
+                "mechanism: expected one of none",
+            ),
+            (lambda: Memory.of("gated", np.ones((2, 3)), tokens=1, reader="r"), ShapeError, r"\[k, k\]"),
+            (lambda: Memory.of("none", np.ones((2, 3)), tokens=1, reader="r"), ShapeError, r"\[k\] of none"),
+            (lambda: Memory.of("gated", [[1.0]], tokens=-1, reader="r"), OptionError, "tokens: .* got -1"),
+            (lambda: Memory.of("gated", [[1.0]], tokens=1, reader="r" * 70_000), OptionError, "fingerprint"),
+            (lambda: Memory.of("gated", [[1.0]], tokens=1, reader="r", state=[[1.0]]), ShapeError, "state"),
+            (
+                lambda: Memory.of_matrix([[1.0]], tokens=1, reader="r", mechanism="keyed"),
+                OptionError,
+                "Memory.of",
+            ),
+            (lambda: Memory.of_states([1.0], reader="r"), ShapeError, r"states: expected \[n, k\]"),
+            (
+                lambda: Memory.of_states([[1.0, 2, 3]], reader="r", mechanism="decayed"),
+                OptionError,
+                "triangle",
+            ),
+        ],
+    )
+    def test_what_does_not_fit_is_refused_in_a_line(self, make, error, line):
+        with pytest.raises(error, match=line) as refused:
+            make()
+        assert isinstance(refused.value, AttarError)
+        assert "\n" not in str(refused.value)
+
+    @pytest.mark.parametrize(
+        ("numbers", "scales", "error"),
+        [
+            (np.zeros(3, np.float64), None, DtypeError),
+            (np.zeros(4, np.float32), None, ShapeError),
+            (np.zeros(3, np.int8), None, ShapeError),
+            (np.zeros(3, np.float32), np.zeros(2, np.float32), ShapeError),
+            (np.zeros(3, np.int8), np.zeros(3, np.float32), ShapeError),
+        ],
+        ids=["float64", "another triangle", "int8 without scales", "scales without int8", "too many scales"],
+    )
+    def test_numbers_and_scales_must_fit_the_form(self, numbers, scales, error):
+        with pytest.raises(error):
+            Memory("triangle", numbers, scales, 1, 2, np.zeros(0, np.float32), NameTable(), "linear", "r")
+
+
+class TestLookup:
+    @pytest.mark.parametrize("m", [0, 1, UNPACK_FROM - 1, UNPACK_FROM, 20])
+    @pytest.mark.parametrize("k", SIZES)
+    def test_a_triangle_gives_C_q(self, k, m):
+        memory, queries = made("linear", k), np.random.standard_normal((m, k)).astype(np.float32)
+        readouts = memory.lookup(queries)
+        assert readouts.dtype == np.float32
+        assert np.allclose(readouts, queries @ memory.matrix(), **CLOSE)
+
+    def test_states_give_what_their_triangle_gives(self):
+        memory, queries = states(10, 64), np.random.standard_normal((3, 64))
+        assert np.allclose(memory.lookup(queries), memory.to_form("triangle").lookup(queries), **CLOSE)
+
+    @pytest.mark.parametrize("mechanism", FORMS_OF)
+    @pytest.mark.parametrize("m", [1, 9])
+    def test_every_form_gives_what_its_mechanism_gives(self, mechanism, m):
+        memory, queries = made(mechanism), np.random.standard_normal((m, 5)).astype(np.float32)
+        module = attention(mechanism, 5)
+        state = torch.from_numpy(memory.array())[None]
+        batch = type(module.encode(torch.zeros(1, 1, 5), **extra(mechanism)))(state, torch.tensor([7]))
+        expected = module.lookup(batch, torch.from_numpy(queries)[None])[0]
+        assert np.allclose(memory.lookup(queries), expected.detach().numpy(), **CLOSE)
+
+    def test_no_states_give_nothing(self):
+        memory = Memory.of("softmax", np.zeros((0, 3)), tokens=0, reader="r")
+        assert memory.lookup(np.ones((2, 3))).tolist() == [[0, 0, 0]] * 2
+
+    def test_queries_of_another_size_are_refused(self):
+        with pytest.raises(ShapeError, match=r"queries: expected \[m, 5\], got \[5\]"):
+            made("linear").lookup(np.ones(5))
+
+
+def extra(mechanism: str) -> dict[str, torch.Tensor]:
+    """What a mechanism wants to be told beside the states."""
+    if mechanism == "keyed":
+        return {"values": torch.zeros(1, 1, 3)}
+    return {"names": torch.zeros(1, 1, dtype=torch.int64)} if mechanism == "named" else {}
+
+
+class TestTypesOfNumber:
+    @pytest.mark.parametrize("mechanism", FORMS_OF)
+    @pytest.mark.parametrize(("dtype", "share"), [("float16", 2e-3), ("int8", 2e-2)])
+    def test_fewer_bytes_give_nearly_the_same_readouts(self, mechanism, dtype, share):
+        memory, queries = made(mechanism, 64), np.random.standard_normal((3, 64)) / 8
+        narrow = memory.astype(dtype)
+        exact = memory.lookup(queries)
+        assert narrow.dtype == dtype
+        assert narrow.nbytes < 0.6 * memory.nbytes
+        assert np.abs(narrow.lookup(queries) - exact).max() <= 4 * share * np.abs(exact).max()
+
+    def test_an_int8_triangle_is_that_of_the_operations(self):
+        memory = made("gated", 64)
+        values, scales = ops.quantize(torch.from_numpy(memory.numbers.copy()))
+        narrow = memory.astype("int8")
+        assert np.array_equal(narrow.numbers, values)
+        assert np.array_equal(narrow.scales, scales)
+        assert np.allclose(narrow.widened(), ops.dequantize(values, scales), rtol=1e-6, atol=0)
+
+    @pytest.mark.parametrize("m", [1, 9])
+    def test_an_int8_lookup_reads_the_numbers_that_it_stands_for(self, m):
+        memory, queries = made("gated", 64).astype("int8"), np.random.standard_normal((m, 64))
+        assert np.allclose(
+            memory.lookup(queries), memory.astype("float32").lookup(queries), rtol=1e-3, atol=1e-3
+        )
+
+    def test_rows_of_zeros_stay_zeros(self):
+        memory = Memory.of("keyed", np.zeros((3, 2)), tokens=0, reader="r").astype("int8")
+        assert memory.lookup(np.ones((1, 3))).tolist() == [[0, 0]]
+
+    def test_numbers_too_large_for_float16_are_refused(self):
+        memory = Memory.of("linear", [[1e6]], tokens=1, reader="r")
+        with pytest.raises(OptionError, match="up to 65504, got 1e\\+06; int8"):
+            memory.astype("float16")
+
+    def test_an_unknown_type_is_refused(self):
+        with pytest.raises(OptionError, match="one of float32, float16, int8"):
+            made("linear").astype("float64")
+
+
+class TestForms:
+    def test_states_become_a_triangle(self):
+        memory = states(2, 5)
+        assert memory.to_form("triangle").form == "triangle"
+        assert np.allclose(memory.to_form("triangle").matrix(), memory.matrix(), **CLOSE)
+
+    def test_the_form_that_it_has_is_itself(self):
+        memory = made("keyed")
+        assert memory.to_form("rectangle") is memory
+
+    def test_other_forms_do_not_convert(self):
+        with pytest.raises(OptionError, match="form: expected rectangle"):
+            made("keyed").to_form("triangle")
+
+    def test_only_a_triangle_or_states_have_a_matrix(self):
+        with pytest.raises(OptionError, match=r"Memory\.array"):
+            made("keyed").matrix()
+
+
+class TestValue:
+    @pytest.mark.parametrize("mechanism", FORMS_OF)
+    def test_equal_to_its_copy_and_to_nothing_else(self, mechanism):
+        memory, other = made(mechanism), made(mechanism)
+        assert memory == pickle.loads(pickle.dumps(memory))
+        assert memory != other
+        assert memory != memory.astype("float16")
+        assert memory != 0
+
+    def test_it_says_what_it_is(self):
+        assert (
+            repr(made("gated", 4))
+            == "<Memory: gated triangle, size 4, 7 tokens, 2 names, 40 bytes of float32>"
+        )
+
+    def test_unknown_attributes_are_unknown(self):
+        with pytest.raises(AttributeError, match="no attribute 'nams'"):
+            made("gated").nams  # noqa: B018
+
+    def test_making_and_keeping_one_loads_no_torch(self):
+        code = "import attar, sys; m = attar.Memory.of('linear', [[1.0]], tokens=1, reader='r')"
+        code += "; attar.Memory.from_bytes((m + m).to_bytes()).names; assert 'torch' not in sys.modules"
+        subprocess.run([sys.executable, "-c", code], check=True)
