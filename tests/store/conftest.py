@@ -1,0 +1,40 @@
+"""What the store's tests are about: small memories, each different, of one reader."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attar.memory import Memory
+from attar.store import Store
+from attar.text.names import NameTable
+
+READER = "reader-1"
+MakeMemory = Callable[..., Memory]
+
+
+@pytest.fixture
+def make_memory() -> MakeMemory:
+    """Makes memories: another number, another memory."""
+
+    def make(number: int = 0, size: int = 4, reader: str = READER) -> Memory:
+        random = np.random.default_rng(number)
+        f = random.normal(size=(size, 2 * size)).astype(np.float32)
+        names = NameTable()
+        names.learn(["Emma", f"Woodhouse{number}"])
+        state = random.normal(size=size).astype(np.float32)
+        return Memory.of_matrix(f @ f.T, tokens=number, reader=reader, names=names, state=state)
+
+    return make
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def store(folder: Path) -> Iterator[Store]:
+    with Store.open(folder) as store:
+        yield store
