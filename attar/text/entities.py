@@ -73,32 +73,36 @@ class _Kinds(dict[str, int]):
     def settle(self, word: str) -> Kind:
         """Tell a word's kind from its letters, the lists and its counts, the surest first."""
         lower = word.lower()
+        if word in OPENERS:
+            return Kind.OPENER
+        if word in PARTICLES:
+            return Kind.PARTICLE
+        if word == "of":
+            return Kind.OF
+        numeral = word[0] in "XVI" and word != "I" and NUMERAL.fullmatch(word)
+        if word == "&" or numeral or (word != lower and lower in SUFFIXES):
+            return Kind.TAIL
+        if not (word[0].isupper() or (word[1:2] == "'" and word[2:3].isupper())):
+            return Kind.PLAIN
+        return self._settle_capitalised(word, lower)
+
+    def _settle_capitalised(self, word: str, lower: str) -> Kind:
         share = self.vocabulary.capital_share(lower)
         shouted = len(word) > 1 and word.isupper() and share is not None and share < 0.5
-        kinds = (
-            (Kind.OPENER, word in OPENERS),
-            (Kind.PARTICLE, word in PARTICLES),
-            (Kind.OF, word == "of"),
-            (
-                Kind.TAIL,
-                word == "&"
-                or (word != "I" and bool(NUMERAL.fullmatch(word)))
-                or (word != lower and lower in SUFFIXES),
-            ),
-            (Kind.PLAIN, not (word[0].isupper() or (word[1:2] == "'" and word[2:3].isupper()))),
-            (
-                Kind.ALONE,
-                shouted or lower in FUNCTION_WORDS or lower in ALONE,
-            ),
-            (Kind.INITIAL, len(word.rstrip(".")) == 1),
-            (Kind.MISTER, lower.rstrip(".") in MISTERS),
-            (Kind.TITLE, lower.rstrip(".") in TITLES),
-            (Kind.GENERIC, lower in NOT_PEOPLE),
-            # A word of the vocabulary that was counted nowhere inside a sentence begins sentences: Nobody.
-            (Kind.UNSEEN, share is None and lower not in self.words),
-            (Kind.PROPER, share is not None and share >= 0.5),
-        )
-        return next((kind for kind, holds in kinds if holds), Kind.COMMON)
+        if shouted or lower in FUNCTION_WORDS or lower in ALONE:
+            return Kind.ALONE
+        if len(word.rstrip(".")) == 1:
+            return Kind.INITIAL
+        if lower.rstrip(".") in MISTERS:
+            return Kind.MISTER
+        if lower.rstrip(".") in TITLES:
+            return Kind.TITLE
+        if lower in NOT_PEOPLE:
+            return Kind.GENERIC
+        # A word of the vocabulary that was counted nowhere inside a sentence begins sentences: Nobody.
+        if share is None:
+            return Kind.COMMON if lower in self.words else Kind.UNSEEN
+        return Kind.PROPER if share >= 0.5 else Kind.COMMON
 
 
 class CapitalFinder:
@@ -112,6 +116,10 @@ class CapitalFinder:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._kinds = _Kinds(vocabulary)
 
+    def kind_of(self, word: str) -> int:
+        """Tell what a word can be to a name."""
+        return self._kinds[word]
+
     def find(self, sentence: Sequence[str], known: NameTable) -> list[tuple[int, int]]:
         """Give the names' places as (start, stop), in order."""
         kinds = list(map(self._kinds.__getitem__, sentence))
@@ -123,7 +131,11 @@ class CapitalFinder:
         for at in [at for at, kind in enumerate(kinds) if kind >= _INITIAL]:
             if at >= stop:
                 stop = _end_of_run(kinds, at, heading)
-                start = _start_of_name(sentence, kinds, at, stop, heading, known)
+                before = kinds[at - 1] if at else _OPENER
+                following = sentence[stop] if stop < len(sentence) else ""
+                start = at + start_of_name(
+                    sentence[at:stop], kinds[at:stop], before, following, heading, known
+                )
                 if start < stop:
                     found.append((start, stop))
         return found
@@ -144,35 +156,37 @@ def _end_of_run(kinds: Sequence[int], start: int, heading: bool) -> int:
     return stop
 
 
-def _start_of_name(
-    sentence: Sequence[str], kinds: Sequence[int], start: int, stop: int, heading: bool, known: NameTable
+def start_of_name(
+    run: Sequence[str], kinds: Sequence[int], before: int, following: str, heading: bool, known: NameTable
 ) -> int:
-    """Leave out the words at a run's start whose capital has another reason; all if no name is left."""
-    opening = start == 0 or kinds[start - 1] == _OPENER
-    titled = start > 0 and kinds[start - 1] in (_TITLE, _MISTER)
-    while start < stop:
+    """Leave out the words at a run's start whose capital has another reason; all if no name is left.
+
+    `before` is the kind of the word before the run, an opener's at a sentence's start.
+    """
+    opening = before == _OPENER
+    titled = before in (_TITLE, _MISTER)
+    stop = len(run)
+    for start in range(stop):
         first, single = kinds[start], stop - start == 1
         if single and first not in _LONE:
             return stop
-        words = sentence[start:stop]
+        key = " ".join(run[start:]).lower()
         # A common word that begins a sentence must have been a name by itself; a part of one is not enough.
-        if known.has(words) or (known.resolve(words) is not None and not (opening and first == _COMMON)):
-            break
-        lower = words[0].lower()
+        if key in known.ids or (not (opening and first == _COMMON) and known.meaning(key) is not None):
+            return start
         if first == _COMMON:
             sure = (titled or not single) and not opening and not heading
         elif first == _UNSEEN:
-            cry = single and sentence[stop : stop + 1] == ["!"]
-            sure = not opening or not (heading or cry or lower.endswith(COMMON_ENDINGS))
+            cry = single and following == "!"
+            sure = not opening or not (heading or cry or run[start].lower().endswith(COMMON_ENDINGS))
         elif first == _GENERIC:
-            sure = not opening or lower in PLACE_PREFIXES or kinds[start + 1] == _OF
+            sure = not opening or run[start].lower() in PLACE_PREFIXES or kinds[start + 1] == _OF
         else:
             sure = first not in (_OF, _PARTICLE, _TITLE, _TAIL)
         if sure:
-            break
-        start += 1
+            return start
         opening = False  # what follows a word stands inside a sentence
-    return start
+    return stop
 
 
 def mark(sentences: Iterable[Sequence[str]], table: NameTable, finder: NameFinder) -> Iterator[list[str]]:

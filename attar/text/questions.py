@@ -1,11 +1,12 @@
 """A question in text to tokens with one `@placeholder` in them, its names those of the document."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
+from itertools import chain, islice
 
 from attar.errors import FormatError
 from attar.text.names import NameTable
-from attar.text.tokens import PLACEHOLDER, iterate_sentences
+from attar.text.tokens import PLACEHOLDER, cut_chunk
 from attar.text.vocabulary import Vocabulary
 
 _BLANK = re.compile(r"_{2,}|@placeholder(?!\w)", re.IGNORECASE)
@@ -46,42 +47,77 @@ def read_question(text: str, table: NameTable, vocabulary: Vocabulary) -> list[s
     >>> read_question("elizabeth bennet lives in ___", table, Vocabulary(()))
     ['@entity0', 'lives', 'in', '@placeholder', '.']
     """
-    blanks = len(_BLANK.findall(text))
+    words = list(chain.from_iterable(map(_lower_chunks.__getitem__, text.split())))
+    blanks = words.count(PLACEHOLDER)
     if blanks > 1:
         raise FormatError("question", "one blank", f"{blanks} blanks", "ask for one name at a time")
-    words = [
-        word for sentence in iterate_sentences(_BLANK.sub(f" {PLACEHOLDER} ", text)) for word in sentence
-    ]
-    tokens = _mark_names(words, table, vocabulary)
+    tokens = _mark_names(words, text, table, vocabulary)
     if not blanks:
         tokens = _blank_wh_word(tokens, text)
     while tokens[-1] in ("?", ".", "!"):
         tokens.pop()
-    return [*tokens, "."]
-
-
-def _mark_names(words: Sequence[str], table: NameTable, vocabulary: Vocabulary) -> list[str]:
-    """Put `@entityN` for the names that the document has, the longest first; lower-case the other words."""
-    tokens: list[str] = []
-    at = 0
-    while at < len(words):
-        for length in range(min(_LONGEST_NAME, len(words) - at), 0, -1):
-            name = words[at : at + length]
-            entity = table.resolve(name)
-            if entity is not None and (length > 1 or _may_be_name(name[0], vocabulary)):
-                tokens.append(f"@entity{entity}")
-                at += length
-                break
-        else:
-            tokens.append(words[at].lower())
-            at += 1
+    tokens.append(".")
     return tokens
 
 
-def _may_be_name(word: str, vocabulary: Vocabulary) -> bool:
+class _Chunks(dict[str, tuple[str, ...]]):
+    """The words of what stands between two spaces, cut once: questions repeat themselves. A blank is one."""
+
+    def __missing__(self, chunk: str) -> tuple[str, ...]:
+        if len(self) > 200_000:
+            self.clear()
+        pieces = _BLANK.sub(f" {PLACEHOLDER} ", chunk).split()
+        found = self.spell(word for piece in pieces for word in cut_chunk(piece)[0])
+        if len(chunk) <= 40:
+            self[chunk] = found
+        return found
+
+    def spell(self, words: Iterable[str]) -> tuple[str, ...]:
+        return tuple(words)
+
+
+class _LowerChunks(_Chunks):
+    """The same in small letters."""
+
+    def spell(self, words: Iterable[str]) -> tuple[str, ...]:
+        return tuple(map(str.lower, words))
+
+
+_written_chunks, _lower_chunks = _Chunks(), _LowerChunks()
+
+
+def _mark_names(words: list[str], text: str, table: NameTable, vocabulary: Vocabulary) -> list[str]:
+    """Put `@entityN` for the names that the document has, the longest first, among words in small letters."""
+    longest = table.longest_by_first_word()
+    tokens: list[str] = []
+    done = 0
+    for at in [at for at, word in enumerate(words) if word in longest]:
+        if at < done:
+            continue
+        key, stop = words[at], at + 1
+        most = longest[key]
+        if most > 1:
+            for end in range(min(at + min(most, _LONGEST_NAME), len(words)), stop, -1):
+                longer = " ".join(words[at:end])
+                if longer in table.ids:
+                    key, stop = longer, end
+                    break
+        entity = table.meaning(key)
+        if entity is not None and (stop - at > 1 or _may_be_name(at, key, text, vocabulary)):
+            tokens += words[done:at]
+            tokens.append(f"@entity{entity}")
+            done = stop
+    tokens += words[done:]
+    return tokens
+
+
+def _may_be_name(at: int, word: str, text: str, vocabulary: Vocabulary) -> bool:
     """Take `elizabeth` for Elizabeth, since people type so, but not `will` for Will."""
-    share = vocabulary.capital_share(word.lower())
-    return not word.islower() or share is None or share >= 0.5
+    capital, small = vocabulary.capitals.get(word, (0, 0))
+    if capital >= small:
+        return True
+    written = chain.from_iterable(map(_written_chunks.__getitem__, text.split()))
+    return not next(islice(written, at, None)).islower()
 
 
 def _blank_wh_word(tokens: list[str], text: str) -> list[str]:

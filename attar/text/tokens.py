@@ -12,7 +12,7 @@ PLACEHOLDER = "@placeholder"
 # A sentence without an end (a table, a list) is cut here, so that whatever looks ahead in one stays bounded.
 LONGEST = 256
 
-_PARAGRAPH = re.compile(r"\n\s*\n")
+PARAGRAPH = re.compile(r"\n\s*\n")
 _QUOTES = str.maketrans(
     {"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "`": "'", "—": "--"}
 )
@@ -71,10 +71,19 @@ class _Chunks(dict[str, Chunk]):
     def __missing__(self, chunk: str) -> Chunk:
         if len(self) > 200_000:
             self.clear()
-        found = _cut_plain(chunk) or _cut(chunk)
+        found = cut_chunk(chunk)
         if len(chunk) <= 40:
             self[chunk] = found
         return found
+
+
+def cut_chunk(chunk: str) -> Chunk:
+    """Cut what stands between two spaces into words.
+
+    >>> cut_chunk("Ann's,")
+    (('Ann', "'s", ','), 0, False, False)
+    """
+    return _cut_plain(chunk) or _cut(chunk)
 
 
 def _cut_plain(chunk: str) -> Chunk | None:
@@ -119,7 +128,7 @@ def _cut(chunk: str) -> Chunk:
 _chunks = _Chunks()
 
 
-def _breaks(left: Chunk, right: Chunk) -> bool:
+def breaks_between(left: Chunk, right: Chunk) -> bool:
     """Tell whether a sentence ends between two: `"Why?" said he` goes on, `"Why?" He left` does not."""
     if left[1] == PERHAPS:
         return right[3]
@@ -130,7 +139,7 @@ def iterate_sentences(text: str) -> Iterator[list[str]]:
     """Yield the sentences of a text one by one, holding no more than a paragraph's words."""
     start = 0
     while start < len(text):
-        found = _PARAGRAPH.search(text, start)
+        found = PARAGRAPH.search(text, start)
         stop, following = (found.start(), found.end()) if found else (len(text), len(text))
         yield from _sentences_of_paragraph(text[start:stop])
         start = following
@@ -141,7 +150,7 @@ def _sentences_of_paragraph(paragraph: str) -> Iterator[list[str]]:
     last = len(chunks) - 1
     start = 0
     for at in [at for at, chunk in enumerate(chunks) if chunk[1] or at == last]:
-        if at == last or _breaks(chunks[at], chunks[at + 1]):
+        if at == last or breaks_between(chunks[at], chunks[at + 1]):
             words = list(chain.from_iterable(map(_words_of, chunks[start : at + 1])))
             start = at + 1
             if len(words) <= LONGEST:
@@ -166,9 +175,9 @@ def ends_sentence(text: str, following: str = "") -> bool:
     >>> ends_sentence("He left. "), ends_sentence("He saw Mr. "), ends_sentence("He left. ", "and came back.")
     (True, False, False)
     """
-    if not text.strip() or _PARAGRAPH.search(text[len(text.rstrip()) :]):
+    if not text.strip() or PARAGRAPH.search(text[len(text.rstrip()) :]):
         return True
     if not (text[-1].isspace() or following[:1].isspace()):
         return not following and _chunks[text.split()[-1]][1] in (END, NUMBER)
     left, right = _chunks[text.split()[-1]], following.split(None, 1)[:1]
-    return bool(left[1]) and _breaks(left, _chunks[right[0]]) if right else left[1] in (END, NUMBER)
+    return bool(left[1]) and breaks_between(left, _chunks[right[0]]) if right else left[1] in (END, NUMBER)

@@ -2,16 +2,17 @@
 
 from attar.text.cloze.document import SPLITS, ClozeDocument, Question, most_frequent_name
 from attar.text.cloze.draw import draw_questions
-from attar.text.cloze.encoded import EncodedDocument, encode_document
+from attar.text.cloze.encoded import EncodedSplit, encode_split, open_split
 from attar.text.cloze.sets import ClozeSet
 
 __all__ = [
     "SPLITS",
     "ClozeDocument",
     "ClozeSet",
-    "EncodedDocument",
+    "EncodedSplit",
     "Question",
     "draw_questions",
-    "encode_document",
+    "encode_split",
     "most_frequent_name",
+    "open_split",
 ]

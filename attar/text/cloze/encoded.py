@@ -1,146 +1,203 @@
-"""Cloze documents as arrays of ids, and new questions drawn on them: what training reads every epoch."""
+"""A split of a cloze set as flat arrays of ids: opened in a blink, and drawn from without a loop over documents."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
-from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import FormatError
-from attar.text.cloze.document import ClozeDocument
-from attar.text.cloze.draw import askable_sentences, choose_blanks
+from attar.text.cloze.document import ClozeDocument, entity_of
+from attar.text.cloze.folder_cnn import list_questions
+from attar.text.cloze.sets import ClozeSet
+from attar.text.progress import Progress, tell_nobody
 from attar.text.vocabulary import Vocabulary
 
 Ids = NDArray[np.int32]
-_NONE = np.zeros(0, np.int32)
+Places = NDArray[np.int64]
+NO_NAME = -1
 
 
 @dataclass(frozen=True)
-class EncodedDocument:
-    """A document's ids with its sentences' starts (and the end), its questions likewise, and their answers.
+class EncodedSplit:
+    """Documents one behind the other: T tokens, S sentences, D documents, N names, Q questions.
 
-    Answers are numbers N of `@entityN`; its id is `first_entity + N`.
+    A document's names are numbered from 0 in `names`, in the order of their numbers in the set, and
+    `numbers` gives these back: name j of document d is `@entity{numbers[name_starts[d] + j]}`. Tokens that are
+    names have the id 0 in `ids`: which id stands for a name is decided anew every time it is read.
     """
 
-    ids: Ids  # [n]
-    sentence_starts: Ids  # [s + 1]
+    ids: Ids  # [T]
+    names: Ids  # [T], -1 where a token is no name
+    document_starts: Places  # [D + 1], in tokens
+    sentence_starts: Places  # [S + 1], in tokens
+    document_sentences: Places  # [D + 1], in sentences
+    name_starts: Places  # [D + 1], in names
+    numbers: Ids  # [N]
     question_ids: Ids  # [q]
-    question_starts: Ids  # [m + 1]
-    answers: Ids  # [m]
-    entities: int
-    first_entity: int
-    placeholder: int
+    question_names: Ids  # [q]
+    question_starts: Places  # [Q + 1], in the questions' tokens
+    document_questions: Places  # [D + 1], in questions
+    answers: Ids  # [Q], numbers as in `names`
+    source_of: Ids  # [D], in `sources`
+    sources: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.document_starts) - 1
 
     @cached_property
-    def mention_places(self) -> NDArray[np.intp]:
-        """Where the names stand in `ids`."""
-        return _places(self.ids, self)
+    def lengths(self) -> Places:
+        """Tokens a document."""
+        return np.diff(self.document_starts)
 
     @cached_property
-    def _mentions(self) -> tuple[list[list[int]], list[int], list[int], list[int]]:
-        """Names by sentence, where each sentence's first stands among all, totals by name, what to ask of."""
-        names = self.ids[self.mention_places] - self.first_entity
-        bounds = np.searchsorted(self.mention_places, self.sentence_starts).tolist()
-        flat = names.tolist()
-        mentions = [flat[start:stop] for start, stop in pairwise(bounds)]
-        totals = np.bincount(names).tolist() if len(names) else []
-        return (
-            mentions,
-            bounds,
-            totals,
-            askable_sentences(mentions, np.diff(self.sentence_starts).tolist(), totals),
-        )
+    def sentence_ends(self) -> NDArray[np.bool_]:
+        """True at every sentence's last token."""
+        ends = np.zeros(len(self.ids), np.bool_)
+        ends[self.sentence_starts[1:][np.diff(self.sentence_starts) > 0] - 1] = True
+        return ends
 
-    def draw(self, rng: np.random.Generator, count: int) -> "EncodedDocument":
-        """Hold sentences out and make them the questions, as `draw_questions` does on tokens."""
-        mentions, bounds, totals, askable = self._mentions
-        chosen = choose_blanks(mentions, totals, askable, rng, count)
-        if not chosen:
-            return self
-        starts = self.sentence_starts
-        kept = np.ones(len(self.ids), np.bool_)
-        kept_sentences = np.ones(len(starts) - 1, np.bool_)
-        pieces, answers, ends = [], [], [0]
-        for sentence, place in chosen:
-            start, stop = int(starts[sentence]), int(starts[sentence + 1])
-            kept[start:stop] = False
-            kept_sentences[sentence] = False
-            piece = self.ids[start:stop].copy()
-            piece[self.mention_places[bounds[sentence] + place] - start] = self.placeholder
-            pieces.append(piece)
-            answers.append(mentions[sentence][place])
-            ends.append(ends[-1] + stop - start)
-        lengths = np.diff(starts)[kept_sentences]
-        return EncodedDocument(
-            self.ids[kept],
-            np.concatenate((_NONE[:0], [0], np.cumsum(lengths)), dtype=np.int32),
-            np.concatenate(pieces),
-            np.array(ends, np.int32),
-            np.array(answers, np.int32),
-            self.entities,
-            self.first_entity,
-            self.placeholder,
-        )
+    def save(self, path: Path, note: str = "") -> None:
+        """Write one file, whole or not at all."""
+        from safetensors.numpy import save_file
 
-    def shuffle_names(self, rng: np.random.Generator) -> "EncodedDocument":
-        """Give every name another of all the ids there are: each is trained, and none means anything."""
-        new = rng.permutation(self.entities).astype(np.int32)
-        ids, question_ids = self.ids.copy(), self.question_ids.copy()
-        ids[self.mention_places] = new[ids[self.mention_places] - self.first_entity] + self.first_entity
-        asked = _places(question_ids, self)
-        question_ids[asked] = new[question_ids[asked] - self.first_entity] + self.first_entity
-        return EncodedDocument(
-            ids,
-            self.sentence_starts,
-            question_ids,
-            self.question_starts,
-            new[self.answers],
-            self.entities,
-            self.first_entity,
-            self.placeholder,
-        )
+        arrays = {each.name: np.ascontiguousarray(getattr(self, each.name)) for each in fields(self)[:-1]}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        try:
+            save_file(arrays, partial, {"sources": json.dumps(self.sources), "note": note})
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: Path, note: str | None = None) -> "EncodedSplit | None":
+        """Open what `save` wrote; None if it is not there, or was written with another note."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, "np") as file:
+                about = file.metadata()
+                if note is not None and about["note"] != note:
+                    return None
+                arrays: dict[str, Any] = {each.name: file.get_tensor(each.name) for each in fields(cls)[:-1]}
+                return cls(**arrays, sources=tuple(json.loads(about["sources"])))
+        except FileNotFoundError:
+            return None
+        except (SafetensorError, KeyError, ValueError, TypeError):
+            return None  # another program's file, or a cut one: it is made again
 
 
-def _places(ids: Ids, document: EncodedDocument) -> NDArray[np.intp]:
-    # One comparison instead of two: a number below the first wraps around to a large one.
-    return np.flatnonzero((ids - document.first_entity).view(np.uint32) < document.entities)
+def encode_split(documents: Iterable[ClozeDocument], vocabulary: Vocabulary) -> EncodedSplit:
+    """Turn documents and their questions into flat arrays of ids.
 
-
-def encode_document(document: ClozeDocument, vocabulary: Vocabulary) -> EncodedDocument:
-    """Turn a document and its questions into arrays of ids.
-
-    >>> vocabulary = Vocabulary(("met", "left"), entities=2)
-    >>> encoded = encode_document(
-    ...     ClozeDocument("a", "", [["@entity1", "met", "@entity0"], ["@entity1", "left"]], {}), vocabulary
-    ... )
-    >>> encoded.ids.tolist(), encoded.sentence_starts.tolist()
-    ([4, 5, 3, 4, 6], [0, 3, 5])
+    >>> vocabulary = Vocabulary(("met", "left"), entities=8)
+    >>> document = ClozeDocument("a", "", [["@entity7", "met", "@entity2"], ["@entity7", "left"]], {})
+    >>> split = encode_split([document], vocabulary)
+    >>> split.ids.tolist(), split.names.tolist(), split.numbers.tolist()
+    ([0, 11, 0, 0, 12], [1, -1, 0, 1, -1], [2, 7])
     """
-    highest = max((*document.names, *(question.answer for question in document.questions)), default=-1)
-    if highest >= vocabulary.entities:
-        raise FormatError(
-            document.name,
-            f"names up to @entity{vocabulary.entities - 1}",
-            f"@entity{highest}",
-            f"build the vocabulary with entities={highest + 1} or more",
+    ids, names, numbers, question_ids, question_names, answers = ([np.zeros(0, np.int32)] for _ in range(6))
+    starts = {key: [0] for key in ("document", "sentence", "sentences", "name", "question", "questions")}
+    sources: dict[str, int] = {}
+    source_of = []
+    for document in documents:
+        rows = [*document.sentences, *(question.tokens for question in document.questions)]
+        entities = sorted(
+            {entity for row in rows for token in row if (entity := entity_of(token)) is not None}
+            | {question.answer for question in document.questions}
         )
-    ids, starts = _flatten(document.sentences, vocabulary)
-    question_ids, question_starts = _flatten([question.tokens for question in document.questions], vocabulary)
-    return EncodedDocument(
-        ids,
-        starts,
-        question_ids,
-        question_starts,
-        np.array([question.answer for question in document.questions], np.int32),
-        vocabulary.entities,
-        vocabulary.first_entity,
-        vocabulary.placeholder,
+        if entities and entities[-1] >= vocabulary.entities:
+            raise FormatError(
+                document.name,
+                f"names up to @entity{vocabulary.entities - 1}",
+                f"@entity{entities[-1]}",
+                f"build the vocabulary with entities={entities[-1] + 1} or more",
+            )
+        place = np.full(vocabulary.entities, NO_NAME, np.int32)
+        place[entities] = np.arange(len(entities))
+        flat, flat_names = _encode(document.sentences, vocabulary, place)
+        asked, asked_names = _encode([question.tokens for question in document.questions], vocabulary, place)
+        for kept, new in (
+            (ids, flat),
+            (names, flat_names),
+            (numbers, np.array(entities, np.int32)),
+            (question_ids, asked),
+            (question_names, asked_names),
+            (answers, place[[question.answer for question in document.questions]]),
+        ):
+            kept.append(new)
+        _count_on(starts["sentence"], map(len, document.sentences))
+        _count_on(starts["question"], (len(question.tokens) for question in document.questions))
+        for key, count in (
+            ("document", len(flat)),
+            ("sentences", len(document.sentences)),
+            ("name", len(entities)),
+            ("questions", len(document.questions)),
+        ):
+            _count_on(starts[key], [count])
+        source_of.append(sources.setdefault(document.source, len(sources)))
+    places = {key: np.array(ends, np.int64) for key, ends in starts.items()}
+    return EncodedSplit(
+        np.concatenate(ids),
+        np.concatenate(names),
+        places["document"],
+        places["sentence"],
+        places["sentences"],
+        places["name"],
+        np.concatenate(numbers),
+        np.concatenate(question_ids),
+        np.concatenate(question_names),
+        places["question"],
+        places["questions"],
+        np.concatenate(answers),
+        np.array(source_of, np.int32),
+        tuple(sources),
     )
 
 
-def _flatten(rows: Sequence[Sequence[str]], vocabulary: Vocabulary) -> tuple[Ids, Ids]:
-    ids = [number for row in rows for number in vocabulary.encode(row)]
-    ends = np.cumsum([0, *map(len, rows)], dtype=np.int32)
-    return np.array(ids, np.int32), ends
+def _encode(rows: Iterable[Sequence[str]], vocabulary: Vocabulary, place: Ids) -> tuple[Ids, Ids]:
+    """The ids of rows of tokens, 0 for names, and which of the document's names each token is."""
+    flat = np.array([number for row in rows for number in vocabulary.encode(row)], np.int32)
+    entity = flat - vocabulary.first_entity
+    named = (entity >= 0) & (entity < vocabulary.entities)
+    names = np.where(named, place[np.where(named, entity, 0)], NO_NAME).astype(np.int32)
+    return np.where(named, 0, flat).astype(np.int32), names
+
+
+def _count_on(starts: list[int], lengths: Iterable[int]) -> None:
+    for length in lengths:
+        starts.append(starts[-1] + length)
+
+
+def open_split(
+    path: str | Path, split: str, vocabulary: Vocabulary, progress: Progress = tell_nobody
+) -> EncodedSplit:
+    """A set's split in a vocabulary's ids, encoded once and then kept in the set's folder, under `encoded`."""
+    found = ClozeSet.open(path)
+    kept = found.path / "encoded" / f"{split}-{vocabulary.fingerprint[:16]}.safetensors"
+    note = _fingerprint(found, split)
+    encoded = EncodedSplit.load(kept, note)
+    if encoded is None:
+        encoded = encode_split(found.documents(split, progress=progress), vocabulary)
+        try:
+            encoded.save(kept, note)
+        except OSError:
+            return encoded  # a set in a folder that cannot be written to is encoded every time
+    return encoded
+
+
+def _fingerprint(found: ClozeSet, split: str) -> str:
+    """Another one after the split was built again; a copied set keeps its own, if it is Parquet."""
+    if found.built and split in found.splits:
+        # Not its size, which a few other words leave as it was, nor its time, which a copy changes.
+        with (found.path / f"{split}.parquet").open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    folders = (found.path / "questions" / split, found.path / split)
+    return next((list_questions(folder)[1] for folder in folders if folder.is_dir()), "")
