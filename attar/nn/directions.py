@@ -20,6 +20,17 @@ def no_ends(x: Float[Tensor, "B n d"]) -> Bool[Tensor, "B n"]:
     return torch.zeros(x.shape[:2], dtype=torch.bool)
 
 
+def cut_long_sentences(ends: Bool[Tensor, "B n"], longest: int) -> Bool[Tensor, "B n"]:
+    """The ends, and one more after every `longest` tokens of a sentence.
+
+    >>> cut_long_sentences(torch.tensor([[False, True, False, False, False, True]]), 2).int().tolist()
+    [[0, 1, 0, 1, 0, 1]]
+    """
+    place = torch.arange(ends.shape[1], device=ends.device).expand_as(ends)
+    first = nn.functional.pad(torch.where(ends, place + 1, 0)[:, :-1], (1, 0)).cummax(1).values
+    return ends | ((place - first + 1) % longest == 0)
+
+
 def read_onward(
     gru: nn.GRU, x: Float[Tensor, "B n d"], mask: Bool[Tensor, "B n"] | None, state: Float[Tensor, "B s"]
 ) -> Hidden:

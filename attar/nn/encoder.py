@@ -19,11 +19,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attar.errors import DtypeError, OptionError, ShapeError
-from attar.nn.directions import Hidden, blank, no_ends, read_backward, read_onward
+from attar.nn.directions import Hidden, blank, cut_long_sentences, no_ends, read_backward, read_onward
 from attar.ops import checks
 from attar.ops.gates import squash
 
 Join = Literal["halves", "sum"]
+# Nine sentences of ten in novels are shorter.
+LONGEST_LOOK = 48
 
 
 class Encoder(nn.Module, ABC):
@@ -139,8 +141,10 @@ class TwoWayEncoder(Encoder):
 class LookaheadEncoder(TwoWayEncoder):
     """A GRU onward, and one backward that starts afresh at every sentence's end: it streams, and extends.
 
-    A text's last token ends its sentence, marked or not: a sentence cut in two is read as two. Sentence ends
-    may lie on the CPU beside a GPU's embeddings: then sorting the sentences costs no synchronisation.
+    A text's last token ends its sentence, marked or not: a sentence cut in two is read as two. So is one of
+    more than `LONGEST_LOOK` tokens: a GPU reads all sentences side by side, in as many steps as the longest
+    has. Sentence ends may lie on the CPU beside a GPU's embeddings: then sorting the sentences costs no
+    synchronisation.
 
     >>> lookahead = LookaheadEncoder(3, 2)
     >>> x, ends = torch.randn(1, 5, 3), torch.tensor([[False, True, False, False, True]])
@@ -167,7 +171,7 @@ class LookaheadEncoder(TwoWayEncoder):
         if ends.dtype != torch.bool:
             raise DtypeError("sentence_ends", "true at each sentence's last token", str(ends.dtype))
         checks.check_shape("sentence_ends", ends, tuple(x.shape[:2]), "one a token")
-        return self.read_both_ways(x, lengths, mask, ends, state)
+        return self.read_both_ways(x, lengths, mask, cut_long_sentences(ends, LONGEST_LOOK), state)
 
 
 class BidirectionalEncoder(TwoWayEncoder):

@@ -11,10 +11,17 @@ from attar.ops import checks, lookup
 
 
 class KeyMechanism(Mechanism):
-    """key = σ(W h + b) ⊙ (V h), and readouts divided by what `scale` says, at lookup: memories stay sums."""
+    """key = σ(W h + b) ⊙ (V h), and readouts divided by what `scale` says, at lookup: memories stay sums.
 
-    def __init__(self, size: int, *, gate_bias: float = 0.0, scale: Scale = None) -> None:
+    With `positive`, key = σ(W h + b) ⊙ softplus(V h): for queries that are positive too, no token speaks
+    against what another says, and a readout is a weight.
+    """
+
+    def __init__(
+        self, size: int, *, gate_bias: float = 0.0, scale: Scale = None, positive: bool = False
+    ) -> None:
         super().__init__(size)
+        self.positive = positive
         if scale not in SCALES:
             raise OptionError("scale", "None, 'sqrt' or 'mean'", repr(scale))
         self.scale: Scale = scale
@@ -23,10 +30,11 @@ class KeyMechanism(Mechanism):
         self.key = nn.Linear(size, size, bias=False)
 
     def keys(self, hidden: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch k"]:
-        """σ(W h + b) ⊙ (V h), in the states' type."""
+        """σ(W h + b) ⊙ (V h), or ⊙ softplus(V h), in the states' type."""
         gate, bias, key = (p.to(hidden.dtype) for p in (self.gate.weight, self.gate.bias, self.key.weight))
         opened = torch.sigmoid(nn.functional.linear(hidden, gate, bias))
-        return opened * nn.functional.linear(hidden, key)
+        found = nn.functional.linear(hidden, key)
+        return opened * (nn.functional.softplus(found) if self.positive else found)
 
     def read(
         self, vectors: Float[Tensor, "B d k"], memories: Memories, queries: Float[Tensor, "B m k"]

@@ -1,0 +1,256 @@
+"""The whole network: embeddings, a document's encoder, a question's, a mechanism, an answer head."""
+
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attar.errors import OptionError
+from attar.nn.attention import COPY_MECHANISMS, MECHANISMS, Memories, attention
+from attar.nn.attention.keyed import KeyedAttention
+from attar.nn.attention.mechanism import Scale
+from attar.nn.attention.named import NamedAttention
+from attar.nn.encoder import ENCODERS, encoder
+from attar.nn.heads import AskedNames, CopyHead, PaperHead
+
+HEADS = ("paper", "copy")
+# How far embeddings start from 0, words' and names'. A readout sums over all tokens, of which one in twenty is a
+# name: with words as large as names, what differs between questions is lost among them, and the paper's head sits
+# on a plateau until they have become small (decisions.md).
+WORD_SCALE, NAME_SCALE = 0.1, 2.0
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """What a network is made of; the paper's sizes are the defaults.
+
+    `head=""` takes the copy readout where the mechanism writes for it (keyed, named), else the paper's head.
+    `asked` learns what it means that the question holds a name; `positive` makes the keys of `named`, and the
+    queries, positive, and scores logarithms of weights.
+    """
+
+    words: int  # ids there are, the names' among them
+    entities: int  # of which are names'
+    first_entity: int = 3
+    mechanism: str = "gated"
+    encoder: str = "gru"
+    head: str = ""
+    embedding: int = 100
+    size: int = 100
+    dropout: float = 0.0
+    scale: Scale = "sqrt"
+    asked: bool = True
+    positive: bool = False
+
+    def __post_init__(self) -> None:
+        allowed = {
+            "mechanism": (*MECHANISMS, *COPY_MECHANISMS),
+            "encoder": ENCODERS,
+            "head": ("", *HEADS),
+        }
+        for name, choices in allowed.items():
+            if getattr(self, name) not in choices:
+                raise OptionError(name, " or ".join(filter(None, choices)), repr(getattr(self, name)))
+        if not 0 <= self.dropout < 1:
+            raise OptionError("dropout", "a share from 0 to below 1", repr(self.dropout))
+        copies = (*COPY_MECHANISMS, "softmax")
+        if self.head == "copy" and self.mechanism not in copies:
+            raise OptionError("mechanism of the copy head", " or ".join(copies), repr(self.mechanism))
+        if self.head == "paper" and self.mechanism in COPY_MECHANISMS:
+            raise OptionError("mechanism of the paper's head", " or ".join(MECHANISMS), repr(self.mechanism))
+        if self.positive and self.mechanism != "named":
+            raise OptionError("mechanism with positive keys", "named", repr(self.mechanism))
+        if not self.head:
+            object.__setattr__(self, "head", "copy" if self.mechanism in COPY_MECHANISMS else "paper")
+
+    def to_json(self) -> dict[str, Any]:
+        """All options by name."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, options: dict[str, Any]) -> "NetworkOptions":
+        """Take up what `to_json` gave; unknown names are refused."""
+        known = {each.name for each in fields(cls)}
+        unknown = sorted(set(options) - known)
+        if unknown:
+            raise OptionError("network option", "one of " + ", ".join(sorted(known)), ", ".join(unknown))
+        return cls(**options)
+
+
+@dataclass(frozen=True)
+class Documents:
+    """A batch of documents. What is not `ids` or `candidates` is best left on the CPU: no step waits for it."""
+
+    ids: Int[Tensor, "B n"]
+    lengths: Int[Tensor, " B"]
+    sentence_ends: Bool[Tensor, "B n"]
+    names: Int[Tensor, "B n"]  # which of its document's candidates each token is, -1 for none
+    candidates: Int[Tensor, "B c"]  # the entity number of each, -1 behind the last or if the text lost it
+
+    def to(self, device: torch.device | str) -> "Documents":
+        """The same with its ids on another device."""
+        return replace(
+            self,
+            ids=self.ids.to(device, non_blocking=True),
+            candidates=self.candidates.to(device, non_blocking=True),
+        )
+
+
+@dataclass(frozen=True)
+class Questions:
+    """A batch of questions on a batch of documents."""
+
+    ids: Int[Tensor, "Q l"]
+    lengths: Int[Tensor, " Q"]
+    blanks: Int[Tensor, " Q"]  # where the blank is
+    documents: Int[Tensor, " Q"]  # which document each is about
+    places: Int[Tensor, " Q"]  # its place in [B, m], flattened
+    most: int  # questions a document, at most
+    asked: Bool[Tensor, "Q c"]  # the candidates that the question itself holds
+
+    def to(self, device: torch.device | str) -> "Questions":
+        """The same on another device, but for the lengths."""
+        moved = {
+            name: getattr(self, name).to(device, non_blocking=True)
+            for name in ("ids", "blanks", "documents", "places", "asked")
+        }
+        return replace(self, **moved)
+
+
+class Network(nn.Module):
+    """Reads documents into memories once, and scores the names of each for every question.
+
+    >>> options = NetworkOptions(words=9, entities=2, embedding=3, size=2)
+    >>> network = Network(options)
+    >>> print(network.mechanism)
+    GatedAttention(
+      size=2, scale='sqrt'
+      (gate): Linear(in_features=2, out_features=2, bias=True)
+    )
+    """
+
+    def __init__(self, options: NetworkOptions) -> None:
+        super().__init__()
+        self.options = options
+        self.embedding = nn.Embedding(options.words, options.embedding, padding_idx=0)
+        self.dropout = nn.Dropout(options.dropout)
+        self.document_encoder = encoder(options.encoder, options.embedding, options.size)
+        # A question is one sentence: to look ahead within it is to see all of it.
+        self.at_blank = options.encoder in ("lookahead", "bidirectional")
+        kind = "bidirectional" if self.at_blank else options.encoder
+        self.question_encoder = encoder(kind, options.embedding, options.size)
+        extra: dict[str, Any] = {} if options.mechanism in ("none", "softmax") else {"scale": options.scale}
+        if options.positive:
+            extra = {"positive": True}
+        self.mechanism = attention(options.mechanism, options.size, **extra)
+        self.features = nn.Linear(options.size, options.size) if options.positive else None
+        self.head = self._make_head(options)
+        self.asked = AskedNames() if options.asked else None
+        self._spread_embeddings()
+
+    @staticmethod
+    def _make_head(options: NetworkOptions) -> PaperHead | CopyHead:
+        if options.head == "paper":
+            return PaperHead(options.size, options.entities)
+        if options.mechanism == "keyed":  # x_e · x_e is about that large
+            return CopyHead(1 / (options.embedding * NAME_SCALE**2))
+        return CopyHead(shares=options.positive or options.mechanism == "softmax")
+
+    @torch.no_grad()
+    def _spread_embeddings(self) -> None:
+        """Let names start large and words small."""
+        first, last = self.options.first_entity, self.options.first_entity + self.options.entities
+        self.embedding.weight[:first] *= WORD_SCALE
+        self.embedding.weight[first:last] *= NAME_SCALE
+        self.embedding.weight[last:] *= WORD_SCALE
+
+    def read(
+        self,
+        documents: Documents,
+        *,
+        state: Float[Tensor, "B s"] | None = None,
+        memories: Memories | None = None,
+    ) -> tuple[Memories, Float[Tensor, "B s"]]:
+        """The memories of documents, and the encoder's state to read on from; going on from earlier ones."""
+        embedded = self.embedding(documents.ids)
+        hidden, state = self.document_encoder(
+            self.dropout(embedded), documents.lengths, sentence_ends=documents.sentence_ends, state=state
+        )
+        hidden = self.dropout(hidden)
+        written: dict[str, Any] = {}
+        if isinstance(self.mechanism, KeyedAttention):
+            written = {"values": embedded}
+        elif isinstance(self.mechanism, NamedAttention):
+            written = {"names": documents.names, "count": documents.candidates.shape[1]}
+        if memories is None:
+            return self.mechanism.encode(hidden, documents.lengths, **written), state
+        return self.mechanism.extend(memories, hidden, documents.lengths, **written), state
+
+    def ask(
+        self, ids: Int[Tensor, "Q l"], lengths: Int[Tensor, " Q"], blanks: Int[Tensor, " Q"]
+    ) -> Float[Tensor, "Q k"]:
+        """The queries of questions: the state at the blank where it knows both sides of it, else the last."""
+        hidden, last = self.question_encoder(self.dropout(self.embedding(ids)), lengths)
+        if self.at_blank:
+            at = blanks.to(hidden.device)[:, None, None].expand(-1, 1, hidden.shape[2])
+            queries = hidden.gather(1, at)[:, 0]
+        else:
+            queries = last[:, : self.options.size]
+        queries = self.dropout(queries)
+        return queries if self.features is None else nn.functional.softplus(self.features(queries))
+
+    def forward(self, documents: Documents, questions: Questions) -> Float[Tensor, "Q c"]:
+        """The scores of every document's candidates for each of its questions, -inf for no candidate."""
+        memories, _ = self.read(documents)
+        queries = self.ask(questions.ids, questions.lengths, questions.blanks)
+        count = documents.ids.shape[0]
+        rows = queries.new_zeros(count * questions.most, queries.shape[1])
+        rows = rows.index_copy(0, questions.places, queries).view(count, questions.most, -1)
+        if self.options.head == "copy" and self.options.mechanism == "softmax":
+            shares = self.attention_sum(memories, rows, documents).flatten(0, 1)[questions.places]
+            return self.choose(self.head(shares), documents, questions)
+        readouts = self.mechanism.lookup(memories, rows).flatten(0, 1)[questions.places]
+        return self.choose(self.score(readouts, queries, documents, questions), documents, questions)
+
+    def score(
+        self,
+        readouts: Float[Tensor, "Q d"],
+        queries: Float[Tensor, "Q k"],
+        documents: Documents,
+        questions: Questions,
+    ) -> Float[Tensor, "Q c"]:
+        """What the head makes of readouts."""
+        if isinstance(self.head, PaperHead):
+            candidates = documents.candidates.clamp(min=0)[questions.documents]
+            scores: Tensor = self.head(readouts, queries, candidates)
+            return scores
+        if isinstance(self.mechanism, KeyedAttention):
+            entities = self.embedding(documents.candidates.clamp(min=0) + self.options.first_entity)
+            # Every question meets its own document's candidates: [Q, c, d] · [Q, d].
+            readouts = torch.einsum("qcd,qd->qc", entities[questions.documents], readouts)
+        copied: Tensor = self.head(readouts)
+        return copied
+
+    def choose(
+        self, scores: Float[Tensor, "Q c"], documents: Documents, questions: Questions
+    ) -> Float[Tensor, "Q c"]:
+        """The scores with the names of the question moved, and -inf where there is no candidate."""
+        if self.asked is not None:
+            scores = self.asked(scores, questions.asked)
+        return scores.masked_fill((documents.candidates < 0)[questions.documents], -torch.inf)
+
+    def attention_sum(
+        self, memories: Memories, queries: Float[Tensor, "B m k"], documents: Documents
+    ) -> Float[Tensor, "B m c"]:
+        """The softmax weights that each name's tokens get together (Kadlec et al. 2016)."""
+        states = memories.state
+        weights = torch.bmm(queries, states.mT)
+        outside = torch.arange(states.shape[1], device=states.device) >= memories.tokens[:, None]
+        weights = torch.softmax(weights.masked_fill(outside[:, None], -torch.inf), 2)
+        names = documents.names.to(states.device, non_blocking=True).long()
+        count = documents.candidates.shape[1]
+        place = torch.where(names < 0, count, names)[:, None].expand_as(weights)
+        sums = weights.new_zeros(*weights.shape[:2], count + 1).scatter_add(2, place, weights)
+        return sums[:, :, :-1]

@@ -1,0 +1,137 @@
+"""A reader as a folder: `config.json`, `tokenizer.json`, `weights.safetensors`; no pickle anywhere."""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from attar.errors import AttarError, FormatError, OptionError
+from attar.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attar.nn.network import Network
+
+FORMAT = 1
+CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "weights.safetensors"
+# The reader that ships with the package (docs/reader.md).
+DEFAULT = Path(__file__).parent / "default"
+Precision = Literal["float32", "float16"]
+
+
+@dataclass(frozen=True)
+class SavedReader:
+    """What a folder holds: the network, its words, its fingerprint, and what is told about it."""
+
+    network: "Network"
+    vocabulary: Vocabulary
+    fingerprint: str
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+def save_reader(
+    path: str | Path,
+    network: "Network",
+    vocabulary: Vocabulary,
+    about: dict[str, Any] | None = None,
+    precision: Precision = "float32",
+) -> str:
+    """Write a reader's folder and give its fingerprint; half the bytes with `precision="float16"`."""
+    import torch
+    from safetensors.torch import save
+
+    if precision not in get_args(Precision):
+        raise OptionError("precision", " or ".join(get_args(Precision)), repr(precision))
+    folder, kept = Path(path), getattr(torch, precision)
+    weights = {
+        name: (value.to(kept) if value.is_floating_point() else value).cpu().contiguous()
+        for name, value in network.state_dict().items()
+    }
+    options, tokenizer = network.options.to_json(), vocabulary.to_bytes()
+    digest = fingerprint_of(options, tokenizer, weights)
+    config = {"format": FORMAT, "fingerprint": digest, "network": options, "about": about or {}}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # The config last: a folder that has one is whole.
+        (folder / CONFIG).unlink(missing_ok=True)
+    except OSError as fault:
+        raise AttarError(str(folder), "a folder to write to", fault.strerror or str(fault)) from fault
+    _write(folder / TOKENIZER, tokenizer)
+    _write(folder / WEIGHTS, save(weights))
+    _write(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
+    return digest
+
+
+def load_reader(path: str | Path) -> SavedReader:
+    """Read a reader's folder, in float32; a file that is missing, cut or of another reader is named."""
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    from attar.nn.network import Network, NetworkOptions
+
+    folder = Path(path)
+    try:
+        config = json.loads(_read(folder / CONFIG))
+        newer = config["format"] > FORMAT
+        options, digest, about = config["network"], str(config["fingerprint"]), dict(config["about"])
+    except (ValueError, KeyError, TypeError) as fault:
+        raise FormatError(str(folder / CONFIG), "a reader's config", f"something else ({fault})") from fault
+    if newer:
+        raise FormatError(
+            str(folder), f"format {FORMAT} or older", str(config["format"]), "install a newer attar"
+        )
+    tokenizer = _read(folder / TOKENIZER)
+    vocabulary = Vocabulary.from_bytes(tokenizer, str(folder / TOKENIZER))
+    try:
+        weights = load(_read(folder / WEIGHTS))
+        # Without numbers of its own: it neither draws any nor moves the caller's seed.
+        with torch.device("meta"):
+            network = Network(NetworkOptions.from_json(options))
+        if fingerprint_of(options, tokenizer, weights) != digest:
+            raise FormatError(
+                str(folder), f"the reader {digest[:12]}", "other files", "copy the whole folder again"
+            )
+        network.load_state_dict(
+            {name: value.float() if value.is_floating_point() else value for name, value in weights.items()},
+            assign=True,
+        )
+    except (SafetensorError, RuntimeError, TypeError) as fault:
+        raise FormatError(
+            str(folder / WEIGHTS), "this reader's weights", f"others ({str(fault).splitlines()[0]})"
+        ) from fault
+    return SavedReader(network.eval(), vocabulary, digest, about)
+
+
+def fingerprint_of(options: dict[str, Any], tokenizer: bytes, weights: "dict[str, Tensor]") -> str:
+    """The same for the same reader on every machine: memories of one are nothing to another."""
+    digest = hashlib.sha256(json.dumps(options, sort_keys=True).encode())
+    digest.update(hashlib.sha256(tokenizer).digest())
+    for name in sorted(weights):
+        value = weights[name]
+        digest.update(f"{name} {value.dtype} {list(value.shape)}".encode())
+        digest.update(value.contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as fault:
+        raise FormatError(
+            str(file), "a reader's file", fault.strerror or "an unreadable one", "check the path"
+        ) from fault
+
+
+def _write(file: Path, data: bytes) -> None:
+    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
+    try:
+        partial.write_bytes(data)
+        os.replace(partial, file)
+    except OSError as fault:
+        raise AttarError(str(file), "a place to write", fault.strerror or str(fault)) from fault
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,204 @@
+"""Text becomes memories: at once or in parts, alone or beside others, the same."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from attar.errors import DtypeError, OptionError, ShapeError
+from attar.nn.attention import COPY_MECHANISMS, MECHANISMS
+from attar.nn.network import Network, NetworkOptions
+from attar.reader import Reader, texts
+from attar.text.names import NameTable
+
+ALL = (*MECHANISMS, *COPY_MECHANISMS)
+READING_ON = ("gru", "lookahead", "second-order")
+shared = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def cut_after(text: str, sentences: int) -> tuple[str, str]:
+    """The text in two, behind so many sentences."""
+    at = 0
+    for _ in range(sentences):
+        at = text.index(". ", at) + 1
+    return text[:at], text[at:]
+
+
+@pytest.mark.parametrize("encoder", READING_ON)
+@pytest.mark.parametrize("mechanism", ALL)
+def test_reading_on_equals_reading_at_once(make_reader, stories, assert_same, mechanism, encoder):
+    reader, text = make_reader(mechanism, encoder), stories[0].text
+    first, rest = cut_after(text, 4)
+    assert_same(reader.extend(reader.read(first), rest), reader.read(text))
+
+
+@shared
+@given(cuts=st.sets(st.integers(1, 6)), mechanism=st.sampled_from(ALL), size=st.sampled_from((6, 90, 400)))
+def test_reading_on_again_and_again_equals_reading_at_once(
+    make_reader, stories, assert_same, cuts, mechanism, size
+):
+    reader, text = make_reader(mechanism, size=size), stories[1].text
+    places = [len(cut_after(text, cut)[0]) for cut in sorted(cuts)]
+    memory = reader.read("")
+    for start, stop in zip([0, *places], [*places, len(text)], strict=True):
+        memory = reader.extend(memory, text[start:stop])
+    assert_same(memory, reader.read(text))
+
+
+@pytest.mark.parametrize("mechanism", ALL)
+def test_a_bidirectional_reader_refuses_to_read_on(make_reader, stories, mechanism):
+    reader = make_reader(mechanism, "bidirectional")
+    with pytest.raises(OptionError, match="a bidirectional one; read the whole text again"):
+        reader.extend(reader.read(stories[0].text), "Then Ann left.")
+
+
+@pytest.mark.parametrize("mechanism", ["linear", "gated"])
+def test_a_short_text_is_kept_as_states_until_the_triangle_is_less(make_reader, stories, mechanism):
+    reader = make_reader(mechanism, size=80)
+    first, rest = cut_after(stories[0].text, 2)
+    short = reader.read(first)
+    assert (short.form, len(short.numbers)) == ("states", short.tokens)
+    assert reader.extend(short, "Then Ann left.").form == "states"
+    assert reader.extend(short, rest).form == "triangle"
+
+
+@pytest.mark.parametrize("mechanism", ["linear", "gated"])
+def test_states_answer_as_their_triangle(make_reader, stories, mechanism):
+    reader = make_reader(mechanism, size=400)
+    memory, question = reader.read(stories[0].text), stories[0].questions[0][0]
+    assert memory.form == "states"
+    kept, packed = (reader.answer(each, question) for each in (memory, memory.to_form("triangle")))
+    assert [answer.name for answer in kept] == [answer.name for answer in packed]
+    assert [a.probability for a in kept] == pytest.approx([a.probability for a in packed], rel=1e-3)
+
+
+@pytest.mark.parametrize("encoder", [*READING_ON, "bidirectional"])
+@pytest.mark.parametrize("mechanism", ALL)
+def test_read_many_equals_read(make_reader, stories, assert_same, mechanism, encoder):
+    reader = make_reader(mechanism, encoder)
+    if encoder == "second-order":
+        # It reads its own memory, and so its own rounding: 3e-5 in float32 on one of these texts, 4e-14 so.
+        reader.network.double()
+    many = [story.text for story in stories[:5]]
+    many[2:2] = ["", "Ann."]
+    for together, alone in zip(reader.read_many(many, batch=3), map(reader.read, many), strict=True):
+        assert_same(together, alone)
+
+
+@pytest.mark.parametrize("mechanism", ALL)
+def test_a_long_text_is_read_piece_by_piece(make_reader, stories, assert_same, monkeypatch, mechanism):
+    reader, many = make_reader(mechanism), [stories[0].text, stories[1].text * 3, stories[2].text]
+    whole = reader.read_many(many)
+    monkeypatch.setattr(texts, "LONGEST_PIECE", 40)
+    for pieces, once in zip(reader.read_many(many), whole, strict=True):
+        assert_same(pieces, once)
+
+
+def test_states_and_sums_are_read_side_by_side(make_reader, stories, assert_same):
+    reader = make_reader("gated", size=100)
+    many = [cut_after(stories[0].text, 1)[0], stories[1].text, cut_after(stories[2].text, 1)[0]]
+    memories = reader.read_many(many)
+    assert [memory.form for memory in memories] == ["states", "triangle", "states"]
+    for memory, text in zip(memories, many, strict=True):
+        assert_same(memory, reader.read(text))
+
+
+@pytest.mark.parametrize("mechanism", ["linear", "gated", "keyed", "named"])
+def test_texts_read_together_merge(make_reader, stories, mechanism):
+    reader = make_reader(mechanism)
+    many = [story.text for story in stories[:3]]
+    a, b, c = reader.read_many(many, together=True)
+    merged = a + b + c
+    assert merged.tokens == a.tokens + b.tokens + c.tokens
+    assert merged.names.names == c.names.names
+    for memory in (a, b):
+        assert memory.names.names == c.names.names[: len(memory.names)]
+
+
+def test_texts_read_apart_merge_by_name_or_not_at_all(make_reader, stories):
+    named, gated = make_reader("named"), make_reader("gated")
+    assert len((named.read(stories[0].text) + named.read(stories[1].text)).names) > len(stories[0].names)
+    with pytest.raises(OptionError, match="together=True"):
+        gated.read(stories[0].text) + gated.read(stories[1].text)
+
+
+def test_a_memory_read_together_has_the_names_up_to_its_own_end(reader):
+    first, second = reader.read_many(["Then Ann met Bob.", "Then Zoe met Bob."], together=True)
+    assert first.names.names == ["Ann", "Bob"]
+    assert second.names.names == ["Ann", "Bob", "Zoe"]
+
+
+def test_a_given_table_learns_and_the_memory_keeps_its_own(reader):
+    table = NameTable()
+    table.learn(["Zoe"])
+    memory = reader.read("Then Ann met Bob.", names=table)
+    table.learn(["Mr", "Late"])
+    assert (memory.names.names, table.names) == (["Zoe", "Ann", "Bob"], ["Zoe", "Ann", "Bob", "Mr Late"])
+
+
+def test_reading_on_leaves_the_old_memory_alone(reader):
+    old = reader.read("Then Ann met Bob.")
+    kept = old.to_bytes()
+    reader.extend(old, "Then Zoe left.")
+    assert old.to_bytes() == kept
+
+
+def test_a_memory_read_on_after_storing_is_the_same(make_reader, stories, assert_same):
+    reader = make_reader("gated")
+    first, rest = cut_after(stories[0].text, 3)
+    stored = type(reader.read(first)).from_bytes(reader.read(first).to_bytes())
+    assert_same(reader.extend(stored, rest), reader.read(stories[0].text))
+
+
+@pytest.mark.parametrize("mechanism", ALL)
+def test_an_empty_text_is_a_memory_of_no_tokens(make_reader, mechanism):
+    reader = make_reader(mechanism)
+    memory = reader.read("")
+    assert (memory.tokens, len(memory.names)) == (0, 0)
+    assert reader.answer(memory, "Who left?") == []
+
+
+def test_no_texts_no_memories(reader):
+    assert reader.read_many([]) == []
+
+
+@pytest.mark.parametrize("text", [None, 3, b"Ann left."])
+def test_what_is_no_text_is_refused(reader, text):
+    with pytest.raises(DtypeError, match=f"text: expected a string, got {type(text).__name__}"):
+        reader.read(text)
+
+
+def test_a_batch_of_none_is_refused(reader):
+    with pytest.raises(OptionError, match="batch"):
+        reader.read_many(["Ann left."], batch=0)
+
+
+def test_a_memory_without_a_state_is_not_read_on(reader):
+    memory = reader.read("Then Ann left.")
+    bare = type(memory).of("named", memory.array(), tokens=4, reader=reader.fingerprint, names=memory.names)
+    with pytest.raises(OptionError, match="a state of 3 to read on from"):
+        reader.extend(bare, "Then Bob left.")
+
+
+def test_memories_of_softmax_with_the_copy_head_cannot_answer(make_reader):
+    with pytest.raises(OptionError, match="whose memories answer by themselves"):
+        make_reader("softmax", head="copy").read("Ann left.")
+
+
+def test_another_vocabulary_than_the_networks_is_refused(vocabulary):
+    options = NetworkOptions(words=len(vocabulary) + 1, entities=vocabulary.entities)
+    with pytest.raises(ShapeError, match="the network was trained with"):
+        Reader(Network(options), vocabulary)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mechanism", ALL)
+def test_a_reader_on_a_device_reads_and_answers_the_same(
+    make_reader, stories, assert_same, device, mechanism
+):
+    here, there = make_reader(mechanism), make_reader(mechanism).to(device)
+    text, question = stories[0].text, stories[0].questions[0][0]
+    first, rest = cut_after(text, 3)
+    memory = there.extend(there.read(first), rest)
+    assert_same(memory, here.read(text))
+    one, other = dict(there.answer(memory, question)), dict(here.answer(memory, question))
+    assert one == pytest.approx(other, rel=1e-3)
