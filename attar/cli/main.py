@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import attar
-from attar.cli import bench, cloze, demo
+from attar.cli import bench, cloze, compare, demo, evaluate, train
 
 app = typer.Typer(
     name="attar",
@@ -18,6 +18,9 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.add_typer(cloze.app, name="cloze")
+app.command("train")(train.train)
+app.command("evaluate")(evaluate.evaluate)
+app.command("compare")(compare.compare)
 app.add_typer(bench.app, name="bench")
 
 

@@ -1,0 +1,117 @@
+"""`attar train`: a reader from cloze sets."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Data = Annotated[
+    list[Path], typer.Option("--data", "-d", help="A cloze set; several are trained on together.")
+]
+Out = Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")]
+Encoder = Annotated[str, typer.Option(help="gru, lookahead, bidirectional or second-order.")]
+Head = Annotated[str, typer.Option(help="paper or copy; what suits the mechanism otherwise.")]
+Size = Annotated[int, typer.Option(min=1, help="Numbers a state, k.")]
+Embedding = Annotated[int, typer.Option(min=1, help="Numbers an embedding.")]
+Dropout = Annotated[float, typer.Option(help="Share of numbers dropped in training.")]
+Scale = Annotated[str, typer.Option(help="Divide readouts by sqrt or mean of the tokens, or none.")]
+Epochs = Annotated[int, typer.Option(min=1)]
+BatchSize = Annotated[int, typer.Option(min=1, help="Documents a step, over all processes.")]
+QuestionCount = Annotated[int, typer.Option(min=1, help="Questions drawn of each document.")]
+Rate = Annotated[float, typer.Option(help="Adam's learning rate, at its highest.")]
+Clip = Annotated[float, typer.Option(help="Longest gradient; 0 for any.")]
+Workers = Annotated[int, typer.Option(help="1 makes batches in a process of its own; -1 where it pays.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def train(
+    data: Data,
+    out: Out,
+    mechanism: Annotated[
+        str, typer.Option(help="none, softmax, linear, gated, decayed, adaptive, keyed or named.")
+    ] = "gated",
+    encoder: Encoder = "gru",
+    head: Head = "",
+    size: Size = 100,
+    embedding: Embedding = 100,
+    dropout: Dropout = 0.0,
+    scale: Scale = "sqrt",
+    positive: Annotated[bool, typer.Option("--positive", help="Positive keys and queries (named).")] = False,
+    epochs: Epochs = 12,
+    batch: BatchSize = 64,
+    questions: QuestionCount = 5,
+    rate: Rate = 2e-3,
+    clip: Clip = 5.0,
+    patience: Annotated[int, typer.Option(help="Stop after so many epochs without a gain; 0: never.")] = 0,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    precision: Annotated[str, typer.Option(help="32, bf16-mixed or 16-mixed.")] = "32",
+    workers: Workers = -1,
+    processes: Annotated[int, typer.Option(min=1, help="GPUs, or processes without one.")] = 1,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where a run was stopped.")] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Show where a step's time goes, and end.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a reader on cloze sets, and write its folder.
+
+    attar train --data novels --mechanism gated --out reader
+    """
+    from attar.training.options import TrainingOptions
+
+    need_lightning()
+    options = TrainingOptions(
+        data=tuple(map(str, data)),
+        out=str(out),
+        mechanism=mechanism,
+        encoder=encoder,
+        head=head,
+        size=size,
+        embedding=embedding,
+        dropout=dropout,
+        scale=scale_of(scale),
+        positive=positive,
+        epochs=epochs,
+        batch=batch,
+        questions=questions,
+        rate=rate,
+        clip=clip,
+        patience=patience,
+        seed=seed,
+        precision=precision,
+        workers=workers,
+        processes=processes,
+    )
+    if profile:
+        from attar.training.profile import profile_step
+
+        shares = profile_step(options)
+        print(json.dumps(shares) if as_json else "\n".join(f"{k}: {v}" for k, v in shares.items()))
+        return
+    from attar.training.fit import HISTORY, RUN, train
+
+    folder = train(options, resume=resume, quiet=as_json)
+    history = json.loads((folder / RUN / HISTORY).read_text(encoding="utf-8"))
+    best = max(history, key=lambda row: row["validation_accuracy"])
+    if as_json:
+        print(json.dumps({"reader": str(folder), "best": best, "history": history}))
+    else:
+        print(
+            f"{folder}: validation accuracy {best['validation_accuracy']:.3f} after epoch {best['epoch']:.0f}"
+        )
+
+
+def scale_of(name: str) -> Any:
+    """None for "none"; what else is allowed, the mechanism says."""
+    return None if name == "none" else name
+
+
+def need_lightning() -> None:
+    """Say what to install where training cannot run."""
+    from importlib.util import find_spec
+
+    from attar.errors import MissingError
+
+    if find_spec("pytorch_lightning") is None:
+        raise MissingError("training", "PyTorch Lightning", "none", "pip install 'attar[train]'")

@@ -1,0 +1,1 @@
+"""Readers from cloze sets: batches, training, evaluation, and the paper's comparison."""

@@ -1,0 +1,107 @@
+"""The sets that a reader is trained on: one vocabulary, their documents together, ready before a GPU asks."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch.utils.data import DataLoader, IterableDataset
+
+from attar.errors import FormatError
+from attar.text.cloze import ClozeSet
+from attar.text.cloze.encoded import EncodedSplit, open_split
+from attar.text.progress import Progress, tell_nobody
+from attar.text.vocabulary import Vocabulary
+from attar.training.batches import Batch, ClozeBatches
+
+# Batches made ahead by a worker: enough to bridge the drawing of the next epoch's questions.
+AHEAD = 32
+
+
+def vocabulary_of(data: Sequence[str | Path]) -> Vocabulary:
+    """The one vocabulary of sets, which they must share; a set without one has its words counted."""
+    found = [ClozeSet.open(path) for path in data]
+    known = {vocabulary.fingerprint: vocabulary for each in found if (vocabulary := each.vocabulary)}
+    if len(known) > 1:
+        raise FormatError(
+            ", ".join(map(str, data)),
+            "sets of one vocabulary",
+            f"{len(known)} vocabularies",
+            "build the later ones with attar cloze build --vocabulary FIRST/tokenizer.json",
+        )
+    if known:
+        return next(iter(known.values()))
+    documents = (document for each in found for document in each.documents(each.splits[0]))
+    return Vocabulary.build("\n".join(" ".join(s) for s in document.sentences) for document in documents)
+
+
+def open_splits(
+    data: Sequence[str | Path], split: str, vocabulary: Vocabulary, progress: Progress = tell_nobody
+) -> EncodedSplit:
+    """The documents of several sets' split as one; each set is one source or more."""
+    found = [open_split(path, split, vocabulary, progress) for path in data]
+    return found[0] if len(found) == 1 else join(found)
+
+
+def join(splits: Sequence[EncodedSplit]) -> EncodedSplit:
+    """Put splits one behind the other."""
+    whole: dict[str, Any] = {}
+    counted = {
+        "document_starts": "ids",
+        "sentence_starts": "ids",
+        "document_sentences": "sentence_starts",
+        "name_starts": "numbers",
+        "question_starts": "question_ids",
+        "document_questions": "question_starts",
+    }
+    sources = tuple(dict.fromkeys(source for split in splits for source in split.sources))
+    for each in fields(EncodedSplit)[:-1]:
+        parts = [getattr(split, each.name) for split in splits]
+        if each.name in counted:
+            ends = np.cumsum([0] + [int(part[-1]) for part in parts])
+            parts = [part[(at > 0) :] + ends[at] for at, part in enumerate(parts)]
+        elif each.name == "source_of":
+            tables = [np.array([sources.index(s) for s in split.sources], np.int32) for split in splits]
+            parts = [table[part] for table, part in zip(tables, parts, strict=True)]
+        whole[each.name] = np.concatenate(parts)
+    return EncodedSplit(**whole, sources=sources)
+
+
+class _Onward(IterableDataset[Batch]):
+    """Epoch after epoch without a pause."""
+
+    def __init__(self, batches: ClozeBatches, epoch: int) -> None:
+        super().__init__()
+        self.batches, self.epoch = batches, epoch
+
+    def __iter__(self) -> Iterator[Batch]:
+        while True:
+            self.batches.epoch = self.epoch
+            yield from self.batches
+            self.epoch += 1
+
+
+class EpochStream:
+    """One epoch's batches each time it is iterated, made ahead by a worker that does not stop between them."""
+
+    def __init__(self, batches: ClozeBatches, *, epoch: int = 0, workers: int = 1) -> None:
+        self.batches = batches
+        onward = _Onward(batches, epoch)
+        # More than one worker would each make every batch: the stream is one, and one is quick enough.
+        ahead = AHEAD if workers else None
+        self._loader = DataLoader(onward, batch_size=None, num_workers=min(workers, 1), prefetch_factor=ahead)
+        self._running: Iterator[Batch] | None = None
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[Batch]:
+        if self._running is None:
+            self._running = iter(self._loader)
+        return islice(self._running, len(self))
+
+    def close(self) -> None:
+        """Let the worker go."""
+        self._running = None

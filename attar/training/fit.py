@@ -1,0 +1,235 @@
+"""Training: a Lightning module around the network, and the run that fits it, stops early, and resumes."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from attar.nn.network import Network, NetworkOptions
+from attar.reader.folder import save_reader
+from attar.text.cloze.encoded import EncodedSplit
+from attar.text.vocabulary import Vocabulary
+from attar.training.batches import Batch, ClozeBatches
+from attar.training.data import EpochStream, open_splits, vocabulary_of
+from attar.training.options import TrainingOptions
+
+RUN, HISTORY = "run", "history.json"
+# Validation has no gradients to keep, so it takes larger batches.
+WIDER = 4
+
+
+class Training(pl.LightningModule):
+    """A network, its loss, its optimiser: Adam, a short warm-up, then a cosine down to nothing."""
+
+    def __init__(self, network: Network, options: TrainingOptions) -> None:
+        super().__init__()
+        self.network, self.options = network, options
+        self.history: list[dict[str, float]] = []
+        self._sums: dict[str, Tensor] = {}
+
+    def on_train_epoch_start(self) -> None:
+        """Seed the dropout by epoch, so that a run taken up again goes on as it would have."""
+        torch.manual_seed(self.options.seed * 1_000_003 + self.current_epoch)
+        self._sums = {}
+
+    def transfer_batch_to_device(self, batch: Batch, device: torch.device, index: int) -> Batch:
+        """Move what a GPU needs, and leave on the CPU what is read there."""
+        return batch.to(device)
+
+    def training_step(self, batch: Batch, index: int) -> Tensor:
+        """The mean loss over the questions of the whole batch, this process's part of it."""
+        losses = self.losses(batch)[0]
+        self._add("loss", losses.detach().sum(), len(batch.answers))
+        # Gradients are averaged over processes; each one's part counts by its share of the questions.
+        return losses.mean() * (batch.share * self.trainer.world_size)
+
+    def validation_step(self, batch: Batch, index: int) -> None:
+        """Count right answers."""
+        losses, right = self.losses(batch)
+        self._add("validation_loss", losses.sum(), len(batch.answers))
+        self._add("validation_accuracy", right.sum(), len(batch.answers))
+
+    def losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Each question's loss, and whether the best candidate is its answer."""
+        scores = self.network(batch.documents, batch.questions).float()
+        losses = torch.nn.functional.cross_entropy(scores, batch.answers, reduction="none")
+        return losses, scores.argmax(1) == batch.answers
+
+    def _add(self, name: str, total: Tensor, count: int) -> None:
+        new = torch.stack([total.double(), total.new_tensor(count, dtype=torch.float64)])
+        self._sums[name] = self._sums[name] + new if name in self._sums else new
+
+    def on_validation_epoch_end(self) -> None:
+        """Average over all processes, and note the epoch."""
+        row: dict[str, float] = {"epoch": self.current_epoch + 1}
+        for name, sums in self._sums.items():
+            total, count = self.trainer.strategy.reduce(sums, reduce_op="sum").tolist()
+            row[name] = total / max(count, 1)
+        self._sums = {}
+        if not self.trainer.sanity_checking:
+            self.history.append(row)
+            for name in ("loss", "validation_loss", "validation_accuracy"):
+                if name in row:
+                    self.log(name, row[name], prog_bar=True, sync_dist=False)
+
+    def configure_optimizers(self) -> Any:
+        """Adam, warmed up and then cooled by a cosine over the whole run."""
+        optimiser = torch.optim.Adam(self.parameters(), self.options.rate, fused=self.device.type == "cuda")
+        steps = int(self.trainer.estimated_stepping_batches)
+        warm = max(1, round(self.options.warmup * steps))
+        schedule = torch.optim.lr_scheduler.SequentialLR(
+            optimiser,
+            [
+                torch.optim.lr_scheduler.LinearLR(optimiser, 0.05, 1.0, warm),
+                torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, max(1, steps - warm)),
+            ],
+            [warm],
+        )
+        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Keep the history beside the weights."""
+        checkpoint["history"] = self.history
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Take it up again."""
+        self.history = list(checkpoint["history"])
+
+
+class Sets(pl.LightningDataModule):
+    """Training with new questions every epoch if the set has none of its own, and fixed validation."""
+
+    def __init__(self, options: TrainingOptions, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.options, self.vocabulary = options, vocabulary
+        self.training = open_splits(options.data, "training", vocabulary)
+        self.validation = open_splits(options.data, "validation", vocabulary)
+
+    def _batches(self, split: EncodedSplit, size: int, *, draw: bool) -> ClozeBatches:
+        rank, world = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
+        return ClozeBatches(
+            split,
+            self.vocabulary,
+            size=size,
+            draw=self.options.questions if draw else 0,
+            seed=self.options.seed,
+            rank=rank,
+            world=world,
+        )
+
+    def train_dataloader(self) -> EpochStream:
+        """An epoch's batches, from the epoch that the run is in."""
+        assert self.trainer is not None
+        drawn = len(self.training.answers) == 0
+        batches = self._batches(self.training, self.options.batch, draw=drawn)
+        on_gpu = self.trainer.strategy.root_device.type == "cuda"
+        workers = self.options.workers if self.options.workers >= 0 else int(on_gpu)
+        return EpochStream(batches, epoch=self.trainer.current_epoch, workers=workers)
+
+    def val_dataloader(self) -> "DataLoader[Batch]":
+        """The fixed questions."""
+        batches = self._batches(self.validation, WIDER * self.options.batch, draw=False)
+        return DataLoader(batches, batch_size=None)
+
+
+class Stopwatch(Callback):
+    """Documents a second of every epoch, data loading included, validation not."""
+
+    def __init__(self, documents: int) -> None:
+        self.documents, self.began, self.seconds = documents, 0.0, 0.0
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Start."""
+        self.began = time.perf_counter()
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Stop, before validation takes its time."""
+        if not trainer.sanity_checking and self.began:
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            self.seconds = time.perf_counter() - self.began
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Note it in the history."""
+        if not trainer.sanity_checking and isinstance(pl_module, Training) and self.seconds:
+            pl_module.history[-1]["documents_a_second"] = self.documents / self.seconds
+
+
+def train(options: TrainingOptions, *, resume: bool = False, quiet: bool = False) -> Path:
+    """Train a reader and write its folder; the run's checkpoints, log and history lie under `run` in it."""
+    if torch.cuda.is_available():
+        torch.set_num_threads(1)  # the CPU only launches kernels, and runs side by side share its cores
+    pl.seed_everything(options.seed, workers=True, verbose=False)
+    run = options.folder / RUN
+    vocabulary = vocabulary_of(options.data)
+    network = Network(network_options(options, vocabulary))
+    module = Training(network, options)
+    sets = Sets(options, vocabulary)
+    best = ModelCheckpoint(
+        run, "best", "validation_accuracy", mode="max", save_weights_only=True, enable_version_counter=False
+    )
+    # After every epoch, or eight times in a long run: what is lost by a kill is trained again, exactly.
+    every = max(1, options.epochs // 8)
+    last = ModelCheckpoint(run, "last", every_n_epochs=every, save_top_k=1, enable_version_counter=False)
+    callbacks: list[Callback] = [Stopwatch(len(sets.training)), best, last]
+    if options.patience:
+        callbacks.append(EarlyStopping("validation_accuracy", patience=options.patience, mode="max"))
+    trainer = trainer_for(options, callbacks, quiet=quiet)
+    kept = run / "last.ckpt"
+    trainer.fit(module, sets, ckpt_path=str(kept) if resume and kept.is_file() else None, weights_only=True)
+    if trainer.is_global_zero:
+        chosen = torch.load(best.best_model_path or kept, map_location="cpu", weights_only=True)
+        module.load_state_dict(chosen["state_dict"])
+        about = {"training": options.described(), "history": module.history}
+        save_reader(options.folder, network, vocabulary, about)
+        (run / HISTORY).write_text(json.dumps(module.history, indent=1) + "\n", encoding="utf-8")
+    return options.folder
+
+
+def trainer_for(options: TrainingOptions, callbacks: list[Callback], *, quiet: bool) -> pl.Trainer:
+    """The trainer: one process on a GPU if there is one, or several, or what torchrun has started."""
+    from pytorch_lightning.loggers import TensorBoardLogger
+
+    on_gpu = torch.cuda.is_available()
+    if on_gpu:
+        torch.set_float32_matmul_precision("high")
+    return pl.Trainer(
+        accelerator="gpu" if on_gpu else "cpu",
+        devices=options.processes,
+        strategy="ddp" if options.processes > 1 else "auto",
+        max_epochs=options.epochs,
+        precision=options.precision,  # type: ignore[arg-type]  # Lightning names its own choices
+        gradient_clip_val=options.clip or None,
+        callbacks=callbacks,
+        logger=TensorBoardLogger(options.folder / RUN, name="", version="log"),
+        enable_progress_bar=not quiet,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        log_every_n_steps=50,
+        use_distributed_sampler=False,
+        deterministic=not on_gpu,
+    )
+
+
+def network_options(options: TrainingOptions, vocabulary: Vocabulary) -> NetworkOptions:
+    """The network that a run trains."""
+    return NetworkOptions(
+        words=len(vocabulary),
+        entities=vocabulary.entities,
+        first_entity=vocabulary.first_entity,
+        mechanism=options.mechanism,
+        encoder=options.encoder,
+        head=options.head,
+        embedding=options.embedding,
+        size=options.size,
+        dropout=options.dropout,
+        scale=options.scale,
+        asked=options.asked,
+        positive=options.positive,
+    )

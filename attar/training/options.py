@@ -1,0 +1,73 @@
+"""How a reader is trained: said once, kept beside it, and the same on every machine."""
+
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from attar.errors import OptionError
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """One training run. A batch is counted over all processes, so that two make the steps that one would."""
+
+    data: tuple[str, ...]
+    out: str
+    mechanism: str = "gated"
+    encoder: str = "gru"
+    head: str = ""
+    size: int = 100
+    embedding: int = 100
+    dropout: float = 0.0
+    scale: Literal["sqrt", "mean"] | None = "sqrt"
+    asked: bool = True
+    positive: bool = False
+    epochs: int = 12
+    batch: int = 64
+    questions: int = 5
+    rate: float = 2e-3
+    warmup: float = 0.02
+    clip: float = 5.0
+    patience: int = 0
+    seed: int = 0
+    precision: str = "32"
+    workers: int = -1
+    processes: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.data:
+            raise OptionError("data", "a cloze set's folder at least", "none")
+        for name, lowest in (
+            ("epochs", 1),
+            ("batch", 1),
+            ("questions", 1),
+            ("processes", 1),
+            ("patience", 0),
+        ):
+            if getattr(self, name) < lowest:
+                raise OptionError(name, f"{lowest} or more", str(getattr(self, name)))
+        if not self.rate > 0:
+            raise OptionError("rate", "a number above 0", str(self.rate))
+
+    @property
+    def folder(self) -> Path:
+        """Where the reader is written."""
+        return Path(self.out)
+
+    def to_json(self) -> dict[str, Any]:
+        """All options by name, but for where and by how many it is run."""
+        given = asdict(self)
+        return {name: given[name] for name in given if name not in ("out", "workers", "processes")}
+
+    def described(self) -> dict[str, Any]:
+        """The same with the sets' names instead of their places, for what is handed on."""
+        return self.to_json() | {"data": [Path(each).resolve().name for each in self.data]}
+
+    @classmethod
+    def from_json(cls, options: dict[str, Any]) -> "TrainingOptions":
+        """Take up options by name; unknown names are refused."""
+        known = {each.name for each in fields(cls)}
+        unknown = sorted(set(options) - known)
+        if unknown:
+            raise OptionError("training option", "one of " + ", ".join(sorted(known)), ", ".join(unknown))
+        return cls(**options | {"data": tuple(options.get("data", ()))})

@@ -1,0 +1,99 @@
+"""Where a training step's time goes: waiting for batches, attention, the rest."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from attar.nn.network import Network
+from attar.training.batches import Batch, ClozeBatches
+from attar.training.data import EpochStream, open_splits, vocabulary_of
+from attar.training.fit import network_options
+from attar.training.options import TrainingOptions
+
+WARM_UP, STEPS = 5, 30
+
+
+def profile_step(options: TrainingOptions) -> dict[str, Any]:
+    """Train for some steps, batches made beside it, and tell what they cost."""
+    on_gpu = torch.cuda.is_available()
+    device = "cuda" if on_gpu else "cpu"
+    torch.manual_seed(options.seed)
+    if on_gpu:
+        torch.set_num_threads(1)
+        torch.set_float32_matmul_precision("high")
+    vocabulary = vocabulary_of(options.data)
+    split = open_splits(options.data, "training", vocabulary)
+    drawn = options.questions if len(split.answers) == 0 else 0
+    batches = ClozeBatches(split, vocabulary, size=options.batch, draw=drawn, seed=options.seed)
+    workers = options.workers if options.workers >= 0 else int(on_gpu)
+    stream = iter(EpochStream(batches, workers=workers))
+    network = Network(network_options(options, vocabulary)).to(device)
+    optimiser = torch.optim.Adam(network.parameters(), options.rate, fused=on_gpu)
+
+    def step(batch: Batch) -> None:
+        moved = batch.to(device)
+        scores = network(moved.documents, moved.questions).float()
+        loss = torch.nn.functional.cross_entropy(scores, moved.answers)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(network.parameters(), options.clip or 1e9)
+        optimiser.step()
+
+    count = min(STEPS, max(1, len(batches) - WARM_UP))
+    for _ in range(min(WARM_UP, len(batches) - 1)):
+        step(next(stream))
+    documents = tokens = 0
+    waited, began = 0.0, _now(on_gpu)
+    for _ in range(count):
+        asked = time.perf_counter()
+        batch = next(stream)
+        waited += time.perf_counter() - asked
+        step(batch)
+        documents += len(batch.indices)
+        tokens += int(batch.documents.lengths.sum())
+    seconds = _now(on_gpu) - began
+    alone = _time(lambda: step(batch), on_gpu)
+    attention = _time(lambda: _attend(network, batch.to(device)), on_gpu)
+    return {
+        "device": torch.cuda.get_device_name() if on_gpu else "CPU",
+        "documents a step": options.batch,
+        "tokens a document": round(tokens / documents),
+        "documents a second, loading included": round(documents / seconds),
+        "tokens a second, loading included": round(tokens / seconds),
+        "ms a step": round(1e3 * seconds / count, 2),
+        "ms a step, one batch again and again": round(1e3 * alone, 2),
+        "share of time waiting for batches": round(waited / seconds, 3),
+        "ms of attention, forward and backward": round(1e3 * attention, 2),
+        "share of attention in a step": round(attention / alone, 3),
+    }
+
+
+def _attend(network: Network, batch: Batch) -> None:
+    """The mechanism alone, on states of the batch's shape: write, look up, and back."""
+    documents, questions = batch.documents, batch.questions
+    count, n = documents.ids.shape
+    hidden = torch.randn(count, n, network.options.size, device=documents.ids.device, requires_grad=True)
+    rows = torch.rand(count, questions.most, network.options.size, device=hidden.device, requires_grad=True)
+    written: dict[str, Any] = {}
+    if network.options.mechanism == "named":
+        written = {"names": documents.names, "count": documents.candidates.shape[1]}
+    elif network.options.mechanism == "keyed":
+        written = {"values": hidden.detach()[..., : network.options.embedding]}
+    memories = network.mechanism.encode(hidden, documents.lengths, **written)
+    network.mechanism.lookup(memories, rows).sum().backward()  # type: ignore[no-untyped-call]
+
+
+def _time(run: Callable[[], None], on_gpu: bool, times: int = 10) -> float:
+    run()
+    began = _now(on_gpu)
+    for _ in range(times):
+        run()
+    return (_now(on_gpu) - began) / times
+
+
+def _now(on_gpu: bool) -> float:
+    if on_gpu:
+        torch.cuda.synchronize()
+    return time.perf_counter()

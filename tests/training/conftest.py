@@ -1,0 +1,45 @@
+"""A small set of made-up stories: training documents whose questions are drawn, validation with its own."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from attar.text.cloze import ClozeDocument
+from attar.text.cloze.parquet import DocumentWriter
+from attar.text.cloze.sets import VOCABULARY
+from attar.text.stories import story_document, tell_stories
+from attar.text.vocabulary import Vocabulary
+
+ENTITIES = 16
+
+MakeSet = Callable[..., Path]
+
+
+def story_documents(seed: int, count: int) -> list[ClozeDocument]:
+    return [story_document(story, f"{seed} {n}") for n, story in enumerate(tell_stories(seed, count))]
+
+
+@pytest.fixture(scope="session")
+def make_set(tmp_path_factory: pytest.TempPathFactory) -> MakeSet:
+    """Writes a set of so many stories for training and for validation, with one vocabulary for all seeds."""
+    words = Vocabulary.build((story.text for story in tell_stories(1, 80)), size=200, entities=ENTITIES)
+
+    def make(training: int = 48, validation: int = 12, seed: int = 1, vocabulary: bool = True) -> Path:
+        folder = tmp_path_factory.mktemp("set")
+        for split, count, first in (("training", training, seed), ("validation", validation, seed + 1000)):
+            with DocumentWriter(folder / f"{split}.parquet") as writer:
+                for document in story_documents(first, count):
+                    if split == "training":
+                        document.questions = []
+                    writer.write(document)
+        if vocabulary:
+            words.save(folder / VOCABULARY)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def stories_set(make_set: MakeSet) -> Path:
+    return make_set()

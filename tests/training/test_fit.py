@@ -1,0 +1,202 @@
+"""A run writes a reader, goes on where it was stopped, stops when it is told to, and is shared by processes."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import pytorch_lightning as pl
+import torch
+
+from attar.reader.folder import load_reader
+from attar.training import fit
+from attar.training.fit import HISTORY, RUN, Training, network_options, train
+from attar.training.options import TrainingOptions
+
+pytestmark = [
+    pytest.mark.usefixtures("unchecked_shapes"),
+    # Lightning's own words on what is meant here, and on a torch newer than itself.
+    pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:.*smaller than the logging interval:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Your `IterableDataset` has `__len__` defined:UserWarning"),
+    pytest.mark.filterwarnings("ignore:You have overridden `transfer_batch_to_device`:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty:UserWarning"),
+]
+
+MakeOptions = Callable[..., TrainingOptions]
+
+
+class PowerCutError(Exception):
+    """What stops a run from outside."""
+
+
+@pytest.fixture
+def options(stories_set: Path, tmp_path: Path) -> MakeOptions:
+    def make(out: str = "reader", **changed: Any) -> TrainingOptions:
+        given: dict[str, Any] = {"size": 8, "embedding": 8, "epochs": 2, "batch": 16, "questions": 3}
+        return TrainingOptions((str(stories_set),), str(tmp_path / out), **given | changed)
+
+    return make
+
+
+def history(folder: Path) -> list[dict[str, float]]:
+    """What was noted of every epoch, but for how fast it went."""
+    rows = json.loads((folder / RUN / HISTORY).read_text())
+    return [{name: row[name] for name in row if name != "documents_a_second"} for row in rows]
+
+
+def last_checkpoint(folder: Path) -> dict[str, Any]:
+    return torch.load(folder / RUN / "last.ckpt", weights_only=True)
+
+
+def assert_same_tensors(one: Any, other: Any, **tolerance: float) -> None:
+    """Nested dictionaries of tensors and numbers are equal, to the last bit if no tolerance is given."""
+    torch.testing.assert_close(one, other, **{"rtol": 0.0, "atol": 0.0} | tolerance, check_stride=False)
+
+
+def cut_off(monkeypatch: pytest.MonkeyPatch, *, epoch: int, step: int) -> None:
+    """Let the next run break off before a step of an epoch, both counted from 0."""
+    make = fit.trainer_for
+
+    class PowerCut(pl.Callback):
+        def on_train_batch_start(self, trainer: pl.Trainer, module: Any, batch: Any, index: int) -> None:
+            if (trainer.current_epoch, index) == (epoch, step):
+                raise PowerCutError
+
+    def with_power_cut(options: TrainingOptions, callbacks: list[pl.Callback], **rest: Any) -> pl.Trainer:
+        return make(options, [*callbacks, PowerCut()], **rest)
+
+    monkeypatch.setattr(fit, "trainer_for", with_power_cut)
+
+
+def test_a_run_leaves_a_reader_its_checkpoints_and_its_history(options: MakeOptions) -> None:
+    folder = train(options(), quiet=True)
+    saved = load_reader(folder)
+    assert saved.network.options == network_options(options(), saved.vocabulary)
+    assert saved.about["training"] == json.loads(json.dumps(options().to_json()))
+    assert [row["epoch"] for row in saved.about["history"]] == [1, 2]
+    assert [row["epoch"] for row in history(folder)] == [1, 2]
+    for row in history(folder):
+        assert 0 <= row["validation_accuracy"] <= 1
+        assert np.isfinite([row["loss"], row["validation_loss"]]).all()
+    assert {file.name for file in (folder / RUN).iterdir()} == {"best.ckpt", "last.ckpt", "log", HISTORY}
+
+
+def test_the_reader_is_the_epoch_that_validated_best(options: MakeOptions) -> None:
+    folder = train(options(epochs=4, rate=0.05), quiet=True)
+    rows = history(folder)
+    best = torch.load(folder / RUN / "best.ckpt", weights_only=True)
+    assert rows[best["epoch"]]["validation_accuracy"] == max(row["validation_accuracy"] for row in rows)
+    weights = {f"network.{name}": value for name, value in load_reader(folder).network.state_dict().items()}
+    assert_same_tensors(weights, dict(best["state_dict"]))
+
+
+def test_the_loss_falls(options: MakeOptions) -> None:
+    folder = train(
+        options(mechanism="named", encoder="lookahead", size=16, embedding=16, batch=8, epochs=10, rate=0.02),
+        quiet=True,
+    )
+    losses = [row["loss"] for row in history(folder)]
+    assert losses[-1] < 0.93 * losses[0]
+
+
+def test_the_same_options_train_the_same_reader(options: MakeOptions) -> None:
+    one, other = (train(options(out, dropout=0.2), quiet=True) for out in ("one", "other"))
+    assert load_reader(one).fingerprint == load_reader(other).fingerprint
+    assert history(one) == history(other)
+
+
+def test_another_seed_trains_another_reader(options: MakeOptions) -> None:
+    one, other = (train(options(str(seed), seed=seed, epochs=1), quiet=True) for seed in (0, 1))
+    assert load_reader(one).fingerprint != load_reader(other).fingerprint
+
+
+@pytest.mark.parametrize(("epoch", "step"), [(1, 0), (2, 1)], ids=["between epochs", "within an epoch"])
+def test_a_run_taken_up_again_ends_as_if_it_had_not_stopped(
+    options: MakeOptions, monkeypatch: pytest.MonkeyPatch, epoch: int, step: int
+) -> None:
+    whole = train(options("whole", epochs=3, dropout=0.2), quiet=True)
+    parts = options("parts", epochs=3, dropout=0.2)
+    with monkeypatch.context() as patch:
+        cut_off(patch, epoch=epoch, step=step)
+        with pytest.raises(PowerCutError):
+            train(parts, quiet=True)
+    torch.manual_seed(99)
+    resumed = train(parts, resume=True, quiet=True)
+    assert history(resumed) == history(whole)
+    one, other = last_checkpoint(resumed), last_checkpoint(whole)
+    assert one["global_step"] == other["global_step"] == 9
+    assert_same_tensors(one["state_dict"], other["state_dict"])
+    assert_same_tensors(one["optimizer_states"][0]["state"], other["optimizer_states"][0]["state"])
+    assert load_reader(resumed).fingerprint == load_reader(whole).fingerprint
+
+
+def test_there_is_nothing_to_resume_in_a_new_folder(options: MakeOptions) -> None:
+    resumed, fresh = (train(options(str(r), epochs=1), resume=r, quiet=True) for r in (True, False))
+    assert load_reader(resumed).fingerprint == load_reader(fresh).fingerprint
+
+
+def test_a_folder_is_trained_in_anew_unless_resumed(options: MakeOptions) -> None:
+    first = load_reader(train(options(), quiet=True))
+    again = load_reader(train(options(), quiet=True))
+    assert again.fingerprint == first.fingerprint
+    assert len(history(options().folder)) == 2
+
+
+def test_stops_early_when_validation_no_longer_improves(options: MakeOptions) -> None:
+    folder = train(options(rate=1e-12, epochs=9, patience=2), quiet=True)
+    assert [row["epoch"] for row in history(folder)] == [1, 2, 3]
+
+
+def test_without_patience_it_goes_on_to_the_end(options: MakeOptions) -> None:
+    folder = train(options(rate=1e-12, epochs=4), quiet=True)
+    assert len(history(folder)) == 4
+
+
+def test_the_rate_warms_up_and_cools_down_to_nothing(
+    options: MakeOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates: list[float] = []
+
+    def note(module: Training, *_: Any) -> None:
+        rates.append(module.optimizers().param_groups[0]["lr"])  # type: ignore[union-attr]
+
+    monkeypatch.setattr(Training, "on_train_batch_end", note)
+    train(options(epochs=4, warmup=0.25, rate=0.01), quiet=True)
+    assert len(rates) == 12
+    assert max(rates) == pytest.approx(0.01)
+    assert rates.index(max(rates)) <= 3
+    assert rates[3:] == sorted(rates[3:], reverse=True)
+    assert rates[-1] < 0.001
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [16, 47], ids=["even parts", "one process left without documents"])
+def test_two_processes_make_the_steps_that_one_would(options: MakeOptions, batch: int) -> None:
+    alone = train(options("alone", batch=batch), quiet=True)
+    shared = options("shared", batch=batch, processes=2)
+    program = f"""
+from attar.training.fit import train
+from attar.training.options import TrainingOptions
+train(TrainingOptions.from_json({shared.to_json()!r} | dict(out={shared.out!r}, processes=2)), quiet=True)
+"""
+    script = shared.folder.with_suffix(".py")
+    script.write_text(program)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    ended = subprocess.run(
+        [*launch, str(script)],
+        env=os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr
+    for one, other in zip(history(alone), history(shared.folder), strict=True):
+        assert one == pytest.approx(other, rel=1e-4)
+    weights = [load_reader(folder).network.state_dict() for folder in (alone, shared.folder)]
+    assert_same_tensors(dict(weights[0]), dict(weights[1]), rtol=1e-4, atol=1e-4)
