@@ -6,8 +6,11 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from attar.ops import checks
+from attar.ops.backends import choose_backend
 
 Hidden = tuple[Float[Tensor, "B n k"], Float[Tensor, "B s"]]
+# As in attar.ops.fused.gru_kernels, which is imported on a GPU only.
+LARGEST_FUSED = 128
 
 
 def blank(x: Float[Tensor, "B n d"], mask: Bool[Tensor, "B n"] | None) -> Float[Tensor, "B n d"]:
@@ -38,9 +41,16 @@ def read_onward(
     batch, n, _ = x.shape
     if batch == 0 or n == 0:
         return x.new_zeros(batch, n, gru.hidden_size), state
-    hidden, last = gru(x, state[None].contiguous())
+    if fuses(gru, x):
+        starts = torch.arange(0, batch * n, n, device=x.device)
+        lengths = starts.new_full((batch,), n) if mask is None else mask.sum(1)
+        hidden = read_sequences(gru, x, state, starts, lengths, 1)
+        last = hidden[:, -1]
+    else:
+        hidden, final = gru(x, state[None].contiguous())
+        last = final[0]
     if mask is None:
-        return hidden, last[0]
+        return hidden, last
     tokens = mask.sum(1)[:, None]
     at = (tokens - 1).clamp(min=0)[:, :, None].expand(-1, -1, gru.hidden_size)
     return blank(hidden, mask), torch.where(tokens > 0, hidden.gather(1, at)[:, 0], state.to(hidden.dtype))
@@ -51,6 +61,11 @@ def read_backward(
 ) -> Float[Tensor, "B n s"]:
     """The states from right to left, from 0 at every end; all sentences of all documents side by side."""
     batch, n, _ = x.shape
+    if fuses(gru, x):
+        last, counts = sentences_of(ends, lengths)
+        state = x.new_zeros(len(last), gru.hidden_size)
+        last, counts = (numbers.to(x.device, non_blocking=True) for numbers in (last, counts))
+        return read_sequences(gru, x, state, last, counts, -1)
     source, at_once = sort_backward(ends, lengths)
     if source.numel() == 0:
         return x.new_zeros(batch, n, gru.hidden_size)
@@ -60,6 +75,58 @@ def read_backward(
     states: Tensor = gru(packed)[0].data
     hidden = states.new_zeros(batch * n, gru.hidden_size).index_copy(0, source, states)
     return hidden.view(batch, n, gru.hidden_size)
+
+
+def fuses(gru: nn.GRU, x: Float[Tensor, "B n d"]) -> bool:
+    """Whether our own kernel reads: float32 on a GPU. cuDNN's backward takes twice as long and more launches."""
+    fits = gru.hidden_size <= LARGEST_FUSED and x.dtype == torch.float32 and not torch.compiler.is_compiling()
+    return fits and choose_backend("auto", x) == "triton"
+
+
+def read_sequences(
+    gru: nn.GRU,
+    x: Float[Tensor, "B n d"],
+    state: Float[Tensor, "S s"],
+    starts: Int[Tensor, " S"],
+    lengths: Int[Tensor, " S"],
+    step: int,
+) -> Float[Tensor, "B n s"]:
+    """The states of sequences of tokens, by their places in the flattened batch; 0 elsewhere."""
+    from attar.ops.fused.gru import scan_gru
+
+    k = gru.hidden_size
+    inner, outer = gru.get_parameter("weight_ih_l0"), gru.get_parameter("weight_hh_l0")
+    added, recurrent = gru.get_parameter("bias_ih_l0"), gru.get_parameter("bias_hh_l0")
+    # Biases that are only added are added once; the new gate's recurrent one goes through the reset gate.
+    bias = added + nn.functional.pad(recurrent[: 2 * k], (0, k))
+    with torch.autocast(x.device.type, enabled=False):
+        gates = nn.functional.linear(x, inner, bias).flatten(0, 1)
+        places = (starts.to(torch.int32), lengths.to(torch.int32))
+        hidden = scan_gru(gates, outer, recurrent[2 * k :], state, *places, step)
+    return hidden.view(*x.shape[:2], k)
+
+
+def sentences_of(
+    ends: Bool[Tensor, "B n"], lengths: checks.Lengths = None
+) -> tuple[Int[Tensor, " S"], Int[Tensor, " S"]]:
+    """Where each sentence's last token lies in the flattened batch, and how many tokens it has, longest first.
+
+    >>> last, counts = sentences_of(torch.tensor([[True, False, False, True, False]]))
+    >>> last.tolist(), counts.tolist()  # sentences: 0 | 1 2 3 | 4
+    ([3, 0, 4], [3, 1, 1])
+    """
+    batch, n = ends.shape
+    tokens = torch.full((batch,), n) if lengths is None else torch.as_tensor(lengths)
+    tokens = tokens.to(ends.device, torch.int64)[:, None]
+    place = torch.arange(n, device=ends.device)
+    ending = (ends & (place < tokens)) | (place == tokens - 1)
+    last = ending.flatten().nonzero()[:, 0]
+    row = last // n if n else last
+    before = nn.functional.pad(last[:-1], (1, 0), value=-1)
+    # A document's first sentence begins with the document, not behind the padding of the one before.
+    counts = last - torch.maximum(before, row * n - 1)
+    order = counts.argsort(descending=True, stable=True)
+    return last[order], counts[order]
 
 
 def sort_backward(

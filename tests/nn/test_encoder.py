@@ -5,7 +5,8 @@ import torch
 
 from attar.errors import AttarError, DtypeError, OptionError, ShapeError
 from attar.nn import ENCODERS, encoder
-from attar.nn.directions import sort_backward
+from attar.nn.directions import cut_long_sentences, sort_backward
+from attar.nn.encoder import LONGEST_LOOK
 
 STREAMING = tuple(name for name in ENCODERS if name != "bidirectional")
 LENGTHS = [9, 0, 1, 5]
@@ -175,12 +176,58 @@ class TestLookingAhead:
         assert at_once.tolist() == [10] * 5 + [9] * 5
         assert sorted(source.tolist()) == list(range(95))
 
+    def test_a_sentence_is_read_in_parts_of_no_more_than_the_longest_look(self):
+        module, n = made("lookahead"), 2 * LONGEST_LOOK + 5
+        x, ends = texts(1, n), torch.zeros(1, n, dtype=torch.bool)
+        ends[0, 1] = True
+        cut = ends.clone()
+        cut[0, [1 + LONGEST_LOOK, 1 + 2 * LONGEST_LOOK]] = True
+        hidden, _ = module(x, sentence_ends=ends)
+        torch.testing.assert_close(hidden[0], hidden_of(module, x[0], cut[0]))
+
+    def test_reading_goes_on_after_a_sentence_longer_than_that(self):
+        module, first, n = made("lookahead"), LONGEST_LOOK + 7, 2 * LONGEST_LOOK + 9
+        x, ends = texts(2, n), torch.zeros(2, n, dtype=torch.bool)
+        ends[:, first - 1] = True
+        whole, last = module(x, sentence_ends=ends)
+        start, state = module(x[:, :first], sentence_ends=ends[:, :first])
+        rest, end = module(x[:, first:], sentence_ends=ends[:, first:], state=state)
+        torch.testing.assert_close(torch.cat([start, rest], 1), whole)
+        torch.testing.assert_close(end, last)
+
     @pytest.mark.usefixtures("unchecked_shapes")
     def test_says_what_sentence_ends_are(self):
         with pytest.raises(DtypeError, match="sentence_ends: expected true at each sentence's last token"):
             made("lookahead")(texts(), sentence_ends=some_ends().long())
         with pytest.raises(ShapeError, match=r"sentence_ends: expected \[4, 9\], got \[4, 8\]"):
             made("lookahead")(texts(), sentence_ends=some_ends(4, 8))
+
+
+class TestCuttingLongSentences:
+    @pytest.mark.parametrize("longest", [1, 2, 3, 7])
+    def test_ends_a_sentence_after_every_so_many_of_its_tokens(self, longest):
+        ends = torch.rand(6, 20) < 0.15
+        found = cut_long_sentences(ends, longest)
+        for row, cut in zip(ends.tolist(), found.tolist(), strict=True):
+            read, expected = 0, []
+            for end in row:
+                read += 1
+                expected.append(end or read % longest == 0)
+                read = 0 if end else read
+            assert cut == expected
+
+    def test_leaves_short_sentences_alone(self):
+        ends = torch.tensor([[False, False, True, False, True], [True, True, True, True, True]])
+        assert torch.equal(cut_long_sentences(ends, 4), ends)
+
+    def test_leaves_what_was_given_as_it_was(self):
+        ends = torch.zeros(1, 4, dtype=torch.bool)
+        assert cut_long_sentences(ends, 2).tolist() == [[False, True, False, True]]
+        assert not ends.any()
+
+    @pytest.mark.parametrize(("batch", "n"), [(0, 4), (2, 0)])
+    def test_takes_none_of_a_thing(self, batch, n):
+        assert cut_long_sentences(torch.zeros(batch, n, dtype=torch.bool), 3).shape == (batch, n)
 
 
 def test_a_bidirectional_encoder_refuses_to_read_on_and_says_why():

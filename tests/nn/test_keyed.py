@@ -26,7 +26,10 @@ def expected_readout(module, hidden, values, queries):
     """Σ (key_t · q) x_t of one document, token by token in float64."""
     readout = torch.zeros(len(queries), values.shape[1], dtype=torch.float64)
     for h, x in zip(hidden.double(), values.double(), strict=True):
-        key = torch.sigmoid(module.gate.weight @ h + module.gate.bias) * (module.key.weight @ h)
+        key = module.key.weight @ h
+        key = torch.sigmoid(module.gate.weight @ h + module.gate.bias) * (
+            torch.nn.functional.softplus(key) if module.positive else key
+        )
         readout += torch.outer(queries.double() @ key, x)
     return readout.detach()
 
@@ -50,6 +53,30 @@ def test_reads_ragged_documents_as_the_equation_says(k, d, dtype):
         expected = expected_readout(module, hidden[i, :length], values[i, :length], queries[i])
         error = (readout[i].double() - expected).abs().max()
         assert error <= TOLERANCE[dtype] * max(1.0, float(expected.abs().max())), f"{length} tokens"
+
+
+class TestPositiveKeys:
+    def test_are_positive_and_the_others_are_not(self):
+        hidden = numbers(2, 9, 4)
+        assert (trained(4, positive=True).keys(hidden) > 0).all()
+        assert (trained(4).keys(hidden) < 0).any()
+
+    def test_read_documents_as_their_equation_says(self):
+        module = trained(4, positive=True)
+        hidden, values, queries = numbers(1, 7, 4), numbers(1, 7, 3), numbers(1, 2, 4)
+        readout = module(hidden, queries, values=values).detach()
+        torch.testing.assert_close(readout[0], expected_readout(module, hidden[0], values[0], queries[0]))
+
+    def test_make_weights_of_positive_queries_that_only_grow_with_the_text(self):
+        module, hidden = trained(3, positive=True), numbers(1, 8, 3)
+        values, queries = torch.ones(1, 8, 1).double(), torch.rand(1, 2, 3).double()
+        readouts = [module(hidden[:, :n], queries, values=values[:, :n]) for n in range(9)]
+        weights = torch.cat(readouts, 2).detach()
+        assert not weights[:, :, 0].any()
+        assert (weights.diff(dim=2) > 0).all()
+
+    def test_are_saved_by_the_same_names(self):
+        assert trained(3, positive=True).state_dict().keys() == trained(3).state_dict().keys()
 
 
 @pytest.mark.parametrize("split", [0, 1, 3, 6, 7])
@@ -146,5 +173,7 @@ def test_names_what_does_not_fit():
         module.lookup(memories, torch.zeros(2, 1, 3))
     with pytest.raises(OptionError, match="scale: expected None, 'sqrt' or 'mean', got 'cube'"):
         attention("keyed", 3, scale="cube")
-    with pytest.raises(OptionError, match="option of 'keyed': expected one of gate_bias, scale, got span"):
+    with pytest.raises(
+        OptionError, match="option of 'keyed': expected one of gate_bias, scale, positive, got span"
+    ):
         attention("keyed", 3, span=1.0)

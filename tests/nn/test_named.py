@@ -60,6 +60,15 @@ def test_scores_the_names_of_ragged_documents_as_the_equation_says(k, dtype):
         assert error <= TOLERANCE[dtype] * max(1.0, float(expected.abs().max())), f"{length} tokens"
 
 
+def test_positive_keys_give_every_name_of_the_text_a_weight_above_0_for_positive_queries():
+    module, hidden, queries = trained(3, positive=True), numbers(2, 9, 3), torch.rand(2, 4, 3).double() + 0.1
+    names = some_names(2, 9, 3)
+    weights = module(hidden, queries, names=names, count=5)
+    held = torch.nn.functional.one_hot(names + 1, 6).any(1)[:, 1:]
+    assert torch.equal(weights > 0, held[:, None].expand_as(weights))
+    assert not weights[~held[:, None].expand_as(weights)].any()
+
+
 def test_tokens_that_are_no_names_are_not_written():
     module, names = trained(3), torch.tensor([[-1, 0, -1, 1]])
     hidden = numbers(1, 4, 3)

@@ -177,7 +177,8 @@ def zeros_like(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else torch.zeros_like(tensor)
 
 
-@triton.jit
+# Documents of a batch have any length: kernels made for some lengths would be made again and again.
+@triton.jit(do_not_specialize=["n", "per_split"])
 def gram_kernel(
     x, weight, bias, weights, lengths, initial, sums,
     stride_b, stride_n, n, k, per_split, batch,
@@ -227,7 +228,8 @@ def gram_kernel(
         tl.store(out + j[None, :] * k + i[:, None], total, inside)
 
 
-@triton.jit
+# Documents of a batch have any length: kernels made for some lengths would be made again and again.
+@triton.jit(do_not_specialize=["n", "per_split"])
 def gradient_kernel(
     x, weight, bias, weights, lengths, G, grad, grad_weight, grad_bias, energy,
     stride_b, stride_n, n, k, per_split,
