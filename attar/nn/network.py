@@ -207,7 +207,7 @@ class Network(nn.Module):
         queries = self.ask(questions.ids, questions.lengths, questions.blanks)
         count = documents.ids.shape[0]
         rows = queries.new_zeros(count * questions.most, queries.shape[1])
-        rows = rows.index_copy(0, questions.places, queries).view(count, questions.most, -1)
+        rows = rows.index_copy(0, questions.places, queries).view(count, questions.most, queries.shape[1])
         if self.options.head == "copy" and self.options.mechanism == "softmax":
             shares = self.attention_sum(memories, rows, documents).flatten(0, 1)[questions.places]
             return self.choose(self.head(shares), documents, questions)

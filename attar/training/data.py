@@ -1,12 +1,13 @@
 """The sets that a reader is trained on: one vocabulary, their documents together, ready before a GPU asks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from attar.errors import FormatError
@@ -84,14 +85,15 @@ class _Onward(IterableDataset[Batch]):
 
 
 class EpochStream:
-    """One epoch's batches each time it is iterated, made ahead by a worker that does not stop between them."""
+    """One epoch's batches each time it is iterated, made ahead by a worker that does not stop between them.
 
-    def __init__(self, batches: ClozeBatches, *, epoch: int = 0, workers: int = 1) -> None:
-        self.batches = batches
-        onward = _Onward(batches, epoch)
+    `epoch` tells the first one when it begins: a run that is taken up again knows it only then.
+    """
+
+    def __init__(self, batches: ClozeBatches, *, epoch: Callable[[], int] = int, workers: int = 1) -> None:
+        self.batches, self._epoch = batches, epoch
         # More than one worker would each make every batch: the stream is one, and one is quick enough.
-        ahead = AHEAD if workers else None
-        self._loader = DataLoader(onward, batch_size=None, num_workers=min(workers, 1), prefetch_factor=ahead)
+        self._workers = min(workers, 1)
         self._running: Iterator[Batch] | None = None
 
     def __len__(self) -> int:
@@ -99,8 +101,18 @@ class EpochStream:
 
     def __iter__(self) -> Iterator[Batch]:
         if self._running is None:
-            self._running = iter(self._loader)
-        return islice(self._running, len(self))
+            onward, ahead = _Onward(self.batches, self._epoch()), AHEAD if self._workers else None
+            loader = DataLoader(
+                onward,
+                batch_size=None,
+                num_workers=self._workers,
+                prefetch_factor=ahead,
+                # Its own: an iterator draws a number when it is made, which would shift a resumed run's dropout.
+                generator=torch.Generator(),
+            )
+            self._running = iter(loader)
+        # A generator, so that the epoch is asked for with the first batch: Lightning knows it only after `iter`.
+        yield from islice(self._running, len(self))
 
     def close(self) -> None:
         """Let the worker go."""

@@ -125,12 +125,13 @@ class Sets(pl.LightningDataModule):
 
     def train_dataloader(self) -> EpochStream:
         """An epoch's batches, from the epoch that the run is in."""
-        assert self.trainer is not None
+        trainer = self.trainer
+        assert trainer is not None
         drawn = len(self.training.answers) == 0
         batches = self._batches(self.training, self.options.batch, draw=drawn)
-        on_gpu = self.trainer.strategy.root_device.type == "cuda"
+        on_gpu = trainer.strategy.root_device.type == "cuda"
         workers = self.options.workers if self.options.workers >= 0 else int(on_gpu)
-        return EpochStream(batches, epoch=self.trainer.current_epoch, workers=workers)
+        return EpochStream(batches, epoch=lambda: trainer.current_epoch, workers=workers)
 
     def val_dataloader(self) -> "DataLoader[Batch]":
         """The fixed questions."""
@@ -202,7 +203,8 @@ def trainer_for(options: TrainingOptions, callbacks: list[Callback], *, quiet: b
     return pl.Trainer(
         accelerator="gpu" if on_gpu else "cpu",
         devices=options.processes,
-        strategy="ddp" if options.processes > 1 else "auto",
+        # A process left without documents or questions uses no encoder: others must not wait for its gradients.
+        strategy="ddp_find_unused_parameters_true" if options.processes > 1 else "auto",
         max_epochs=options.epochs,
         precision=options.precision,  # type: ignore[arg-type]  # Lightning names its own choices
         gradient_clip_val=options.clip or None,

@@ -22,10 +22,12 @@ def story_documents(seed: int, count: int) -> list[ClozeDocument]:
 
 @pytest.fixture(scope="session")
 def make_set(tmp_path_factory: pytest.TempPathFactory) -> MakeSet:
-    """Writes a set of so many stories for training and for validation, with one vocabulary for all seeds."""
+    """Writes a set of stories, with one vocabulary for all seeds, and of texts so plain that nothing is asked."""
     words = Vocabulary.build((story.text for story in tell_stories(1, 80)), size=200, entities=ENTITIES)
 
-    def make(training: int = 48, validation: int = 12, seed: int = 1, vocabulary: bool = True) -> Path:
+    def make(
+        training: int = 48, validation: int = 12, seed: int = 1, plain: int = 0, vocabulary: bool = True
+    ) -> Path:
         folder = tmp_path_factory.mktemp("set")
         for split, count, first in (("training", training, seed), ("validation", validation, seed + 1000)):
             with DocumentWriter(folder / f"{split}.parquet") as writer:
@@ -33,6 +35,8 @@ def make_set(tmp_path_factory: pytest.TempPathFactory) -> MakeSet:
                     if split == "training":
                         document.questions = []
                     writer.write(document)
+                for number in range(plain if split == "training" else 0):
+                    writer.write(ClozeDocument(f"plain {number}", "", [["it", "rained", "."]], {}))
         if vocabulary:
             words.save(folder / VOCABULARY)
         return folder

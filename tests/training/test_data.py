@@ -113,7 +113,7 @@ class TestEpochStream:
 
     def test_begins_where_it_is_told(self, batches: ClozeBatches) -> None:
         expected = self.epoch_of(batches, 7)
-        assert self.seen(list(EpochStream(batches, epoch=7, workers=0))) == expected
+        assert self.seen(list(EpochStream(batches, epoch=lambda: 7, workers=0))) == expected
 
     def test_many_workers_give_every_batch_once(self, batches: ClozeBatches) -> None:
         stream = EpochStream(batches, workers=4)

@@ -39,7 +39,8 @@ class PowerCutError(Exception):
 def options(stories_set: Path, tmp_path: Path) -> MakeOptions:
     def make(out: str = "reader", **changed: Any) -> TrainingOptions:
         given: dict[str, Any] = {"size": 8, "embedding": 8, "epochs": 2, "batch": 16, "questions": 3}
-        return TrainingOptions((str(stories_set),), str(tmp_path / out), **given | changed)
+        given |= {"data": (str(stories_set),), "out": str(tmp_path / out)}
+        return TrainingOptions(**given | changed)
 
     return make
 
@@ -78,7 +79,7 @@ def test_a_run_leaves_a_reader_its_checkpoints_and_its_history(options: MakeOpti
     folder = train(options(), quiet=True)
     saved = load_reader(folder)
     assert saved.network.options == network_options(options(), saved.vocabulary)
-    assert saved.about["training"] == json.loads(json.dumps(options().to_json()))
+    assert saved.about["training"] == json.loads(json.dumps(options().described()))
     assert [row["epoch"] for row in saved.about["history"]] == [1, 2]
     assert [row["epoch"] for row in history(folder)] == [1, 2]
     for row in history(folder):
@@ -103,6 +104,15 @@ def test_the_loss_falls(options: MakeOptions) -> None:
     )
     losses = [row["loss"] for row in history(folder)]
     assert losses[-1] < 0.93 * losses[0]
+
+
+def test_a_batch_without_questions_spoils_nothing(
+    make_set: Callable[..., Path], options: MakeOptions
+) -> None:
+    data = make_set(training=8, validation=4, plain=8)
+    folder = train(options(data=(str(data),), batch=8, epochs=1), quiet=True)
+    assert np.isfinite(history(folder)[0]["validation_loss"])
+    assert all(value.isfinite().all() for value in load_reader(folder).network.state_dict().values())
 
 
 def test_the_same_options_train_the_same_reader(options: MakeOptions) -> None:
