@@ -7,11 +7,11 @@ import pytest
 
 import attar
 
-HEAVY = ("torch", "numpy", "scipy", "triton", "matplotlib")
+HEAVY = ("torch", "numpy", "scipy", "triton", "matplotlib", "lmdb", "pyarrow")
 
 # Names that others rely on, as far as they exist.
 PUBLIC = {
-    "attar": ["Answer", "AttarError", "Memory", "Reader", "__version__", "nn", "ops"],
+    "attar": ["Answer", "AttarError", "Library", "Memory", "Reader", "__version__", "nn", "ops"],
     "attar.ops": [
         "AffineGates",
         "MemoryBank",
@@ -50,7 +50,17 @@ def test_importing_attar_loads_nothing_heavy():
     assert loaded_by("import attar; attar.AttarError") == []
 
 
-@pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("bench", "--help"), ("demo", "--help")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--version",),
+        ("--help",),
+        ("bench", "--help"),
+        ("demo", "--help"),
+        ("add", "--help"),
+        ("store", "--help"),
+    ],
+)
 def test_version_and_help_load_nothing_heavy(arguments):
     assert loaded_by(run_main(*arguments)) == []
 

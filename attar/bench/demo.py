@@ -1,88 +1,92 @@
-"""`attar demo`: the claim, measured in front of the reader."""
+"""`attar demo`: a library of two tales, read, asked, continued and merged; then what a question costs."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import tempfile
+from pathlib import Path
+from time import perf_counter
 
-import torch
 from rich.console import Console
-from torch import Tensor
 
-from attar import ops
-from attar.bench.case import Contender
-from attar.bench.clocks import Effort, WallClock
-from attar.bench.referee import distance
+from attar.bench.clocks import Effort
+from attar.bench.demo_cost import LENGTHS, show_cost
 from attar.bench.tables import print_table, quantity
+from attar.library import Library
 
-SIZE = 100  # the paper's
-QUESTIONS = 4  # about what CNN's documents have
-LENGTHS = (100, 300, 750, 3_000, 10_000, 100_000)
-COLUMNS = ["tokens n", "softmax, a question", "memory, a question", "quicker", "H", "memory C", "C q off by"]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A document of n tokens, asked in both ways."""
-
-    tokens: int
-    softmax_seconds: float
-    memory_seconds: float
-    hidden_bytes: int
-    memory_bytes: int
-    error: float
-
-    def cells(self) -> list[str]:
-        """As a row of the table."""
-        return [
-            f"{self.tokens:,}",
-            quantity(self.softmax_seconds, "s"),
-            quantity(self.memory_seconds, "s"),
-            f"{self.softmax_seconds / self.memory_seconds:.1f} ×",
-            quantity(self.hidden_bytes, "B"),
-            quantity(self.memory_bytes, "B"),
-            f"{self.error:.0e}",
-        ]
+TALES = {
+    "harbour": """
+Captain Marlow came back to Saltmere in the spring, when the ice had left the harbour. Nobody met him but Agnes
+Pell, who kept the inn above the quay. Agnes gave him his old room, and asked him about the voyage. Marlow said
+little. He had lost the ship, and with it his brother Edmund. Agnes had loved Edmund once, and she wept when Marlow
+told her. In the evening old Tobias Finch came to the inn, for Finch had built the ship, and wished to hear how it
+had gone down. "She was a good ship," said Marlow to Finch. "It was the ice." Finch drank his ale and went home to
+his daughter Clara. Clara had waited for Edmund too, though she had told no one but Agnes.""",
+    "trial": """
+The trial of Henry Vance began in Northwick on a wet Monday. Judge Harrow sat under the clock and looked at nobody.
+Vance was said to have robbed the bank of Mr. Pemberton, and Pemberton himself was the first to speak. He had seen
+Vance at the door, he said, on the night of the fire. Then Lucy Dane stood up. Lucy had been with Vance that night,
+at the fair in Ashby, and she told Judge Harrow so. Harrow asked her twice, and twice Lucy gave the same answer.
+Pemberton grew pale. In the end it was Lucy who found the letter, and the letter showed that Pemberton had robbed
+his own bank. Harrow let Vance go free, and Vance married Lucy in Ashby before the summer was over.""",
+}
+SEQUEL = """
+In June a letter came to Saltmere from the north. Edmund was alive. Clara read the letter aloud to Agnes, and in
+August Clara married Edmund in the little church of Saltmere."""
+QUESTIONS = {
+    "harbour": ["___ kept the inn above the quay .", "Who built the ship?"],
+    "trial": ["Who married Lucy?", "___ robbed his own bank .", "The fair was in ___ ."],
+}
+AFTER_SEQUEL = ["Clara married ___ in the little church .", "Who wept?"]
+OF_BOTH = ["Who married Lucy?", "Clara married ___ in the little church ."]
 
 
 def run_demo(lengths: tuple[int, ...] = LENGTHS, effort: Effort | None = None) -> None:
-    """Encode made-up documents, ask each in both ways, and print what a question costs."""
+    """Tell the whole story on this machine, and end."""
     console = Console()
+    with tempfile.TemporaryDirectory() as folder, Library(Path(folder) / "tales") as library:
+        tell(console, library)
+    console.print("\n[bold]What a question costs[/bold]\n")
+    show_cost(console, lengths, effort)
     console.print(
-        f"A made-up document, n states of size k = {SIZE}, becomes a memory C = HᵀH of {SIZE} × {SIZE}.\n"
-        f"{QUESTIONS} questions are put to it, on one thread: softmax reads all of H for each, C q none.\n",
-        highlight=False,
-        soft_wrap=True,
-    )
-    torch.manual_seed(0)
-    with Console(stderr=True).status("reading and asking …"):
-        readings = [read_and_ask(n, effort or Effort(budget=0.6)) for n in lengths]
-    print_table(console, COLUMNS, [reading.cells() for reading in readings])
-    first, last = readings[0], readings[-1]
-    console.print(
-        f"\nFrom {first.tokens:,} to {last.tokens:,} tokens a question to softmax became "
-        f"{last.softmax_seconds / first.softmax_seconds:.0f} times dearer, one to a memory "
-        f"{last.memory_seconds / first.memory_seconds:.1f} times.\n"
-        "Last column: the distance from the same products in float64.",
-        highlight=False,
-        soft_wrap=True,
+        "\nYour own texts:  attar add tales FILE…   then   attar ask tales NAME 'Who …?'", highlight=False
     )
 
 
-def read_and_ask(n: int, effort: Effort) -> Reading:
-    """One document, both ways, timed in turns."""
-    hidden = torch.randn(1, n, SIZE) / SIZE**0.5
-    queries = torch.randn(1, QUESTIONS, SIZE)
-    memory = ops.encode(hidden)
-    exact = ops.encode(hidden.double(), backend="reference") if n <= 1_000 else ops.encode(hidden.double())
-    expected = torch.einsum("bij,bmj->bmi", exact, queries.double())
-    error = distance(ops.lookup(memory, queries), expected)
-    softmax = asking(lambda: ops.softmax_lookup(hidden, queries))
-    linear = asking(lambda: ops.lookup(memory, queries))
-    # Threads wait for each other: on a busy machine that slowed softmax a hundredfold, and nothing else.
-    spent = WallClock(effort, threads=1).race([softmax, linear])
-    each = [sorted(times)[len(times) // 2] / QUESTIONS for times in spent]
-    return Reading(n, each[0], each[1], hidden.nbytes, memory.nbytes, error)
+def tell(console: Console, library: Library) -> None:
+    """Add, ask, append, ask again, merge, remove."""
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, soft_wrap=True)
+
+    say("[bold]Two tales become memories[/bold]\n")
+    rows = []
+    library.reader.answer(library.reader.read("Ann met Bob."), "Who met Bob?")  # loaded before the clock runs
+    for name, text in TALES.items():
+        began = perf_counter()
+        added = library.add(name, text)
+        seconds = perf_counter() - began
+        rows.append([name, str(added.tokens), quantity(added.bytes, "B"), quantity(seconds, "s")])
+    print_table(console, ["document", "tokens", "memory", "read and on disk in"], rows)
+    say("\n[bold]Questions are answered from the memories, the texts are not kept[/bold]\n")
+    ask(console, library, QUESTIONS)
+    library.append("harbour", SEQUEL)
+    say("\n[bold]The harbour's tale goes on: two sentences appended[/bold]\n")
+    ask(console, library, {"harbour": AFTER_SEQUEL})
+    library.merge("both", list(TALES))
+    say("\n[bold]Memories add up: both tales in one[/bold]\n")
+    ask(console, library, {"both": OF_BOTH})
+    library.remove("trial")
+    left = ", ".join(facts.name for facts in library.documents())
+    say(f"\nRemoved trial; left are {left}.")
+    say("The reader is small, and guesses: docs/reader.md says how often it is right.")
 
 
-def asking(run: Callable[[], Tensor]) -> Contender:
-    """Questions as a contender; the demonstration has checked its results itself."""
-    return Contender("questions", run, lambda: 0.0, 0.0)
+def ask(console: Console, library: Library, questions: dict[str, list[str]]) -> None:
+    """Print the first answers to questions, with what each took."""
+    rows = []
+    for name, asked in questions.items():
+        for question in asked:
+            began = perf_counter()
+            answers = library.ask(name, question, top=3)
+            seconds = perf_counter() - began
+            said = ", ".join(f"{answer.name} {answer.probability:.0%}" for answer in answers)
+            rows.append([name, question, said, quantity(seconds, "s")])
+    print_table(console, ["document", "question", "answers", "in"], rows)

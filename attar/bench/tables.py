@@ -38,7 +38,7 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def quantity(amount: float | None, unit: str) -> str:
-    """A number of seconds or bytes, as people say it.
+    """A number of seconds or bytes, or a share, as people say it.
 
     >>> quantity(0.00000312, "s"), quantity(0.25, "s"), quantity(9_600_000, "B"), quantity(None, "s")
     ('3.12 µs', '250 ms', '9.6 MB', '–')
@@ -47,6 +47,7 @@ def quantity(amount: float | None, unit: str) -> str:
         return "–"
     scales = {
         "s": ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
+        "%": ((1e-2, "%"),),
         "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B")),
     }[unit]
     scale, name = next(((s, name) for s, name in scales if amount >= s), scales[-1])

@@ -2,10 +2,15 @@
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from attar.bench.ops import Report
 
 app = typer.Typer(help="Measure Attar beside its alternatives, on this machine.", no_args_is_help=True)
 
@@ -28,11 +33,54 @@ def ops(
     """
     # Read when numpy first loads its BLAS, which it has not yet: one-thread rows are to have one thread.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from attar.bench import ops as rows
+    from attar.bench.report import draw
+
+    with progress_bar() as tell:
+        report = rows.run(quick=quick, only=only, tell=tell)
+    if plot is not None:
+        draw(report, plot)
+    show(report, as_json)
+
+
+@app.command()
+def store(
+    documents: Annotated[int, typer.Option(min=1, help="Made-up documents in the store.")] = 10_000,
+    synthetic: Annotated[
+        bool, typer.Option("--synthetic", help="Only rows on made-up memories: nothing is read.")
+    ] = False,
+    dtype: Annotated[str, typer.Option(help="What they are kept in: float32, float16 or int8.")] = "float32",
+    place: Annotated[
+        Path | None, typer.Option(help="Where the stores are made, and deleted again; the temporary folder.")
+    ] = None,
+    data: Annotated[
+        list[Path] | None, typer.Option("--data", "-d", help="A cloze set, for rounded memories' answers.")
+    ] = None,
+    reader: Annotated[
+        Path | None, typer.Option(help="A reader's folder; the one in the package otherwise.")
+    ] = None,
+    only: Annotated[str | None, typer.Option(help="Only rows whose name holds this text.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    quick: Annotated[bool, typer.Option(help="Tiny sizes: to see that it runs, not how fast.")] = False,
+) -> None:
+    """The store beside stored hidden states, reading alone and its own limits, on one core.
+
+    For example: attar bench store --documents 1000000 --dtype float16 --synthetic
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from attar.bench import store as rows
+
+    wanted = rows.Wanted(documents, dtype, synthetic, place, data or (), reader, quick)
+    with progress_bar() as tell:
+        report = rows.run(wanted, only=only, tell=tell)
+    show(report, as_json)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[int, int, str], None]]:
+    """A bar on the terminal, for as long as rows are measured."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from attar.bench import ops as rows
-    from attar.bench.report import draw, print_report, to_json
 
     errors = Console(stderr=True)
     columns = (
@@ -47,9 +95,15 @@ def ops(
         def tell(done: int, total: int, what: str) -> None:
             progress.update(task, completed=done, total=total, description=what)
 
-        report = rows.run(quick=quick, only=only, tell=tell)
-    if plot is not None:
-        draw(report, plot)
+        yield tell
+
+
+def show(report: "Report", as_json: bool) -> None:
+    """Print a report; a row that is wrong or failed is a failure."""
+    from rich.console import Console
+
+    from attar.bench.report import print_report, to_json
+
     if as_json:
         sys.stdout.write(to_json(report).decode() + "\n")
     else:

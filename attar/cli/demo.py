@@ -2,7 +2,7 @@
 
 
 def demo() -> None:
-    """Encode a made-up document, look questions up, and time softmax against linear as it grows."""
+    """Read two tales, ask, append, merge, remove; then time softmax against a memory as documents grow."""
     from attar.bench.demo import run_demo
 
     run_demo()

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 import attar
-from attar.cli import bench, cloze, compare, demo, evaluate, train
+from attar.cli import add, ask, bench, cloze, compare, demo, documents, evaluate, store, train
+from attar.cli.printing import fault_line
 
 app = typer.Typer(
     name="attar",
@@ -17,6 +18,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
+app.command("add")(add.add)
+app.command("append")(add.append)
+app.command("ask")(ask.ask)
+app.command("merge")(documents.merge)
+app.command("remove")(documents.remove)
+app.command("list")(documents.list_documents)
+app.command("show")(documents.show)
+app.add_typer(store.app, name="store")
+app.command("export")(store.export_documents)
+app.command("import")(store.import_documents)
 app.add_typer(cloze.app, name="cloze")
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
@@ -46,7 +57,7 @@ def main() -> None:
     try:
         app()
     except attar.AttarError as mistake:
-        print(f"attar: {mistake}", file=sys.stderr)
+        print(fault_line(mistake), file=sys.stderr)
         sys.exit(2)
 
 

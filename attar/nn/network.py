@@ -178,15 +178,24 @@ class Network(nn.Module):
         hidden, state = self.document_encoder(
             self.dropout(embedded), documents.lengths, sentence_ends=documents.sentence_ends, state=state
         )
-        hidden = self.dropout(hidden)
+        return self.write(self.dropout(hidden), embedded, documents, memories), state
+
+    def write(
+        self,
+        hidden: Float[Tensor, "B n k"],
+        embedded: Float[Tensor, "B n e"] | None,
+        documents: Documents,
+        memories: Memories | None = None,
+    ) -> Memories:
+        """The memories that states make, going on from earlier ones; only `keyed` writes the embeddings."""
         written: dict[str, Any] = {}
         if isinstance(self.mechanism, KeyedAttention):
-            written = {"values": embedded}
+            written = {"values": self.embedding(documents.ids) if embedded is None else embedded}
         elif isinstance(self.mechanism, NamedAttention):
             written = {"names": documents.names, "count": documents.candidates.shape[1]}
         if memories is None:
-            return self.mechanism.encode(hidden, documents.lengths, **written), state
-        return self.mechanism.extend(memories, hidden, documents.lengths, **written), state
+            return self.mechanism.encode(hidden, documents.lengths, **written)
+        return self.mechanism.extend(memories, hidden, documents.lengths, **written)
 
     def ask(
         self, ids: Int[Tensor, "Q l"], lengths: Int[Tensor, " Q"], blanks: Int[Tensor, " Q"]
@@ -198,8 +207,11 @@ class Network(nn.Module):
             queries = hidden.gather(1, at)[:, 0]
         else:
             queries = last[:, : self.options.size]
-        queries = self.dropout(queries)
-        return queries if self.features is None else nn.functional.softplus(self.features(queries))
+        return self.query(self.dropout(queries))
+
+    def query(self, states: Float[Tensor, "Q k"]) -> Float[Tensor, "Q k"]:
+        """The queries that a question encoder's states make: positive ones where keys are positive."""
+        return states if self.features is None else nn.functional.softplus(self.features(states))
 
     def forward(self, documents: Documents, questions: Questions) -> Float[Tensor, "Q c"]:
         """The scores of every document's candidates for each of its questions, -inf for no candidate."""

@@ -1,12 +1,10 @@
 """The way of documents from ids to states and on into memories: what `Network.read` does, faster on a CPU."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from attar.errors import OptionError
-from attar.nn.attention import GatedAttention, KeyedAttention, Memories, NamedAttention
+from attar.nn.attention import GatedAttention, Memories
 from attar.nn.attention.forgetting import ForgettingAttention
 from attar.nn.directions import sort_backward
 from attar.nn.network import Documents, Network
@@ -40,14 +38,7 @@ class DocumentEncoder:
     ) -> tuple[Memories, Tensor]:
         """The memories of documents, and the states to read on from."""
         hidden, state = self.hidden_states(documents, state)
-        mechanism, written = self.network.mechanism, dict[str, Any]()
-        if isinstance(mechanism, KeyedAttention):
-            written = {"values": self.network.embedding(documents.ids)}
-        elif isinstance(mechanism, NamedAttention):
-            written = {"names": documents.names, "count": documents.candidates.shape[1]}
-        if memories is None:
-            return mechanism.encode(hidden, documents.lengths, **written), state
-        return mechanism.extend(memories, hidden, documents.lengths, **written), state
+        return self.network.write(hidden, None, documents, memories), state
 
     def write_tokens(self, documents: Documents, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """What the mechanism writes of each token, `[B, n, k]`: f, or the state itself where nothing gates it."""

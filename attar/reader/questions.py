@@ -64,8 +64,7 @@ class QuestionEncoder:
         tables = self.grus.open()
         if not tables:
             return self.network.ask(*batch.to(self.network.embedding.weight.device))
-        states, features = self._read_by_tables(tables, *batch.to(torch.device("cpu"))), self.network.features
-        return states if features is None else torch.nn.functional.softplus(features(states))
+        return self.network.query(self._read_by_tables(tables, *batch.to(torch.device("cpu"))))
 
     def _read_by_tables(
         self, tables: list[TabledGRU], ids: Tensor, lengths: Tensor, blanks: Tensor

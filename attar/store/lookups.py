@@ -1,12 +1,13 @@
-"""Questions put to memories where they lie in the file: numbers are read in place, and no Memory is made.
+"""Questions put to packed memories where they lie in the file: no Memory is made on the way.
 
-One look at the envelope and the header together says whether the numbers can be used as they lie: float32 in
-a record that is whole. All else goes the way of `Memory`, which also says what is wrong with a broken one.
+One look at the envelope (`seal`) and the record's header (`attar.memory.record`) says whether the numbers can
+be used in place: a triangle of the query's size, not in int8, in a record that is whole. All else goes the way
+of `Memory`, which also says what is wrong with a broken record. At k = 100 a product takes 3.6 µs, this look and
+the array 0.7 µs, and a Memory 3.7 µs.
 """
 
 import struct
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,70 +15,55 @@ from numpy.typing import NDArray
 
 from attar.errors import ShapeError
 from attar.memory import record
-from attar.memory.forms import FORMS, LOOKUPS, Floats, shape_for, spmv_for
+from attar.memory.forms import FORMS, Floats, spmv_for
 from attar.store import seal
 from attar.store.seal import Buffer
 
 START, ENVELOPE = seal.EXPECTED[b"m"]
-HEADERS = struct.Struct(
-    seal.HEADER.format
-    + f"{seal.PADDING[b'm']}x"
-    + record.START.format.lstrip("<")
-    + record.HEADER.format.lstrip("<")
-)
 NUMBERS_AT = START + record.NUMBERS_AT
-TRIANGLE, FLOAT32 = FORMS.index("triangle"), 0
+# Of both headers what matters here: the envelope's kind and length; then the record's first letters, its
+# version, form and type of number as they are written, and r, k, s and t.
+HEADERS = struct.Struct(f"<8s4xI{seal.PADDING[b'm']}x4s4x4sxxHI4xII")
+# The triangles that can be: those of float32 and, widened on the way, of float16.
+TRIANGLES = {
+    struct.pack("<HBB", record.VERSION, FORMS.index("triangle"), precision): record.DTYPES[precision]
+    for precision in (0, 1)
+}
 
-# What makes a Memory of one name's record and asks it, for all that cannot be read in place.
+# Asks the memory of a name, for what cannot be read in place.
 Ask = Callable[[str, Floats], Floats]
 
 
-@lru_cache(maxsize=256)
-def shape_of(form: int, size: int, count: int) -> tuple[tuple[int, ...], int]:
-    """The shape of a form's numbers, by the form's code, and how many they are.
-
-    >>> shape_of(TRIANGLE, 4, 0), shape_of(FORMS.index("names"), 4, 7)
-    (((10,), 10), ((7, 4), 28))
-    """
-    shape = shape_for(FORMS[form], size, count)
-    return shape, int(np.prod(shape))
-
-
-def numbers_in(value: Buffer, size: int) -> tuple[int, Floats] | None:
-    """A record's form and its numbers where they lie, if they are float32 of this size and all is in order."""
+def triangle_in(value: Buffer, k: int) -> Floats | None:
+    """The numbers of a triangle, float32 where they lie; None for all else, and for what is not whole."""
     if len(value) < NUMBERS_AT:
         return None
-    fields = HEADERS.unpack_from(value)
-    envelope, _, length, magic, _, version, form, precision, _, r, k, count, s, t, _ = fields
-    if (
-        envelope != ENVELOPE
-        or length != len(value) - START
-        or magic != record.MAGIC
-        or version != record.VERSION
-        or precision != FLOAT32
-        or k != size
-        or form >= len(FORMS)
-    ):
+    envelope, length, magic, kind, r, size, s, t = HEADERS.unpack_from(value)
+    dtype = TRIANGLES.get(kind)
+    if dtype is None or size != k or magic != record.MAGIC or envelope != ENVELOPE:
         return None
-    shape, total = shape_of(form, k, count)
-    if record.NUMBERS_AT + 4 * (total + s) + r + t != length or not total:
+    count = k * (k + 1) // 2
+    numbers = count * dtype.itemsize
+    if len(value) - START != length or length != record.NUMBERS_AT + numbers + -numbers % 4 + 4 * s + r + t:
         return None
-    numbers = np.frombuffer(value, record.FLOAT, total, NUMBERS_AT)
-    return form, numbers if len(shape) == 1 else numbers.reshape(shape)
+    C = np.frombuffer(value, dtype, count, NUMBERS_AT)
+    return C if dtype is record.FLOAT else C.astype(np.float32)
 
 
-def look_up_one(value: Buffer, name: str, queries: NDArray[Any], ask: Ask) -> Floats:
-    """The readouts of queries `[m, k]` from the memory of one record."""
+def look_up(value: Buffer, name: str, queries: NDArray[Any], ask: Ask) -> Floats:
+    """The readouts of queries `[m, k]` from one record."""
     q = in_order(queries)
-    found = numbers_in(value, q.shape[1])
-    if found is None:
+    m, k = q.shape
+    C = triangle_in(value, k) if m == 1 else None
+    if C is None:
         return ask(name, q)
-    form, numbers = found
-    return LOOKUPS[FORMS[form]](numbers, q)
+    readouts = np.empty_like(q)
+    spmv_for(k)(k, 1.0, C, q.reshape(-1), 1, 0, 0.0, readouts.reshape(-1), 1, 0, 0, 1)
+    return readouts
 
 
 def look_up_each(values: Sequence[Buffer], names: Sequence[str], queries: NDArray[Any], ask: Ask) -> Floats:
-    """The readout of each of the queries `[m, k]` from its own record; they must be of one width."""
+    """The readout of each of the queries `[m, k]` from its own record."""
     q = in_order(queries)
     m, k = q.shape
     if len(values) != m:
@@ -85,25 +71,27 @@ def look_up_each(values: Sequence[Buffer], names: Sequence[str], queries: NDArra
     readouts, spmv = np.empty_like(q), spmv_for(k)
     x, y = q.reshape(-1), readouts.reshape(-1)
     others: dict[int, Floats] = {}
-    for row, (value, at) in enumerate(zip(values, range(0, m * k, k), strict=True)):
-        found = numbers_in(value, k)
-        if found is not None and found[0] == TRIANGLE:
-            spmv(k, 1.0, found[1], x, 1, at, 0.0, y, 1, at, 0, 1)
-        elif found is not None:
-            others[row] = LOOKUPS[FORMS[found[0]]](found[1], q[row : row + 1])
-        else:
+    for row, value in enumerate(values):
+        C = triangle_in(value, k)
+        if C is None:
             others[row] = ask(names[row], q[row : row + 1])
-    return put_together(readouts, others, names) if others else readouts
+        else:
+            spmv(k, 1.0, C, x, 1, row * k, 0.0, y, 1, row * k, 0, 1)
+    return put_together(readouts, others) if others else readouts
 
 
-def put_together(readouts: Floats, others: dict[int, Floats], names: Sequence[str]) -> Floats:
-    """All readouts in one array, those of triangles and the others."""
-    widths = {found.shape[1]: names[row] for row, found in others.items()}
+def put_together(readouts: Floats, others: dict[int, Floats]) -> Floats:
+    """The readouts of triangles and of other memories in one array, which they must fit.
+
+    >>> put_together(np.zeros((2, 1), np.float32), {0: np.ones((1, 1), np.float32)}).tolist()
+    [[1.0], [0.0]]
+    """
+    widths = {found.shape[1] for found in others.values()}
     if len(others) < len(readouts):
-        widths.setdefault(readouts.shape[1], "triangles")
+        widths.add(readouts.shape[1])
     if len(widths) > 1:
-        came = ", ".join(str(width) for width in sorted(widths))
-        raise ShapeError("readouts", "one width for all names", came, "look each of them up by itself")
+        came = ", ".join(map(str, sorted(widths)))
+        raise ShapeError("readouts", "one width for all documents", came, "look these up one by one")
     (width,) = widths
     together = readouts if width == readouts.shape[1] else np.empty((len(readouts), width), np.float32)
     for row, found in others.items():

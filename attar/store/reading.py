@@ -14,7 +14,7 @@ from attar.memory.forms import Floats
 from attar.store.environment import Environment, Transaction
 from attar.store.faults import UnknownNameError, line_for, quoted
 from attar.store.keys import PLAIN, is_long, key_of
-from attar.store.lookups import look_up_each, look_up_one
+from attar.store.lookups import look_up, look_up_each
 from attar.store.record import About, Facts, Record, about_from, facts_from
 from attar.store.seal import Buffer, payload_of
 
@@ -69,12 +69,16 @@ class Reading:
         return [Memory.from_bytes(aligned(self.view(name, check)), check=False) for name in names]
 
     def lookup(self, name: str, queries: NDArray[Any]) -> Floats:
-        """Give the readouts of queries `[m, k]` from a document's memory; numbers that can be are read in place."""
-        return look_up_one(self._value(name), name, queries, self._ask)
+        """Give the readouts of queries `[m, k]` from a document's memory, as `Memory.lookup` would."""
+        return look_up(self._value(name), name, queries, self._ask)
 
     def lookup_many(self, names: Sequence[str], queries: NDArray[Any]) -> Floats:
         """Give the readout of each of the queries `[m, k]` from its own document's memory."""
-        return look_up_each([self._value(name) for name in names], names, queries, self._ask)
+        keys = [key_of(name) for name in names]
+        values = [self._transaction.get(b"m" + key) for key in keys]
+        if not all(values) or max(map(len, keys), default=0) > PLAIN:
+            values = [self._value(name) for name in names]
+        return look_up_each(values, names, queries, self._ask)
 
     def _ask(self, name: str, queries: Floats) -> Floats:
         return self.memory(name).lookup(queries)

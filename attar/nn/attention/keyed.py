@@ -49,8 +49,10 @@ class KeyMechanism(Mechanism):
         return lookup(vectors, queries.to(wide) / divisor).to(queries.dtype)
 
     def extra_repr(self) -> str:
-        """The size and the scale, for print(module)."""
-        return super().extra_repr() + (f", scale={self.scale!r}" if self.scale else "")
+        """The size and what differs from the defaults, for print(module)."""
+        options = {"scale": (self.scale, None), "positive": (self.positive, False)}
+        changed = [f"{name}={value!r}" for name, (value, default) in options.items() if value != default]
+        return ", ".join([super().extra_repr(), *changed])
 
 
 class KeyedAttention(KeyMechanism):

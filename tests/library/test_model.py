@@ -1,0 +1,133 @@
+"""Whatever is done in whatever order, each document's memory is that of its whole text."""
+
+import tempfile
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from attar.errors import OptionError
+from attar.library import Library, UnknownDocumentError
+from attar.library.library import BETWEEN
+
+NAMES = st.sampled_from(["emma", "novels/emma", "two\nlines", "x" * 700])
+SENTENCES = (
+    "Then Ann Lee met Bob Gray in Bath.",
+    "Bob Gray left Bath with Eve Marlow.",
+    "Ann Lee wrote to Tom Price about it.",
+    "Nobody knew why",
+    "Eve Marlow and Tom Price came back from York!",
+)
+TEXTS = st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=4).map(" ".join)
+
+
+def library_as_texts(reader, assert_same):
+    """A machine that keeps, beside the library, each document's parts: texts, each read from a fresh start."""
+
+    class LibraryAsTexts(RuleBasedStateMachine):
+        def __init__(self):
+            super().__init__()
+            self.place = tempfile.TemporaryDirectory()
+            self.parts: dict[str, tuple[str, ...]] = {}
+            # The texts that the library would know again.
+            self.known: dict[str, str | None] = {}
+            self.open()
+
+        def open(self):
+            self.library = Library(self.place.name, reader, dtype="float32", durability="none", cache=4_000)
+
+        def expected(self, parts):
+            return sum(map(reader.read, parts))
+
+        @rule(name=NAMES, text=TEXTS, replace=st.booleans())
+        def add(self, name, text, replace):
+            known = self.known.get(name) if name in self.parts else None
+            try:
+                change = self.library.add(name, text, replace=replace).change
+            except OptionError:
+                assert name in self.parts
+                assert not replace
+                assert known != text
+                return
+            if name not in self.parts:
+                assert change == "added"
+            else:
+                assert change == ("unchanged" if known == text else "replaced")
+            self.parts[name] = (text,)
+            self.known[name] = text
+
+        @rule(name=NAMES, text=TEXTS)
+        def append(self, name, text):
+            try:
+                self.library.append(name, text)
+            except UnknownDocumentError:
+                assert name not in self.parts
+                return
+            *before, last = self.parts[name]
+            self.parts[name] = (*before, last + BETWEEN + text)
+            self.known[name] = None
+
+        @rule(new=NAMES, names=st.lists(NAMES, min_size=2, max_size=3, unique=True))
+        def merge(self, new, names):
+            if any(name not in self.parts for name in names):
+                with pytest.raises(UnknownDocumentError):
+                    self.library.merge(new, names, replace=True)
+                return
+            parts = tuple(part for name in names for part in self.parts[name])
+            try:
+                sum(self.expected(self.parts[name]) for name in names)
+            except OptionError:
+                with pytest.raises(OptionError, match="one table of names"):
+                    self.library.merge(new, names, replace=True)
+                return
+            self.library.merge(new, names, replace=True)
+            self.parts[new] = parts
+            self.known[new] = None
+
+        @rule(name=NAMES)
+        def remove(self, name):
+            try:
+                self.library.remove(name)
+            except UnknownDocumentError:
+                assert name not in self.parts
+            else:
+                del self.parts[name]
+
+        @rule(name=NAMES)
+        def ask(self, name):
+            if name not in self.parts:
+                with pytest.raises(UnknownDocumentError):
+                    self.library.ask(name, "Who left?")
+                return
+            found = self.library.ask(name, "Who left?", top=None)
+            wanted = reader.answer(self.expected(self.parts[name]), "Who left?")
+            assert {a.name: a.probability for a in found} == pytest.approx(
+                {a.name: a.probability for a in wanted}, rel=1e-3
+            )
+
+        @rule()
+        def open_again(self):
+            self.library.close()
+            self.open()
+
+        @invariant()
+        def memories_are_those_of_the_texts(self):
+            assert [facts.name for facts in self.library.documents()] == sorted(self.parts)
+            for name, parts in self.parts.items():
+                assert_same(self.library.show(name).memory, self.expected(parts))
+
+        def teardown(self):
+            assert list(self.library.store.check()) == []
+            self.library.close()
+            self.place.cleanup()
+
+    return LibraryAsTexts
+
+
+@pytest.mark.parametrize("mechanism", ["named", "gated", "keyed"])
+def test_a_library_is_a_dictionary_of_texts(make_reader, assert_same, mechanism):
+    machine = library_as_texts(make_reader(mechanism), assert_same)
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=12, stateful_step_count=12, deadline=None)
+    )
