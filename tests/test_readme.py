@@ -1,22 +1,38 @@
 """What the README shows runs as it is written."""
 
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
-import torch
+import attar
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_python_block_runs_and_does_what_its_comments_say():
+def test_the_python_block_runs_and_does_what_its_comments_say(tmp_path, monkeypatch):
     (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
     names = {}
     exec(compile(block, "README.md", "exec"), names)
-    assert names["memory"].shape == (2, 100, 100)
-    assert names["readout"].shape == (2, 4, 100)
-    torch.testing.assert_close(names["longer"], names["merged"], rtol=1e-4, atol=1e-3)
-    torch.testing.assert_close(names["shorter"], names["memory"], rtol=1e-4, atol=1e-3)
+    assert "Agnes Pell" in names["memory"].names.names
+    with attar.Library("library") as library:
+        answers = library.ask("harbour", "___ wrote to Clara .")
+    assert {answer.name for answer in answers} == {"Clara Finch", "Edmund", "Saltmere"}
+
+
+def test_the_commands_on_ones_own_texts_run(tmp_path):
+    (shown,) = re.findall(r"^make demo\n(\.venv/bin/attar .*?)```", README, re.DOTALL | re.MULTILINE)
+    (tmp_path / "letters.txt").write_text("Bob Hale wrote to Ann in May. Ann lives in Bath.")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "today.txt").write_text("Ann met Clara Finch in Bath.")
+    for line in shown.strip().splitlines():
+        command = [sys.executable, "-m", "attar", *shlex.split(line)[1:]]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert "Bob Hale" in done.stdout
 
 
 def test_links_lead_somewhere():
