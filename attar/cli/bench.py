@@ -76,6 +76,31 @@ def store(
     show(report, as_json)
 
 
+@app.command("reader")
+def reader_rows(
+    reader: Annotated[
+        Path | None, typer.Option(help="A reader's folder; the one in the package otherwise.")
+    ] = None,
+    text: Annotated[
+        list[Path] | None, typer.Option("--text", "-t", help="Real texts to read; made-up stories otherwise.")
+    ] = None,
+    documents: Annotated[int, typer.Option(min=1, help="How many texts.")] = 256,
+    only: Annotated[str | None, typer.Option(help="Only rows whose name holds this text.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    quick: Annotated[bool, typer.Option(help="Tiny sizes: to see that it runs, not how fast.")] = False,
+) -> None:
+    """Reading texts beside the bare GRUs, and text questions answered a second, on one core.
+
+    For example: attar bench reader --text wiki.jsonl.xz
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from attar.bench import reader as rows
+
+    with progress_bar() as tell:
+        report = rows.run(reader, text or (), count=documents, only=only, quick=quick, tell=tell)
+    show(report, as_json)
+
+
 @contextmanager
 def progress_bar() -> Iterator[Callable[[int, int, str], None]]:
     """A bar on the terminal, for as long as rows are measured."""
