@@ -129,8 +129,8 @@ class RoundedNetwork(Network):
 def kept(mechanism: str, numbers: Any, tokens: int, dtype: str) -> Any:
     """What one memory's array is after it was kept in a type of number.
 
-    >>> kept("none", np.array([1.0, 0.301], np.float32), 3, "int8").round(3).tolist()
-    [1.0, 0.299]
+    >>> (kept("none", np.array([1.0, 0.301], np.float32), 3, "int8") * 127).round().tolist()
+    [127.0, 38.0]
     """
     form = FORMS_OF[mechanism][0]
     if form == "triangle":

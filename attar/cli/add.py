@@ -71,7 +71,9 @@ def add(
             keep_text=keep_text,
         ) as library:
             try:
-                library.add_many(documents, replace=replace, together=together, progress=tell)
+                library.add_many(
+                    documents, replace=replace, together=together, progress=tell, reading=bar.reading
+                )
             except KeyboardInterrupt:
                 kept = f"{len(changes):,} documents are in the library"
                 print(f"attar: stopped; {kept}, and the same command goes on from there", file=sys.stderr)
@@ -99,13 +101,15 @@ def append(
 
     attar append stories emma chapter2.txt
     """
+    from attar.cli.cloze import progress_bar
     from attar.library import Library
     from attar.library.sources import find_files, read_files
 
     texts = stdin_document(name) if file == STDIN else read_files(find_files([file]))
     ((_, text),) = named(texts, name)
-    with Library(store, reader, durability=durability, create=False) as library:  # type: ignore[arg-type]
-        outcome = library.append(name, text)
+    library = Library(store, reader, durability=durability, create=False)  # type: ignore[arg-type]
+    with library, progress_bar() as progress:
+        outcome = library.append(name, text, reading=progress)
     if as_json:
         from attar.library.description import describe_outcome
 

@@ -19,6 +19,7 @@ class AddingBar:
         self._bar, self._task = bar, task
         self._began = monotonic()
         self._documents = 0
+        self._part = ""
 
     def read(self, done: int) -> None:
         """Hear how many bytes of the files are done."""
@@ -30,13 +31,18 @@ class AddingBar:
         self._documents += 1
         self._show()
 
+    def reading(self, what: str, done: int, total: int) -> None:
+        """Hear how many of the tokens that are read at a time are done."""
+        self._part = f", {what} {done / max(total, 1):.0%} of {total:,} tokens"
+        self._show()
+
     def _show(self) -> None:
         seconds = monotonic() - self._began
         # Where there is no terminal a bar would show nothing, and its end would be an empty line.
         if seconds > WAIT and self._bar.console.is_terminal:
             self._bar.start()
             rate = f"{self._documents:,} documents, {self._documents / seconds:,.1f}/s"
-            self._bar.update(self._task, description=rate)
+            self._bar.update(self._task, description=rate + self._part)
 
 
 @contextmanager

@@ -157,7 +157,7 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     tasks: dict[str, TaskID] = {}
 
     def tell(what: str, done: int, total: int) -> None:
-        if monotonic() - began > 2:
+        if monotonic() - began > 2 and bar.console.is_terminal:
             bar.start()
             if what not in tasks:
                 tasks[what] = bar.add_task(what, total=total)
@@ -166,4 +166,5 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     try:
         yield tell
     finally:
-        bar.stop()
+        if bar.live.is_started:  # else its end would be an empty line
+            bar.stop()

@@ -10,6 +10,7 @@ from attar.library.drafts import Draft, by_name, in_groups
 from attar.memory import Memory
 from attar.store import Changes, Facts, Reading, Store, UnknownNameError
 from attar.store.faults import quoted
+from attar.text.progress import Progress, tell_nobody
 
 if TYPE_CHECKING:
     from attar.reader import Reader
@@ -32,6 +33,7 @@ class Adder:
     reader: Callable[[], "Reader"]
     replace: bool
     keep_text: bool
+    reading: Progress = tell_nobody
 
     def add(self, drafts: Iterable[Draft], batch: int) -> Iterator[Outcome]:
         """Yield what became of each document once it is on the disk; what came before a refused one is added."""
@@ -40,7 +42,9 @@ class Adder:
             refused = next((at for at, draft in enumerate(group) if self._refuses(draft, known)), len(group))
             taken = group[:refused]
             new = [draft for draft in taken if not is_same(draft, known.get(draft.name))]
-            memories = self.reader().read_many([draft.text for draft in new]) if new else []
+            memories = (
+                self.reader().read_many([draft.text for draft in new], progress=self.reading) if new else []
+            )
             written, fault = self._write(new, memories)
             for draft in taken:
                 if draft.name in written:
@@ -64,7 +68,8 @@ class Adder:
         if all(is_same(draft, known.get(draft.name)) for draft in group) and self._share_names(group):
             yield from (unchanged(known[draft.name]) for draft in group)
             return
-        memories = self.reader().read_many([draft.text for draft in group], together=True)
+        texts = [draft.text for draft in group]
+        memories = self.reader().read_many(texts, together=True, progress=self.reading)
         with self.store.writing() as changes:
             outcomes = [self._put(changes, *each, again=True) for each in zip(group, memories, strict=True)]
         yield from outcomes

@@ -15,6 +15,7 @@ from attar.library.opening import open_store
 from attar.library.unknown import suggesting
 from attar.store import Facts, Record, Store
 from attar.store.opening import Durability
+from attar.text.progress import Progress, tell_nobody
 
 if TYPE_CHECKING:
     from attar.reader import Answer, Reader
@@ -89,13 +90,15 @@ class Library:
         together: bool = False,
         batch: int = BATCH,
         progress: Callable[[Outcome], None] | None = None,
+        reading: Progress = tell_nobody,
     ) -> list[Outcome]:
         """Add names and texts, so many at a time; `progress` hears of each document once it is on the disk.
 
+        `reading` hears how many of the tokens that are read at a time are done.
         Read `together` they share one table of names, can be merged, and are written as one change.
         """
         drafts = (Draft.of(name, text) for name, text in documents)
-        adder = self._adder(replace)
+        adder = self._adder(replace, reading)
         outcomes = []
         for outcome in adder.add_together(drafts) if together else adder.add(drafts, batch):
             outcomes.append(outcome)
@@ -103,13 +106,13 @@ class Library:
                 progress(outcome)
         return outcomes
 
-    def append(self, name: str, text: str) -> Outcome:
+    def append(self, name: str, text: str, *, reading: Progress = tell_nobody) -> Outcome:
         """Read on: the memory is, in the store's numbers, what it had been with the text there from the start."""
         check_text(name, text)
         with suggesting(self.store, [name]):
             while True:
                 before = self.store.get(name)
-                longer = self.reader.extend(before.memory, text)
+                longer = self.reader.extend(before.memory, text, progress=reading)
                 whole = None if before.text is None else before.text + BETWEEN + text
                 # Reading takes its time, and others may write meanwhile; then it is read on from theirs.
                 with self.store.writing() as changes:
@@ -178,5 +181,5 @@ class Library:
     ) -> None:
         self.close()
 
-    def _adder(self, replace: bool) -> Adder:
-        return Adder(self.store, lambda: self.reader, replace, self.keep_text)
+    def _adder(self, replace: bool, reading: Progress = tell_nobody) -> Adder:
+        return Adder(self.store, lambda: self.reader, replace, self.keep_text, reading)

@@ -20,6 +20,7 @@ from attar.reader.texts import Reading
 from attar.reader.writing import write_memories
 from attar.text.entities import NameFinder
 from attar.text.names import NameTable
+from attar.text.progress import Progress, tell_nobody
 from attar.text.reading import TextReader
 from attar.text.vocabulary import Vocabulary
 
@@ -93,8 +94,18 @@ class Reader:
         reading = self._reading(text, self._table() if names is None else names)
         return self._write([reading if names is None else reading.standing()])[0]
 
-    def read_many(self, texts: Sequence[str], *, together: bool = False, batch: int = 32) -> list[Memory]:
-        """The memories of texts, in their order; read together they share one table of names, and can merge."""
+    def read_many(
+        self,
+        texts: Sequence[str],
+        *,
+        together: bool = False,
+        batch: int = 32,
+        progress: Progress = tell_nobody,
+    ) -> list[Memory]:
+        """The memories of texts, in their order; read together they share one table of names, and can merge.
+
+        `progress` hears how many of a batch's tokens are done: a long text takes its time.
+        """
         if batch < 1:
             raise OptionError("batch", "a whole number from 1 up", repr(batch))
         table = self._table()
@@ -107,13 +118,14 @@ class Reader:
         memories: dict[int, Memory] = {}
         for first in range(0, len(order), batch):
             chosen = order[first : first + batch]
-            memories.update(zip(chosen, self._write([readings[at] for at in chosen]), strict=True))
+            written = self._write([readings[at] for at in chosen], progress)
+            memories.update(zip(chosen, written, strict=True))
         return [memories[at] for at in range(len(readings))]
 
-    def extend(self, memory: Memory, text: str) -> Memory:
+    def extend(self, memory: Memory, text: str, *, progress: Progress = tell_nobody) -> Memory:
         """The memory after reading on: at a sentence's end the same as if both had been read at once."""
         self._check_own(memory)
-        return self._write([self._reading(text, memory.names.copy(), memory)])[0]
+        return self._write([self._reading(text, memory.names.copy(), memory)], progress)[0]
 
     def answer(self, memory: Memory, question: str, *, top: int | None = None) -> list[Answer]:
         """The document's names, likeliest first, or the best few; none for a text without names."""
@@ -160,10 +172,10 @@ class Reader:
         check_text("text", text)
         return Reading(self.text.read(text, table), table, before)
 
-    def _write(self, readings: Sequence[Reading]) -> list[Memory]:
+    def _write(self, readings: Sequence[Reading], progress: Progress = tell_nobody) -> list[Memory]:
         check_answerable(self.network)
         with torch.inference_mode():
-            return write_memories(self.documents, readings, self.fingerprint)
+            return write_memories(self.documents, readings, self.fingerprint, progress)
 
     def _question(self, text: str, table: NameTable) -> tuple[NDArray[np.int32], int]:
         check_text("question", text)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from attar.memory import Memory
 from attar.nn.network import Documents
 from attar.text.names import NameTable
+from attar.text.progress import Progress, tell_nobody
 from attar.text.reading import ReadText
 
 # So many tokens are read at a time, whatever a text's length: a step takes about 1 KB a token (k = 128).
@@ -86,7 +87,7 @@ def side_by_side(texts: Sequence[ReadText], names: int) -> Documents:
 
 
 def in_step(
-    readings: Sequence[Reading], *, whole: bool = False
+    readings: Sequence[Reading], *, whole: bool = False, progress: Progress = tell_nobody
 ) -> Iterator[tuple[list[int], list[int], Documents]]:
     """Batches of the texts' next pieces, until all have ended; in one piece each if they must be whole.
 
@@ -97,8 +98,10 @@ def in_step(
     pieces = [cut_at_ends(reading.text, tokens) for reading in readings]
     names = max(len(reading.names) for reading in readings)
     texts = rows = list(range(len(readings)))
-    at = 0
+    total, done, at = sum(len(reading.text) for reading in readings), 0, 0
     while texts:
+        progress("reading", done, total)
+        done += sum(len(pieces[text][at]) for text in texts)
         yield texts, rows, side_by_side([pieces[text][at] for text in texts], names)
         at += 1
         rows = [row for row, text in enumerate(texts) if at < len(pieces[text])]

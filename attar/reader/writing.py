@@ -16,18 +16,21 @@ from attar.nn.attention import Memories
 from attar.nn.network import NetworkOptions
 from attar.reader.documents import DocumentEncoder
 from attar.reader.texts import Reading, in_step
+from attar.text.progress import Progress, tell_nobody
 
 Floats = NDArray[np.float32]
 
 
-def write_memories(encoder: DocumentEncoder, readings: Sequence[Reading], reader: str) -> list[Memory]:
+def write_memories(
+    encoder: DocumentEncoder, readings: Sequence[Reading], reader: str, progress: Progress = tell_nobody
+) -> list[Memory]:
     """The memory of each text, in their order. What goes on from a memory is read alone: one reading."""
     kept = [keeps_tokens(encoder.network.options, reading) for reading in readings]
     found: dict[int, Memory] = {}
     for apart, write in ((True, write_tokens), (False, write_sums)):
         chosen = [at for at, each in enumerate(kept) if each is apart]
         if chosen:
-            memories = write(encoder, [readings[at] for at in chosen], reader)
+            memories = write(encoder, [readings[at] for at in chosen], reader, progress)
             found.update(zip(chosen, memories, strict=True))
     return [found[at] for at in range(len(readings))]
 
@@ -43,14 +46,16 @@ def keeps_tokens(options: NetworkOptions, reading: Reading) -> bool:
     return stays_states(earlier + len(reading.text), options.size)
 
 
-def write_sums(encoder: DocumentEncoder, readings: Sequence[Reading], reader: str) -> list[Memory]:
+def write_sums(
+    encoder: DocumentEncoder, readings: Sequence[Reading], reader: str, progress: Progress = tell_nobody
+) -> list[Memory]:
     """Memories whose size is not their texts'."""
     state, memories = state_before(encoder, readings), None
     if (before := readings[0].before) is not None:
         array = torch.from_numpy(before.array())[None]
         memories = Memories(array, torch.tensor([before.tokens])).to(encoder.device)
     ended: dict[int, tuple[Tensor, Tensor]] = {}
-    for texts, rows, documents in in_step(readings, whole=not encoder.reads_on):
+    for texts, rows, documents in in_step(readings, whole=not encoder.reads_on, progress=progress):
         if memories is not None:
             memories = Memories(memories.state[rows], memories.tokens[rows])
         earlier = None if state is None else state[rows]
@@ -70,12 +75,14 @@ def write_sums(encoder: DocumentEncoder, readings: Sequence[Reading], reader: st
     return found
 
 
-def write_tokens(encoder: DocumentEncoder, readings: Sequence[Reading], reader: str) -> list[Memory]:
+def write_tokens(
+    encoder: DocumentEncoder, readings: Sequence[Reading], reader: str, progress: Progress = tell_nobody
+) -> list[Memory]:
     """Memories that are what was written of each token: few states, or softmax's."""
     state = state_before(encoder, readings)
     written: list[list[Floats]] = [[each.before.widened()] if each.before else [] for each in readings]
     ended: dict[int, Floats] = {}
-    for texts, rows, documents in in_step(readings, whole=not encoder.reads_on):
+    for texts, rows, documents in in_step(readings, whole=not encoder.reads_on, progress=progress):
         earlier = None if state is None else state[rows]
         tokens, state = encoder.write_tokens(documents.to(encoder.device), earlier)
         vectors, states = tokens.cpu().numpy(), state.cpu().numpy()

@@ -83,11 +83,11 @@ def test_an_append_that_was_overtaken_reads_on_from_the_others(library, folder, 
     library.add("emma", texts[0])
     extend = reader.extend
 
-    def overtaken(memory, text):
+    def overtaken(memory, text, **options):
         monkeypatch.undo()
         with Library(folder, reader) as other:
             other.append("emma", texts[1])
-        return extend(memory, text)
+        return extend(memory, text, **options)
 
     monkeypatch.setattr(reader, "extend", overtaken)
     library.append("emma", texts[2])

@@ -202,3 +202,13 @@ def test_a_reader_on_a_device_reads_and_answers_the_same(
     assert_same(memory, here.read(text))
     one, other = dict(there.answer(memory, question)), dict(here.answer(memory, question))
     assert one == pytest.approx(other, rel=1e-3)
+
+
+def test_a_long_text_tells_how_far_it_is():
+    reader = Reader.load()
+    heard = []
+    text = "Ann met Bob in the old house by the river. " * 1_500
+    reader.read_many([text], progress=lambda what, done, total: heard.append((what, done, total)))
+    assert len(heard) > 2
+    assert [done for _, done, _ in heard] == sorted({done for _, done, _ in heard})
+    assert {(what, total) for what, _, total in heard} == {("reading", 15_000 + 1_500)}
