@@ -27,6 +27,7 @@ def compare(
     questions: options_of.QuestionCount = 5,
     rate: options_of.Rate = 2e-3,
     workers: options_of.Workers = 0,
+    skip_malformed: options_of.SkipMalformed = False,
     as_json: options_of.AsJson = False,
 ) -> None:
     """Train mechanisms under one budget with several seeds; table, figure and JSON in --out.
@@ -35,11 +36,11 @@ def compare(
 
     attar compare --data novels --out report
     """
+    options_of.need_lightning()
     from attar.cli.cloze import progress_bar
     from attar.training.compare import Comparison, compare
     from attar.training.options import TrainingOptions
 
-    options_of.need_lightning()
     base = TrainingOptions(
         data=tuple(map(str, data)),
         out=str(out),
@@ -54,6 +55,7 @@ def compare(
         questions=questions,
         rate=rate,
         workers=workers,
+        skip_malformed=skip_malformed,
     )
     names = [name.strip() for name in mechanisms.split(",") if name.strip()]
     comparison = Comparison(base, names, seeds, side_by_side or machine_takes())

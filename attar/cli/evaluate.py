@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attar.cli.train import AsJson, SkipMalformed
+
 if TYPE_CHECKING:
     from attar.training.evaluate import Score
 
@@ -17,7 +19,8 @@ def evaluate(
     ] = None,
     split: Annotated[str, typer.Option(help="validation or test.")] = "test",
     batch: Annotated[int, typer.Option(min=1, help="Documents at a time.")] = 64,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    skip_malformed: SkipMalformed = False,
+    as_json: AsJson = False,
 ) -> None:
     """Accuracy with a 95 % interval, by source, beside counting names.
 
@@ -27,12 +30,13 @@ def evaluate(
 
     from attar.cli.cloze import progress_bar
     from attar.reader.folder import DEFAULT, load_reader
-    from attar.training.data import open_splits
+    from attar.training.data import leave_out, open_splits
     from attar.training.evaluate import evaluate
 
     saved = load_reader(reader or DEFAULT)
     with progress_bar() as progress:
-        documents = open_splits(data, split, saved.vocabulary, progress)
+        skip = leave_out if skip_malformed else None
+        documents = open_splits(data, split, saved.vocabulary, progress, skip)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         found = evaluate(
             saved.network, saved.vocabulary, documents, batch=batch, device=device, progress=progress

@@ -22,6 +22,7 @@ QuestionCount = Annotated[int, typer.Option(min=1, help="Questions drawn of each
 Rate = Annotated[float, typer.Option(help="Adam's learning rate, at its highest.")]
 Clip = Annotated[float, typer.Option(help="Longest gradient; 0 for any.")]
 Workers = Annotated[int, typer.Option(help="1 makes batches in a process of its own; -1 where it pays.")]
+SkipMalformed = Annotated[bool, typer.Option("--skip-malformed", help="Leave malformed .question files out.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -49,6 +50,7 @@ def train(
     workers: Workers = -1,
     processes: Annotated[int, typer.Option(min=1, help="GPUs, or processes without one.")] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a run was stopped.")] = False,
+    skip_malformed: SkipMalformed = False,
     profile: Annotated[
         bool, typer.Option("--profile", help="Show where a step's time goes, and end.")
     ] = False,
@@ -57,10 +59,12 @@ def train(
     """Train a reader on cloze sets, and write its folder.
 
     attar train --data novels --mechanism gated --out reader
+
+    torchrun --nproc-per-node 2 -m attar train --data novels --out reader --processes 2
     """
+    need_lightning()
     from attar.training.options import TrainingOptions
 
-    need_lightning()
     options = TrainingOptions(
         data=tuple(map(str, data)),
         out=str(out),
@@ -82,6 +86,7 @@ def train(
         precision=precision,
         workers=workers,
         processes=processes,
+        skip_malformed=skip_malformed,
     )
     if profile:
         from attar.training.profile import profile_step
@@ -89,9 +94,16 @@ def train(
         shares = profile_step(options)
         print(json.dumps(shares) if as_json else "\n".join(f"{k}: {v}" for k, v in shares.items()))
         return
+    from attar.cli.cloze import progress_bar
     from attar.training.fit import HISTORY, RUN, train
+    from attar.training.sets import Sets
+    from attar.training.trainer import leads
 
-    folder = train(options, resume=resume, quiet=as_json)
+    with progress_bar() as progress:
+        sets = Sets(options, progress)
+    folder = train(options, sets=sets, resume=resume, quiet=as_json)
+    if not leads():
+        return
     history = json.loads((folder / RUN / HISTORY).read_text(encoding="utf-8"))
     best = max(history, key=lambda row: row["validation_accuracy"])
     if as_json:
@@ -113,5 +125,6 @@ def need_lightning() -> None:
 
     from attar.errors import MissingError
 
-    if find_spec("pytorch_lightning") is None:
-        raise MissingError("training", "PyTorch Lightning", "none", "pip install 'attar[train]'")
+    for package, name in (("pytorch_lightning", "PyTorch Lightning"), ("tensorboard", "TensorBoard")):
+        if find_spec(package) is None:
+            raise MissingError("training", name, "none", "pip install 'attar[train]'")

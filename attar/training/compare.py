@@ -53,10 +53,10 @@ def compare(comparison: Comparison, progress: Progress = tell_nobody) -> dict[st
     """Train what is not trained yet, gather the results, and write `report.json` and the figure."""
     from attar.training.figure import draw
 
-    waiting = [options for options in comparison.runs if not (options.folder / RESULT).is_file()]
+    waiting = [options for options in comparison.runs if not is_done(options)]
     # Words are counted and documents encoded once, here, and not by every run at the same time.
     if waiting:
-        _prepare(comparison.base)
+        _prepare(comparison.base, progress)
     with shared_gpu(comparison.side_by_side):
         _run_all(waiting, comparison.side_by_side, progress)
     report = gather(comparison)
@@ -66,12 +66,32 @@ def compare(comparison: Comparison, progress: Progress = tell_nobody) -> dict[st
     return report
 
 
-def _prepare(base: TrainingOptions) -> None:
-    from attar.training.data import open_splits, vocabulary_of
+def is_done(options: TrainingOptions) -> bool:
+    """Whether a run has its result; one of other options is refused, since it would be taken for this one's."""
+    file = options.folder / RESULT
+    if not file.is_file():
+        return False
+    changed = options.changes(json.loads(file.read_text(encoding="utf-8"))["options"])
+    if changed:
+        raise OptionError(
+            str(options.folder),
+            "results of " + ", ".join(f"{name} {now!r}" for name, (_, now) in changed.items()),
+            ", ".join(repr(then) for then, _ in changed.values()),
+            "choose another --out",
+        )
+    return True
 
-    vocabulary = vocabulary_of(base.data)
-    for split in ("training", "validation", "test"):
-        open_splits(base.data, split, vocabulary)
+
+def _prepare(base: TrainingOptions, progress: Progress) -> None:
+    from attar.training.data import leave_out, need_splits, open_splits
+    from attar.training.words import vocabulary_of
+
+    splits = ("training", "validation", "test")
+    need_splits(base.data, splits)
+    skip = leave_out if base.skip_malformed else None
+    vocabulary = vocabulary_of(base.data, skip=skip, progress=progress)
+    for split in splits:
+        open_splits(base.data, split, vocabulary, progress, skip)
 
 
 def _run_all(waiting: list[TrainingOptions], at_once: int, progress: Progress) -> None:
@@ -171,4 +191,6 @@ def gather(comparison: Comparison) -> dict[str, Any]:
             ],
         }
         baselines = {name: part["accuracy"] for name, part in results[0]["test"]["baselines"].items()}
-    return {"options": comparison.base.to_json(), "mechanisms": rows, "baselines": baselines}
+    described = comparison.base.described()
+    shared = {name: described[name] for name in described if name not in ("mechanism", "seed")}
+    return {"options": shared, "mechanisms": rows, "baselines": baselines}

@@ -1,5 +1,6 @@
-"""The sets that a reader is trained on: one vocabulary, their documents together, ready before a GPU asks."""
+"""The documents of the sets that a reader is trained on, together, and batches ready before a GPU asks."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from itertools import islice
@@ -12,7 +13,8 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from attar.errors import FormatError
 from attar.text.cloze import ClozeSet
-from attar.text.cloze.encoded import EncodedSplit, open_split
+from attar.text.cloze.encoded import EncodedSplit, encode_split, open_split
+from attar.text.cloze.folder_cnn import Skip
 from attar.text.progress import Progress, tell_nobody
 from attar.text.vocabulary import Vocabulary
 from attar.training.batches import Batch, ClozeBatches
@@ -21,29 +23,41 @@ from attar.training.batches import Batch, ClozeBatches
 AHEAD = 32
 
 
-def vocabulary_of(data: Sequence[str | Path]) -> Vocabulary:
-    """The one vocabulary of sets, which they must share; a set without one has its words counted."""
-    found = [ClozeSet.open(path) for path in data]
-    known = {vocabulary.fingerprint: vocabulary for each in found if (vocabulary := each.vocabulary)}
-    if len(known) > 1:
-        raise FormatError(
-            ", ".join(map(str, data)),
-            "sets of one vocabulary",
-            f"{len(known)} vocabularies",
-            "build the later ones with attar cloze build --vocabulary FIRST/tokenizer.json",
-        )
-    if known:
-        return next(iter(known.values()))
-    documents = (document for each in found for document in each.documents(each.splits[0]))
-    return Vocabulary.build("\n".join(" ".join(s) for s in document.sentences) for document in documents)
-
-
 def open_splits(
-    data: Sequence[str | Path], split: str, vocabulary: Vocabulary, progress: Progress = tell_nobody
+    data: Sequence[str | Path],
+    split: str,
+    vocabulary: Vocabulary,
+    progress: Progress = tell_nobody,
+    skip: Skip | None = None,
 ) -> EncodedSplit:
-    """The documents of several sets' split as one; each set is one source or more."""
-    found = [open_split(path, split, vocabulary, progress) for path in data]
+    """The documents of several sets' split as one; each set is one source or more.
+
+    A malformed file is refused, or handed to `skip` and left out.
+    """
+
+    def opened(path: str | Path) -> EncodedSplit:
+        if skip is None:
+            return open_split(path, split, vocabulary, progress)
+        # Not kept: what is kept of a set stands for all of its files.
+        return encode_split(ClozeSet.open(path).documents(split, skip=skip, progress=progress), vocabulary)
+
+    found = [opened(path) for path in data]
     return found[0] if len(found) == 1 else join(found)
+
+
+def need_splits(data: Sequence[str | Path], splits: Sequence[str]) -> None:
+    """Refuse sets that lack a split."""
+    for path in data:
+        there = ClozeSet.open(path).splits
+        for split in splits:
+            if split not in there:
+                remedy = "build the set again, without --only" if len(there) == 1 else "build the set again"
+                raise FormatError(str(path), f"a {split} split", " and ".join(there) + " only", remedy)
+
+
+def leave_out(fault: FormatError) -> None:
+    """Tell of a malformed file that is left out."""
+    logging.getLogger("attar").warning("attar: left out %s", fault)
 
 
 def join(splits: Sequence[EncodedSplit]) -> EncodedSplit:

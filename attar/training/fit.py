@@ -9,19 +9,16 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from torch import Tensor
-from torch.utils.data import DataLoader
 
-from attar.nn.network import Network, NetworkOptions
+from attar.errors import OptionError
+from attar.nn.network import Network
 from attar.reader.folder import save_reader
-from attar.text.cloze.encoded import EncodedSplit
-from attar.text.vocabulary import Vocabulary
-from attar.training.batches import Batch, ClozeBatches
-from attar.training.data import EpochStream, open_splits, vocabulary_of
-from attar.training.options import TrainingOptions
+from attar.training.batches import Batch
+from attar.training.options import TrainingOptions, network_options
+from attar.training.sets import Sets
+from attar.training.trainer import trainer_for, without_remarks
 
 RUN, HISTORY = "run", "history.json"
-# Validation has no gradients to keep, so it takes larger batches.
-WIDER = 4
 
 
 class Training(pl.LightningModule):
@@ -94,49 +91,15 @@ class Training(pl.LightningModule):
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep the history beside the weights."""
+        """Keep the history and the options beside the weights."""
         checkpoint["history"] = self.history
+        checkpoint["options"] = json.dumps(self.options.to_json())
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Take it up again."""
+        """Take the history up again; a run of other options cannot go on."""
+        if "options" in checkpoint:
+            check_resumed(self.options, json.loads(checkpoint["options"]))
         self.history = list(checkpoint["history"])
-
-
-class Sets(pl.LightningDataModule):
-    """Training with new questions every epoch if the set has none of its own, and fixed validation."""
-
-    def __init__(self, options: TrainingOptions, vocabulary: Vocabulary) -> None:
-        super().__init__()
-        self.options, self.vocabulary = options, vocabulary
-        self.training = open_splits(options.data, "training", vocabulary)
-        self.validation = open_splits(options.data, "validation", vocabulary)
-
-    def _batches(self, split: EncodedSplit, size: int, *, draw: bool) -> ClozeBatches:
-        rank, world = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
-        return ClozeBatches(
-            split,
-            self.vocabulary,
-            size=size,
-            draw=self.options.questions if draw else 0,
-            seed=self.options.seed,
-            rank=rank,
-            world=world,
-        )
-
-    def train_dataloader(self) -> EpochStream:
-        """An epoch's batches, from the epoch that the run is in."""
-        trainer = self.trainer
-        assert trainer is not None
-        drawn = len(self.training.answers) == 0
-        batches = self._batches(self.training, self.options.batch, draw=drawn)
-        on_gpu = trainer.strategy.root_device.type == "cuda"
-        workers = self.options.workers if self.options.workers >= 0 else int(on_gpu)
-        return EpochStream(batches, epoch=lambda: trainer.current_epoch, workers=workers)
-
-    def val_dataloader(self) -> "DataLoader[Batch]":
-        """The fixed questions."""
-        batches = self._batches(self.validation, WIDER * self.options.batch, draw=False)
-        return DataLoader(batches, batch_size=None)
 
 
 class Stopwatch(Callback):
@@ -162,76 +125,57 @@ class Stopwatch(Callback):
             pl_module.history[-1]["documents_a_second"] = self.documents / self.seconds
 
 
-def train(options: TrainingOptions, *, resume: bool = False, quiet: bool = False) -> Path:
-    """Train a reader and write its folder; the run's checkpoints, log and history lie under `run` in it."""
+def train(
+    options: TrainingOptions, *, sets: Sets | None = None, resume: bool = False, quiet: bool = False
+) -> Path:
+    """Train a reader and write its folder; the run's checkpoints, log and history lie under `run` in it.
+
+    `sets` are opened here unless they are given. Of processes that share a run the first one writes, and the
+    others wait for it.
+    """
     if torch.cuda.is_available():
         torch.set_num_threads(1)  # the CPU only launches kernels, and runs side by side share its cores
-    pl.seed_everything(options.seed, workers=True, verbose=False)
     run = options.folder / RUN
-    vocabulary = vocabulary_of(options.data)
-    network = Network(network_options(options, vocabulary))
-    module = Training(network, options)
-    sets = Sets(options, vocabulary)
-    best = ModelCheckpoint(
-        run, "best", "validation_accuracy", mode="max", save_weights_only=True, enable_version_counter=False
-    )
-    # After every epoch, or eight times in a long run: what is lost by a kill is trained again, exactly.
-    every = max(1, options.epochs // 8)
-    last = ModelCheckpoint(run, "last", every_n_epochs=every, save_top_k=1, enable_version_counter=False)
-    callbacks: list[Callback] = [Stopwatch(len(sets.training)), best, last]
-    if options.patience:
-        callbacks.append(EarlyStopping("validation_accuracy", patience=options.patience, mode="max"))
-    trainer = trainer_for(options, callbacks, quiet=quiet)
-    kept = run / "last.ckpt"
-    trainer.fit(module, sets, ckpt_path=str(kept) if resume and kept.is_file() else None, weights_only=True)
-    if trainer.is_global_zero:
-        chosen = torch.load(best.best_model_path or kept, map_location="cpu", weights_only=True)
-        module.load_state_dict(chosen["state_dict"])
-        about = {"training": options.described(), "history": module.history}
-        save_reader(options.folder, network, vocabulary, about)
-        (run / HISTORY).write_text(json.dumps(module.history, indent=1) + "\n", encoding="utf-8")
+    sets = sets or Sets(options)
+    with without_remarks():
+        pl.seed_everything(options.seed, workers=True, verbose=False)
+        network = Network(network_options(options, sets.vocabulary))
+        module = Training(network, options)
+        best = ModelCheckpoint(
+            run,
+            "best",
+            "validation_accuracy",
+            mode="max",
+            save_weights_only=True,
+            enable_version_counter=False,
+        )
+        # After every epoch, or eight times in a long run: what is lost by a kill is trained again, exactly.
+        every = max(1, options.epochs // 8)
+        last = ModelCheckpoint(run, "last", every_n_epochs=every, save_top_k=1, enable_version_counter=False)
+        callbacks: list[Callback] = [Stopwatch(len(sets.training)), best, last]
+        if options.patience:
+            callbacks.append(EarlyStopping("validation_accuracy", patience=options.patience, mode="max"))
+        trainer = trainer_for(options, run, callbacks, quiet=quiet)
+        kept = run / "last.ckpt"
+        from_here = str(kept) if resume and kept.is_file() else None
+        trainer.fit(module, sets, ckpt_path=from_here, weights_only=True)
+        if trainer.is_global_zero:
+            chosen = torch.load(best.best_model_path or kept, map_location="cpu", weights_only=True)
+            module.load_state_dict(chosen["state_dict"])
+            about = {"training": options.described(), "history": module.history}
+            save_reader(options.folder, network, sets.vocabulary, about)
+            (run / HISTORY).write_text(json.dumps(module.history, indent=1) + "\n", encoding="utf-8")
+        trainer.strategy.barrier("written")
     return options.folder
 
 
-def trainer_for(options: TrainingOptions, callbacks: list[Callback], *, quiet: bool) -> pl.Trainer:
-    """The trainer: one process on a GPU if there is one, or several, or what torchrun has started."""
-    from pytorch_lightning.loggers import TensorBoardLogger
-
-    on_gpu = torch.cuda.is_available()
-    if on_gpu:
-        torch.set_float32_matmul_precision("high")
-    return pl.Trainer(
-        accelerator="gpu" if on_gpu else "cpu",
-        devices=options.processes,
-        # A process left without documents or questions uses no encoder: others must not wait for its gradients.
-        strategy="ddp_find_unused_parameters_true" if options.processes > 1 else "auto",
-        max_epochs=options.epochs,
-        precision=options.precision,  # type: ignore[arg-type]  # Lightning names its own choices
-        gradient_clip_val=options.clip or None,
-        callbacks=callbacks,
-        logger=TensorBoardLogger(options.folder / RUN, name="", version="log"),
-        enable_progress_bar=not quiet,
-        enable_model_summary=False,
-        num_sanity_val_steps=0,
-        log_every_n_steps=50,
-        use_distributed_sampler=False,
-        deterministic=not on_gpu,
-    )
-
-
-def network_options(options: TrainingOptions, vocabulary: Vocabulary) -> NetworkOptions:
-    """The network that a run trains."""
-    return NetworkOptions(
-        words=len(vocabulary),
-        entities=vocabulary.entities,
-        first_entity=vocabulary.first_entity,
-        mechanism=options.mechanism,
-        encoder=options.encoder,
-        head=options.head,
-        embedding=options.embedding,
-        size=options.size,
-        dropout=options.dropout,
-        scale=options.scale,
-        asked=options.asked,
-        positive=options.positive,
-    )
+def check_resumed(options: TrainingOptions, earlier: dict[str, Any]) -> None:
+    """Refuse to go on with other options than a run was begun with."""
+    changed = options.changes(earlier)
+    if changed:
+        raise OptionError(
+            f"{options.folder}: options to resume with",
+            ", ".join(f"{name} {then!r}" for name, (then, _) in changed.items()),
+            ", ".join(repr(now) for _, now in changed.values()),
+            "give the same, or train anew without --resume",
+        )

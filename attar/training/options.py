@@ -5,6 +5,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from attar.errors import OptionError
+from attar.nn.network import NetworkOptions
+from attar.text.vocabulary import Vocabulary
+
+PRECISIONS = ("32", "bf16-mixed", "16-mixed")
 
 
 @dataclass(frozen=True)
@@ -33,21 +37,32 @@ class TrainingOptions:
     precision: str = "32"
     workers: int = -1
     processes: int = 1
+    skip_malformed: bool = False
 
     def __post_init__(self) -> None:
         if not self.data:
             raise OptionError("data", "a cloze set's folder at least", "none")
         for name, lowest in (
+            ("size", 1),
+            ("embedding", 1),
             ("epochs", 1),
             ("batch", 1),
             ("questions", 1),
             ("processes", 1),
             ("patience", 0),
+            ("seed", 0),
+            ("clip", 0),
         ):
             if getattr(self, name) < lowest:
                 raise OptionError(name, f"{lowest} or more", str(getattr(self, name)))
         if not self.rate > 0:
             raise OptionError("rate", "a number above 0", str(self.rate))
+        if self.precision not in PRECISIONS:
+            raise OptionError("precision", " or ".join(PRECISIONS), repr(self.precision))
+        if self.scale not in (None, "sqrt", "mean"):
+            raise OptionError("scale", "sqrt or mean or none", repr(self.scale))
+        # Refused here, and not when the words of a set have been counted.
+        network_options(self, Vocabulary(()))
 
     @property
     def folder(self) -> Path:
@@ -63,6 +78,15 @@ class TrainingOptions:
         """The same with the sets' names instead of their places, for what is handed on."""
         return self.to_json() | {"data": [Path(each).resolve().name for each in self.data]}
 
+    def changes(self, earlier: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+        """What is not as in earlier options, by name: then and now.
+
+        Sets may have moved, but keep their names; an option that there was not yet had its default.
+        """
+        then = TrainingOptions.from_json(earlier | {"out": self.out}).described()
+        now = self.described()
+        return {name: (then[name], now[name]) for name in now if then[name] != now[name]}
+
     @classmethod
     def from_json(cls, options: dict[str, Any]) -> "TrainingOptions":
         """Take up options by name; unknown names are refused."""
@@ -71,3 +95,21 @@ class TrainingOptions:
         if unknown:
             raise OptionError("training option", "one of " + ", ".join(sorted(known)), ", ".join(unknown))
         return cls(**options | {"data": tuple(options.get("data", ()))})
+
+
+def network_options(options: TrainingOptions, vocabulary: Vocabulary) -> NetworkOptions:
+    """The network that a run trains."""
+    return NetworkOptions(
+        words=len(vocabulary),
+        entities=vocabulary.entities,
+        first_entity=vocabulary.first_entity,
+        mechanism=options.mechanism,
+        encoder=options.encoder,
+        head=options.head,
+        embedding=options.embedding,
+        size=options.size,
+        dropout=options.dropout,
+        scale=options.scale,
+        asked=options.asked,
+        positive=options.positive,
+    )

@@ -8,9 +8,9 @@ import torch
 
 from attar.nn.network import Network
 from attar.training.batches import Batch, ClozeBatches
-from attar.training.data import EpochStream, open_splits, vocabulary_of
-from attar.training.fit import network_options
-from attar.training.options import TrainingOptions
+from attar.training.data import EpochStream, leave_out, open_splits
+from attar.training.options import TrainingOptions, network_options
+from attar.training.words import vocabulary_of
 
 WARM_UP, STEPS = 5, 30
 
@@ -23,8 +23,9 @@ def profile_step(options: TrainingOptions) -> dict[str, Any]:
     if on_gpu:
         torch.set_num_threads(1)
         torch.set_float32_matmul_precision("high")
-    vocabulary = vocabulary_of(options.data)
-    split = open_splits(options.data, "training", vocabulary)
+    skip = leave_out if options.skip_malformed else None
+    vocabulary = vocabulary_of(options.data, skip=skip)
+    split = open_splits(options.data, "training", vocabulary, skip=skip)
     drawn = options.questions if len(split.answers) == 0 else 0
     batches = ClozeBatches(split, vocabulary, size=options.batch, draw=drawn, seed=options.seed)
     workers = options.workers if options.workers >= 0 else int(on_gpu)

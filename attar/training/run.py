@@ -16,7 +16,7 @@ def run(options: TrainingOptions) -> dict[str, Any]:
     import torch
 
     from attar.reader.folder import load_reader
-    from attar.training.data import open_splits
+    from attar.training.data import leave_out, open_splits
     from attar.training.evaluate import evaluate
     from attar.training.fit import train
 
@@ -25,7 +25,8 @@ def run(options: TrainingOptions) -> dict[str, Any]:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     result: dict[str, Any] = {"options": options.to_json(), "history": saved.about["history"]}
     for split in ("validation", "test"):
-        data = open_splits(options.data, split, saved.vocabulary)
+        skip = leave_out if options.skip_malformed else None
+        data = open_splits(options.data, split, saved.vocabulary, skip=skip)
         result[split] = evaluate(saved.network, saved.vocabulary, data, device=device).to_json()
     partial = folder / f".{RESULT}.partial"
     partial.write_text(json.dumps(result) + "\n", encoding="utf-8")

@@ -301,3 +301,8 @@ class TestOptions:
         with pytest.raises(OptionError, match=says) as refused:
             Network(NetworkOptions(9, 2, **options))
         assert "\n" not in str(refused.value)
+
+
+def test_print_shows_positive_keys() -> None:
+    positive = NetworkOptions(words=9, entities=2, mechanism="named", embedding=3, size=2, positive=True)
+    assert "NamedAttention(\n    size=2, positive=True\n" in repr(Network(positive))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from attar.text.cloze import ClozeDocument
+from attar.text.cloze.folder_cnn import write_folder
 from attar.text.cloze.parquet import DocumentWriter
 from attar.text.cloze.sets import VOCABULARY
 from attar.text.stories import story_document, tell_stories
@@ -26,10 +27,19 @@ def make_set(tmp_path_factory: pytest.TempPathFactory) -> MakeSet:
     words = Vocabulary.build((story.text for story in tell_stories(1, 80)), size=200, entities=ENTITIES)
 
     def make(
-        training: int = 48, validation: int = 12, seed: int = 1, plain: int = 0, vocabulary: bool = True
+        training: int = 48,
+        validation: int = 12,
+        seed: int = 1,
+        plain: int = 0,
+        vocabulary: bool = True,
+        test: int = 0,
     ) -> Path:
         folder = tmp_path_factory.mktemp("set")
-        for split, count, first in (("training", training, seed), ("validation", validation, seed + 1000)):
+        counts = {"training": training, "validation": validation, "test": test}
+        for at, (split, count) in enumerate(counts.items()):
+            first = seed + 1000 * at
+            if not count:
+                continue
             with DocumentWriter(folder / f"{split}.parquet") as writer:
                 for document in story_documents(first, count):
                     if split == "training":
@@ -42,6 +52,21 @@ def make_set(tmp_path_factory: pytest.TempPathFactory) -> MakeSet:
         return folder
 
     return make
+
+
+@pytest.fixture(scope="session")
+def tested_set(make_set: MakeSet) -> Path:
+    """A set with a test split, as small as can be trained on."""
+    return make_set(training=12, validation=6, test=6)
+
+
+@pytest.fixture
+def cnn_set(tmp_path: Path) -> Path:
+    """A set in the CNN format, every question a file, without a vocabulary of its own."""
+    folder = tmp_path / "cnn"
+    for split, seed, count in (("training", 1, 12), ("validation", 2, 4), ("test", 3, 4)):
+        write_folder(iter(story_documents(seed, count)), folder / "questions" / split)
+    return folder
 
 
 @pytest.fixture(scope="session")

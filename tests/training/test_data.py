@@ -1,4 +1,4 @@
-"""Several sets are one: one vocabulary, documents one behind the other, epochs one after the other."""
+"""Several sets are one: documents one behind the other, epochs one after the other, no malformed files."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -10,13 +10,13 @@ import torch
 
 from attar.errors import FormatError
 from attar.text.cloze import ClozeDocument, EncodedSplit, Question, encode_split
-from attar.text.cloze.folder_cnn import write_folder
-from attar.text.cloze.sets import VOCABULARY
 from attar.text.vocabulary import Vocabulary
 from attar.training.batches import Batch, ClozeBatches
-from attar.training.data import EpochStream, join, open_splits, vocabulary_of
+from attar.training.data import EpochStream, join, leave_out, need_splits, open_splits
+from attar.training.words import vocabulary_of
 
 WORDS = Vocabulary(("met", "left", "."), entities=9)
+WORDS_OF_STORIES = Vocabulary(("married", "."), entities=16)
 
 MakeSet = Callable[..., Path]
 
@@ -67,25 +67,39 @@ class TestOpening:
         np.testing.assert_array_equal(both.ids[both.document_starts[48] :], alone.ids)
 
 
-class TestVocabulary:
-    def test_is_the_sets_own(self, stories_set: Path) -> None:
-        assert vocabulary_of([stories_set]) == Vocabulary.load(stories_set / VOCABULARY)
+class TestSplitsThatAreMissing:
+    def test_are_named(self, make_set: MakeSet) -> None:
+        with pytest.raises(FormatError, match="expected a test split, got training and validation only"):
+            need_splits([make_set(training=2, validation=2)], ("training", "test"))
 
-    def test_of_sets_that_share_one_is_that_one(self, stories_set: Path, make_set: MakeSet) -> None:
-        other, bare = make_set(training=2, validation=2), make_set(training=2, validation=2, vocabulary=False)
-        assert vocabulary_of([bare, other, stories_set]) == vocabulary_of([stories_set])
+    def test_are_missed_by_nobody_who_does_not_need_them(self, stories_set: Path) -> None:
+        need_splits([stories_set], ("training", "validation"))
 
-    def test_of_sets_that_share_none_is_refused(self, stories_set: Path, make_set: MakeSet) -> None:
-        other = make_set(training=2, validation=2, vocabulary=False)
-        WORDS.save(other / VOCABULARY)
-        with pytest.raises(FormatError, match="expected sets of one vocabulary, got 2 vocabularies; build"):
-            vocabulary_of([stories_set, other])
 
-    def test_of_a_set_without_one_is_counted_from_its_training_texts(self, tmp_path: Path) -> None:
-        told = document("", "@entity1 met @entity0 .", asked="@placeholder slept", answer=1)
-        told.name, told.names = "url", {0: "Ann", 1: "Bob"}
-        write_folder(iter([told]), tmp_path / "questions" / "training")
-        assert set(vocabulary_of([tmp_path]).words) == {"met", "."}
+class TestMalformedFiles:
+    @pytest.fixture
+    def malformed(self, cnn_set: Path) -> Path:
+        (cnn_set / "questions" / "training" / "bad.question").write_text("url\n\nno more")
+        return cnn_set
+
+    def test_are_refused_with_name_and_line(self, malformed: Path) -> None:
+        with pytest.raises(FormatError, match=r"bad\.question, line 3: expected five blocks"):
+            open_splits([malformed], "training", WORDS_OF_STORIES)
+
+    def test_are_left_out_where_that_is_asked_for(self, malformed: Path) -> None:
+        left_out: list[FormatError] = []
+        split = open_splits([malformed], "training", WORDS_OF_STORIES, skip=left_out.append)
+        assert len(split) == 12
+        assert len(left_out) == 1
+
+    def test_are_refused_again_by_those_who_do_not_ask(self, malformed: Path) -> None:
+        open_splits([malformed], "training", WORDS_OF_STORIES, skip=lambda fault: None)
+        with pytest.raises(FormatError, match=r"bad\.question, line 3"):
+            open_splits([malformed], "training", WORDS_OF_STORIES)
+
+    def test_are_told_of(self, caplog: pytest.LogCaptureFixture) -> None:
+        leave_out(FormatError("bad.question, line 3", "five blocks", "2"))
+        assert caplog.messages == ["attar: left out bad.question, line 3: expected five blocks, got 2"]
 
 
 class TestEpochStream:

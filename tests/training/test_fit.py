@@ -13,20 +13,14 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
+from attar.errors import FormatError, OptionError
 from attar.reader.folder import load_reader
+from attar.text.vocabulary import Vocabulary
 from attar.training import fit
-from attar.training.fit import HISTORY, RUN, Training, network_options, train
-from attar.training.options import TrainingOptions
+from attar.training.fit import HISTORY, RUN, Training, train
+from attar.training.options import TrainingOptions, network_options
 
-pytestmark = [
-    pytest.mark.usefixtures("unchecked_shapes"),
-    # Lightning's own words on what is meant here, and on a torch newer than itself.
-    pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:.*smaller than the logging interval:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Your `IterableDataset` has `__len__` defined:UserWarning"),
-    pytest.mark.filterwarnings("ignore:You have overridden `transfer_batch_to_device`:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty:UserWarning"),
-]
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 MakeOptions = Callable[..., TrainingOptions]
 
@@ -69,8 +63,10 @@ def cut_off(monkeypatch: pytest.MonkeyPatch, *, epoch: int, step: int) -> None:
             if (trainer.current_epoch, index) == (epoch, step):
                 raise PowerCutError
 
-    def with_power_cut(options: TrainingOptions, callbacks: list[pl.Callback], **rest: Any) -> pl.Trainer:
-        return make(options, [*callbacks, PowerCut()], **rest)
+    def with_power_cut(
+        options: TrainingOptions, run: Path, callbacks: list[pl.Callback], **rest: Any
+    ) -> pl.Trainer:
+        return make(options, run, [*callbacks, PowerCut()], **rest)
 
     monkeypatch.setattr(fit, "trainer_for", with_power_cut)
 
@@ -151,11 +147,34 @@ def test_there_is_nothing_to_resume_in_a_new_folder(options: MakeOptions) -> Non
     assert load_reader(resumed).fingerprint == load_reader(fresh).fingerprint
 
 
+def test_a_run_is_not_taken_up_with_other_options(options: MakeOptions) -> None:
+    train(options(epochs=1), quiet=True)
+    with pytest.raises(OptionError, match="options to resume with: expected epochs 1, got 3; give the same"):
+        train(options(epochs=3), resume=True, quiet=True)
+
+
+def test_a_run_is_taken_up_after_its_set_has_moved(options: MakeOptions, stories_set: Path) -> None:
+    first = train(options(), quiet=True)
+    moved = options(data=(str(stories_set / "."),))
+    assert history(train(moved, resume=True, quiet=True)) == history(first)
+
+
 def test_a_folder_is_trained_in_anew_unless_resumed(options: MakeOptions) -> None:
     first = load_reader(train(options(), quiet=True))
     again = load_reader(train(options(), quiet=True))
     assert again.fingerprint == first.fingerprint
     assert len(history(options().folder)) == 2
+
+
+def test_a_set_without_validation_is_refused(make_set: Callable[..., Path], options: MakeOptions) -> None:
+    data = make_set(training=4, validation=0)
+    with pytest.raises(FormatError, match="expected a validation split, got training only; build"):
+        train(options(data=(str(data),)), quiet=True)
+
+
+def test_a_set_in_the_cnn_format_is_trained_on_its_own_questions(options: MakeOptions, cnn_set: Path) -> None:
+    folder = train(options(data=(str(cnn_set),), epochs=1), quiet=True)
+    assert load_reader(folder).vocabulary == Vocabulary.load(cnn_set / "encoded" / "tokenizer.json")
 
 
 def test_stops_early_when_validation_no_longer_improves(options: MakeOptions) -> None:

@@ -1,0 +1,57 @@
+"""What a run reads: training with new questions every epoch, and the fixed questions of validation."""
+
+import pytorch_lightning as pl
+from torch.utils.data import DataLoader
+
+from attar.text.cloze.encoded import EncodedSplit
+from attar.text.progress import Progress, tell_nobody
+from attar.training.batches import Batch, ClozeBatches
+from attar.training.data import EpochStream, leave_out, need_splits, open_splits
+from attar.training.options import TrainingOptions
+from attar.training.words import vocabulary_of
+
+# Validation has no gradients to keep, so it takes larger batches.
+WIDER = 4
+
+
+class Sets(pl.LightningDataModule):
+    """Training with new questions every epoch if the set has none of its own, and fixed validation."""
+
+    def __init__(self, options: TrainingOptions, progress: Progress = tell_nobody) -> None:
+        super().__init__()
+        self.options = options
+        # Told before minutes are spent on counting words.
+        need_splits(options.data, ("training", "validation"))
+        skip = leave_out if options.skip_malformed else None
+        self.vocabulary = vocabulary_of(options.data, skip=skip, progress=progress)
+        self.training, self.validation = (
+            open_splits(options.data, split, self.vocabulary, progress, skip)
+            for split in ("training", "validation")
+        )
+
+    def _batches(self, split: EncodedSplit, size: int, *, draw: bool) -> ClozeBatches:
+        rank, world = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
+        return ClozeBatches(
+            split,
+            self.vocabulary,
+            size=size,
+            draw=self.options.questions if draw else 0,
+            seed=self.options.seed,
+            rank=rank,
+            world=world,
+        )
+
+    def train_dataloader(self) -> EpochStream:
+        """An epoch's batches, from the epoch that the run is in."""
+        trainer = self.trainer
+        assert trainer is not None
+        drawn = len(self.training.answers) == 0
+        batches = self._batches(self.training, self.options.batch, draw=drawn)
+        on_gpu = trainer.strategy.root_device.type == "cuda"
+        workers = self.options.workers if self.options.workers >= 0 else int(on_gpu)
+        return EpochStream(batches, epoch=lambda: trainer.current_epoch, workers=workers)
+
+    def val_dataloader(self) -> "DataLoader[Batch]":
+        """The fixed questions."""
+        batches = self._batches(self.validation, WIDER * self.options.batch, draw=False)
+        return DataLoader(batches, batch_size=None)

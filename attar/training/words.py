@@ -1,0 +1,102 @@
+"""The one vocabulary of the sets that a reader is trained on: their own, or counted once and kept."""
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from attar.errors import FormatError
+from attar.text.cloze import ClozeDocument, ClozeSet
+from attar.text.cloze.folder_cnn import Skip, list_questions
+from attar.text.cloze.sets import VOCABULARY
+from attar.text.progress import Progress, tell_nobody
+from attar.text.vocabulary import ENTITIES, Vocabulary
+
+KEPT, NOTE = "encoded", "tokenizer.note"
+
+
+def vocabulary_of(
+    data: Sequence[str | Path], *, skip: Skip | None = None, progress: Progress = tell_nobody
+) -> Vocabulary:
+    """The one vocabulary of sets, which they must share; of sets without one the words are counted."""
+    found = [ClozeSet.open(path) for path in data]
+    known = {vocabulary.fingerprint: vocabulary for each in found if (vocabulary := each.vocabulary)}
+    if len(known) > 1:
+        raise FormatError(
+            ", ".join(map(str, data)),
+            "sets of one vocabulary",
+            f"{len(known)} vocabularies",
+            "build the later ones with attar cloze build --vocabulary FIRST/tokenizer.json",
+        )
+    return next(iter(known.values())) if known else counted_vocabulary(found, skip, progress)
+
+
+def counted_vocabulary(found: Sequence[ClozeSet], skip: Skip | None, progress: Progress) -> Vocabulary:
+    """The words of the first splits' texts and questions, kept in the first set until one of them changes."""
+    folder = found[0].path / KEPT
+    # A file that was left out is refused again by a run that leaves none out.
+    counted = " ".join([*map(fingerprint_texts, found), "skip" if skip else "refuse"])
+    kept = _load(folder, counted)
+    if kept is not None:
+        return kept
+    highest = ENTITIES - 1
+
+    def texts() -> Iterator[str]:
+        nonlocal highest
+        for each in found:
+            for document in each.documents(each.splits[0], skip=skip, progress=progress):
+                highest = max(highest, max(document.names, default=0))
+                yield text_of(document)
+
+    words = Vocabulary.build(texts())
+    vocabulary = Vocabulary(words.words, words.capitals, highest + 1)
+    _save(vocabulary, folder, counted)
+    return vocabulary
+
+
+def text_of(document: ClozeDocument) -> str:
+    r"""A document's text and its questions, one sentence a line.
+
+    >>> from attar.text.cloze import Question
+    >>> text_of(ClozeDocument("", "", [["it", "rained"]], {}, [Question(("@placeholder", "left"), 0)]))
+    'it rained\n@placeholder left'
+    """
+    asked = (question.tokens for question in document.questions)
+    return "\n".join(" ".join(sentence) for sentence in [*document.sentences, *asked])
+
+
+def fingerprint_texts(found: ClozeSet) -> str:
+    """Another one after the texts that are counted were changed."""
+    split = found.splits[0]
+    for folder in (found.path / "questions" / split, found.path / split):
+        if folder.is_dir():
+            return list_questions(folder)[1]
+    with (found.path / f"{split}.parquet").open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _load(folder: Path, counted: str) -> Vocabulary | None:
+    """What was kept, if it is whole and of the same texts."""
+    try:
+        vocabulary = Vocabulary.load(folder / VOCABULARY)
+        note = (folder / NOTE).read_text(encoding="utf-8")
+    except (FormatError, OSError, UnicodeDecodeError):
+        return None
+    return vocabulary if note == _note(vocabulary, counted) else None
+
+
+def _save(vocabulary: Vocabulary, folder: Path, counted: str) -> None:
+    written = {VOCABULARY: vocabulary.to_bytes(), NOTE: _note(vocabulary, counted).encode()}
+    try:
+        folder.mkdir(exist_ok=True)
+        for name, data in written.items():
+            partial = folder / f".{name}.{os.getpid()}.partial"
+            partial.write_bytes(data)
+            os.replace(partial, folder / name)
+    except OSError:
+        return  # a set in a folder that cannot be written to is counted every time
+
+
+def _note(vocabulary: Vocabulary, counted: str) -> str:
+    """The note names both, so that neither can be taken for another's after a run was killed in between."""
+    return f"{counted} {vocabulary.fingerprint}\n"

@@ -1,0 +1,29 @@
+"""A profile says where a step's time goes, for every mechanism, and writes nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from attar.training.options import TrainingOptions
+from attar.training.profile import profile_step
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+
+@pytest.mark.parametrize("mechanism", ["gated", "keyed", "named", "softmax"])
+def test_a_steps_time_is_told_in_shares(stories_set: Path, tmp_path: Path, mechanism: str) -> None:
+    options = TrainingOptions(
+        (str(stories_set),), str(tmp_path / "out"), mechanism=mechanism, size=4, embedding=4, batch=8
+    )
+    told = profile_step(options)
+    assert told["documents a step"] == 8
+    assert told["tokens a document"] > 10
+    assert told["documents a second, loading included"] > 0
+    assert 0 <= told["share of time waiting for batches"] <= 1
+    assert told["ms of attention, forward and backward"] > 0
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_set_of_one_batch_is_enough(stories_set: Path, tmp_path: Path) -> None:
+    options = TrainingOptions((str(stories_set),), str(tmp_path), size=4, embedding=4, batch=64)
+    assert profile_step(options)["ms a step"] > 0
