@@ -171,7 +171,7 @@ def test_a_memory_that_the_numbers_cannot_hold_is_refused_by_name(folder, reader
 
     huge = reader.read(texts[0])
     huge = Memory.of("named", huge.numbers * 1e9, tokens=1, reader=huge.reader, names=huge.names)
-    monkeypatch.setattr(reader, "read_many", lambda texts: [reader.read(texts[0]), huge])
+    monkeypatch.setattr(reader, "read_many", lambda texts, **options: [reader.read(texts[0]), huge])
     with Library(folder, reader) as library, pytest.raises(OptionError, match=r"'story-1'.*float32 or int8"):
         library.add_many(named(texts[:2]))
     with Store.open(folder) as store:
