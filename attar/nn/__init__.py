@@ -15,15 +15,9 @@ from attar.nn.attention import (
     SoftmaxAttention,
     attention,
 )
-from attar.nn.encoder import (
-    ENCODERS,
-    BidirectionalEncoder,
-    Encoder,
-    GRUEncoder,
-    LookaheadEncoder,
-    SecondOrderEncoder,
-    encoder,
-)
+from attar.nn.base_encoder import Encoder
+from attar.nn.encoder import ENCODERS, BidirectionalEncoder, GRUEncoder, LookaheadEncoder, encoder
+from attar.nn.second_order import SecondOrderEncoder
 
 __all__ = [
     "COPY_MECHANISMS",

@@ -11,70 +11,21 @@ A state is one tensor `[B, state_size]`, whatever the encoder: it can be stored 
 """
 
 import inspect
-from abc import ABC, abstractmethod
 from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attar.errors import DtypeError, OptionError, ShapeError
-from attar.nn.directions import Hidden, blank, cut_long_sentences, no_ends, read_backward, read_onward
+from attar.errors import DtypeError, OptionError
+from attar.nn.base_encoder import Encoder
+from attar.nn.directions import Hidden, cut_long_sentences, no_ends, read_backward, read_onward
+from attar.nn.second_order import SecondOrderEncoder
 from attar.ops import checks
-from attar.ops.gates import squash
 
 Join = Literal["halves", "sum"]
 # Nine sentences of ten in novels are shorter.
 LONGEST_LOOK = 48
-
-
-class Encoder(nn.Module, ABC):
-    """Embeddings of `input_size` numbers to states of `size` numbers, read from left to right."""
-
-    name: str
-    state_size: int
-
-    def __init__(self, input_size: int, size: int) -> None:
-        super().__init__()
-        for what, number in (("input_size", input_size), ("size", size)):
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise OptionError(what, "a whole number from 1 up", repr(number))
-        self.input_size, self.size = input_size, size
-
-    @abstractmethod
-    def forward(
-        self,
-        x: Float[Tensor, "B n d"],
-        lengths: checks.Lengths = None,
-        *,
-        sentence_ends: Bool[Tensor, "B n"] | None = None,
-        state: Float[Tensor, "B s"] | None = None,
-    ) -> Hidden:
-        """The hidden states, 0 in padding, and the state to read on from.
-
-        `sentence_ends` is true at the last token of each sentence; encoders that do not look ahead ignore it.
-        """
-
-    def check(
-        self, x: Float[Tensor, "B n d"], lengths: checks.Lengths, state: Float[Tensor, "B s"] | None
-    ) -> tuple[Float[Tensor, "B n d"], Bool[Tensor, "B n"] | None, Float[Tensor, "B s"]]:
-        """The tokens with blank padding, where they are, and the state to start from."""
-        checks.check_floats("x", x, "B n d")
-        batch = x.shape[0]
-        if x.shape[2] != self.input_size:
-            raise ShapeError("x", f"[B, n, {self.input_size}]", checks.shape_of(x))
-        if state is None:
-            state = x.new_zeros(batch, self.state_size)
-        checks.check_floats("state", state, "B s")
-        checks.check_shape("state", state, (batch, self.state_size), "the state that this encoder gave")
-        checks.check_device("state", state, x)
-        mask = checks.mask_of(lengths, x)
-        # What lies in padding must not meet a weight: 0 · NaN would reach its gradient.
-        return blank(x, mask), mask, state.to(x.dtype)
-
-    def extra_repr(self) -> str:
-        """The sizes, for print(module)."""
-        return f"input_size={self.input_size}, size={self.size}"
 
 
 class GRUEncoder(Encoder):
@@ -203,49 +154,6 @@ class BidirectionalEncoder(TwoWayEncoder):
         start = x.new_zeros(x.shape[0], self.onward.hidden_size)
         hidden, _ = self.read_both_ways(x, lengths, mask, no_ends(x), start)
         return hidden, nothing
-
-
-class SecondOrderEncoder(Encoder):
-    """A GRU that also reads its own second-order memory, the unit of the paper's discussion.
-
-        h_t = GRU([x_t, squash(C h_{t-1})], h_{t-1})        C ← C + h_t h_tᵀ
-
-    C h grows with everything that was read, so it is squashed. Token by token: for experiments, not for speed.
-
-    >>> hidden, state = SecondOrderEncoder(3, 2)(torch.randn(1, 5, 3))
-    >>> list(hidden.shape), list(state.shape)  # h and C, side by side
-    ([1, 5, 2], [1, 6])
-    """
-
-    name = "second-order"
-
-    def __init__(self, input_size: int, size: int) -> None:
-        super().__init__(input_size, size)
-        self.state_size = size + size * size
-        self.cell = nn.GRUCell(input_size + size, size)
-
-    def forward(
-        self,
-        x: Float[Tensor, "B n d"],
-        lengths: checks.Lengths = None,
-        *,
-        sentence_ends: Bool[Tensor, "B n"] | None = None,
-        state: Float[Tensor, "B s"] | None = None,
-    ) -> Hidden:
-        """The states, and h and C after the last token of each document."""
-        x, mask, state = self.check(x, lengths, state)
-        batch, n, _ = x.shape
-        h, C = state[:, : self.size], state[:, self.size :].reshape(batch, self.size, self.size)
-        hidden = []
-        for t in range(n):
-            reading = squash(torch.bmm(C, h[:, :, None])[:, :, 0])
-            new = self.cell(torch.cat([x[:, t], reading], 1), h)
-            h = new if mask is None else torch.where(mask[:, t, None], new, h)
-            written = h if mask is None else h * mask[:, t, None]
-            C = C + written[:, :, None] * h[:, None, :]
-            hidden.append(h)
-        states = torch.stack(hidden, 1) if hidden else x.new_zeros(batch, 0, self.size)
-        return blank(states, mask), torch.cat([h, C.flatten(1)], 1)
 
 
 _CLASSES: dict[str, type[Encoder]] = {

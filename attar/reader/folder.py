@@ -71,7 +71,8 @@ def load_reader(path: str | Path) -> SavedReader:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    from attar.nn.network import Network, NetworkOptions
+    from attar.nn.network import Network
+    from attar.nn.network_options import NetworkOptions
 
     folder = Path(path)
     try:

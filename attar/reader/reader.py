@@ -32,7 +32,7 @@ QUESTIONS_AT_ONCE = 1_024
 class Reader:
     """A network and the words it knows: reads any text, and answers from what it has read.
 
-    >>> from attar.nn.network import NetworkOptions
+    >>> from attar.nn.network_options import NetworkOptions
     >>> vocabulary = Vocabulary(("met", "left", "."), entities=5)
     >>> network = Network(NetworkOptions(words=len(vocabulary), entities=5, mechanism="named", size=4))
     >>> reader = Reader(network, vocabulary)

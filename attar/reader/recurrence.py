@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from attar.nn.encoder import Encoder, GRUEncoder, TwoWayEncoder
+from attar.nn.base_encoder import Encoder
+from attar.nn.encoder import GRUEncoder, TwoWayEncoder
 
 # Fewer texts than this are read by the GRU itself: each of its steps costs less to begin than one from Python.
 TABLES_FROM = 12

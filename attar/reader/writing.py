@@ -13,7 +13,7 @@ from attar.errors import OptionError
 from attar.memory import Memory
 from attar.memory.forms import stays_states
 from attar.nn.attention import Memories
-from attar.nn.network import NetworkOptions
+from attar.nn.network_options import NetworkOptions
 from attar.reader.documents import DocumentEncoder
 from attar.reader.texts import Reading, in_step
 from attar.text.progress import Progress, tell_nobody

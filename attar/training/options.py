@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from attar.errors import OptionError
-from attar.nn.network import NetworkOptions
+from attar.nn.network_options import NetworkOptions
 from attar.text.vocabulary import Vocabulary
 
 PRECISIONS = ("32", "bf16-mixed", "16-mixed")

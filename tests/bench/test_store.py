@@ -17,7 +17,8 @@ from attar.bench.store_reading import RoundedNetwork, accuracy_cases, beside_rea
 from attar.bench.store_rows import store_cases
 from attar.cli.main import app
 from attar.errors import OptionError
-from attar.nn.network import Network, NetworkOptions
+from attar.nn.network import Network
+from attar.nn.network_options import NetworkOptions
 from attar.reader import Reader
 from attar.store import Reading, Store
 from attar.text.cloze.parquet import DocumentWriter

@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from attar.cli.main import main
-from attar.nn.network import Network, NetworkOptions
+from attar.nn.network import Network
+from attar.nn.network_options import NetworkOptions
 from attar.reader import Reader
 from attar.store import Store
 from attar.text.stories import tell_stories

@@ -9,7 +9,8 @@ import torch
 
 from attar.library import Library
 from attar.memory import Memory
-from attar.nn.network import Network, NetworkOptions
+from attar.nn.network import Network
+from attar.nn.network_options import NetworkOptions
 from attar.reader import Reader
 from attar.text.stories import tell_stories
 from attar.text.vocabulary import Vocabulary

@@ -7,7 +7,8 @@ import torch
 
 from attar.errors import AttarError, OptionError
 from attar.nn import COPY_MECHANISMS, ENCODERS, MECHANISMS
-from attar.nn.network import NAME_SCALE, WORD_SCALE, Documents, Network, NetworkOptions, Questions
+from attar.nn.network import NAME_SCALE, WORD_SCALE, Documents, Network, Questions
+from attar.nn.network_options import NetworkOptions
 
 FIRST, ENTITIES, WORDS, PLACEHOLDER = 3, 6, 20, 2
 LENGTHS = [9, 4, 7]

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from attar.memory import Memory
-from attar.nn.network import Network, NetworkOptions
+from attar.nn.network import Network
+from attar.nn.network_options import NetworkOptions
 from attar.reader import Reader
 from attar.text.stories import Story, tell_stories
 from attar.text.vocabulary import Vocabulary
