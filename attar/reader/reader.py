@@ -12,6 +12,7 @@ from attar.errors import AttarError, DtypeError, OptionError, ShapeError
 from attar.memory import Memory
 from attar.nn.network import Network
 from attar.reader.answers import Answer, best_first, probabilities
+from attar.reader.computing import computing
 from attar.reader.documents import DocumentEncoder
 from attar.reader.explain import Explanation, spelled, token_weights
 from attar.reader.folder import Precision, fingerprint_of, load_reader, save_reader
@@ -147,7 +148,7 @@ class Reader:
             chosen = order[first : first + QUESTIONS_AT_ONCE]
             own = [about[at] for at in chosen]
             batch = QuestionBatch.of([read[at] for at in chosen])
-            with torch.inference_mode():
+            with computing():
                 queries = self.questions.encode(batch)
                 shares = probabilities(self.network, queries, own, batch.names_in(self.vocabulary))
             for at, found in zip(chosen, best_first(shares, own, top), strict=True):
@@ -159,7 +160,7 @@ class Reader:
         table = self._table()
         reading = self._reading(text, table)
         asked = QuestionBatch.of([self._question(question, table)])
-        with torch.inference_mode():
+        with computing():
             queries = self.questions.encode(asked)
             weights = token_weights(self.documents, reading, queries[0])
         answers = self.answer(self._write([reading])[0], question)
@@ -174,7 +175,7 @@ class Reader:
 
     def _write(self, readings: Sequence[Reading], progress: Progress = tell_nobody) -> list[Memory]:
         check_answerable(self.network)
-        with torch.inference_mode():
+        with computing():
             return write_memories(self.documents, readings, self.fingerprint, progress)
 
     def _question(self, text: str, table: NameTable) -> tuple[NDArray[np.int32], int]:
