@@ -10,16 +10,30 @@ from attar.errors import AttarError
 
 if TYPE_CHECKING:
     from attar import nn, ops
+    from attar.client import AsyncClient, Client
     from attar.library import Library
     from attar.memory import Memory
     from attar.reader import Answer, Reader
 
 __version__ = "0.1.0.dev0"
-__all__ = ["Answer", "AttarError", "Library", "Memory", "Reader", "__version__", "nn", "ops"]
+__all__ = [
+    "Answer",
+    "AsyncClient",
+    "AttarError",
+    "Client",
+    "Library",
+    "Memory",
+    "Reader",
+    "__version__",
+    "nn",
+    "ops",
+]
 
 _ROOMS = {"nn", "ops"}
 _NAMES = {
     "Answer": "attar.reader",
+    "AsyncClient": "attar.client",
+    "Client": "attar.client",
     "Library": "attar.library",
     "Memory": "attar.memory",
     "Reader": "attar.reader",

@@ -11,7 +11,18 @@ HEAVY = ("torch", "numpy", "scipy", "triton", "matplotlib", "lmdb", "pyarrow")
 
 # Names that others rely on, as far as they exist.
 PUBLIC = {
-    "attar": ["Answer", "AttarError", "Library", "Memory", "Reader", "__version__", "nn", "ops"],
+    "attar": [
+        "Answer",
+        "AsyncClient",
+        "AttarError",
+        "Client",
+        "Library",
+        "Memory",
+        "Reader",
+        "__version__",
+        "nn",
+        "ops",
+    ],
     "attar.ops": [
         "AffineGates",
         "MemoryBank",
@@ -59,10 +70,15 @@ def test_importing_attar_loads_nothing_heavy():
         ("demo", "--help"),
         ("add", "--help"),
         ("store", "--help"),
+        ("serve", "--help"),
     ],
 )
 def test_version_and_help_load_nothing_heavy(arguments):
     assert loaded_by(run_main(*arguments)) == []
+
+
+def test_a_client_loads_nothing_heavy():
+    assert loaded_by("import attar; attar.Client().close()") == []
 
 
 def test_a_room_loads_when_it_is_entered():

@@ -46,7 +46,9 @@ def run_demo(lengths: tuple[int, ...] = LENGTHS, effort: Effort | None = None) -
     console.print("\n[bold]What a question costs[/bold]\n")
     show_cost(console, lengths, effort)
     console.print(
-        "\nYour own texts:  attar add tales FILE…   then   attar ask tales NAME 'Who …?'", highlight=False
+        "\nYour own texts:  attar add tales FILE…   then   attar ask tales NAME 'Who …?'"
+        "\nIn a browser:    attar serve tales       then   http://127.0.0.1:8000",
+        highlight=False,
     )
 
 

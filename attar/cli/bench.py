@@ -101,6 +101,38 @@ def reader_rows(
     show(report, as_json)
 
 
+@app.command()
+def server(
+    documents: Annotated[int, typer.Option(min=1, help="Documents in the library.")] = 10_000,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long a row is driven.")] = 10.0,
+    connections: Annotated[int, typer.Option(min=1, help="Connections at a time.")] = 64,
+    reader: Annotated[
+        Path | None, typer.Option(help="A reader's folder; the one in the package otherwise.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    quick: Annotated[bool, typer.Option(help="Tiny sizes: to see that it runs, not how fast.")] = False,
+) -> None:
+    """A server in a process of its own, driven over loopback from this one.
+
+    For example: attar bench server --seconds 5 --connections 64
+    """
+    import msgspec
+    from rich.console import Console
+
+    from attar.bench import server as rows
+    from attar.bench.tables import print_table
+
+    with progress_bar() as tell:
+        report = rows.run(rows.Wanted(documents, seconds, connections, reader, quick), tell)
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
+        return
+    console = Console()
+    console.print(str(report.machine), highlight=False, soft_wrap=True)
+    console.print()
+    print_table(console, rows.COLUMNS, [row.cells() for row in report.rows])
+
+
 @contextmanager
 def progress_bar() -> Iterator[Callable[[int, int, str], None]]:
     """A bar on the terminal, for as long as rows are measured."""

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import attar
-from attar.cli import add, ask, bench, cloze, compare, demo, documents, evaluate, store, train
+from attar.cli import add, ask, bench, cloze, compare, demo, documents, evaluate, serve, store, train
 from attar.cli.printing import fault_line
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ app.add_typer(cloze.app, name="cloze")
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
+app.command("serve")(serve.serve)
 app.add_typer(bench.app, name="bench")
 
 

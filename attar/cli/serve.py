@@ -1,0 +1,86 @@
+"""`attar serve`: a library behind HTTP."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attar.cli import arguments
+from attar.errors import MissingError, OptionError
+
+
+def serve(
+    store: arguments.StorePath,
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Its port; 0 for any that is free.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that answer.")] = 1,
+    token: Annotated[
+        str | None, typer.Option(help="What clients must send as a bearer; others here can see it in ps.")
+    ] = None,
+    token_file: Annotated[Path | None, typer.Option(help="A file whose first line is the token.")] = None,
+    no_token: Annotated[bool, typer.Option("--no-token", help="Let everybody in, wherever from.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Answer, and change nothing.")] = False,
+    keep_text: Annotated[
+        bool, typer.Option("--keep-text", help="Keep the text of what is put beside its memory.")
+    ] = False,
+    reader: arguments.ReaderPath = None,
+    max_body: Annotated[int, typer.Option(help="Bytes of a request.")] = 16 * 2**20,
+    max_text: Annotated[int, typer.Option(help="Characters of a text.")] = 4_000_000,
+    max_questions: Annotated[int, typer.Option(help="Questions, or vectors, a request.")] = 1_024,
+    max_concurrent: Annotated[int, typer.Option(help="Requests at a time, a process.")] = 256,
+    max_queue: Annotated[int, typer.Option(help="Questions that wait, a process.")] = 4_096,
+    timeout: Annotated[float, typer.Option(help="Seconds a request.")] = 30.0,
+    log_format: Annotated[str, typer.Option(help="plain or json.")] = "plain",
+    log_level: Annotated[str, typer.Option(help="info: every request; warning: those refused.")] = "info",
+    ssl_keyfile: Annotated[Path | None, typer.Option(help="The key of a TLS certificate.")] = None,
+    ssl_certfile: Annotated[Path | None, typer.Option(help="A TLS certificate: serve https.")] = None,
+    ssl_keyfile_password: Annotated[str | None, typer.Option(help="The key's password.")] = None,
+) -> None:
+    """Serve a library over HTTP, with a page at / and the routes at /docs; Ctrl+C stops it.
+
+    attar serve stories --port 8000
+    """
+    # Read when numpy first loads its BLAS, here and in worker processes: each computes on one thread, for threads
+    # that wait for each other on busy cores make small products many times slower.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    try:
+        from attar.server.running import Place
+        from attar.server.running import serve as run
+    except ModuleNotFoundError as fault:
+        if fault.name not in ("starlette", "uvicorn", "httptools"):
+            raise
+        raise MissingError(
+            "attar serve", "the server's parts", f"no {fault.name}", "pip install 'attar[server]'"
+        ) from fault
+    from attar.library import Library
+    from attar.server.settings import LOOPBACK_HOSTS, Settings, check_open, is_loopback, token_in
+
+    if token is not None and token_file is not None:
+        raise OptionError("token", "--token or --token-file", "both")
+    secret = token_in(token_file) if token_file is not None else token
+    check_open(host, secret, no_token)
+    for file in (ssl_keyfile, ssl_certfile):
+        if file is not None and not file.is_file():
+            raise OptionError("TLS", "files with a certificate and its key", f"{file}, which is not there")
+    settings = Settings(
+        store,
+        reader,
+        secret,
+        read_only,
+        keep_text,
+        max_body,
+        max_text,
+        max_questions,
+        max_concurrent,
+        max_queue,
+        timeout,
+        LOOPBACK_HOSTS | {host} if secret is None and is_loopback(host) else frozenset(),
+        log_format,
+        log_level,
+    )
+    # What is wrong with the store or its reader is said here, once, and not by every process.
+    with Library(store, reader, read_only=read_only, create=not read_only) as library:
+        library.reader  # noqa: B018  # loaded when it is first asked for
+    run(settings, Place(host, port, workers, ssl_keyfile, ssl_certfile, ssl_keyfile_password))

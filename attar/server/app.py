@@ -1,0 +1,86 @@
+"""The application: routes behind the gate, and a service that lives as long as it does."""
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp
+
+from attar.library import Library
+from attar.server import asking, documents, signs
+from attar.server.gate import Gate
+from attar.server.metrics import Metrics
+from attar.server.service import Service
+from attar.server.settings import Settings
+
+
+class AnyConvertor(Convertor[str]):
+    """The rest of a path, line ends too, which Starlette's own `path` leaves out."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        """As it is."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """As it is."""
+        return value
+
+
+register_url_convertor("any", AnyConvertor())
+
+Answering = Callable[[Service, Request], Awaitable[Response]]
+
+# The first to match is taken: the busiest come first, and what is appended before the name alone.
+ROUTES: list[tuple[str, str, Answering]] = [
+    ("POST", "/v1/ask", asking.ask),
+    ("POST", "/v1/lookup", asking.lookup),
+    ("GET", "/v1/documents", documents.list_documents),
+    ("POST", "/v1/documents/{name:any}/append", documents.append_text),
+    ("PUT", "/v1/documents/{name:any}", documents.put_document),
+    ("GET", "/v1/documents/{name:any}", documents.show_document),
+    ("DELETE", "/v1/documents/{name:any}", documents.remove_document),
+    ("POST", "/v1/explain", asking.explain),
+    ("POST", "/v1/compare", asking.compare),
+    ("GET", "/healthz", signs.health),
+    ("GET", "/readyz", signs.readiness),
+    ("GET", "/metrics", signs.metrics),
+    ("GET", "/openapi.json", signs.openapi),
+    ("GET", "/docs", signs.docs),
+]
+
+
+def make_app(settings: Settings, library: Library | None = None) -> ASGIApp:
+    """The ASGI application of a library, which is opened here unless one is given, and closed with it."""
+    metrics = Metrics(settings.board)
+    opened = library or Library(
+        settings.store,
+        settings.reader,
+        read_only=settings.read_only,
+        keep_text=settings.keep_text,
+        create=not settings.read_only,
+    )
+    service = Service(opened, settings, metrics)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: object) -> AsyncIterator[None]:
+        try:
+            await service.open()
+            yield
+        finally:
+            await service.close()
+
+    routes = [route_for(service, *each) for each in ROUTES]
+    # Not a route: it would match every path, and a wrong method would be a page that is not there.
+    router = Router(routes, redirect_slashes=False, default=signs.page(), lifespan=lifespan)
+    return Gate(router, settings, metrics, {route.endpoint: route.name for route in routes})
+
+
+def route_for(service: Service, method: str, path: str, answering: Answering) -> Route:
+    """A route whose function has the service beside the request."""
+    return Route(path, partial(answering, service), methods=[method], name=answering.__name__)

@@ -1,0 +1,57 @@
+"""Routes of documents: put, append, list, show, remove."""
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from attar.library.description import describe, describe_record
+from attar.server import requests
+from attar.server.bodies import AppendText, Change, PutDocument
+from attar.server.picture import picture_of
+from attar.server.service import Service
+
+PUT, APPEND = msgspec.json.Decoder(PutDocument), msgspec.json.Decoder(AppendText)
+PAGE, LARGEST_PAGE = 100, 1_000
+LONGEST_TITLE = 1_000
+
+
+async def put_document(service: Service, request: Request) -> Response:
+    """Read a text and keep its memory under the name: 201 if it is new, 200 if it was there."""
+    name, body = requests.name_of(request), await requests.body_of(request, PUT)
+    requests.check_length("text", body.text, service.settings.max_text)
+    requests.check_length("title", body.title, LONGEST_TITLE)
+    outcome = await service.put(name, body.text, body.title, body.replace)
+    return requests.respond(Change.of(outcome), 201 if outcome.change == "added" else 200)
+
+
+async def append_text(service: Service, request: Request) -> Response:
+    """Read on: the text comes after what the document has."""
+    name, body = requests.name_of(request), await requests.body_of(request, APPEND)
+    requests.check_length("text", body.text, service.settings.max_text)
+    return requests.respond(Change.of(await service.append(name, body.text)))
+
+
+async def list_documents(service: Service, request: Request) -> Response:
+    """Documents in the order of their names, those behind `after`; `next` is the `after` of the next page."""
+    limit = requests.whole_number(request, "limit", PAGE, LARGEST_PAGE)
+    after = request.query_params.get("after") or None
+    # One more than is asked for tells whether there is more.
+    found = await service.aside(lambda: list(service.library.documents(after=after, limit=limit + 1)))
+    behind = found[limit - 1].name if len(found) > limit else None
+    return requests.respond({"documents": [describe(facts) for facts in found[:limit]], "next": behind})
+
+
+async def show_document(service: Service, request: Request) -> Response:
+    """What is kept of a document; with `memory=1` its memory's numbers too."""
+    name = requests.name_of(request)
+    record = await service.aside(lambda: service.library.show(name))
+    told = describe_record(record)
+    if request.query_params.get("memory") == "1":
+        told["memory"] = await service.aside(lambda: picture_of(record.memory))
+    return requests.respond(told)
+
+
+async def remove_document(service: Service, request: Request) -> Response:
+    """Take a document out."""
+    await service.remove(requests.name_of(request))
+    return Response(status_code=204)

@@ -1,0 +1,65 @@
+// Numbers as people read them.
+
+const UNITS = ["B", "KB", "MB", "GB", "TB"];
+
+/** A number with three digits that count: 0.412, 4.12, 41.2, 412. */
+function threeDigits(number) {
+  return number >= 100 ? number.toFixed(0) : number.toPrecision(3).replace(/\.?0+$/, "");
+}
+
+/** 812 → "812 B", 10240 → "10.2 KB". */
+export function bytes(number) {
+  let unit = 0;
+  while (number >= 999.5 && unit < UNITS.length - 1) {
+    number /= 1000;
+    unit += 1;
+  }
+  return `${unit ? threeDigits(number) : number} ${UNITS[unit]}`;
+}
+
+/** 0.00042 → "420 µs", 0.0042 → "4.2 ms", 1.25 → "1.25 s". */
+export function seconds(number) {
+  if (number === 0) return "0 s";
+  if (number < 999.5e-6) return `${threeDigits(number * 1e6)} µs`;
+  if (number < 0.9995) return `${threeDigits(number * 1e3)} ms`;
+  return `${threeDigits(number)} s`;
+}
+
+/** 1234567 → "1,234,567". */
+export function count(number) {
+  return number.toLocaleString("en-GB");
+}
+
+/** One token, two tokens. */
+export function counted(number, word) {
+  return `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+}
+
+/** 12.3 → "12.3", 1234 → "1,234". */
+export function rate(number) {
+  return number >= 100 ? count(Math.round(number)) : threeDigits(number);
+}
+
+/** 0.624 → "62.4 %"; what is not quite nothing does not look like nothing. */
+export function percent(share) {
+  const hundredths = share * 100;
+  if (hundredths > 0 && hundredths < 0.1) return "< 0.1 %";
+  return `${hundredths.toFixed(1)} %`;
+}
+
+// Below so many seconds an age is told in this unit, of so many seconds.
+const AGES = [
+  [3600, "min", 60],
+  [86400, "h", 3600],
+  [86400 * 60, "d", 86400],
+  [86400 * 730, "months", 86400 * 30],
+  [Infinity, "years", 86400 * 365],
+];
+
+/** How long ago a moment was, in one unit: "3 min ago". */
+export function age(moment, now = Date.now()) {
+  const passed = Math.max(0, (now - new Date(moment).getTime()) / 1000);
+  if (passed < 60) return "just now";
+  const [, unit, length] = AGES.find(([below]) => passed < below);
+  return `${count(Math.floor(passed / length))} ${unit} ago`;
+}

@@ -1,0 +1,104 @@
+// The document's words, each shaded by the weight that the question gave it.
+
+import { byId, element, say, working } from "./elements.js";
+import { count } from "./figures.js";
+import { Problem, explain } from "./server.js";
+
+// A novel's words would take the browser's breath: of a long text the heaviest are shown, and what is round.
+const ALL = 4_000;
+const HEAVIEST = 24;
+const ROUND = 40;
+const NO_SPACE_BEFORE = /^([.,;:!?)\]}%’”…]|'s|'|n't)/;
+const NO_SPACE_AFTER = /^[([{“‘]$/;
+
+/** The panel of shaded words; `textOf(name)` is the text if this tab has seen it, else undefined. */
+export function startWords({ textOf }) {
+  const [button, shaded, problem] = [byId("shade"), byId("shaded"), byId("words-problem")];
+  let name = null;
+  let isKept = false;
+  let question = null;
+
+  /** From now on it is about this document; null: about none. */
+  function about(document) {
+    name = document;
+    byId("words").hidden = name === null;
+    isKept = false;
+    question = null;
+    button.disabled = true;
+    shaded.hidden = true;
+    byId("words-text").value = "";
+    byId("words-paste").hidden = true;
+    say(problem, null);
+  }
+
+  /** Whether the library keeps the document's text is known a little later. */
+  function keeps(kept) {
+    isKept = kept;
+    byId("words-paste").hidden = isKept || textOf(name) !== undefined;
+  }
+
+  function asked(document, text) {
+    if (document !== name) return;
+    question = text;
+    button.disabled = false;
+    shaded.hidden = true;
+  }
+
+  function source() {
+    if (isKept) return { document: name };
+    const text = textOf(name) ?? byId("words-text").value;
+    if (!text.trim()) throw new Problem("The library did not keep the text; paste it to see its words.");
+    return { text };
+  }
+
+  button.addEventListener("click", () =>
+    working(button, problem, async () => {
+      const [whose, what] = [name, question];
+      const told = await explain(source(), what);
+      if (whose !== name || what !== question) return;
+      shaded.replaceChildren(...passages(told));
+      shaded.hidden = false;
+      shaded.querySelector(".heaviest")?.scrollIntoView({ block: "nearest" });
+    }),
+  );
+
+  return { about, keeps, asked };
+}
+
+/** The tokens as paragraphs: all of a short text, of a long one what is round its heaviest tokens. */
+function passages({ tokens, weights }) {
+  const sizes = weights.map(Math.abs);
+  const heaviest = sizes.reduce((best, size, place) => (size > sizes[best] ? place : best), 0);
+  const token = (place) => shadedToken(tokens, weights, place, sizes[heaviest] || 1, place === heaviest);
+  if (tokens.length <= ALL) return [element("p", {}, ...tokens.flatMap((_, place) => token(place)))];
+  const order = [...sizes.keys()].sort((one, other) => sizes[other] - sizes[one]).slice(0, HEAVIEST);
+  const shown = new Set();
+  for (const middle of order) {
+    for (let place = middle - ROUND; place <= middle + ROUND; place += 1) {
+      if (place >= 0 && place < tokens.length) shown.add(place);
+    }
+  }
+  const said = `Of ${count(tokens.length)} tokens those round the ${HEAVIEST} heaviest.`;
+  const made = [element("p", { class: "aside" }, said)];
+  let last = -2;
+  for (const place of [...shown].sort((one, other) => one - other)) {
+    if (place !== last + 1) made.push(element("p", {}, "… "));
+    made.at(-1).append(...token(place));
+    last = place;
+  }
+  return made;
+}
+
+/** A token and the space before it, if one belongs there; one without weight is plain text. */
+function shadedToken(tokens, weights, place, limit, isHeaviest) {
+  const token = tokens[place];
+  const joined = place === 0 || NO_SPACE_BEFORE.test(token) || NO_SPACE_AFTER.test(tokens[place - 1]);
+  const space = joined ? "" : " ";
+  const strength = Math.abs(weights[place]) / limit;
+  if (strength < 0.02) return [space + token];
+  const kind = weights[place] < 0 ? "against" : "for";
+  const mark = element("mark", { class: isHeaviest ? `${kind} heaviest` : kind }, token);
+  mark.style.setProperty("--strength", `${Math.round(strength * 100)}%`);
+  mark.title = weights[place].toPrecision(3);
+  return [space, mark];
+}

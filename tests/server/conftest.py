@@ -1,0 +1,183 @@
+"""Applications over libraries of made-up stories, spoken to in the same process, and real servers."""
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import torch
+import uvicorn
+
+from attar.library import Library
+from attar.nn.network import Network
+from attar.nn.network_options import NetworkOptions
+from attar.reader import Reader
+from attar.server import Settings, make_app
+from attar.server.connection import Connection
+from attar.text.stories import Story, tell_stories
+from attar.text.vocabulary import Vocabulary
+
+ENTITIES = 60
+URL = "http://localhost"
+
+
+class Listening:
+    """An application at a real address, on uvicorn, in a thread."""
+
+    def __init__(self, app: Any) -> None:
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        config = uvicorn.Config(app, http=Connection, ws="none", lifespan="on", log_config=None)
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=self.server.run, args=([self.socket],))
+        self.thread.start()
+        while not self.server.started:
+            time.sleep(0.01)
+
+    def say(self, *parts: bytes) -> bytes:
+        """Send bytes as they are, and give all that comes back until the server closes."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as talk:
+            for part in parts:
+                talk.sendall(part)
+            return b"".join(iter(lambda: talk.recv(65_536), b""))
+
+    def close(self) -> None:
+        self.server.should_exit = True
+        self.thread.join()
+        self.socket.close()
+
+
+class Served:
+    """An application on a loop of its own: `served.post("/v1/ask", {...})`."""
+
+    def __init__(self, app: Any, library: Library) -> None:
+        self.library = library
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever)
+        self.thread.start()
+        self.life = app.app.lifespan_context(app)
+        self.run(self.life.__aenter__())
+        transport = httpx.ASGITransport(app)
+        self.http = httpx.AsyncClient(transport=transport, base_url=URL)
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
+
+    def call(self, method: str, path: str, body: Any = None, **words: Any) -> httpx.Response:
+        if body is not None:
+            words["json"] = body
+        return self.run(self.http.request(method, path, **words))
+
+    def get(self, path: str, **words: Any) -> httpx.Response:
+        return self.call("GET", path, **words)
+
+    def post(self, path: str, body: Any = None, **words: Any) -> httpx.Response:
+        return self.call("POST", path, body, **words)
+
+    def put(self, path: str, body: Any = None, **words: Any) -> httpx.Response:
+        return self.call("PUT", path, body, **words)
+
+    def together(self, calls: list[tuple[str, str, Any]]) -> list[httpx.Response]:
+        async def send() -> list[httpx.Response]:
+            sent = (self.http.request(method, path, json=body) for method, path, body in calls)
+            return list(await asyncio.gather(*sent))
+
+        return self.run(send())
+
+    def close(self) -> None:
+        self.run(self.http.aclose())
+        self.run(self.life.__aexit__(None, None, None))
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.loop.close()
+
+
+@pytest.fixture(scope="session")
+def stories() -> list[Story]:
+    return list(tell_stories(3, 9))
+
+
+@pytest.fixture(scope="session")
+def make_reader(stories: list[Story]) -> Callable[[str], Reader]:
+    vocabulary = Vocabulary.build([story.text for story in stories], size=150, entities=ENTITIES)
+
+    def make(mechanism: str) -> Reader:
+        torch.manual_seed(5)
+        sizes = {"words": len(vocabulary), "entities": ENTITIES, "embedding": 5, "size": 6}
+        return Reader(Network(NetworkOptions(mechanism=mechanism, encoder="lookahead", **sizes)), vocabulary)
+
+    return make
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "library"
+
+
+@pytest.fixture
+def make(
+    folder: Path, make_reader: Callable[[str], Reader], stories: list[Story]
+) -> Callable[..., tuple[Any, Library]]:
+    """An application over the first stories, under the names "0", "1" and so on, and its library."""
+
+    def start(
+        mechanism: str = "named", documents: int = 2, keep_text: bool = True, **settings: Any
+    ) -> tuple[Any, Library]:
+        library = Library(folder, make_reader(mechanism), dtype="float32", keep_text=keep_text)
+        library.add_many([(str(at), stories[at].text) for at in range(documents)])
+        return make_app(Settings(folder, log_level="error", **settings), library), library
+
+    return start
+
+
+@pytest.fixture
+def serve(make: Callable[..., tuple[Any, Library]]) -> Iterator[Callable[..., Served]]:
+    """Serve in this process, without a socket."""
+    opened: list[Served] = []
+
+    def start(*arguments: Any, **words: Any) -> Served:
+        opened.append(Served(*make(*arguments, **words)))
+        return opened[-1]
+
+    yield start
+    for served in opened:
+        served.close()
+
+
+@pytest.fixture
+def listen(make: Callable[..., tuple[Any, Library]]) -> Iterator[Callable[..., Listening]]:
+    """Serve at a real address."""
+    opened: list[Listening] = []
+
+    def start(*arguments: Any, **words: Any) -> Listening:
+        opened.append(Listening(make(*arguments, **words)[0]))
+        return opened[-1]
+
+    yield start
+    for listening in opened:
+        listening.close()
+
+
+@pytest.fixture
+def served(serve: Callable[..., Served]) -> Served:
+    return serve()
+
+
+@pytest.fixture
+def refused() -> Callable[[httpx.Response, int], str]:
+    """A response is a problem object of a status; gives its detail."""
+
+    def check(response: httpx.Response, status: int) -> str:
+        assert response.headers["content-type"] == "application/problem+json", response.text
+        problem = response.json()
+        assert (response.status_code, problem["status"]) == (status, status), problem
+        assert problem["instance"] == f"urn:request:{response.headers['x-request-id']}"
+        return problem["detail"]
+
+    return check

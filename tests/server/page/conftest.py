@@ -1,0 +1,220 @@
+"""A real server with a small reader that has learnt nothing, and a real browser in front of it."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import torch
+
+from attar.nn.network import Network
+from attar.nn.network_options import NetworkOptions
+from attar.reader import Reader
+from attar.text.stories import Story, tell_stories
+from attar.text.vocabulary import Vocabulary
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+SCREENSHOTS = Path(__file__).resolve().parents[3] / "out" / "screenshots"
+WIDE = {"width": 1280, "height": 900}
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running `attar serve`, and its routes as a test needs them beside the page."""
+
+    address: str
+
+    def call(self, method: str, path: str, body: object = None) -> Any:
+        request = urllib.request.Request(f"{self.address}/v1/{path}", method=method)
+        if body is not None:
+            request.data = json.dumps(body).encode()
+            request.add_header("Content-Type", "application/json")
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return json.loads(response.read() or "null")
+
+    def put(self, name: str, text: str) -> None:
+        self.call("PUT", f"documents/{quote(name, safe='')}", {"text": text})
+
+    def remove(self, name: str) -> None:
+        self.call("DELETE", f"documents/{quote(name, safe='')}")
+
+    def tokens(self, name: str) -> int:
+        return self.call("GET", f"documents/{quote(name, safe='')}")["tokens"]
+
+    def names(self) -> list[str]:
+        return [document["name"] for document in self.call("GET", "documents?limit=1000")["documents"]]
+
+
+@pytest.fixture(scope="session")
+def stories() -> list[Story]:
+    return list(tell_stories(3, 4))
+
+
+@pytest.fixture(scope="session")
+def reader_folder(stories: list[Story], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(5)
+    vocabulary = Vocabulary.build([story.text for story in stories], size=150, entities=60)
+    options = NetworkOptions(len(vocabulary), 60, mechanism="named", encoder="lookahead", embedding=5, size=6)
+    folder = tmp_path_factory.mktemp("reader")
+    Reader(Network(options), vocabulary).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def start_server(
+    reader_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., Server]]:
+    """Starts `attar serve` with options on a library of its own; all of them are stopped at the end."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(*options: str) -> Server:
+        folder = tmp_path_factory.mktemp("served")
+        command = [sys.executable, "-m", "attar", "serve", str(folder / "library")]
+        command += ["--reader", str(reader_folder), "--port", "0", *options]
+        with (folder / "log").open("w") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        running.append(process)
+        while process.poll() is None:
+            found = re.search(r"http://127\.0\.0\.1:\d+", (folder / "log").read_text())
+            if found and is_ready(found.group()):
+                return Server(found.group())
+            time.sleep(0.05)
+        raise AssertionError(f"attar serve did not start: {(folder / 'log').read_text()}")
+
+    yield start
+    for process in running:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+def is_ready(address: str) -> bool:
+    """Whether a server answers there already."""
+    try:
+        with urllib.request.urlopen(f"{address}/readyz", timeout=30):
+            return True
+    except urllib.error.URLError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def everybodys_server(start_server: Callable[..., Server]) -> Server:
+    return start_server()
+
+
+@pytest.fixture
+def server(everybodys_server: Server) -> Server:
+    """A server whose library is empty."""
+    for name in everybodys_server.names():
+        everybodys_server.remove(name)
+    return everybodys_server
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Debian's browser: the one that is there or, for root, the one that can be installed."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        # Another test process may be at it.
+        command = ["apt-get", "install", "-y", "-qq", "-o", "DPkg::Lock::Timeout=240", "chromium"]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(command, capture_output=True, timeout=300, check=False)
+        found = shutil.which("chromium")
+    if found is None:
+        pytest.skip("no chromium here: apt-get install chromium")
+    return found
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens the page of a server; a script that fails on it fails the test."""
+    faults: list[str] = []
+    contexts, pages = [], []
+
+    def open_it(server: Server, path: str = "/", **options: Any) -> Any:
+        context = browser.new_context(**{"viewport": WIDE, "color_scheme": "light"} | options)
+        context.set_default_timeout(20_000)
+        contexts.append(context)
+        page = context.new_page()
+        pages.append(page)
+        page.on("pageerror", lambda fault: faults.append(str(fault)))
+        page.goto(server.address + path)
+        return page
+
+    yield open_it
+    for page in pages:
+        # A page that is closed deletes what waits for it, and would do so in the next test's library.
+        page.evaluate(
+            "document.querySelectorAll('.notice button:first-of-type').forEach(undo => undo.click())"
+        )
+    for context in contexts:
+        context.close()
+    assert faults == []
+
+
+@pytest.fixture
+def page(server: Server, open_page: Callable[..., Any]) -> Any:
+    """The page of a library that is empty."""
+    return open_page(server)
+
+
+@pytest.fixture
+def filled(server: Server, stories: list[Story], open_page: Callable[..., Any]) -> Any:
+    """The page of a library with three stories: autumn, spring, winter."""
+    for name, story in zip(("autumn", "spring", "winter"), stories, strict=False):
+        server.put(name, story.text)
+    return open_page(server)
+
+
+@pytest.fixture
+def picture() -> Callable[[Any, str], None]:
+    """Keeps what a page looks like in out/screenshots, for people."""
+
+    def take(page: Any, name: str) -> None:
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+
+    return take
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], bool]], None]:
+    """Waits until something holds that the page does not show."""
+
+    def wait(holds: Callable[[], bool]) -> None:
+        for _ in range(400):
+            if holds():
+                return
+            time.sleep(0.05)
+        raise AssertionError("it never came to hold")
+
+    return wait

@@ -1,0 +1,126 @@
+"""Questions over HTTP: the library's own answers, one or many, and why."""
+
+import msgspec
+import pytest
+
+from attar.server import bodies
+
+QUESTIONS = ["Who left?", "___ met Ann .", "Who came?"]
+
+
+def answers_of(served, name, question):
+    return served.post("/v1/ask", {"document": name, "question": question}).json()["answers"]
+
+
+def test_an_answer_is_the_librarys_own(served, folder, make_reader):
+    from attar.library import Library
+
+    with Library(folder, make_reader("named"), read_only=True) as library:
+        wanted = [answer._asdict() for answer in library.ask("0", "Who left?")]
+    told = served.post("/v1/ask", {"document": "0", "question": "Who left?"}).json()
+    assert [answer["name"] for answer in told["answers"]] == [answer["name"] for answer in wanted]
+    assert told["answers"][0]["probability"] == pytest.approx(wanted[0]["probability"], rel=1e-4)
+
+
+def test_an_answer_says_what_it_cost(served):
+    told = served.post("/v1/ask", {"document": "0", "question": "Who left?"}).json()
+    assert told["seconds"] > 0
+    assert told["bytes"] == served.get("/v1/documents/0").json()["bytes"]
+    msgspec.convert(told, bodies.Answers)
+
+
+@pytest.mark.parametrize("top", [1, 2])
+def test_as_many_answers_as_are_asked_for(served, top):
+    told = served.post("/v1/ask", {"document": "0", "question": "Who left?", "top": top}).json()
+    assert len(told["answers"]) == top
+
+
+def test_many_questions_of_one_document(served):
+    told = served.post("/v1/ask", {"document": "0", "questions": QUESTIONS}).json()
+    assert [result["question"] for result in told["results"]] == QUESTIONS
+    assert {result["document"] for result in told["results"]} == {"0"}
+    assert told["results"][1]["answers"][0]["name"] == answers_of(served, "0", QUESTIONS[1])[0]["name"]
+    msgspec.convert(told, bodies.ManyAnswers)
+
+
+def test_a_list_of_one_document_stands_for_all_questions(served):
+    told = served.post("/v1/ask", {"documents": ["0"], "questions": QUESTIONS}).json()
+    assert len(told["results"]) == 3
+
+
+def test_a_question_for_each_document(served):
+    told = served.post("/v1/ask", {"documents": ["1", "0"], "questions": QUESTIONS[:2]}).json()
+    assert [(result["document"], result["question"]) for result in told["results"]] == [
+        ("1", QUESTIONS[0]),
+        ("0", QUESTIONS[1]),
+    ]
+
+
+def test_one_question_of_every_document(served):
+    told = served.post("/v1/ask", {"documents": ["1", "0"], "question": QUESTIONS[0]}).json()
+    assert [result["document"] for result in told["results"]] == ["1", "0"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"document": "0"},
+        {"question": "Who left?"},
+        {"document": "0", "documents": ["0"], "question": "Who left?"},
+        {"documents": ["0", "1"], "questions": QUESTIONS},
+        {"documents": [], "questions": []},
+        {"document": "0", "questions": []},
+        {"document": "0", "question": "Who left?", "top": 0},
+        {"document": "0", "question": "Who left?", "top": 1.5},
+        {"document": "0", "question": 7},
+        {"document": "", "question": "Who left?"},
+        {"document": "0", "question": "He left."},
+        {"document": "0", "question": ""},
+        {"document": "0", "question": "Who left?", "extra": 1},
+        {"document": "0", "questions": ["Who left?"] * 1_025},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_asked_is_refused(served, refused, body):
+    refused(served.post("/v1/ask", body), 422)
+
+
+def test_a_question_that_is_too_long_is_refused(served, refused):
+    refused(served.post("/v1/ask", {"document": "0", "question": "Who left?" * 2_000}), 413)
+
+
+def test_a_document_that_is_not_there(served, refused):
+    assert "'nobody'" in refused(served.post("/v1/ask", {"document": "nobody", "question": "Who left?"}), 404)
+
+
+def test_an_explanation_has_a_weight_for_every_token(served):
+    told = served.post("/v1/explain", {"text": "Then Ann met Bob.", "question": "Who left?"}).json()
+    assert told["tokens"] == ["Then", "Ann", "met", "Bob", "."]
+    assert len(told["weights"]) == 5
+    assert {answer["name"] for answer in told["answers"]} == {"Ann", "Bob"}
+
+
+def test_a_document_whose_text_is_kept_is_explained(served):
+    told = served.post("/v1/explain", {"document": "0", "question": "Who left?"}).json()
+    assert len(told["tokens"]) == served.get("/v1/documents/0").json()["tokens"]
+
+
+def test_a_document_whose_text_is_not_kept_is_not_explained(serve, refused):
+    response = serve(keep_text=False).post("/v1/explain", {"document": "0", "question": "Who left?"})
+    assert "whose text is kept" in refused(response, 422)
+
+
+@pytest.mark.parametrize("about", [{}, {"text": "Ann left.", "document": "0"}], ids=["neither", "both"])
+def test_an_explanation_is_of_a_text_or_a_document(served, refused, about):
+    refused(served.post("/v1/explain", {"question": "Who left?"} | about), 422)
+
+
+def test_a_comparison_is_measured_over_as_many_states_as_tokens(served):
+    told = served.post("/v1/compare", {"document": "0"}).json()
+    document = served.get("/v1/documents/0").json()
+    assert told["tokens"] == document["tokens"]
+    assert told["softmax"]["bytes"] == 4 * told["tokens"] * told["size"]
+    assert told["lookup"]["seconds"] > 0
+    assert told["softmax"]["seconds"] > 0
+    msgspec.convert(told, bodies.Comparison)

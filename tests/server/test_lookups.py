@@ -1,0 +1,150 @@
+"""Raw vectors over HTTP, as JSON and packed: readouts of the memories themselves, and nothing that is no number."""
+
+import numpy as np
+import pytest
+
+from attar.client import vectors
+from attar.library import Library
+
+SIZE = 6
+VECTOR = [0.5, -1.0, 0.25, 2.0, 0.0, 1.0]
+BINARY = {"content-type": vectors.MEDIA}
+
+
+@pytest.fixture
+def wanted(folder, make_reader):
+    def readout(name, vector, mechanism="named"):
+        with Library(folder, make_reader(mechanism), read_only=True) as library:
+            return library.store.memory(name).lookup(np.array([vector], np.float32))[0]
+
+    return readout
+
+
+def packed(served, names, numbers):
+    body = vectors.pack_queries(names, np.array(numbers, np.float32))
+    return served.call("POST", "/v1/lookup", content=body, headers=BINARY)
+
+
+def test_a_vector_has_its_readout(served, wanted):
+    told = served.post("/v1/lookup", {"document": "0", "vector": VECTOR}).json()
+    np.testing.assert_allclose(told["readout"], wanted("0", VECTOR), rtol=1e-5)
+    assert told["bytes"] > 0
+
+
+def test_documents_readouts_may_differ_in_width(served, wanted):
+    told = served.post("/v1/lookup", {"documents": ["0", "1"], "vectors": [VECTOR, VECTOR]}).json()
+    for readout, name in zip(told["readouts"], "01", strict=True):
+        np.testing.assert_allclose(readout, wanted(name, VECTOR), rtol=1e-5)
+
+
+def test_many_vectors_for_one_document(served, wanted):
+    double = [2 * number for number in VECTOR]
+    told = served.post("/v1/lookup", {"document": "0", "vectors": [VECTOR, double]}).json()
+    np.testing.assert_allclose(told["readouts"][1], wanted("0", double), rtol=1e-5)
+
+
+@pytest.mark.parametrize("mechanism", ["named", "linear"])
+def test_packed_vectors_for_one_document(serve, wanted, mechanism):
+    response = packed(serve(mechanism), ["0"], [VECTOR, VECTOR])
+    assert response.headers["content-type"] == vectors.MEDIA
+    readouts = vectors.unpack_readouts(response.content)
+    np.testing.assert_allclose(readouts, [wanted("0", VECTOR, mechanism)] * 2, rtol=1e-5)
+
+
+def test_packed_vectors_for_each_document(serve, wanted):
+    readouts = vectors.unpack_readouts(packed(serve("linear"), ["1", "0"], [VECTOR, VECTOR]).content)
+    expected = [wanted(name, VECTOR, "linear") for name in "10"]
+    np.testing.assert_allclose(readouts, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"document": "0", "vector": []},
+        {"document": "0", "vector": VECTOR[:5]},
+        {"document": "0", "vector": [*VECTOR, 1.0]},
+        {"document": "0", "vector": [1e300] * SIZE},
+        {"document": "0", "vector": ["1"] * SIZE},
+        {"document": "0", "vector": [None] * SIZE},
+        {"document": "0", "vectors": [VECTOR, VECTOR[:3]]},
+        {"document": "0", "vectors": []},
+        {"documents": ["0", "1", "0"], "vectors": [VECTOR, VECTOR]},
+        {"document": "0"},
+    ],
+    ids=["none", "short", "long", "huge", "text", "null", "ragged", "no", "pairs", "missing"],
+)
+def test_vectors_that_do_not_fit_are_refused(served, refused, body):
+    refused(served.post("/v1/lookup", body), 422)
+
+
+def test_a_readout_that_overflows_is_refused(serve, refused):
+    response = serve("linear").post("/v1/lookup", {"document": "0", "vector": [3e38] * SIZE})
+    assert "readouts" in refused(response, 422)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_what_is_no_number_in_json_is_refused(served, refused, number):
+    body = f'{{"document": "0", "vector": [{number}]}}'.encode()
+    refused(
+        served.call("POST", "/v1/lookup", content=body, headers={"content-type": "application/json"}), 400
+    )
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_in_packed_vectors_is_refused(served, refused, number):
+    refused(packed(served, ["0"], [[number] * SIZE]), 422)
+
+
+def damaged(kind):
+    whole = vectors.pack_queries(["0"], np.ones((1, SIZE), np.float32))
+    header = vectors.HEADER.pack
+    return {
+        "empty": b"",
+        "short header": whole[:7],
+        "cut": whole[:-1],
+        "longer": whole + b"\0",
+        "another kind": b"ATLR" + whole[4:],
+        "another version": header(b"ATLQ", 2, 0, 1, 1, SIZE) + whole[20:],
+        "no names": header(b"ATLQ", 1, 0, 0, 1, SIZE) + whole[20:],
+        "no vectors": header(b"ATLQ", 1, 0, 1, 0, SIZE) + whole[20:],
+        "too many": header(b"ATLQ", 1, 0, 1, 2**32 - 1, 2**32 - 1) + whole[20:],
+        "a long name": header(b"ATLQ", 1, 0, 1, 1, SIZE) + b"\xff" * 4 + whole[24:],
+        "no UTF-8": whole[:24] + b"\xff" + whole[25:],
+    }[kind]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "empty",
+        "short header",
+        "cut",
+        "longer",
+        "another kind",
+        "another version",
+        "no names",
+        "no vectors",
+        "too many",
+        "a long name",
+        "no UTF-8",
+    ],
+)
+def test_packed_vectors_that_are_not_whole_are_refused(served, refused, kind):
+    refused(served.call("POST", "/v1/lookup", content=damaged(kind), headers=BINARY), 422)
+
+
+def test_packed_readouts_of_several_widths_are_filled_up_with_zeros(served, wanted):
+    served.put("/v1/documents/few", {"text": "Then Ann met Bob."})
+    readouts = vectors.unpack_readouts(packed(served, ["0", "few"], [VECTOR, VECTOR]).content)
+    np.testing.assert_allclose(readouts[0], wanted("0", VECTOR), rtol=1e-5)
+    np.testing.assert_allclose(readouts[1, :2], wanted("few", VECTOR), rtol=1e-5)
+    assert not readouts[1, 2:].any()
+
+
+def test_packed_vectors_of_another_size_are_refused(served, refused):
+    assert "6" in refused(packed(served, ["0", "1"], [VECTOR[:5], VECTOR[:5]]), 422)
+
+
+def test_a_document_that_is_not_there(served, refused):
+    refused(served.post("/v1/lookup", {"document": "nobody", "vector": VECTOR}), 404)
+    refused(packed(served, ["nobody"], [VECTOR]), 404)

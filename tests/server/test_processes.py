@@ -1,0 +1,184 @@
+"""`attar serve` as a person runs it: started, asked, stopped and killed; the store stays whole."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import attar
+from attar.client.faults import UnavailableError
+from attar.library import Library
+
+TEXT = "Then Ann met Bob. Bob left for Rome."
+
+
+@pytest.fixture(scope="module")
+def reader_folder(tmp_path_factory, make_reader):
+    folder = tmp_path_factory.mktemp("reader")
+    make_reader("named").save(folder)
+    return folder
+
+
+class Running:
+    """A server process, and what it has said."""
+
+    def __init__(self, *words):
+        command = [sys.executable, "-m", "attar", "serve", *map(str, words), "--port", "0"]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
+        self.lines = []
+        self.url = None
+        self.thread = threading.Thread(target=self._listen)
+        self.thread.start()
+
+    def _listen(self):
+        for line in self.process.stderr:
+            self.lines.append(line)
+            found = re.search(r" at (https?://\S+)", line)
+            self.url = found.group(1).rstrip('"}') if found else self.url
+
+    def wait_for(self, words, times=1):
+        """Wait until so many lines hold the words, or the process has ended."""
+        while sum(words in line for line in list(self.lines)) < times:
+            assert self.process.poll() is None, "".join(self.lines)
+            time.sleep(0.02)
+
+    def stop(self, number=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        code = self.process.wait(60)
+        self.thread.join()
+        self.process.stderr.close()
+        return code
+
+
+@pytest.fixture
+def start(folder, reader_folder):
+    started = []
+
+    def run(*words):
+        started.append(Running(folder, "--reader", reader_folder, *words))
+        return started[-1]
+
+    yield run
+    for running in started:
+        running.stop(signal.SIGKILL)
+
+
+def names_in(folder):
+    with Library(folder, read_only=True) as library:
+        assert list(library.store.check()) == []
+        return [facts.name for facts in library.documents()]
+
+
+def test_a_server_starts_answers_and_stops_well(start, folder):
+    running = start("--log-format", "json", "--token", "s3cret", "--keep-text")
+    running.wait_for("startup complete")
+    with attar.Client(running.url, token="s3cret") as client:
+        client.put("emma", TEXT)
+        assert {answer.name for answer in client.ask("emma", "Who left?")} == {"Ann", "Bob", "Rome"}
+    assert running.stop(signal.SIGTERM) in (0, -signal.SIGTERM)
+    said = "".join(running.lines)
+    assert "shutdown complete" in said
+    assert "s3cret" not in said
+    assert "Traceback" not in said
+    assert names_in(folder) == ["emma"]
+
+
+def test_what_was_accepted_is_finished_before_it_stops(start, folder):
+    running = start()
+    running.wait_for("startup complete")
+    outcomes = []
+
+    def put():
+        with attar.Client(running.url) as client:
+            outcomes.append(client.put("long", TEXT * 3_000))
+
+    thread = threading.Thread(target=put)
+    thread.start()
+    with attar.Client(running.url) as client:
+        while "requests_in_flight 1" not in client._http.get("/metrics").text:
+            time.sleep(0.01)
+    running.stop(signal.SIGTERM)
+    thread.join()
+    assert [outcome.change for outcome in outcomes] == ["added"]
+    assert names_in(folder) == ["long"]
+
+
+@pytest.mark.slow
+def test_a_killed_worker_comes_back_and_loses_nothing(start, folder):
+    running = start("--workers", "2")
+    running.wait_for("startup complete", times=2)
+    kept, going = [], threading.Event()
+
+    def write():
+        with attar.Client(running.url) as client:
+            for number in range(10_000):
+                if going.is_set():
+                    return
+                try:
+                    kept.append(client.put(f"{number:05}", TEXT).name)
+                except UnavailableError:
+                    # The worker that had it was killed: it may be there, and need not be.
+                    continue
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    while len(kept) < 5:
+        time.sleep(0.01)
+    said = next(line for line in running.lines if "Started server process" in line)
+    os.kill(int(re.search(r"\[(\d+)\]", said).group(1)), signal.SIGKILL)
+    running.wait_for("startup complete", times=3)
+    before = len(kept)
+    while len(kept) < before + 5:
+        time.sleep(0.01)
+    going.set()
+    thread.join()
+    assert running.stop(signal.SIGTERM) == 0
+    assert set(kept) <= set(names_in(folder))
+
+
+def run_serve(*words):
+    command = [sys.executable, "-m", "attar", "serve", *map(str, words)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ran.stderr.count("\n") == 1, ran.stderr
+    return ran.returncode, ran.stderr
+
+
+def test_an_open_address_needs_a_token(folder):
+    code, line = run_serve(folder, "--host", "0.0.0.0")
+    assert (code, "--no-token" in line) == (2, True)
+    assert not folder.exists()
+
+
+def test_a_port_that_is_taken_is_said_in_a_line(folder, reader_folder):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, line = run_serve(folder, "--reader", reader_folder, "--port", port)
+    assert (code, "in use" in line) == (2, True)
+
+
+def test_a_store_that_is_not_there_is_not_served_for_reading(folder):
+    code, line = run_serve(folder, "--read-only")
+    assert (code, "no such folder" in line) == (2, True)
+
+
+def test_a_part_that_is_not_installed_is_named(folder, tmp_path):
+    code = "import sys; sys.modules['uvicorn'] = None; sys.argv = ['attar', 'serve', sys.argv[1]]\n"
+    script = tmp_path / "without.py"
+    script.write_text(code + "from attar.cli.main import main; main()")
+    root = Path(attar.__file__).parents[1]
+    ran = subprocess.run(
+        [sys.executable, script, folder],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(root)},
+    )
+    assert ran.returncode == 2
+    assert "pip install 'attar[server]'" in ran.stderr
