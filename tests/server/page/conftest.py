@@ -1,12 +1,14 @@
 """A real server with a small reader that has learnt nothing, and a real browser in front of it."""
 
 import contextlib
+import fcntl
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -135,14 +137,23 @@ def chromium() -> str:
     names = ("chromium", "chromium-browser", "google-chrome")
     found = next(filter(None, map(shutil.which, names)), None)
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        # Another test process may be at it.
-        command = ["apt-get", "install", "-y", "-qq", "-o", "DPkg::Lock::Timeout=240", "chromium"]
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            subprocess.run(command, capture_output=True, timeout=300, check=False)
+        install_chromium()
         found = shutil.which("chromium")
     if found is None:
         pytest.skip("no chromium here: apt-get install chromium")
     return found
+
+
+def install_chromium() -> None:
+    """Debian's chromium by apt; another test process that is at it is waited for."""
+    quietly = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    with (Path(tempfile.gettempdir()) / "attar-chromium.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if shutil.which("chromium"):
+            return
+        for command in (["apt-get", "update"], ["apt-get", "install", "-y", "-qq", "chromium"]):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                subprocess.run(command, capture_output=True, timeout=300, check=False, env=quietly)
 
 
 @pytest.fixture(scope="session")
