@@ -156,8 +156,10 @@ def install_chromium() -> None:
                 subprocess.run(command, capture_output=True, timeout=300, check=False, env=quietly)
 
 
-@pytest.fixture(scope="session")
+# Of a file's tests and no longer: while Playwright runs, so does its event loop, and no other test can run one.
+@pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Any]:
+    """A browser without a window."""
     api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
