@@ -41,8 +41,8 @@ def serve(
 
     attar serve stories --port 8000
     """
-    # Read when numpy first loads its BLAS, here and in worker processes: each computes on one thread, for threads
-    # that wait for each other on busy cores make small products many times slower.
+    # Read when numpy first loads its BLAS, here and in worker processes: each process computes on
+    # one thread, so that several of them share the cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:

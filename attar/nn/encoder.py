@@ -24,7 +24,7 @@ from attar.nn.second_order import SecondOrderEncoder
 from attar.ops import checks
 
 Join = Literal["halves", "sum"]
-# Nine sentences of ten in novels are shorter.
+# 93 % of the novels' sentences are no longer, and 96 % of the Wikipedia texts' (decisions.md).
 LONGEST_LOOK = 48
 
 

@@ -145,7 +145,7 @@ def _failure(options: TrainingOptions, code: int) -> AttarError:
 def shared_gpu(processes: int) -> Iterator[None]:
     """Let several processes compute on one GPU at a time (NVIDIA's MPS), where it can be started.
 
-    Without it they take turns: six GRU trainings ran 3.6 times as fast with it on an H200.
+    Without it they take turns: six GRUs trained three times as fast with it on an H200.
     """
     control = shutil.which("nvidia-cuda-mps-control")
     if control is None or processes < 2 or "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
