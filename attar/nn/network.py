@@ -15,8 +15,8 @@ from attar.nn.heads import AskedNames, CopyHead, PaperHead
 from attar.nn.network_options import NetworkOptions
 
 # How far embeddings start from 0, words' and names'. A readout sums over all tokens, of which one in forty is a
-# name in a novel: with words as large as names, what differs between questions is lost among them, and the paper's head sits
-# on a plateau until they have become small (decisions.md).
+# name in a novel: with words as large as names, what differs between questions is lost among them, and the
+# paper's head sits on a plateau until they have become small (decisions.md).
 WORD_SCALE, NAME_SCALE = 0.1, 2.0
 
 
