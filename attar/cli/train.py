@@ -1,6 +1,7 @@
 """`attar train`: a reader from cloze sets."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,8 +28,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def train(
+    context: typer.Context,
     data: Data,
     out: Out,
+    start: Annotated[
+        str, typer.Option(help="A reader to train on: its folder, or default for the one in the package.")
+    ] = "",
     mechanism: Annotated[
         str, typer.Option(help="none, softmax, linear, gated, decayed, adaptive, keyed or named.")
     ] = "gated",
@@ -60,14 +65,18 @@ def train(
 
     attar train --data novels --mechanism gated --out reader
 
+    attar train --data letters --start default --rate 5e-4 --epochs 4 --out reader
+
     torchrun --nproc-per-node 2 -m attar train --data novels --out reader --processes 2
     """
     need_lightning()
     from attar.training.options import TrainingOptions
+    from attar.training.start import settled_by
 
     options = TrainingOptions(
         data=tuple(map(str, data)),
         out=str(out),
+        start=start,
         mechanism=mechanism,
         encoder=encoder,
         head=head,
@@ -88,6 +97,8 @@ def train(
         processes=processes,
         skip_malformed=skip_malformed,
     )
+    if start:
+        options = replace(options, **unsaid(context, settled_by(start)))
     if profile:
         from attar.training.profile import profile_step
 
@@ -112,6 +123,13 @@ def train(
         print(
             f"{folder}: validation accuracy {best['validation_accuracy']:.3f} after epoch {best['epoch']:.0f}"
         )
+
+
+def unsaid(context: typer.Context, settled: dict[str, Any]) -> dict[str, Any]:
+    """Of options that a reader settles, those that the command line does not name."""
+    sources = {name: context.get_parameter_source(name) for name in settled}
+    said = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+    return {name: value for name, value in settled.items() if name not in said}
 
 
 def scale_of(name: str) -> Any:

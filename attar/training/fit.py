@@ -14,8 +14,9 @@ from attar.errors import OptionError
 from attar.nn.network import Network
 from attar.reader.folder import save_reader
 from attar.training.batches import Batch
-from attar.training.options import TrainingOptions, network_options
+from attar.training.options import TrainingOptions
 from attar.training.sets import Sets
+from attar.training.start import first_network
 from attar.training.trainer import trainer_for, without_remarks
 
 RUN, HISTORY = "run", "history.json"
@@ -139,7 +140,7 @@ def train(
     sets = sets or Sets(options)
     with without_remarks():
         pl.seed_everything(options.seed, workers=True, verbose=False)
-        network = Network(network_options(options, sets.vocabulary))
+        network = first_network(options, sets.vocabulary)
         module = Training(network, options)
         best = ModelCheckpoint(
             run,

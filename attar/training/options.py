@@ -17,6 +17,7 @@ class TrainingOptions:
 
     data: tuple[str, ...]
     out: str
+    start: str = ""  # a reader to train on, or "default"; the options that it settles must be its own
     mechanism: str = "gated"
     encoder: str = "gru"
     head: str = ""
@@ -76,7 +77,8 @@ class TrainingOptions:
 
     def described(self) -> dict[str, Any]:
         """The same with the sets' names instead of their places, for what is handed on."""
-        return self.to_json() | {"data": [Path(each).resolve().name for each in self.data]}
+        named = {"data": [Path(each).resolve().name for each in self.data]}
+        return self.to_json() | named | {"start": Path(self.start).name if self.start else ""}
 
     def changes(self, earlier: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
         """What is not as in earlier options, by name: then and now.

@@ -8,6 +8,7 @@ from attar.text.progress import Progress, tell_nobody
 from attar.training.batches import Batch, ClozeBatches
 from attar.training.data import EpochStream, leave_out, need_splits, open_splits
 from attar.training.options import TrainingOptions
+from attar.training.start import load_start
 from attar.training.words import vocabulary_of
 
 # Validation has no gradients to keep, so it takes larger batches.
@@ -23,7 +24,12 @@ class Sets(pl.LightningDataModule):
         # Told before minutes are spent on counting words.
         need_splits(options.data, ("training", "validation"))
         skip = leave_out if options.skip_malformed else None
-        self.vocabulary = vocabulary_of(options.data, skip=skip, progress=progress)
+        # A reader that is trained on knows its own words, and no others.
+        self.vocabulary = (
+            load_start(options.start).vocabulary
+            if options.start
+            else vocabulary_of(options.data, skip=skip, progress=progress)
+        )
         self.training, self.validation = (
             open_splits(options.data, split, self.vocabulary, progress, skip)
             for split in ("training", "validation")

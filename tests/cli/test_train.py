@@ -134,6 +134,19 @@ class TestTrain:
         ran = run("train", "-d", stories, "-o", trained[0], *SMALL, "--seed", 5, "--resume")
         assert_one_line(ran, "options to resume with: expected seed 0, got 5", "without --resume")
 
+    def test_trains_a_reader_on(
+        self, run: Run, trained: tuple[Path, Ran], stories: Path, tmp_path: Path
+    ) -> None:
+        ran = run("train", "-d", stories, "-o", tmp_path / "on", "--start", trained[0], "--epochs", 1)
+        assert ran.returncode == 0, ran.stderr
+        assert load_reader(tmp_path / "on").network.options == load_reader(trained[0]).network.options
+
+    def test_a_reader_that_is_trained_on_keeps_its_size(
+        self, run: Run, trained: tuple[Path, Ran], stories: Path, tmp_path: Path
+    ) -> None:
+        ran = run("train", "-d", stories, "-o", tmp_path / "on", "--start", trained[0], "--size", 7)
+        assert_one_line(ran, "options of the reader", "got 7", "without --start")
+
     @pytest.mark.parametrize("as_json", [False, True], ids=["lines", "json"])
     def test_profile_trains_nothing(self, run: Run, stories: Path, tmp_path: Path, as_json: bool) -> None:
         out = tmp_path / "reader"

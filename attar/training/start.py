@@ -1,0 +1,58 @@
+"""What a run begins with: numbers drawn anew, or those of a reader that is trained on."""
+
+from pathlib import Path
+from typing import Any
+
+from attar.errors import OptionError
+from attar.nn.network import Network
+from attar.nn.network_options import NetworkOptions
+from attar.reader.folder import DEFAULT, SavedReader, load_reader
+from attar.text.vocabulary import Vocabulary
+from attar.training.options import TrainingOptions, network_options
+
+# What a reader settles for whoever trains it on; dropout is the trainer's own.
+SETTLED = ("mechanism", "encoder", "head", "size", "embedding", "scale", "asked", "positive")
+
+
+def load_start(start: str) -> SavedReader:
+    """The reader to begin with: a folder, or "default" for the one in the package."""
+    return load_reader(DEFAULT if start == "default" else Path(start))
+
+
+def settled_by(start: str) -> dict[str, Any]:
+    """The options that a reader settles, by name."""
+    given = load_start(start).network.options.to_json()
+    return {name: given[name] for name in SETTLED}
+
+
+def first_network(options: TrainingOptions, vocabulary: Vocabulary) -> Network:
+    """The network as a run begins; of a reader that is trained on, with its numbers."""
+    asked = network_options(options, vocabulary)
+    if not options.start:
+        return Network(asked)
+    saved = load_start(options.start)
+    check_settled(asked, saved.network.options, options.start)
+    network = Network(asked)
+    network.load_state_dict(saved.network.state_dict())
+    return network
+
+
+def check_settled(asked: NetworkOptions, own: NetworkOptions, start: str) -> None:
+    """Refuse options that are not the reader's own.
+
+    >>> from dataclasses import replace
+    >>> own = NetworkOptions(words=9, entities=3, size=64)
+    >>> check_settled(replace(own, dropout=0.2), own, "reader")
+    >>> check_settled(replace(own, size=100), own, "reader")
+    Traceback (most recent call last):
+    attar.errors.OptionError: options of the reader reader: expected size 64, got 100; leave them out, or train \
+anew without --start
+    """
+    changed = [name for name in SETTLED if getattr(asked, name) != getattr(own, name)]
+    if changed:
+        raise OptionError(
+            f"options of the reader {start}",
+            ", ".join(f"{name} {getattr(own, name)!r}" for name in changed),
+            ", ".join(repr(getattr(asked, name)) for name in changed),
+            "leave them out, or train anew without --start",
+        )
