@@ -130,7 +130,7 @@ def skip_into(skipped: list[str]) -> Callable[[AttarError], None]:
 
 def stdin_document(name: str | None) -> list[tuple[str, str]]:
     """The text on stdin as a document."""
-    from attar.library.sources import decode
+    from attar.text.corpora import decode
 
     if name is None:
         raise OptionError("name", "--name NAME for a text from stdin", "none")

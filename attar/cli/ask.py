@@ -52,7 +52,7 @@ def ask(
 
 def questions_in(file: Path) -> list[str]:
     """The questions of a file, one a line."""
-    from attar.library.sources import decode
+    from attar.text.corpora import decode
 
     try:
         data = sys.stdin.buffer.read() if file == Path("-") else file.read_bytes()

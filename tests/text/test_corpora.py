@@ -64,7 +64,7 @@ def test_archives_of_text_files(tmp_path: Path) -> None:
     [
         ("a.txt", b"", r"a\.txt: expected text, got nothing"),
         ("a.txt", b" \n ", "blanks only"),
-        ("a.txt", b"\x7fELF\0\0", "a binary file"),
+        ("a.txt", b"\x7fELF\0\0", "binary data"),
         ("a.txt", b"caf\xe9 noir", r"the byte 0xe9 at 3; convert it"),
         ("a.pdf", b"text", r"a file that ends in \.pdf"),
         ("a.jsonl", b"", "an empty file"),
