@@ -2,7 +2,7 @@
 
     linear, gated       C + C', C − C'; states beside states while they are fewer numbers than the triangle
     keyed               C + C', C − C'
-    named               name by name, C_e + C'_e, C_e − C'_e, whatever the ids
+    named               name by name, C_e + C'_e, C_e − C'_e, whatever the ids; each one's company likewise
     softmax             H beside H'; nothing can be taken out again
     none                the later state; nothing can be taken out again
     decayed, adaptive   how much of the first is left depends on the second's words: only reading on is exact
@@ -42,7 +42,10 @@ def added(earlier: "Memory", later: "Memory") -> "Memory":
         numbers = with_room(earlier.widened(), len(names))
         # Two of the later names may be parts of one here.
         np.add.at(numbers, places, later.widened())
-        return replace(earlier, numbers=numbers, **whole)
+        company = earlier.company
+        if company is not None and later.company is not None:
+            company = company.added(later.company, places, len(names))
+        return replace(earlier, numbers=numbers, company=company, **whole)
     if earlier.form == "hidden" or stay_states(earlier, later):
         return replace(earlier, numbers=np.concatenate((earlier.widened(), later.widened())), **whole)
     form, a, b = summands(earlier, later)
@@ -62,7 +65,10 @@ def subtracted(whole: "Memory", part: "Memory") -> "Memory":
         places = found_names(whole, part)
         numbers = with_room(whole.widened(), len(whole.names))
         np.subtract.at(numbers, places, part.widened())
-        return replace(whole, numbers=numbers, **left)
+        company = whole.company
+        if company is not None and part.company is not None:
+            company = company.subtracted(part.company, places)
+        return replace(whole, numbers=numbers, company=company, **left)
     check_one_table("a - b", whole.names.agrees_with(part.names))
     form, a, b = summands(whole, part)
     return replace(whole, form=form, numbers=a - b, **left)
@@ -79,6 +85,9 @@ def check_alike(what: str, a: "Memory", b: "Memory") -> None:
         raise ShapeError(what, f"memories of size {a.size}", f"one of size {b.size}")
     if a.form == "rectangle" and a.numbers.shape != b.numbers.shape:
         raise ShapeError(what, str(list(a.numbers.shape)), str(list(b.numbers.shape)), "one size of values")
+    if (a.company is None) != (b.company is None):
+        remedy = "read both texts with one reader"
+        raise OptionError(what, "company in both memories or in neither", "one with and one without", remedy)
 
 
 def check_one_table(what: str, alike: bool) -> None:

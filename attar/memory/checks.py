@@ -28,6 +28,7 @@ def check_memory(memory: "Memory") -> None:
     if memory.state.ndim != 1:
         raise ShapeError("state", "[s]", str(list(memory.state.shape)))
     check_numbers(memory)
+    check_company(memory)
 
 
 def check_mechanism(mechanism: str) -> None:
@@ -50,3 +51,14 @@ def check_numbers(memory: "Memory") -> None:
     if scales != wanted:
         expected, found = ("none" if side is None else str(list(side)) for side in (wanted, scales))
         raise ShapeError("scales", f"{expected} for {memory.dtype}", found)
+
+
+def check_company(memory: "Memory") -> None:
+    """Refuse company in a form without names, or of another number of names."""
+    if memory.company is None:
+        return
+    if memory.form != "names":
+        raise OptionError("company", "a memory of one vector a name", memory.form)
+    rows, known = len(memory.numbers), len(memory.company)
+    if rows != known:
+        raise ShapeError("company", f"that of each of {rows} names", f"that of {known}")

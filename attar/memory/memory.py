@@ -1,6 +1,6 @@
 """Memory: the value that a document becomes, to look up, add, convert and keep."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from attar.errors import OptionError, ShapeError
 from attar.memory import algebra, forms, precision, record
 from attar.memory.checks import check_mechanism, check_memory
+from attar.memory.company import Company
 from attar.memory.forms import FORMS_OF, Floats
 from attar.text.names import NameTable
 
@@ -39,6 +40,8 @@ class Memory:
     names: NameTable  # decoded when it is first asked for
     mechanism: str
     reader: str  # its fingerprint
+    # Of each name, where the form is names. A factory: a class that has the attribute would not decode a record's.
+    company: Company | None = field(default_factory=lambda: None)
 
     def __post_init__(self) -> None:
         check_memory(self)
@@ -57,11 +60,12 @@ class Memory:
         reader: str,
         names: NameTable | None = None,
         state: ArrayLike = (),
+        company: Company | None = None,
     ) -> "Memory":
         """A memory of what the mechanism wrote of one document: a row of `attar.nn`'s `Memories.state`, copied.
 
         `[k, k]` is packed; of softmax's states `[n, k]` those behind `tokens` are padding and left; vectors of
-        names `[count, k]` are cut or filled up with zeros to the table's count.
+        names `[count, k]` are cut or filled up with zeros to the table's count, their company filled up too.
 
         >>> Memory.of("softmax", np.zeros((9, 2)), tokens=7, reader="r").numbers.shape
         (7, 2)
@@ -81,7 +85,9 @@ class Memory:
             array = algebra.with_room(array[: len(table)], len(table))
         else:
             array = np.array(array[:tokens] if form == "hidden" else array)
-        return cls(form, array, None, tokens, size, np.array(state, np.float32), table, mechanism, reader)
+        known = None if company is None else company.with_room(len(table))
+        last = np.array(state, np.float32)
+        return cls(form, array, None, tokens, size, last, table, mechanism, reader, known)
 
     @classmethod
     def of_matrix(
@@ -132,8 +138,9 @@ class Memory:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes the numbers and their scales take."""
-        return self.numbers.nbytes + (0 if self.scales is None else self.scales.nbytes)
+        """How many bytes the numbers, their scales and the names' company take."""
+        more = (part.nbytes for part in (self.scales, self.company) if part is not None)
+        return self.numbers.nbytes + sum(more)
 
     def lookup(self, queries: NDArray[Any]) -> Floats:
         """The readout of every query `[m, k]`, not divided by any scale: `[m, k]`, `[m, d]` or `[m, count]`."""
@@ -203,11 +210,15 @@ class Memory:
     if not TYPE_CHECKING:  # a type checker would take any name for an attribute
 
         def __getattr__(self, name: str) -> Any:
-            """Decode the names of a record when they are first asked for: most lookups never do."""
-            if name != "names" or "written_names" not in self.__dict__:
+            """Decode a record's names or their company when they are first asked for: most lookups never do."""
+            written = self.__dict__.get(f"written_{name}")
+            if written is None:
                 raise AttributeError(f"'Memory' object has no attribute {name!r}")
-            # Two threads may both decode it; the first table is the memory's.
-            return self.__dict__.setdefault("names", NameTable.from_bytes(self.__dict__["written_names"]))
+            found = (
+                NameTable.from_bytes(written) if name == "names" else record.company_in(written, self.numbers)
+            )
+            # Two threads may both decode it; what the first made is the memory's.
+            return self.__dict__.setdefault(name, found)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Memory.from_bytes, (self.to_bytes(),)
@@ -222,12 +233,14 @@ class Memory:
             and (self.scales is None or np.array_equal(self.scales, other.scales))  # type: ignore[arg-type]
             and np.array_equal(self.state, other.state)
             and self.names == other.names
+            and self.company == other.company
         )
 
     __hash__ = None  # type: ignore[assignment]  # equal by its numbers, which are many
 
     def __repr__(self) -> str:
         read = f"size {self.size}, {self.tokens} tokens, {len(self.names)} names"
+        read += "" if self.company is None else " with company"
         return f"<Memory: {self.mechanism} {self.form}, {read}, {self.nbytes} bytes of {self.dtype}>"
 
 

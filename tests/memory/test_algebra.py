@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from attar import Memory
 from attar.errors import OptionError, ShapeError
+from attar.memory.company import Company
 from attar.memory.forms import FORMS_OF
 from attar.text.names import NameTable
 
@@ -276,3 +277,82 @@ class TestNamesByIds:
 
     def test_a_text_without_names_can_be_added_to_any(self):
         assert (made("gated") + made("gated", 1, names=NameTable())).names == CAST
+
+
+FIRST, LIMIT = 2, 600
+
+
+def introduced(*sentences: str, limit: int = LIMIT) -> Memory:
+    """A memory with company: words with a capital are names, the others have their length + 1,000 for an id."""
+    table, ids, ends = NameTable(), [], []
+    for sentence in sentences:
+        for word in sentence.split():
+            number = table.learn([word]) if word[0].isupper() else None
+            ids.append(1_000 + len(word) if number is None else FIRST + number)
+            ends.append(False)
+        ends[-1] = True
+    names = [token - FIRST if token < FIRST + LIMIT else -1 for token in ids]
+    company = Company.count(names, ids, ends, count=len(table), first=FIRST, limit=limit, common=0)
+    rows = np.ones((len(table), 1))
+    return Memory.of("named", rows, tokens=len(ids), reader="r", names=table, company=company)
+
+
+def who_met_whom(memory: Memory) -> dict[str, dict[str, int]]:
+    names = memory.names.names
+    return {
+        name: {names[token - FIRST]: times for token, times in memory.company.of(j).items() if token < 1_000}
+        for j, name in enumerate(names)
+    }
+
+
+some_sentences = st.lists(
+    st.lists(st.sampled_from(["Ann", "Bob", "Cy", "met", "saw"]), min_size=1, max_size=5).map(" ".join),
+    max_size=4,
+)
+
+
+class TestCompany:
+    @settings(deadline=None)
+    @given(some_sentences, some_sentences)
+    def test_reading_apart_and_adding_is_reading_both(self, a, b):
+        assert (introduced(*a) + introduced(*b)).company == introduced(*a, *b).company
+
+    @settings(deadline=None)
+    @given(some_sentences, some_sentences)
+    def test_what_was_added_can_be_taken_out_again(self, a, b):
+        left = introduced(*a) + introduced(*b) - introduced(*b)
+        assert left.company == introduced(*a).company.with_room(len(left.names))
+
+    def test_names_meet_by_name_whatever_their_ids(self):
+        both = introduced("Ann met Bob") + introduced("Cy saw Bob", "Bob saw Ann")
+        assert who_met_whom(both) == {
+            "Ann": {"Ann": 2, "Bob": 2},
+            "Bob": {"Ann": 2, "Bob": 3, "Cy": 1},
+            "Cy": {"Bob": 1, "Cy": 1},
+        }
+
+    def test_two_parts_of_one_longer_name_have_one_company(self):
+        jane = named(["Jane Bennet"], 1)
+        empty = Company.empty(1, FIRST, LIMIT)
+        whole = Memory.of("named", jane.numbers, tokens=2, reader="r", names=jane.names, company=empty)
+        both = whole + introduced("Jane met Ann", "Bennet met Ann")
+        assert who_met_whom(both) == {
+            "Jane Bennet": {"Jane Bennet": 2, "Ann": 2},
+            "Ann": {"Jane Bennet": 2, "Ann": 2},
+        }
+
+    @pytest.mark.parametrize("act", [Memory.__add__, Memory.__sub__], ids=["+", "-"])
+    @pytest.mark.parametrize("swap", [False, True])
+    def test_one_with_company_and_one_without_are_refused(self, act, swap):
+        pair = introduced("Ann left"), named(["Ann"], 1.0)
+        with pytest.raises(OptionError, match="company in both memories or in neither"):
+            act(*reversed(pair)) if swap else act(*pair)
+
+    @pytest.mark.parametrize("act", [Memory.__add__, Memory.__sub__], ids=["+", "-"])
+    def test_company_with_other_ids_is_refused(self, act):
+        with pytest.raises(OptionError, match="600 names from id 2 on, got 9 names from id 2 on"):
+            act(introduced("Ann left"), introduced("Ann left", limit=9))
+
+    def test_a_part_that_was_not_read_is_refused(self):
+        with pytest.raises(OptionError, match="a part of what a was read from"):
+            introduced("Ann met Bob", "Ann left") - introduced("Ann saw Bob", "Bob left")

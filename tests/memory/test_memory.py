@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from attar import Memory, ops
 from attar.errors import AttarError, DtypeError, OptionError, ShapeError
+from attar.memory.company import Company
 from attar.memory.forms import FORMS_OF, UNPACK_FROM
 from attar.nn import attention
 from attar.text.names import NameTable
@@ -227,6 +229,49 @@ class TestForms:
     def test_only_a_triangle_or_states_have_a_matrix(self):
         with pytest.raises(OptionError, match=r"Memory\.array"):
             made("keyed").matrix()
+
+
+def company_of(count: int, times: int = 1) -> Company:
+    """Names 0 and 1, with the ids 2 and 3, in one sentence with the word 9, so often."""
+    names, ids, ends = [0, 1, -1] * times, [2, 3, 9] * times, [False, False, True] * times
+    return Company.count(names, ids, ends, count=count, first=2, limit=6, common=0)
+
+
+class TestCompany:
+    def test_a_memory_has_none_unless_it_is_given(self):
+        assert made("named").company is None
+
+    def test_company_of_fewer_names_is_filled_up(self):
+        table = table_of("Ann", "Bath", "Rome")
+        memory = Memory.of("named", np.ones((2, 3)), tokens=1, reader="r", names=table, company=company_of(2))
+        assert memory.company == company_of(3)
+
+    def test_company_of_more_names_is_refused(self):
+        with pytest.raises(ShapeError, match="company: expected that of each of 2 names, got that of 3"):
+            made("named", company=company_of(3))
+
+    @pytest.mark.parametrize("mechanism", sorted(set(FORMS_OF) - {"named"}))
+    def test_other_forms_have_none(self, mechanism):
+        with pytest.raises(OptionError, match="company: expected a memory of one vector a name"):
+            made(mechanism, company=company_of(2))
+
+    @pytest.mark.parametrize("dtype", ["float16", "int8"])
+    def test_it_is_the_same_beside_fewer_bytes(self, dtype):
+        memory = made("named", company=company_of(2))
+        assert memory.astype(dtype).company == memory.company
+
+    def test_its_bytes_count(self):
+        assert made("named", company=company_of(2)).nbytes == made("named").nbytes + company_of(2).nbytes
+
+    def test_it_is_part_of_the_value(self):
+        memory = made("named", company=company_of(2))
+        assert memory == pickle.loads(pickle.dumps(memory))
+        assert memory != replace(memory, company=None)
+        assert memory != replace(memory, company=company_of(2, times=2))
+
+    def test_a_memory_says_that_it_has_it(self):
+        text = repr(made("named", 4, company=company_of(2)))
+        assert text == "<Memory: named names, size 4, 7 tokens, 2 names with company, 62 bytes of float32>"
 
 
 class TestValue:

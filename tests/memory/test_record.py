@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from attar import Memory
 from attar.errors import FormatError
+from attar.memory.company import Company
 from attar.memory.forms import FORMS_OF
 from attar.memory.record import NUMBERS_AT
 from attar.text.names import NameTable
@@ -32,7 +34,16 @@ def made(mechanism: str, k: int, count: int, tokens: int, names: list[str], stat
         reader=f"reader ü {seed}",
         names=table,
         state=rng.standard_normal(state),
+        company=company_of(len(table), seed) if mechanism == "named" and seed % 2 else None,
     )
+
+
+def company_of(count: int, seed: int) -> Company:
+    """Names among words, those with ids from 9 up, in sentences of four."""
+    ids = np.random.default_rng(seed).integers(3, 20, 40)
+    ids[(ids >= 3 + count) & (ids < 9)] = 9
+    names, ends = np.where(ids < 9, ids - 3, -1), np.arange(40) % 4 == 3
+    return Company.count(names, ids, ends, count=count, first=3, limit=6, common=0)
 
 
 memories = st.builds(
@@ -46,6 +57,8 @@ memories = st.builds(
     seed=st.integers(0, 99),
 )
 SAMPLE = made("gated", 3, 0, 4, ["Ann Lee"], 2, 0)
+IN_COMPANY = made("named", 3, 0, 4, ["Ann Lee", "Bath"], 2, 1)
+SAMPLES = pytest.mark.parametrize("sample", [SAMPLE, IN_COMPANY], ids=["alone", "with company"])
 
 
 def resealed(written: bytearray) -> bytes:
@@ -105,26 +118,87 @@ def test_the_layout_does_not_change():
     assert memory.to_bytes() == b"attm" + struct.pack("<I", zlib.crc32(body)) + body
 
 
+def test_a_record_with_company_is_the_one_without_and_it_behind():
+    alone, written = replace(IN_COMPANY, company=None).to_bytes(), IN_COMPANY.to_bytes()
+    company = IN_COMPANY.company.to_bytes()
+    header = bytearray(alone[8:NUMBERS_AT])
+    struct.pack_into("<H", header, 0, 2)
+    struct.pack_into("<I", header, 32, len(company))
+    body = bytes(header) + alone[NUMBERS_AT:] + bytes(-len(alone) % 4) + company
+    assert written == b"attm" + struct.pack("<I", zlib.crc32(body)) + body
+    assert alone[8:10] == b"\1\0"
+
+
+def test_company_lies_in_the_buffer_itself_and_is_decoded_when_it_is_asked_for():
+    buffer = bytearray(IN_COMPANY.to_bytes())
+    read = Memory.from_bytes(buffer, check=False)
+    assert "company" not in vars(read)
+    assert read.company == IN_COMPANY.company
+    assert read.company is read.company
+    start = np.frombuffer(buffer, np.uint8).ctypes.data
+    assert start < read.company.ids.ctypes.data < start + len(buffer)
+    assert (read.company.starts.ctypes.data - start) % 4 == 0
+
+
 @settings(deadline=None)
-@given(st.integers(0, 8 * len(SAMPLE.to_bytes()) - 1))
-def test_a_flipped_bit_is_noticed(bit):
-    written = bytearray(SAMPLE.to_bytes())
+@given(st.data(), st.sampled_from([SAMPLE, IN_COMPANY]))
+def test_a_flipped_bit_is_noticed(data, sample):
+    written = bytearray(sample.to_bytes())
+    bit = data.draw(st.integers(0, 8 * len(written) - 1))
     written[bit // 8] ^= 1 << bit % 8
     with pytest.raises(FormatError, match="memory: expected"):
         Memory.from_bytes(bytes(written))
 
 
+@SAMPLES
 @pytest.mark.parametrize("check", [True, False])
-def test_a_record_cut_short_is_noticed_wherever_it_ends(check):
-    written = SAMPLE.to_bytes()
+def test_a_record_cut_short_is_noticed_wherever_it_ends(check, sample):
+    written = sample.to_bytes()
     for length in range(len(written)):
         with pytest.raises(FormatError, match="cut"):
             Memory.from_bytes(written[:length], check=check)
 
 
-def test_bytes_behind_the_record_are_noticed():
+@SAMPLES
+def test_bytes_behind_the_record_are_noticed(sample):
     with pytest.raises(FormatError, match="as its header says"):
-        Memory.from_bytes(SAMPLE.to_bytes() + b"x", check=False)
+        Memory.from_bytes(sample.to_bytes() + b"x", check=False)
+
+
+@pytest.mark.parametrize(
+    ("sample", "version"),
+    [(SAMPLE, 2), (IN_COMPANY, 1)],
+    ids=["none where some is said", "some where none is"],
+)
+def test_company_belongs_to_its_version(sample, version):
+    written = bytearray(sample.to_bytes())
+    written[8] = version
+    with pytest.raises(FormatError, match="company in version 2, of names, got"):
+        Memory.from_bytes(resealed(written))
+
+
+def test_company_of_a_form_without_names_is_refused():
+    written = bytearray(SAMPLE.to_bytes())
+    written[8], written[40] = 2, 1
+    with pytest.raises(FormatError, match="got 1 bytes in a record of version 2, triangle"):
+        Memory.from_bytes(resealed(written))
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_company_of_other_names_than_have_vectors_is_refused(check):
+    # The last vector's 12 bytes are said to be three more numbers of the state.
+    written = bytearray(IN_COMPANY.to_bytes())
+    struct.pack_into("<I", written, 20, 1)
+    struct.pack_into("<I", written, 24, 5)
+    with pytest.raises(FormatError, match="company of 1 names, as it has vectors, got of 2"):
+        Memory.from_bytes(resealed(written), check=check).company  # noqa: B018
+
+
+def test_damaged_company_is_refused_whatever_the_checksum_says():
+    written = bytearray(IN_COMPANY.to_bytes())
+    written[-1] = 0
+    with pytest.raises(FormatError, match="company: expected counts from 1 up, got 0"):
+        Memory.from_bytes(resealed(written))
 
 
 def test_another_file_is_refused():
@@ -134,8 +208,8 @@ def test_another_file_is_refused():
 
 def test_a_later_version_is_refused_with_a_remedy():
     written = bytearray(SAMPLE.to_bytes())
-    written[8] = 2
-    with pytest.raises(FormatError, match="version 2; a later Attar wrote it"):
+    written[8] = 3
+    with pytest.raises(FormatError, match="version 3; a later Attar wrote it"):
         Memory.from_bytes(resealed(written))
 
 

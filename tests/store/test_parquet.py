@@ -11,16 +11,17 @@ from attar.store.parquet import read_note
 
 
 @pytest.fixture
-def filled(store, make_memory):
+def filled(store, make_memory, make_acquaintances):
     store.put("a\nb/c", make_memory(1, 60), title="A", text="Emma 🜁")
     store.put("x" * 999, make_memory(2), digest=b"d" * 32)
     store.put("b", make_memory(3).astype("int8"), text="")
+    store.put("c", make_acquaintances(4))
     return store
 
 
 @pytest.fixture
 def export(filled, tmp_path):
-    assert export_store(filled, tmp_path / "out.parquet") == 3
+    assert export_store(filled, tmp_path / "out.parquet") == 4
     return tmp_path / "out.parquet"
 
 
@@ -36,7 +37,8 @@ def raw(store: Store) -> dict[bytes, bytes]:
 
 
 def test_what_comes_in_is_what_went_out_byte_for_byte(filled, export, second, tmp_path):
-    assert import_store(second, export) == 3
+    assert import_store(second, export) == 4
+    assert second.memory("c").company == filled.memory("c").company
     assert raw(second) == raw(filled)
     assert (second.reader, len(second)) == (filled.reader, len(filled))
     assert list(second.check()) == []
@@ -46,14 +48,14 @@ def test_what_comes_in_is_what_went_out_byte_for_byte(filled, export, second, tm
 
 def test_an_export_reads_as_a_table(export):
     rows = pq.read_table(export).to_pylist()
-    assert [row["name"] for row in rows] == ["a\nb/c", "b", "x" * 999]
-    assert [row["text"] for row in rows] == ["Emma 🜁", "", None]
+    assert [row["name"] for row in rows] == ["a\nb/c", "b", "c", "x" * 999]
+    assert [row["text"] for row in rows] == ["Emma 🜁", "", None, None]
     assert rows[0]["created"].year >= 2026
 
 
 def test_an_export_says_what_it_is(export):
     note = read_note(export)
-    assert (note.version, note.reader, note.dtype, note.documents) == (1, "reader-1", "float32", 3)
+    assert (note.version, note.reader, note.dtype, note.documents) == (1, "reader-1", "float32", 4)
 
 
 def test_many_documents_go_in_groups(store, second, make_memory, tmp_path, monkeypatch):
@@ -74,7 +76,7 @@ def test_an_empty_store_goes_out_and_in(store, second, tmp_path):
 
 
 def test_importing_again_changes_nothing(export, second):
-    assert import_store(second, export) == 3
+    assert import_store(second, export) == 4
     before = second.stats().changes
     assert import_store(second, export) == 0
     assert second.stats().changes == before
@@ -85,7 +87,7 @@ def test_a_name_taken_by_another_document_is_refused_unless_replaced(export, sec
     with pytest.raises(OptionError, match="document 'b': expected a new name"):
         import_store(second, export)
     assert len(second) == 1
-    assert import_store(second, export, replace=True) == 3
+    assert import_store(second, export, replace=True) == 4
     assert second.memory("b").tokens == 3
 
 

@@ -44,6 +44,19 @@ def test_memories_are_kept_in_the_stores_own_type_of_number(folder, make_memory,
         assert store.dtype == dtype
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_names_come_out_with_the_company_they_keep(folder, make_acquaintances, dtype):
+    memory = make_acquaintances(1).astype(dtype)
+    with Store.open(folder, dtype=dtype) as store:
+        store.put("emma", make_acquaintances(1))
+        assert bytes(store.get("emma").memory_data) == memory.to_bytes()
+        assert store.memory("emma") == store.get("emma").memory == memory
+        with store.reading() as now:
+            assert now.memory("emma").company == memory.company
+        assert store.memory("emma").company.mentions().any()
+        assert list(store.check()) == []
+
+
 def test_any_name_will_do(store, make_memory):
     for number, name in enumerate(NAMES):
         store.put(name, make_memory(number))
