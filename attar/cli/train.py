@@ -1,7 +1,6 @@
 """`attar train`: a reader from cloze sets."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,6 +33,9 @@ def train(
     start: Annotated[
         str, typer.Option(help="A reader to train on: its folder, or default for the one in the package.")
     ] = "",
+    frozen: Annotated[
+        bool, typer.Option("--frozen", help="Train only what that reader did not have: see --company.")
+    ] = False,
     mechanism: Annotated[
         str, typer.Option(help="none, softmax, linear, gated, decayed, adaptive, keyed or named.")
     ] = "gated",
@@ -44,6 +46,9 @@ def train(
     dropout: Dropout = 0.0,
     scale: Scale = "sqrt",
     positive: Annotated[bool, typer.Option("--positive", help="Positive keys and queries (named).")] = False,
+    company: Annotated[
+        bool, typer.Option("--company", help="Score names also by what stood near them (named).")
+    ] = False,
     epochs: Epochs = 12,
     batch: BatchSize = 64,
     questions: QuestionCount = 5,
@@ -73,32 +78,35 @@ def train(
     from attar.training.options import TrainingOptions
     from attar.training.start import settled_by
 
-    options = TrainingOptions(
-        data=tuple(map(str, data)),
-        out=str(out),
-        start=start,
-        mechanism=mechanism,
-        encoder=encoder,
-        head=head,
-        size=size,
-        embedding=embedding,
-        dropout=dropout,
-        scale=scale_of(scale),
-        positive=positive,
-        epochs=epochs,
-        batch=batch,
-        questions=questions,
-        rate=rate,
-        clip=clip,
-        patience=patience,
-        seed=seed,
-        precision=precision,
-        workers=workers,
-        processes=processes,
-        skip_malformed=skip_malformed,
-    )
+    given: dict[str, Any] = {
+        "data": tuple(map(str, data)),
+        "out": str(out),
+        "start": start,
+        "frozen": frozen,
+        "mechanism": mechanism,
+        "encoder": encoder,
+        "head": head,
+        "size": size,
+        "embedding": embedding,
+        "dropout": dropout,
+        "scale": scale_of(scale),
+        "positive": positive,
+        "company": company,
+        "epochs": epochs,
+        "batch": batch,
+        "questions": questions,
+        "rate": rate,
+        "clip": clip,
+        "patience": patience,
+        "seed": seed,
+        "precision": precision,
+        "workers": workers,
+        "processes": processes,
+        "skip_malformed": skip_malformed,
+    }
     if start:
-        options = replace(options, **unsaid(context, settled_by(start)))
+        given |= unsaid(context, settled_by(start))
+    options = TrainingOptions(**given)
     if profile:
         from attar.training.profile import profile_step
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from attar.nn.attention import Memories, attention
 from attar.nn.attention.keyed import KeyedAttention
 from attar.nn.attention.named import NamedAttention
+from attar.nn.company import Company
 from attar.nn.encoder import encoder
 from attar.nn.heads import AskedNames, CopyHead, PaperHead
 from attar.nn.network_options import NetworkOptions
@@ -89,6 +90,9 @@ class Network(nn.Module):
         self.features = nn.Linear(options.size, options.size) if options.positive else None
         self.head = self._make_head(options)
         self.asked = AskedNames() if options.asked else None
+        self.company = (
+            Company(options.words, options.first_entity, options.entities) if options.company else None
+        )
         self._spread_embeddings()
 
     @staticmethod
@@ -165,7 +169,10 @@ class Network(nn.Module):
             shares = self.attention_sum(memories, rows, documents).flatten(0, 1)[questions.places]
             return self.choose(self.head(shares), documents, questions)
         readouts = self.mechanism.lookup(memories, rows).flatten(0, 1)[questions.places]
-        return self.choose(self.score(readouts, queries, documents, questions), documents, questions)
+        scores = self.score(readouts, queries, documents, questions)
+        if self.company is not None:
+            scores = scores + self.company.score(documents, questions)
+        return self.choose(scores, documents, questions)
 
     def score(
         self,

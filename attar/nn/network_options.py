@@ -17,7 +17,7 @@ class NetworkOptions:
 
     `head=""` takes the copy readout where the mechanism writes for it (keyed, named), else the paper's head.
     `asked` learns what it means that the question holds a name; `positive` makes the keys of `named`, and the
-    queries, positive, and scores logarithms of weights.
+    queries, positive, and scores logarithms of weights; `company` scores names also by what stood near them.
     """
 
     words: int  # ids there are, the names' among them
@@ -32,6 +32,7 @@ class NetworkOptions:
     scale: Scale = "sqrt"
     asked: bool = True
     positive: bool = False
+    company: bool = False
 
     def __post_init__(self) -> None:
         allowed = {
@@ -51,12 +52,17 @@ class NetworkOptions:
             raise OptionError("mechanism of the paper's head", " or ".join(MECHANISMS), repr(self.mechanism))
         if self.positive and self.mechanism != "named":
             raise OptionError("mechanism with positive keys", "named", repr(self.mechanism))
+        if self.company and self.mechanism != "named":
+            raise OptionError("mechanism that keeps company", "named", repr(self.mechanism))
         if not self.head:
             object.__setattr__(self, "head", "copy" if self.mechanism in COPY_MECHANISMS else "paper")
 
     def to_json(self) -> dict[str, Any]:
         """All options by name."""
-        return asdict(self)
+        given = asdict(self)
+        if not self.company:
+            del given["company"]  # what a reader is fingerprinted by stays as it was before there was any
+        return given
 
     @classmethod
     def from_json(cls, options: dict[str, Any]) -> "NetworkOptions":

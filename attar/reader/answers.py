@@ -9,8 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attar.errors import OptionError
 from attar.memory import Memory
+from attar.memory.company import weighed_many
+from attar.nn.company import Company
 from attar.nn.network import Documents, Network, Questions
+from attar.reader.questions import QuestionBatch
 
 Floats = NDArray[np.float32]
 
@@ -34,11 +38,11 @@ def probabilities(
     network: Network,
     queries: Tensor,
     memories: Sequence[Memory],
-    asked: tuple[NDArray[np.intp], NDArray[np.int32]],
+    asked: QuestionBatch,
 ) -> Floats:
     """How likely each name of each memory is, `[Q, c]`, 0 behind the last and for names that are not there.
 
-    One memory for each of the queries `[Q, k]`; `asked` says which questions hold which names.
+    One memory for each of the queries `[Q, k]` of the questions that are asked.
     """
     named = network.options.mechanism == "named"
     counts = np.array([len(each.numbers if named else each.names) for each in memories])
@@ -54,10 +58,29 @@ def probabilities(
     if named:
         leave_out_absent(memories, readouts, candidates)
     mentioned = np.zeros((len(memories), width), np.bool_)
-    mentioned[asked] = True
+    mentioned[asked.names_in(options.first_entity, options.entities)] = True
     scores = score(network, torch.from_numpy(readouts), queries, candidates, mentioned)
+    if network.company is not None:
+        scores = scores + near_question(network.company, memories, asked).to(scores.device)
     # A row of no candidates is all -inf, and 0 / 0 without this.
     return torch.softmax(scores, 1).nan_to_num_(0.0).cpu().numpy()
+
+
+def near_question(company: Company, memories: Sequence[Memory], asked: QuestionBatch) -> Tensor:
+    """What is added to the scores `[Q, c]` for the words and names that candidates share with the question."""
+    device = company.words.device
+    weights = company.weigh(torch.from_numpy(asked.ids).to(device)).cpu().numpy()
+    row, place = np.nonzero(weights)
+    starts = np.searchsorted(row, np.arange(len(memories) + 1))
+    kept = [own for memory in memories if (own := memory.company) is not None]
+    if len(kept) < len(memories):
+        raise OptionError("memory", "one that keeps its names' company", "one without", "read the text again")
+    weighed = weighed_many(kept, asked.ids[row, place], weights[row, place], starts)
+    mentions = np.zeros_like(weighed)
+    for at, own in enumerate(kept):
+        mentions[at, : len(own)] = own.mentions()
+    added: Tensor = company(torch.from_numpy(weighed).to(device), torch.from_numpy(mentions).to(device))
+    return added
 
 
 def scaled(network: Network, queries: Tensor, memories: Sequence[Memory]) -> Floats:

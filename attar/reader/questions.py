@@ -10,7 +10,6 @@ from torch import Tensor
 
 from attar.nn.network import Network
 from attar.reader.recurrence import TabledGRU, TabledGRUs, sort_onward
-from attar.text.vocabulary import Vocabulary
 
 Ids = NDArray[np.int32]
 
@@ -41,10 +40,10 @@ class QuestionBatch:
         blanks = torch.from_numpy(self.blanks).to(device)
         return torch.from_numpy(self.ids).to(device), torch.from_numpy(self.lengths), blanks
 
-    def names_in(self, vocabulary: Vocabulary) -> tuple[NDArray[np.intp], Ids]:
+    def names_in(self, first_entity: int, entities: int) -> tuple[NDArray[np.intp], Ids]:
         """Which questions hold which names: their rows, and the names' numbers."""
-        entity = self.ids - vocabulary.first_entity
-        row, place = np.nonzero((entity >= 0) & (entity < vocabulary.entities))
+        entity = self.ids - first_entity
+        row, place = np.nonzero((entity >= 0) & (entity < entities))
         return row, entity[row, place]
 
 

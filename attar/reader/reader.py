@@ -15,7 +15,7 @@ from attar.reader.answers import Answer, best_first, probabilities
 from attar.reader.computing import computing
 from attar.reader.documents import DocumentEncoder
 from attar.reader.explain import Explanation, spelled, token_weights
-from attar.reader.folder import Precision, fingerprint_of, load_reader, save_reader
+from attar.reader.folder import DEFAULT, Precision, fingerprint_of, load_reader, save_reader
 from attar.reader.questions import QuestionBatch, QuestionEncoder
 from attar.reader.texts import Reading
 from attar.reader.writing import write_memories
@@ -25,7 +25,6 @@ from attar.text.progress import Progress, tell_nobody
 from attar.text.reading import TextReader
 from attar.text.vocabulary import Vocabulary
 
-DEFAULT = Path(__file__).parent / "default"
 # Questions answered at a time: 43 µs each, 60 if 256 are (k = 128, 60 names a document, one core).
 QUESTIONS_AT_ONCE = 1_024
 
@@ -150,7 +149,7 @@ class Reader:
             batch = QuestionBatch.of([read[at] for at in chosen])
             with computing():
                 queries = self.questions.encode(batch)
-                shares = probabilities(self.network, queries, own, batch.names_in(self.vocabulary))
+                shares = probabilities(self.network, queries, own, batch)
             for at, found in zip(chosen, best_first(shares, own, top), strict=True):
                 answers[at] = found
         return answers

@@ -11,8 +11,10 @@ from torch import Tensor
 
 from attar.errors import OptionError
 from attar.memory import Memory
+from attar.memory.company import Company
 from attar.memory.forms import stays_states
 from attar.nn.attention import Memories
+from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
 from attar.reader.documents import DocumentEncoder
 from attar.reader.texts import Reading, in_step
@@ -62,6 +64,7 @@ def write_sums(
         memories, state = encoder.read(documents.to(encoder.device), earlier, memories)
         ended.update((text, (memories.state[row], state[row])) for row, text in enumerate(texts))
     mechanism = encoder.network.options.mechanism
+    companies = count_companies(encoder.network, readings)
     found = []
     for at, reading in enumerate(readings):
         numbers, last = (tensor.cpu().numpy() for tensor in ended[at])
@@ -71,8 +74,31 @@ def write_sums(
         own: dict[str, Any] = {"names": reading.names}
         if memory.form == "names":
             own["numbers"] = np.array(numbers[: len(reading.names)], np.float32)
+            own["company"] = companies[at]
         found.append(replace(memory, **own))
     return found
+
+
+def count_companies(network: Network, readings: Sequence[Reading]) -> list[Company | None]:
+    """The company of each text's names, where the network asks for it, going on from what was read before."""
+    if network.company is None:
+        return [None] * len(readings)
+    options, counts = network.options, [len(reading.names) for reading in readings]
+    counted = Company.count_many(
+        np.concatenate([reading.text.names for reading in readings]),
+        np.concatenate([reading.text.ids for reading in readings]),
+        np.concatenate([reading.text.sentence_ends for reading in readings]),
+        [len(reading.text) for reading in readings],
+        counts=counts,
+        first=options.first_entity,
+        limit=options.entities,
+        common=network.company.first_word,
+    )
+    companies: list[Company | None] = []
+    for reading, count, new in zip(readings, counts, counted, strict=True):
+        before = None if reading.before is None else reading.before.company
+        companies.append(new if before is None else before.added(new, range(count), count))
+    return companies
 
 
 def write_tokens(

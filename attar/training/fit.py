@@ -78,7 +78,8 @@ class Training(pl.LightningModule):
 
     def configure_optimizers(self) -> Any:
         """Adam, warmed up and then cooled by a cosine over the whole run."""
-        optimiser = torch.optim.Adam(self.parameters(), self.options.rate, fused=self.device.type == "cuda")
+        trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
+        optimiser = torch.optim.Adam(trained, self.options.rate, fused=self.device.type == "cuda")
         steps = int(self.trainer.estimated_stepping_batches)
         warm = max(1, round(self.options.warmup * steps))
         schedule = torch.optim.lr_scheduler.SequentialLR(

@@ -18,6 +18,7 @@ class TrainingOptions:
     data: tuple[str, ...]
     out: str
     start: str = ""  # a reader to train on, or "default"; the options that it settles must be its own
+    frozen: bool = False  # train only what the reader to train on did not have
     mechanism: str = "gated"
     encoder: str = "gru"
     head: str = ""
@@ -27,6 +28,7 @@ class TrainingOptions:
     scale: Literal["sqrt", "mean"] | None = "sqrt"
     asked: bool = True
     positive: bool = False
+    company: bool = False
     epochs: int = 12
     batch: int = 64
     questions: int = 5
@@ -62,6 +64,9 @@ class TrainingOptions:
             raise OptionError("precision", " or ".join(PRECISIONS), repr(self.precision))
         if self.scale not in (None, "sqrt", "mean"):
             raise OptionError("scale", "sqrt or mean or none", repr(self.scale))
+        if self.frozen and not (self.start and self.company):
+            wanted = "a reader to train on and something to give it: start and company"
+            raise OptionError("frozen", wanted, "neither" if not self.start else "a reader alone")
         # Refused here, and not when the words of a set have been counted.
         network_options(self, Vocabulary(()))
 
@@ -114,4 +119,5 @@ def network_options(options: TrainingOptions, vocabulary: Vocabulary) -> Network
         scale=options.scale,
         asked=options.asked,
         positive=options.positive,
+        company=options.company,
     )

@@ -11,7 +11,9 @@ from attar.text.vocabulary import Vocabulary
 from attar.training.options import TrainingOptions, network_options
 
 # What a reader settles for whoever trains it on; dropout is the trainer's own.
-SETTLED = ("mechanism", "encoder", "head", "size", "embedding", "scale", "asked", "positive")
+SETTLED = ("mechanism", "encoder", "head", "size", "embedding", "scale", "asked", "positive", "company")
+# What a reader can be given that it did not have.
+GIVEN = ("company",)
 
 
 def load_start(start: str) -> SavedReader:
@@ -21,8 +23,8 @@ def load_start(start: str) -> SavedReader:
 
 def settled_by(start: str) -> dict[str, Any]:
     """The options that a reader settles, by name."""
-    given = load_start(start).network.options.to_json()
-    return {name: given[name] for name in SETTLED}
+    own = load_start(start).network.options
+    return {name: getattr(own, name) for name in SETTLED}
 
 
 def first_network(options: TrainingOptions, vocabulary: Vocabulary) -> Network:
@@ -33,7 +35,11 @@ def first_network(options: TrainingOptions, vocabulary: Vocabulary) -> Network:
     saved = load_start(options.start)
     check_settled(asked, saved.network.options, options.start)
     network = Network(asked)
-    network.load_state_dict(saved.network.state_dict())
+    own = saved.network.state_dict()
+    network.load_state_dict(own, strict=set(own) == set(network.state_dict()))
+    for name, parameter in network.named_parameters():
+        # What need not be trained has no gradient, and no way back through the GRUs is walked.
+        parameter.requires_grad_(not (options.frozen and name in own))
     return network
 
 
@@ -48,7 +54,8 @@ def check_settled(asked: NetworkOptions, own: NetworkOptions, start: str) -> Non
     attar.errors.OptionError: options of the reader reader: expected size 64, got 100; leave them out, or train \
 anew without --start
     """
-    changed = [name for name in SETTLED if getattr(asked, name) != getattr(own, name)]
+    wanted = [(name, getattr(asked, name), getattr(own, name)) for name in SETTLED]
+    changed = [name for name, new, old in wanted if new != old and not (name in GIVEN and new and not old)]
     if changed:
         raise OptionError(
             f"options of the reader {start}",

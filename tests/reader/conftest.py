@@ -58,6 +58,13 @@ def make_reader(vocabulary: Vocabulary) -> MakeReader:
     return make
 
 
+@pytest.fixture
+def make_company_reader(make_reader: MakeReader, monkeypatch: pytest.MonkeyPatch) -> MakeReader:
+    """A reader that keeps company; of so few words hardly any are common."""
+    monkeypatch.setattr("attar.nn.company.COMMON", 5)
+    return lambda encoder="lookahead": make_reader("named", encoder, company=True)
+
+
 @pytest.fixture(scope="session")
 def reader(make_reader: MakeReader) -> Reader:
     return make_reader()
@@ -73,5 +80,6 @@ def assert_same() -> Callable[[Memory, Memory], None]:
         for mine, wanted in ((one.numbers, other.numbers), (one.state, other.state)):
             largest = float(np.abs(wanted).max(initial=1.0))
             np.testing.assert_allclose(mine, wanted, rtol=1e-4, atol=1e-5 * largest)
+        assert one.company == other.company
 
     return check

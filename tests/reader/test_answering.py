@@ -1,5 +1,7 @@
 """Questions get the document's names, likeliest first, as the network that was trained would say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -22,7 +24,7 @@ def by_the_network(reader, story):
     documents.candidates.copy_(torch.arange(len(table)))
     batch = QuestionBatch.of([reader.text.question(asked, table) for asked, _ in story.questions])
     count, mentioned = len(batch.ids), torch.zeros(len(batch.ids), len(table), dtype=torch.bool)
-    mentioned[batch.names_in(reader.vocabulary)] = True
+    mentioned[batch.names_in(reader.vocabulary.first_entity, reader.vocabulary.entities)] = True
     ids, lengths, blanks = batch.to(torch.device("cpu"))
     none, each = torch.zeros(count, dtype=torch.int64), torch.arange(count)
     with torch.no_grad():
@@ -39,6 +41,31 @@ def test_answers_are_what_training_scores(make_reader, stories, mechanism, encod
     answers = reader.answer_many(reader.read(story.text), [asked for asked, _ in story.questions])
     found = np.array([[dict(each)[name] for name in names] for each in answers])
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_answers_by_company_are_what_training_scores(make_company_reader, stories, encoder):
+    reader, story = make_company_reader(encoder), stories[2]
+    wanted, names = by_the_network(reader, story)
+    answers = reader.answer_many(reader.read(story.text), [asked for asked, _ in story.questions])
+    found = np.array([[dict(each)[name] for name in names] for each in answers])
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-5)
+
+
+def test_company_makes_a_difference(make_company_reader, stories):
+    reader, story = make_company_reader(), stories[2]
+    question, memory = story.questions[0][0], reader.read(story.text)
+    before = dict(reader.answer(memory, question))
+    with torch.no_grad():
+        reader.network.company.sharpness.add_(1.0)
+    assert dict(reader.answer(memory, question)) != before
+
+
+def test_a_memory_without_company_is_refused_by_a_reader_that_asks_for_it(make_company_reader, stories):
+    reader = make_company_reader()
+    memory = replace(reader.read(stories[0].text), company=None)
+    with pytest.raises(OptionError, match="keeps its names' company, got one without; read the text again"):
+        reader.answer(memory, "Who left?")
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)

@@ -45,6 +45,27 @@ def test_reading_on_again_and_again_equals_reading_at_once(
     assert_same(memory, reader.read(text))
 
 
+@shared
+@given(cuts=st.sets(st.integers(1, 6)))
+def test_company_is_read_on_as_well(make_company_reader, stories, assert_same, cuts):
+    reader, text = make_company_reader(), stories[1].text
+    memory = reader.read("")
+    places = [len(cut_after(text, cut)[0]) for cut in sorted(cuts)]
+    for start, stop in zip([0, *places], [*places, len(text)], strict=True):
+        memory = reader.extend(memory, text[start:stop])
+    assert len(memory.company.ids) > 50
+    assert_same(memory, reader.read(text))
+
+
+def test_company_is_the_same_beside_others_and_merges(make_company_reader, stories, assert_same):
+    reader, told = make_company_reader(), [story.text for story in stories[:4]]
+    apart = [reader.read(text) for text in told]
+    for one, other in zip(reader.read_many(told), apart, strict=True):
+        assert_same(one, other)
+    merged = apart[0] + apart[1]
+    assert merged.company.mentions().sum() == sum(each.company.mentions().sum() for each in apart[:2])
+
+
 @pytest.mark.parametrize("mechanism", ALL)
 def test_a_bidirectional_reader_refuses_to_read_on(make_reader, stories, mechanism):
     reader = make_reader(mechanism, "bidirectional")

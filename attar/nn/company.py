@@ -1,0 +1,124 @@
+"""A name is known by the company it keeps: the question's words and names that shared a sentence with it.
+
+    a_e = Σ_w ω_w log(1 + times_e(w))        score_e += p log(a_e + ε) − r log(mentions_e)
+
+times_e(w) counts, over all mentions of e, those in whose sentence w occurs; the sum goes over the question's own
+tokens, each once; ω is a learnt weight a word, and one for all names, whose ids mean nothing. The counts need no
+gradient and no numbers of the network: a memory keeps them as they are (`attar.memory.company`).
+"""
+
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from attar.nn.network import Documents, Questions
+
+# So many of the commonest words are in everyone's company. Readers are saved without weights for them.
+COMMON = 200
+# What p, r and ε start from: near where training takes them.
+SHARPNESS, MENTIONS, FLOOR = 0.5, 0.0, 0.5
+
+
+class Company(nn.Module):
+    """Scores candidates by their company; ids below `first_word` are names or no words at all.
+
+    >>> company = Company(words=10, first_entity=3, entities=4, common=1)
+    >>> company.weigh(torch.tensor([[0, 3, 6, 7, 8, 8]])).gt(0).tolist()  # padding, names, a common word, words
+    [[False, True, True, False, True, False]]
+    """
+
+    def __init__(self, words: int, first_entity: int, entities: int, common: int | None = None) -> None:
+        super().__init__()
+        common = COMMON if common is None else common
+        self.first_entity, self.last_entity = first_entity, first_entity + entities
+        self.first_word = min(self.last_entity + common, words)
+        # Words come in the order of their frequency: what is rare tells more.
+        rank = torch.arange(words - self.first_word, dtype=torch.float32) + common
+        self.words = nn.Parameter(torch.log1p(rank) / 8)
+        self.names = nn.Parameter(torch.ones(()))
+        self.sharpness = nn.Parameter(torch.tensor(SHARPNESS))
+        self.mentions = nn.Parameter(torch.tensor(MENTIONS))
+        self.floor = nn.Parameter(torch.tensor(FLOOR).expm1().log())
+
+    def weigh(self, ids: Int[Tensor, "Q l"]) -> Float[Tensor, "Q l"]:
+        """ω of each token: 0 for padding, common words, and what the question has had before."""
+        ids = ids.long()
+        word = ids >= self.first_word
+        name = (ids >= self.first_entity) & (ids < self.last_entity)
+        of_word = torch.relu(self.words)[(ids - self.first_word).clamp(min=0)] if len(self.words) else 0.0
+        weights = torch.where(word, of_word, torch.where(name, torch.relu(self.names), 0.0))
+        return weights.masked_fill(repeated(ids), 0.0)
+
+    def forward(self, weighed: Float[Tensor, "Q c"], mentions: Float[Tensor, "Q c"]) -> Float[Tensor, "Q c"]:
+        """What is added to the candidates' scores, given a and how often each is mentioned."""
+        floor = nn.functional.softplus(self.floor)
+        often = torch.log(mentions.clamp(min=1))
+        return self.sharpness * torch.log(weighed + floor) - self.mentions * often
+
+    def score(self, documents: "Documents", questions: "Questions") -> Float[Tensor, "Q c"]:
+        """What is added to the scores of questions' candidates, counted from the documents' own tokens."""
+        ids, about = documents.ids, questions.documents
+        with torch.no_grad():
+            names, ends = (
+                each.to(ids.device, non_blocking=True) for each in (documents.names, documents.sentence_ends)
+            )
+            mentioned, sentence = mentions_in_sentences(
+                within(names, documents.lengths, -1), ends, documents.candidates.shape[1]
+            )
+            asked = within(questions.ids, questions.lengths, 0)
+            times = count_company(within(ids, documents.lengths, 0), sentence, mentioned, asked, about)
+        weighed = (torch.log1p(times) * self.weigh(asked)[:, None]).sum(2)
+        added: Tensor = self(weighed, mentioned.sum(2)[about])
+        return added
+
+
+def within(ids: Int[Tensor, "B n"], lengths: Int[Tensor, " B"], padding: int) -> Int[Tensor, "B n"]:
+    """The ids, with what lies behind each row's length made padding."""
+    place = torch.arange(ids.shape[1], device=ids.device)
+    return ids.masked_fill(place >= lengths.to(ids.device, non_blocking=True)[:, None], padding)
+
+
+def repeated(ids: Int[Tensor, "Q l"]) -> Bool[Tensor, "Q l"]:
+    """True where a row has had the id before.
+
+    >>> repeated(torch.tensor([[5, 7, 5, 5]])).tolist()
+    [[False, False, True, True]]
+    """
+    return (ids[:, :, None] == ids[:, None, :]).tril(-1).any(2)
+
+
+def mentions_in_sentences(
+    names: Int[Tensor, "B n"], ends: Bool[Tensor, "B n"], count: int
+) -> tuple[Float[Tensor, "B c s"], Int[Tensor, "B n"]]:
+    """How often each name is mentioned in each sentence, and which sentence each token is in.
+
+    >>> names, ends = torch.tensor([[0, -1, 0, 1]]), torch.tensor([[False, True, False, False]])
+    >>> mentioned, sentence = mentions_in_sentences(names, ends, 2)
+    >>> mentioned.tolist(), sentence.tolist()
+    ([[[1.0, 1.0], [0.0, 1.0]]], [[0, 0, 1, 1]])
+    """
+    sentence = ends.cumsum(1) - ends.long()
+    most = int(sentence.max()) + 1 if sentence.numel() else 0
+    document, place = (names >= 0).nonzero(as_tuple=True)
+    where = (document, names[document, place].long(), sentence[document, place])
+    mentioned = torch.zeros(len(names), count, most, device=names.device)
+    return mentioned.index_put_(where, mentioned.new_ones(()), accumulate=True), sentence
+
+
+def count_company(
+    ids: Int[Tensor, "B n"],
+    sentence: Int[Tensor, "B n"],
+    mentioned: Float[Tensor, "B c s"],
+    asked: Int[Tensor, "Q l"],
+    documents: Int[Tensor, " Q"],
+) -> Float[Tensor, "Q c l"]:
+    """How many mentions of each candidate have each of the question's tokens in their sentence."""
+    # Padding has the id 0 on both sides, and is no token.
+    found = (asked[:, :, None] == ids[documents][:, None, :]) & (asked > 0)[:, :, None]
+    into = sentence[documents][:, None].expand_as(found)
+    present = mentioned.new_zeros(*asked.shape, mentioned.shape[2])
+    present = present.scatter_add_(2, into, found.to(present.dtype)).clamp_(max=1)
+    return torch.bmm(mentioned[documents], present.mT)
