@@ -1,6 +1,7 @@
 """CPU rows: lookups out of cache, encoding, the adaptive scan, and the bytes that backward makes."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import cycle
 from typing import Any
 
@@ -14,6 +15,7 @@ from attar.bench.case import Case, Contender, Goal, Measurement, duel, weigh
 from attar.bench.clocks import Effort, WallClock
 from attar.bench.machine import last_cache_bytes
 from attar.bench.referee import distance, sampled, tolerance_of
+from attar.ops.packed.products import COMPILED, product_in_use
 
 TOLERANCE = tolerance_of(torch.float32)
 BATCH = 64
@@ -34,13 +36,13 @@ def cpu_cases(effort: Effort, *, quick: bool = False) -> list[Case]:
             "CPU lookup, packed float32, k = 100, one thread",
             softmax.format(short),
             n_by_k,
-            lambda: beside_softmax(n_by_k, one, short, 100, held),
+            lambda: with_product(lambda: beside_softmax(n_by_k, one, short, 100, held)),
         ),
         Case(
             "CPU lookup, packed float32, k = 100, one thread",
             softmax.format(long),
             far,
-            lambda: beside_softmax(far, one, long, 100, held),
+            lambda: with_product(lambda: beside_softmax(far, one, long, 100, held)),
         ),
         Case(
             "CPU encode, {} × {} × {} float32".format(*encoded),
@@ -64,9 +66,17 @@ def cpu_cases(effort: Effort, *, quick: bool = False) -> list[Case]:
             f"CPU lookup, packed float32, k = 100, one thread, {BATCH} documents a call",
             softmax.format(short) + ", as many a call",
             n_by_k,
-            lambda: many_beside_softmax(n_by_k, one, short, 100, held),
+            lambda: with_product(lambda: many_beside_softmax(n_by_k, one, short, 100, held)),
         ),
     ]
+
+
+def with_product(measure: Callable[[], Measurement]) -> Measurement:
+    """A measurement of lookups, and the product that was used; a program that asks often has the compiled one."""
+    COMPILED.now()
+    found = measure()
+    note = f"memories were multiplied by: {product_in_use()}"
+    return replace(found, note="; ".join(filter(None, (note, found.note))))
 
 
 def beside_softmax(goal: Goal, clock: WallClock, n: int, k: int, held: int) -> Measurement:

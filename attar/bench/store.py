@@ -6,13 +6,15 @@ from pathlib import Path
 
 import torch
 
-from attar.bench.case import Case, measure
+from attar.bench.case import Case
 from attar.bench.clocks import QUICK, Effort, WallClock
 from attar.bench.machine import this_machine
-from attar.bench.ops import Report, chosen
+from attar.bench.ops import Report, busy_notes, report_on
 from attar.bench.store_filling import Piles, Sizes, Tell
 from attar.bench.store_rows import store_cases
 from attar.errors import OptionError
+from attar.ops.packed.products import COMPILED, product_in_use
+from attar.store.lookups import compiled
 
 LOOKUPS_AT_ONCE = 256
 DOCUMENTS_ADDED = 64
@@ -63,16 +65,10 @@ def cases(wanted: Wanted, piles: Piles) -> tuple[list[Case], list[str]]:
 def run(wanted: Wanted, *, only: str | None = None, tell: Tell = lambda done, total, what: None) -> Report:
     """Measure every row; `tell(done, total, what)` is called before each one, and while a store is filled."""
     machine = this_machine()  # before the first row adds to its load
+    compiled().now()  # what is measured is a program that has asked often enough
+    COMPILED.now()
     torch.manual_seed(0)
     with Piles(wanted.sizes(), wanted.place, tell) as piles:
         found, notes = cases(wanted, piles)
-        kept = chosen(found, only)
-        rows = []
-        for done, case in enumerate(kept):
-            tell(done, len(kept), f"{case.what}, against {case.against}")
-            rows.append(measure(case))
-    if machine.busy:
-        notes.append(
-            f"The machine was busy (load {machine.load} on {machine.cores} cores): times are not to be trusted."
-        )
-    return Report(machine, rows, notes)
+        notes.append(f"Packed memories were multiplied by: {product_in_use()}.")
+        return report_on(machine, found, only, tell, [*notes, *busy_notes(machine)])

@@ -5,6 +5,7 @@ import numpy as np
 from attar.bench.case import measure
 from attar.bench.clocks import QUICK
 from attar.bench.cpu import cpu_cases, groups
+from attar.ops.packed.products import product_in_use
 
 
 def test_its_row_is_right():
@@ -13,6 +14,7 @@ def test_its_row_is_right():
     assert row.verdict in ("met", "missed"), row
     assert "refused" not in row.note
     assert "off by" not in row.note
+    assert product_in_use() in row.note
 
 
 def test_groups_meet_each_document_once():

@@ -19,6 +19,7 @@ from attar.cli.main import app
 from attar.errors import OptionError
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
+from attar.ops.packed.products import product_in_use
 from attar.reader import Reader
 from attar.store import Reading, Store
 from attar.text.cloze.parquet import DocumentWriter
@@ -211,6 +212,10 @@ def test_the_command_prints_json(tmp_path):
     assert len(report["rows"]) >= 6
     assert {row["verdict"] for row in report["rows"]} <= {"met", "missed"}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_product_that_was_used_is_named():
+    assert product_in_use() in invoke("--only", "opening").stdout
 
 
 def test_only_keeps_the_rows_that_hold_the_text():

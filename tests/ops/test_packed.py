@@ -12,9 +12,17 @@ from hypothesis import strategies as st
 from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
 from attar.ops import encode, lookup, pack, packed_lookup, packed_lookup_many, packed_update, unpack
 from attar.ops.packed.blas import KERNELS, RELEASE_FROM
+from attar.ops.packed.products import COMPILED
 
 SIZES = [1, 2, 3, 64, 100, 127, 128, 129]
 DTYPES = [np.float32, np.float64]
+
+
+@pytest.fixture(autouse=True)
+def by_blas(monkeypatch):
+    """BLAS throughout, however many lookups were made before; `test_packed_compiled` is about the other."""
+    monkeypatch.setattr(COMPILED, "module", None)
+    monkeypatch.setattr(COMPILED, "_left", 0)
 
 
 def symmetric(*shape, dtype=np.float64):

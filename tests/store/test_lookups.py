@@ -1,11 +1,14 @@
 """Lookups in the store: the readouts of `Memory.lookup`, whatever the memory's form, and one call for many."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from attar.errors import FormatError, ShapeError
 from attar.memory import Memory
-from attar.store import Store, UnknownNameError
+from attar.store import Store, UnknownNameError, lookups
 from attar.store.lookups import triangle_in
 from attar.text.names import NameTable
 
@@ -26,6 +29,19 @@ def memory_of(mechanism, size=SIZE, seed=0):
 
 def queries_of(count, size=SIZE):
     return np.random.default_rng(9).standard_normal((count, size)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True, params=["compiled", "BLAS"])
+def product(request, monkeypatch):
+    """Both ways to look up, one after the other, however many lookups were made before."""
+    later = lookups.compiled()
+    if request.param == "compiled":
+        pytest.importorskip("numba")
+        assert later.now() is not None
+    else:
+        monkeypatch.setattr(later, "module", None)
+        monkeypatch.setattr(later, "_left", 0)
+    return request.param
 
 
 @pytest.fixture
@@ -103,6 +119,28 @@ def test_queries_of_another_shape_are_refused(store, queries):
         now.lookup("emma", queries)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda q: np.frombuffer(b"x" + q.tobytes(), np.uint8)[1:].view(np.float32).reshape(q.shape),
+        lambda q: np.asfortranarray(q),
+        lambda q: q.astype(np.float64),
+        lambda q: q.astype(">f4"),
+        lambda q: q.tolist(),
+        lambda q: np.lib.stride_tricks.as_strided(q, writeable=False),
+    ],
+    ids=["odd address", "by columns", "float64", "big-endian", "lists", "read-only"],
+)
+def test_queries_are_taken_however_they_lie(store, given):
+    store.put("emma", memory_of("gated"))
+    queries = queries_of(2)
+    expected = memory_of("gated").lookup(queries)
+    with store.reading() as now:
+        many, one = now.lookup_many(["emma"] * 2, given(queries)), now.lookup("emma", given(queries[:1]))
+    np.testing.assert_allclose(many, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(one, many[:1])
+
+
 def test_an_unknown_name_is_named(store):
     with store.reading() as now:
         with pytest.raises(UnknownNameError, match="'emma'"):
@@ -129,20 +167,53 @@ def test_a_whole_float32_triangle_is_read_in_place(store):
         del found
 
 
-@pytest.mark.parametrize("place", [0, 5, 12, 48, 56, 58, 62, 64, 72])
-def test_a_damaged_header_is_never_read_in_place(store, place):
-    store.put("emma", memory_of("gated"))
-    with store.reading() as now:
-        value = bytearray(now._value("emma"))
+def is_read_in_place(product, value, k=SIZE):
+    if product == "BLAS":
+        return triangle_in(value, k) is not None
+    in_place = lookups.compiled().now()
+    readouts = np.empty((1, k), np.float32)
+    alone = in_place.look_up_in(value, queries_of(1, k), readouts)
+    assert in_place.look_up_in_each([value], queries_of(1, k), readouts) == ([] if alone else [0])
+    return alone
+
+
+def record_in(folder, dtype="float32"):
+    with Store.open(folder / dtype, dtype=dtype) as store:
+        store.put("emma", memory_of("gated"))
+        with store.reading() as now:
+            return bytearray(now._value("emma"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_whole_record_is_read_in_place(tmp_path, product, dtype):
+    assert is_read_in_place(product, bytes(record_in(tmp_path, dtype)))
+
+
+def test_int8_is_read_in_place_by_compiled_code_alone(tmp_path, product):
+    assert is_read_in_place(product, bytes(record_in(tmp_path, "int8"))) == (product == "compiled")
+
+
+def test_a_triangle_of_another_size_is_not(tmp_path, product):
+    assert not is_read_in_place(product, bytes(record_in(tmp_path)), SIZE + 1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("place", [0, 5, 12, 48, 56, 58, 59, 62, 64, 72, 76])
+def test_a_damaged_header_is_never_read_in_place(tmp_path, product, place, dtype):
+    value = record_in(tmp_path, dtype)
     value[place] ^= 0x55
-    assert triangle_in(bytes(value), SIZE) is None
+    assert not is_read_in_place(product, bytes(value))
 
 
 @pytest.mark.parametrize("length", [0, 40, 111, 500])
-def test_a_record_that_is_cut_is_never_read_in_place(store, length):
-    store.put("emma", memory_of("gated"))
-    with store.reading() as now:
-        assert triangle_in(bytes(now._value("emma"))[:length], SIZE) is None
+def test_a_record_that_is_cut_is_never_read_in_place(tmp_path, product, length):
+    assert not is_read_in_place(product, bytes(record_in(tmp_path))[:length])
+
+
+def test_what_holds_no_bytes_is_never_read_in_place(product):
+    if product == "compiled":
+        in_place = lookups.compiled().now()
+        assert in_place.look_up_in_each([None, 7], queries_of(2), queries_of(2)) == [0, 1]
 
 
 def test_a_damaged_record_is_reported_and_not_looked_up(store, monkeypatch):
@@ -153,3 +224,40 @@ def test_a_damaged_record_is_reported_and_not_looked_up(store, monkeypatch):
     monkeypatch.setattr(Reading, "_value", lambda self, name: whole(self, name)[:300])
     with store.reading() as now, pytest.raises(FormatError, match="whole record"):
         now.lookup("emma", queries_of(1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_long_lookups_are_those_of_the_memory(tmp_path, dtype):
+    memory = memory_of("gated", size=lookups.LONG)
+    with Store.open(tmp_path, dtype=dtype) as store:
+        store.put("emma", memory)
+        with store.reading() as now:
+            found, kept = now.lookup("emma", queries_of(1, lookups.LONG)), now.memory("emma")
+            expected = kept.lookup(queries_of(1, lookups.LONG))
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-2)
+            del kept, expected
+
+
+def test_the_compiled_way_is_taken_once_enough_was_asked(store, monkeypatch, product):
+    later = lookups.compiled()
+    monkeypatch.setattr(later, "_left", 3)
+    monkeypatch.setattr(later, "module", None)
+    missed = []
+    monkeypatch.setattr(type(later), "now", lambda self: missed.append(self))
+    store.put("emma", memory_of("gated"))
+    with store.reading() as now:
+        now.lookup("emma", queries_of(1))
+        assert later._left == 2
+        now.lookup_many(["emma"] * 2, queries_of(2))
+    assert later._left == 0
+
+
+def test_opening_and_listing_a_store_brings_no_torch(store):
+    code = f"""
+import sys
+from attar.store import Store
+with Store.open({str(store.path)!r}, read_only=True) as store:
+    list(store.documents())
+assert not {{"torch", "numba"}} & set(sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
