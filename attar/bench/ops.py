@@ -11,6 +11,8 @@ from attar.bench.cpu import cpu_cases
 from attar.bench.machine import Machine, this_machine
 from attar.errors import OptionError
 
+Tell = Callable[[int, int, str], None]
+
 
 class Report(msgspec.Struct, frozen=True):
     """All rows, the machine that they were measured on, and what could not be measured there."""
@@ -58,25 +60,35 @@ def chosen(rows: Sequence[Case], only: str | None) -> list[Case]:
     return kept
 
 
-def run(
-    *,
-    quick: bool = False,
-    only: str | None = None,
-    tell: Callable[[int, int, str], None] = lambda done, total, what: None,
+def report_on(
+    machine: Machine, found: Sequence[Case], only: str | None, tell: Tell, notes: Sequence[str] = ()
 ) -> Report:
-    """Measure every row; `tell(done, total, what)` is called before each one."""
-    found, note = cases(quick=quick)
+    """Measure the rows that are wanted; `tell(done, total, what)` is called before each one."""
     kept = chosen(found, only)
-    machine = this_machine()  # before the first row adds to its load
-    torch.manual_seed(0)
     rows = []
     for done, case in enumerate(kept):
         tell(done, len(kept), f"{case.what}, against {case.against}")
         rows.append(measure(case))
-    notes = [note] if note else []
-    if machine.busy:
-        notes.append(
-            f"The machine was busy (load {machine.load} on {machine.cores} cores): "
-            "rows of several threads are not to be trusted, since threads wait for each other."
-        )
-    return Report(machine, rows, notes)
+    return Report(machine, rows, list(notes))
+
+
+def busy_notes(machine: Machine, advice: str = "times are not to be trusted.") -> list[str]:
+    """What to think of the numbers where others were at work."""
+    if not machine.busy:
+        return []
+    return [f"The machine was busy (load {machine.load} on {machine.cores} cores): {advice}"]
+
+
+def run(
+    *,
+    quick: bool = False,
+    only: str | None = None,
+    tell: Tell = lambda done, total, what: None,
+) -> Report:
+    """Measure every row."""
+    found, note = cases(quick=quick)
+    machine = this_machine()  # before the first row adds to its load
+    torch.manual_seed(0)
+    advice = "rows of several threads are not to be trusted, since threads wait for each other."
+    notes = [*([note] if note else []), *busy_notes(machine, advice)]
+    return report_on(machine, found, only, tell, notes)

@@ -1,6 +1,6 @@
 """`attar bench reader`: reading beside the bare GRUs, and questions answered a second, on one core."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from attar.bench.case import Case, Contender, Goal, Measurement, check, duel, measure
+from attar.bench.case import Case, Contender, Goal, Measurement, check, duel
 from attar.bench.clocks import QUICK, Effort, WallClock
 from attar.bench.machine import this_machine
-from attar.bench.ops import Report, chosen
+from attar.bench.ops import Report, Tell, busy_notes, report_on
 from attar.errors import FormatError
 from attar.memory import Memory
 from attar.reader import Reader
@@ -130,21 +130,13 @@ def run(
     count: int = 256,
     only: str | None = None,
     quick: bool = False,
-    tell: Callable[[int, int, str], None] = lambda done, total, what: None,
+    tell: Tell = lambda done, total, what: None,
 ) -> Report:
     """Measure every row; `tell(done, total, what)` is called before each one."""
     machine = this_machine()
     torch.set_num_threads(1)
     loaded = Reader.load(reader)
     texts = documents(sources, 8 if quick else count)
-    kept = chosen(cases(loaded, texts, WallClock(QUICK if quick else EFFORT, threads=1)), only)
-    rows = []
-    for done, case in enumerate(kept):
-        tell(done, len(kept), case.what)
-        rows.append(measure(case))
-    notes = ["The texts are made up: --text FILE… for real ones."] if not sources else []
-    if machine.busy:
-        notes.append(
-            f"The machine was busy (load {machine.load} on {machine.cores} cores): times are not to be trusted."
-        )
-    return Report(machine, rows, notes)
+    found = cases(loaded, texts, WallClock(QUICK if quick else EFFORT, threads=1))
+    notes = [] if sources else ["The texts are made up: --text FILE… for real ones."]
+    return report_on(machine, found, only, tell, [*notes, *busy_notes(machine)])

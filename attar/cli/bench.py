@@ -1,4 +1,4 @@
-"""`attar bench …`: measurements, side by side in one run."""
+"""`attar bench`: the paper's Table 1; `attar bench …`: measurements, side by side in one run."""
 
 import os
 import sys
@@ -9,15 +9,66 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attar.errors import OptionError
+
 if TYPE_CHECKING:
     from attar.bench.ops import Report
 
-app = typer.Typer(help="Measure Attar beside its alternatives, on this machine.", no_args_is_help=True)
+app = typer.Typer()
 
 
-@app.callback()
-def root() -> None:
-    """Measure Attar beside its alternatives, on this machine."""
+@app.callback(invoke_without_command=True)
+def table1(
+    context: typer.Context,
+    size: Annotated[int, typer.Option(min=1, help="The states' size k; the paper's is 100.")] = 100,
+    device: Annotated[
+        str | None, typer.Option(help="cpu or cuda; by default a GPU where there is one.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw it on log-log paper: a .png or .svg file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: to see that it runs.")] = False,
+) -> None:
+    """Measure the paper's Table 1 on this machine; with a command, Attar beside its alternatives.
+
+    Table 1: query time, bytes kept and encoding time of softmax, linear and gated attention as documents and
+    questions grow, beside PyTorch's SDPA and FAISS; exponents and break-even points, predicted and measured.
+
+    For example: attar bench --plot table1.png
+    """
+    if context.invoked_subcommand is not None:
+        refuse_given(context)
+        return
+    # Read when numpy first loads its BLAS, which it has not yet: all ways are to have one thread.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from rich.console import Console
+
+    from attar.bench.table1.figure import check_ending, draw
+    from attar.bench.table1.printing import print_table1, to_json
+    from attar.bench.table1.table import measure_table
+
+    if plot is not None:
+        check_ending(plot)
+    with progress_bar() as tell:
+        table = measure_table(size, device, quick=quick, tell=tell)
+    if plot is not None:
+        draw(table, plot)
+    if as_json:
+        sys.stdout.write(to_json(table).decode() + "\n")
+    else:
+        print_table1(table, Console())
+    if not table.whole:
+        raise typer.Exit(1)
+
+
+def refuse_given(context: typer.Context) -> None:
+    """Options before a command's name belong to no one: say so rather than drop them."""
+    given = [
+        name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")
+    ]
+    if given:
+        option = next(o.opts[0] for o in context.command.params if o.name == given[0])
+        command = context.invoked_subcommand
+        raise OptionError(option, f"the command's options after {command}", f"{option} before it")
 
 
 @app.command()

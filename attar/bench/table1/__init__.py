@@ -1,0 +1,1 @@
+"""`attar bench`: the paper's Table 1, measured."""

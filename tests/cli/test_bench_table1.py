@@ -1,0 +1,53 @@
+"""`attar bench` alone measures Table 1; with a command it leaves the floor to it."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from attar import ops
+from attar.cli.main import app
+from attar.errors import OptionError
+
+QUICK = ("bench", "--quick", "--size", "8", "--device", "cpu")
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, arguments)
+
+
+def test_alone_it_prints_the_table():
+    ran = run(*QUICK)
+    assert ran.exit_code == 0, ran.output
+    assert "a) Query time" in ran.stdout
+    assert "k = 8" in ran.stdout
+
+
+def test_json_and_a_plot_come_from_one_run(tmp_path):
+    file = tmp_path / "table1.svg"
+    ran = run(*QUICK, "--json", "--plot", str(file))
+    assert ran.exit_code == 0, ran.output
+    assert json.loads(ran.stdout)["sizes"]["k"] == 8
+    assert file.exists()
+
+
+def test_a_wrong_result_is_a_failure(monkeypatch):
+    right = ops.packed_lookup
+    monkeypatch.setattr(ops, "packed_lookup", lambda packed, query: 2 * right(packed, query))
+    ran = run(*QUICK)
+    assert ran.exit_code == 1
+    assert "linear is off by" in ran.stdout
+
+
+def test_help_lists_the_options_and_the_commands():
+    shown = run("bench", "--help").output
+    for word in ("--size", "--device", "--plot", "--json", "--quick", "ops", "store", "reader", "server"):
+        assert word in shown
+
+
+@pytest.mark.parametrize("option", [("--quick",), ("--size", "8"), ("--json",)])
+def test_options_before_a_command_are_refused_rather_than_dropped(option):
+    ran = run("bench", *option, "ops")
+    assert isinstance(ran.exception, OptionError)
+    assert option[0] in str(ran.exception)
+    assert "after ops" in str(ran.exception)
