@@ -1,0 +1,52 @@
+"""An agent's notes: taken down, asked about, merged, removed, and there for the next process."""
+
+import re
+
+import pytest
+
+import attar
+
+NAMES = {
+    "falcon": {"Maria Lopez", "Ivan Petrov", "Joan Bell", "Lisbon", "Falcon"},
+    "northwind": {"Northwind", "Karen Holt", "Joan Bell", "Friday"},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("agent") / "notes"
+
+
+@pytest.fixture(scope="module")
+def printed(run_example, folder):
+    return run_example("agent_notes.py", "--folder", folder)
+
+
+def test_every_question_is_answered_with_names_of_its_topic(printed, tables_in):
+    asked, _ = tables_in(printed)
+    assert len(asked) == 4
+    for topic, _, answers in asked:
+        assert {re.sub(r" \d+%$", "", answer) for answer in answers.split(", ")} <= NAMES[topic]
+
+
+def test_topics_merge_and_are_removed(printed, tables_in):
+    _, kept = tables_in(printed)
+    tokens = {name: int(count) for name, count, _ in kept}
+    assert list(tokens) == ["briefing", "falcon", "northwind"]
+    assert tokens["briefing"] == tokens["falcon"] + tokens["northwind"]
+
+
+def test_another_process_gives_the_same_answers(printed):
+    here = re.search(r"^The briefing: .* \. (.*)$", printed, re.MULTILINE)
+    there = re.search(r"^Asked again in another process: (.*)$", printed, re.MULTILINE)
+    assert here[1] == there[1]
+
+
+def test_the_notes_are_an_ordinary_library(printed, folder):
+    with attar.Library(folder, create=False, read_only=True) as notes:
+        assert "briefing" in notes
+        assert "party" not in notes
+
+
+def test_help_says_what_it_does(run_example):
+    assert "Keep a week's notes" in run_example("agent_notes.py", "--help")
