@@ -1,0 +1,63 @@
+"""The pages of the documentation, cut into what can be checked: fenced blocks, and code within sentences."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+# A block, and what stands in front of it: a note that it is not run, or only blank lines behind another block.
+FENCE = re.compile(
+    r"^(?:<!-- parsed, not run: (?P<why>[^\n]+) -->\n)?```(?P<kind>[^\n]*)\n(?P<code>.*?)^```$", re.M | re.S
+)
+SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: `sh`, `python`, `text`, `json`, or nothing for commands that are shown and not run."""
+
+    kind: str
+    code: str
+    run: bool
+    follows: bool  # right behind another block: what that one prints
+
+    @property
+    def lines(self) -> list[str]:
+        """The block's lines, those that end in a backslash joined to the next."""
+        return self.code.replace("\\\n", " ").splitlines()
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of Markdown."""
+
+    path: Path
+    text: str
+    blocks: list[Block]
+    spans: list[str]  # `code` within sentences
+
+    @classmethod
+    def read(cls, path: Path) -> "Page":
+        text = path.read_text(encoding="utf-8")
+        blocks, end = [], None
+        for found in FENCE.finditer(text):
+            follows = end is not None and not text[end : found.start()].strip()
+            blocks.append(Block(found["kind"], found["code"], found["why"] is None, follows))
+            end = found.end()
+        return cls(path, text, blocks, SPAN.findall(FENCE.sub("", text)))
+
+
+@pytest.fixture(params=PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def page(request: pytest.FixtureRequest) -> Page:
+    """Each page in turn."""
+    return Page.read(request.param)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository."""
+    return ROOT

@@ -1,0 +1,154 @@
+"""What the pages show is what happens: their commands and their Python run in order, and print what is shown.
+
+Blocks of `sh` and `python` are run, page by page, in a folder of small made-up files; a block of `text` right
+behind one is what it prints, but for the numbers. Commands behind `<!-- parsed, not run: why -->` are only read
+by the command line (`test_commands.py`), as is all that is no `attar` or `curl`.
+"""
+
+import argparse
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from attar.cli.main import main
+from attar.text.stories import tell_stories
+
+LETTERS = """\
+Bob Hale wrote to Ann in May. He asked her to come to Bath.
+Ann lives in Dover with her sister Clara Finch.
+In June Ann married Bob in the old church at Bath.
+"""
+FILES = {
+    "letters.txt": LETTERS,
+    "july.txt": "In July Ann and Bob moved to Leeds.",
+    "diary.txt": "Clara Finch came to Dover today. Tobias was there too.",
+    "notes/today.txt": "Clara Finch met Tobias in Dover. Tobias sails to Norway in August.",
+    "notes/post.txt": "Ann sent Clara Finch a letter from Bath.",
+    "questions.txt": "Who wrote to Ann?\nAnn lives in ___ .\n",
+}
+NOVELS = 30
+PORT = "8000"  # what the pages say
+CURL = argparse.ArgumentParser("curl")
+CURL.add_argument("url")
+CURL.add_argument("-X", dest="method")
+CURL.add_argument("-H", dest="headers", action="append", default=[])
+CURL.add_argument("-d", dest="body")
+# A file that the site shows whole: examples, which have tests of their own.
+SNIPPET = "--8<--"
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+
+class Session:
+    """A person at a terminal who does what a page says."""
+
+    def __init__(self, run: Callable[[list[str]], None]) -> None:
+        self.run_attar = run
+        self.names: dict[str, object] = {}
+        self.server: subprocess.Popen[bytes] | None = None
+        self.port = PORT
+
+    def steps(self, block: Any) -> list[tuple[Callable[[str], None], str]]:
+        """What is to be done with a block, in order."""
+        if not block.run or block.code.startswith(SNIPPET):
+            return []
+        if block.kind == "python":
+            return [(self.python, block.code)]
+        return [(self.shell, line) for line in block.lines] if block.kind == "sh" else []
+
+    def python(self, code: str) -> None:
+        exec(compile(code.replace(f":{PORT}", f":{self.port}"), "page", "exec"), self.names)
+
+    def shell(self, line: str) -> None:
+        words = shlex.split(line, comments=True)
+        program = words[0].removeprefix(".venv/bin/") if words else ""
+        if program == "curl":
+            self.curl(words[1:])
+        elif program == "attar" and words[1] == "serve":
+            self.serve(words[2:])
+        elif program == "attar":
+            self.run_attar(words[1:])
+
+    def serve(self, words: list[str]) -> None:
+        """Start a server at a port that is free, and wait until it answers."""
+        assert self.server is None, "one server a page"
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = str(free.getsockname()[1])
+        given = [self.port if word == PORT else word for word in words]
+        self.server = subprocess.Popen([sys.executable, "-m", "attar", "serve", *given])
+        ended = time.monotonic() + 120
+        while self.server.poll() is None and time.monotonic() < ended:
+            try:
+                if httpx.get(f"http://127.0.0.1:{self.port}/readyz").is_success:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.1)
+        raise AssertionError(f"the server does not answer, and ended with {self.server.returncode}")
+
+    def curl(self, words: list[str]) -> None:
+        """Send what curl would send; as much of curl as the pages use."""
+        sent = CURL.parse_args(words)
+        answer = httpx.request(
+            sent.method or ("POST" if sent.body else "GET"),
+            sent.url.replace(PORT, self.port),
+            headers=dict(header.split(": ") for header in sent.headers),
+            content=sent.body,
+            timeout=60,
+        )
+        assert answer.is_success, answer.text
+        print(answer.text)
+
+    def close(self) -> None:
+        if self.server is not None:
+            self.server.terminate()
+            assert self.server.wait(60) in (0, -15)
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """A session in a folder with the files that the pages speak of."""
+    novels = {f"novels/{at}.txt": story.text for at, story in enumerate(tell_stories(3, NOVELS))}
+    for name, text in {**FILES, **novels}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+
+    def run(words: list[str]) -> None:
+        monkeypatch.setattr(sys, "argv", ["attar", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code, words
+
+    opened = Session(run)
+    yield opened
+    opened.close()
+
+
+def test_what_a_page_shows_runs_and_prints_what_it_says(page, session, capsys):
+    shown = ""
+    for block in page.blocks:
+        if block.kind == "text" and block.follows:
+            assert words_of(shown) == words_of(block.code)
+        for do, code in session.steps(block):
+            capsys.readouterr()
+            do(code)
+            shown = capsys.readouterr().out
+
+
+def test_the_first_page_shows_the_text_that_it_asks_about(root):
+    assert LETTERS in (root / "docs" / "index.md").read_text()
+
+
+def words_of(printed: str) -> list[str]:
+    """What was printed, without its numbers: they are the reader's, and change when it does."""
+    return re.sub(r"\d[\d.,]*", "0", printed).split()
