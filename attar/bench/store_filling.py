@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attar import ops
 from attar.bench.peers import Floats, softmax_torch
 from attar.bench.tables import quantity
 from attar.errors import OptionError
 from attar.memory import Memory
+from attar.memory.forms import matrix_of
+from attar.memory.precision import widened
 from attar.store import Record, Store
 from attar.store.environment import DATA
 
@@ -110,7 +111,11 @@ def fill(folder: Path, mechanism: str, documents: int, sizes: Sizes, dtype: str,
     records = [record_of(mechanism, states, dtype) for states in hidden]
     with Store.open(folder, dtype=dtype, durability="none") as store:
         pile = Pile(
-            folder, documents, len(records[0].memory_data), query, readouts(mechanism, hidden, query[0])
+            folder,
+            documents,
+            len(records[0].memory_data),
+            query,
+            readouts(mechanism, hidden, records, query[0]),
         )
         for first in range(0, documents, AT_ONCE):
             tell(first, documents, f"filling a store of {documents:,} documents")
@@ -133,12 +138,14 @@ def record_of(mechanism: str, states: Floats, dtype: str) -> Record:
     return Record.of("made up", memory.astype(dtype))
 
 
-def readouts(mechanism: str, hidden: Floats, query: Floats) -> Tensor:
-    """What a lookup should find, in float64."""
-    states, q = torch.from_numpy(hidden).double(), torch.from_numpy(query).double()
+def readouts(mechanism: str, hidden: Floats, records: Sequence[Record], query: Floats) -> Tensor:
+    """What a lookup should find, in float64: of a memory as it is kept, so that rounding excuses nothing."""
+    q = torch.from_numpy(query).double()
     if mechanism == "softmax":
-        return torch.stack([softmax_torch(document, q) for document in states])
-    return ops.encode(states) @ q
+        return torch.stack([softmax_torch(states, q) for states in torch.from_numpy(hidden).double()])
+    kept = [record.memory for record in records]
+    matrices = [matrix_of(widened(each.form, each.numbers, each.scales), each.size) for each in kept]
+    return torch.from_numpy(np.stack(matrices)).double() @ q
 
 
 def refuse_full_disk(sizes: Sizes, place: Path) -> None:

@@ -36,8 +36,7 @@ OPENING = 0.05
 OPENING_BYTES = 2**20
 STATM = Path("/proc/self/statm")
 
-# What rounding a memory may do to a readout.
-TOLERANCES = {"float32": tolerance_of(torch.float32), "float16": 1e-3, "int8": 2e-2}
+TOLERANCE = tolerance_of(torch.float32)
 
 
 def store_cases(piles: Piles, clock: WallClock, many: int) -> list[Case]:
@@ -97,7 +96,7 @@ def one_lookup(store: Store, pile: Pile) -> Contender:
 
     for name in pile.names():  # warm: asked once before the clock starts
         look_up(name)
-    return Contender("one at a time", lambda: look_up(next(walk)), error, TOLERANCES[store.dtype])
+    return Contender("one at a time", lambda: look_up(next(walk)), error, TOLERANCE)
 
 
 def many_lookups(store: Store, pile: Pile, many: int) -> Contender:
@@ -116,7 +115,7 @@ def many_lookups(store: Store, pile: Pile, many: int) -> Contender:
 
     for at in range(0, len(names), many):
         look_up(names[at : at + many])
-    return Contender("in one call", lambda: look_up(next(walk)), error, TOLERANCES[store.dtype], amount=many)
+    return Contender("in one call", lambda: look_up(next(walk)), error, TOLERANCE, amount=many)
 
 
 def beside_softmax(goal: Goal, clock: WallClock, piles: Piles) -> Measurement:
@@ -144,7 +143,7 @@ def softmax_lookup(store: Store, pile: Pile, sizes: Sizes) -> Contender:
     for name in pile.names():
         look_up(name)
     what = f"all states stored, softmax, n = {n}"
-    return Contender(what, lambda: look_up(next(walk)), error, TOLERANCES["float32"])
+    return Contender(what, lambda: look_up(next(walk)), error, TOLERANCE)
 
 
 def one_within(goal: Goal, clock: WallClock, pile: Pile) -> Measurement:
