@@ -15,7 +15,6 @@ from toy_languages import SOURCE, TARGET, sentences
 
 from attar.bench.tables import print_table, quantity
 from attar.nn import Memories, attention, encoder
-from attar.ops import softmax_lookup
 
 SIZE = 64  # k
 
@@ -86,8 +85,6 @@ def main(mechanism: str = "gated", steps: int = 300, lengths: str = "10,100,1000
     print(f"{mechanism}, {steps} steps: {right:.1%} of 500 new sentences without a mistake. The first:")
     print(*(SOURCE[word] for word in source[0, : ends[0]]))
     print(" ".join(TARGET[word] for word in said[0]).partition("  ")[0], end="\n\n")
-    # Softmax at its best: a source alone has no padding to be masked.
-    softmax.attention.lookup = lambda memories, queries: softmax_lookup(memories.state, queries)
     rows = []
     for n in map(int, lengths.split(",")):
         ours, theirs = seconds_a_word(translator, n), seconds_a_word(softmax, n)

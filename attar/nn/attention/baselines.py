@@ -85,4 +85,8 @@ class SoftmaxAttention(Mechanism):
 
     def lookup(self, memories: Memories, queries: Float[Tensor, "B m k"]) -> Float[Tensor, "B m k"]:
         """The states, averaged by how well each answers the query."""
-        return softmax_lookup(memories.state, queries, lengths=memories.tokens)
+        # Where nothing is padding nothing need be masked, which copies all states; a GPU is not waited for.
+        whole = not (memories.tokens.is_cuda or torch.compiler.is_compiling()) and bool(
+            (memories.tokens == memories.state.shape[1]).all()
+        )
+        return softmax_lookup(memories.state, queries, lengths=None if whole else memories.tokens)
