@@ -1,102 +1,126 @@
-"""`attar bench server`: a server in a process of its own, driven over loopback from this one."""
+"""`attar bench server`: a server in a process of its own, driven over loopback from others."""
 
-import asyncio
-import contextlib
-import http.client
-import random
-import socket
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 
 import msgspec
 import numpy as np
+from rich.console import Console
 
-from attar.bench.load import Load, drive, request_for
+from attar.bench.load import drive_now
 from attar.bench.machine import Machine, this_machine
-from attar.bench.tables import quantity
-from attar.client.vectors import MEDIA, pack_queries
-from attar.errors import OptionError
+from attar.bench.server_overload import overload, soak
+from attar.bench.server_process import Served, serving
+from attar.bench.server_rows import (
+    COLUMNS,
+    SIZE,
+    TOKENS,
+    VARIANTS,
+    WRK_FROM,
+    Drive,
+    Row,
+    drives_for,
+    measure,
+)
+from attar.bench.server_wrk import wrk
+from attar.bench.tables import print_table
 from attar.library import Library
 from attar.memory import Memory
 from attar.text.stories import tell_stories
 
-COLUMNS = ["what", "requests/s", "each/s", "p50", "p99", "target", ""]
-QUESTION = "___ left the house before the night ."
-SIZE, TOKENS = 128, 750
-# Requests made beforehand, sent in turn.
-VARIANTS = 200
-START = 120.0  # seconds that a server may take to be ready
+__all__ = ["COLUMNS", "Report", "Wanted", "print_report", "run"]
+
+# How often micro-batched and unbatched questions take turns, and what the first should be over the second.
+TURNS, BATCHED_OVER_UNBATCHED = 3, 2.0
+OVERLOAD = 3.0  # times as long as a row
 Tell = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """How large a library, how long a row, how many connections."""
+    """How large a library, how long a row, how many connections; or so many minutes at half load instead."""
 
     documents: int = 10_000
     seconds: float = 10.0
     connections: int = 64
     reader: Path | None = None
     quick: bool = False
-
-
-@dataclass(frozen=True)
-class Drive:
-    """A row before it is measured: requests, how much each asks for, and what is to be reached."""
-
-    what: str
-    requests: list[bytes]
-    each: int
-    connections: int
-    least: float | None = None  # of what is asked for, a second
-    p99: float | None = None  # seconds
-
-
-class Row(msgspec.Struct):
-    """What a server reached; `each_a_second` counts questions or lookups, of which a request may have many."""
-
-    what: str
-    requests_a_second: float
-    each_a_second: float
-    p50: float
-    p99: float
-    target: str
-    met: bool | None
-    statuses: dict[int, int]
-
-    def cells(self) -> list[str]:
-        """As a row of the table."""
-        verdict = {None: "", True: "met", False: "not met"}[self.met]
-        rates = [f"{self.requests_a_second:,.0f}", f"{self.each_a_second:,.0f}"]
-        return [self.what, *rates, quantity(self.p50, "s"), quantity(self.p99, "s"), self.target, verdict]
+    soak: float | None = None
 
 
 class Report(msgspec.Struct):
-    """All rows, and the machine that they were measured on."""
+    """All rows, the machine that they were measured on, and what drove them."""
 
     machine: Machine
+    driver: str
     rows: list[Row]
 
 
 def run(wanted: Wanted, tell: Tell = lambda done, total, what: None) -> Report:
-    """Fill a library, start a server on it, and drive every row."""
+    """Fill a library, start a server on it, and drive every row, or soak it."""
     machine = this_machine()
     documents = min(wanted.documents, 8) if wanted.quick else wanted.documents
     with tempfile.TemporaryDirectory(prefix="attar-bench-") as place:
         tell(0, 1, f"reading {documents:,} documents")
-        fill(Path(place) / "library", wanted.reader, documents)
-        drives = drives_for(documents, wanted.connections)
-        with serving(Path(place) / "library", wanted.reader) as port:
-            rows = []
-            for done, each in enumerate(drives):
-                tell(done, len(drives), each.what)
-                rows.append(measure(port, each, 0.2 if wanted.quick else wanted.seconds))
-    return Report(machine, rows)
+        folder = Path(place) / "library"
+        fill(folder, wanted.reader, documents)
+        rows = (
+            soaked(folder, wanted, documents, tell) if wanted.soak else table(folder, wanted, documents, tell)
+        )
+    built_in = wrk() is None or wanted.quick or wanted.seconds < WRK_FROM or wanted.soak
+    return Report(
+        machine, "the built-in client" if built_in else "wrk; overload by the built-in client", rows
+    )
+
+
+def table(folder: Path, wanted: Wanted, documents: int, tell: Tell) -> list[Row]:
+    """Every row of the table."""
+    seconds = 0.2 if wanted.quick else wanted.seconds
+    drives = drives_for(documents, wanted.connections)
+    total = len(drives) + 3
+    rows: list[Row] = []
+    with serving(folder, wanted.reader, "--read-only") as served:
+        for each in drives:
+            tell(len(rows), total, each.what)
+            rows.append(measure(served, each, seconds))
+        both = replace(drives[0], what=f"{drives[0].what}, --workers 2")
+        tell(len(rows), total, both.what)
+        with serving(folder, wanted.reader, "--read-only", "--workers", "2") as pair:
+            # The second may be ready a moment after the first.
+            drive_now(pair.port, both.requests, both.connections, min(3.0, seconds))
+            rows.append(measure(pair, both, seconds))
+        tell(len(rows), total, "micro-batched against unbatched")
+        with serving(folder, wanted.reader, "--read-only", "--max-batch", "1") as unbatched:
+            rows.append(batched_against(served, unbatched, drives[1], seconds))
+        tell(len(rows), total, "overload")
+        rows.append(overload(served, documents, wanted.connections, OVERLOAD * seconds))
+    return rows
+
+
+def soaked(folder: Path, wanted: Wanted, documents: int, tell: Tell) -> list[Row]:
+    """The row of a soak, on a server that writes too."""
+    minutes = 0.03 if wanted.quick else wanted.soak or 0.0
+    with serving(folder, wanted.reader) as served:
+        return [soak(served, documents, wanted.connections, minutes, lambda said: tell(0, 1, said))]
+
+
+def batched_against(served: Served, unbatched: Served, each: Drive, seconds: float) -> Row:
+    """Questions that are answered together over questions that are answered one after the other, in turns."""
+    ratios: list[float] = []
+    alone: Row | None = None
+    for _ in range(TURNS):
+        together = measure(served, each, seconds / 2)
+        alone = measure(unbatched, each, seconds / 2)
+        ratios.append((together.requests_a_second or 0.0) / (alone.requests_a_second or 1.0))
+    assert alone is not None
+    ratio = median(ratios)
+    alone.what = "/ask, one question, unbatched (--max-batch 1)"
+    alone.target = f"micro-batched ≥ {BATCHED_OVER_UNBATCHED:g} × this: {ratio:.2f} ×"
+    alone.met = ratio >= BATCHED_OVER_UNBATCHED
+    return alone
 
 
 def fill(folder: Path, reader: Path | None, documents: int) -> None:
@@ -114,93 +138,11 @@ def fill(folder: Path, reader: Path | None, documents: int) -> None:
                 changes.put(f"states {at}", Memory.of("softmax", states, tokens=TOKENS, reader=made))
 
 
-def drives_for(documents: int, connections: int) -> list[Drive]:
-    """The rows: questions and raw lookups, alone and many at a time, and softmax beside them."""
-    chosen, numbers = random.Random(0), np.random.default_rng(0)
-    few = max(1, connections // 8)
-
-    def story() -> str:
-        return f"story {chosen.randrange(documents)}"
-
-    def lookups(kind: str) -> list[bytes]:
-        names = [f"{kind} {at % min(documents, VARIANTS)}" for at in range(1_024)]
-        vectors = numbers.standard_normal((4, 1_024, SIZE), np.float32)
-        return [request_for("/v1/lookup", pack_queries(names, each), MEDIA) for each in vectors]
-
-    def json(path: str, body: object) -> bytes:
-        return request_for(path, msgspec.json.encode(body))
-
-    one = [
-        json(
-            "/v1/lookup", {"document": f"triangle {at % min(documents, VARIANTS)}", "vector": vector.tolist()}
-        )
-        for at, vector in enumerate(numbers.standard_normal((VARIANTS, SIZE), np.float32))
-    ]
-    ask = [json("/v1/ask", {"document": story(), "question": QUESTION}) for _ in range(10 * VARIANTS)]
-    many = [
-        json("/v1/ask", {"documents": [story() for _ in range(256)], "questions": [QUESTION] * 256})
-        for _ in range(VARIANTS // 10)
-    ]
-    return [
-        Drive("/lookup, one vector, JSON", one, 1, connections, 6_000, 0.040),
-        Drive("/ask, one question", ask, 1, connections, 2_500, 0.060),
-        Drive("/ask, 256 questions", many, 256, few, 10_000),
-        Drive("/lookup, 1,024 vectors, packed", lookups("triangle"), 1_024, few, 100_000),
-        Drive(f"the same by softmax over {TOKENS} states", lookups("states"), 1_024, few),
-        Drive("/ask, four times the connections", ask, 1, 4 * connections),
-    ]
-
-
-def measure(port: int, each: Drive, seconds: float) -> Row:
-    """Drive one row, after a while that warms up; an answer that is neither good nor "busy" is a failure."""
-    asyncio.run(drive(port, each.requests, each.connections, min(1.0, seconds)))
-    load = asyncio.run(drive(port, each.requests, each.connections, seconds))
-    if set(load.statuses) - {200, 503}:
-        raise OptionError(each.what, "answers with status 200, or 503", str(dict(load.statuses)))
-    return row_of(each, load)
-
-
-def row_of(each: Drive, load: Load) -> Row:
-    """What came of a row, and whether that is enough."""
-    rate, late = load.a_second * each.each, load.percentile(99)
-    wishes = [f"≥ {each.least:,.0f}/s"] if each.least is not None else []
-    wishes += [f"p99 ≤ {quantity(each.p99, 's')}"] if each.p99 is not None else []
-    met = None
-    if each.least is not None:
-        met = rate >= each.least and (each.p99 is None or late <= each.p99)
-    statuses = dict(load.statuses)
-    return Row(
-        each.what, load.a_second, rate, load.percentile(50), late, ", ".join(wishes) or "–", met, statuses
-    )
-
-
-@contextlib.contextmanager
-def serving(folder: Path, reader: Path | None) -> Iterator[int]:
-    """A server on a library, in a process of its own, at a port that was free."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    words = ["serve", str(folder), "--port", str(port), "--log-level", "error", "--read-only"]
-    words += [] if reader is None else ["--reader", str(reader)]
-    process = subprocess.Popen([sys.executable, "-m", "attar", *words])
-    try:
-        wait_until_ready(process, port)
-        yield port
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def wait_until_ready(process: "subprocess.Popen[bytes]", port: int) -> None:
-    """Wait until a server can answer."""
-    end = time.monotonic() + START
-    while time.monotonic() < end and process.poll() is None:
-        asked = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-        try:
-            asked.request("GET", "/readyz")
-            if asked.getresponse().status == 200:
-                return
-        except OSError:
-            time.sleep(0.1)
-        finally:
-            asked.close()
-    raise OptionError("server", "one that starts", "one that did not", "see what it said above")
+def print_report(report: Report, console: Console) -> None:
+    """The machine, what drove it, the table, and under it what needs more words than a cell."""
+    console.print(f"{report.machine}; driven by {report.driver}", highlight=False, soft_wrap=True)
+    console.print()
+    print_table(console, COLUMNS, [row.cells() for row in report.rows])
+    for row in report.rows:
+        if row.note:
+            console.print(f"- {row.what}: {row.note}", highlight=False, markup=False, soft_wrap=True)

@@ -160,6 +160,10 @@ def server(
     reader: Annotated[
         Path | None, typer.Option(help="A reader's folder; the one in the package otherwise.")
     ] = None,
+    soak: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="Minutes at half load instead of the table: memory, readers."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     quick: Annotated[bool, typer.Option(help="Tiny sizes: to see that it runs, not how fast.")] = False,
 ) -> None:
@@ -171,17 +175,13 @@ def server(
     from rich.console import Console
 
     from attar.bench import server as rows
-    from attar.bench.tables import print_table
 
     with progress_bar() as tell:
-        report = rows.run(rows.Wanted(documents, seconds, connections, reader, quick), tell)
+        report = rows.run(rows.Wanted(documents, seconds, connections, reader, quick, soak), tell)
     if as_json:
         sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
         return
-    console = Console()
-    console.print(str(report.machine), highlight=False, soft_wrap=True)
-    console.print()
-    print_table(console, rows.COLUMNS, [row.cells() for row in report.rows])
+    rows.print_report(report, Console())
 
 
 @contextmanager

@@ -30,6 +30,9 @@ def serve(
     max_questions: Annotated[int, typer.Option(help="Questions, or vectors, a request.")] = 1_024,
     max_concurrent: Annotated[int, typer.Option(help="Requests at a time, a process.")] = 256,
     max_queue: Annotated[int, typer.Option(help="Questions that wait, a process.")] = 4_096,
+    max_batch: Annotated[
+        int, typer.Option(help="Questions answered at once; 1: one after the other, which is slower.")
+    ] = 256,
     timeout: Annotated[float, typer.Option(help="Seconds a request.")] = 30.0,
     log_format: Annotated[str, typer.Option(help="plain or json.")] = "plain",
     log_level: Annotated[str, typer.Option(help="info: every request; warning: those refused.")] = "info",
@@ -75,6 +78,7 @@ def serve(
         max_questions,
         max_concurrent,
         max_queue,
+        max_batch,
         timeout,
         LOOPBACK_HOSTS | {host} if secret is None and is_loopback(host) else frozenset(),
         log_format,

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 from attar.library import Library
 from attar.server import asking, documents, signs
-from attar.server.gate import Gate
+from attar.server.gate import ROUTE, Gate
 from attar.server.metrics import Metrics
 from attar.server.service import Service
 from attar.server.settings import Settings
@@ -36,10 +36,10 @@ register_url_convertor("any", AnyConvertor())
 
 Answering = Callable[[Service, Request], Awaitable[Response]]
 
-# The first to match is taken: the busiest come first, and what is appended before the name alone.
+# Posted to by the thousand a second, and answered by the gate itself.
+BUSY = {"/v1/ask": asking.ask, "/v1/lookup": asking.lookup}
+# The first to match is taken: what is appended comes before the name alone.
 ROUTES: list[tuple[str, str, Answering]] = [
-    ("POST", "/v1/ask", asking.ask),
-    ("POST", "/v1/lookup", asking.lookup),
     ("GET", "/v1/documents", documents.list_documents),
     ("POST", "/v1/documents/{name:any}/append", documents.append_text),
     ("PUT", "/v1/documents/{name:any}", documents.put_document),
@@ -58,14 +58,7 @@ ROUTES: list[tuple[str, str, Answering]] = [
 def make_app(settings: Settings, library: Library | None = None) -> ASGIApp:
     """The ASGI application of a library, which is opened here unless one is given, and closed with it."""
     metrics = Metrics(settings.board)
-    opened = library or Library(
-        settings.store,
-        settings.reader,
-        read_only=settings.read_only,
-        keep_text=settings.keep_text,
-        create=not settings.read_only,
-    )
-    service = Service(opened, settings, metrics)
+    service = Service(library or open_library(settings), settings, metrics)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: object) -> AsyncIterator[None]:
@@ -75,12 +68,33 @@ def make_app(settings: Settings, library: Library | None = None) -> ASGIApp:
         finally:
             await service.close()
 
-    routes = [route_for(service, *each) for each in ROUTES]
+    by_path: dict[str, dict[str, Answering]] = {}
+    for method, path, answering in ROUTES:
+        by_path.setdefault(path, {})[method] = answering
+    routes = [route_for(service, *each) for each in by_path.items()]
     # Not a route: it would match every path, and a wrong method would be a page that is not there.
     router = Router(routes, redirect_slashes=False, default=signs.page(), lifespan=lifespan)
-    return Gate(router, settings, metrics, {route.endpoint: route.name for route in routes})
+    busy = {path: partial(answering, service) for path, answering in BUSY.items()}
+    return Gate(router, settings, metrics, busy)
 
 
-def route_for(service: Service, method: str, path: str, answering: Answering) -> Route:
-    """A route whose function has the service beside the request."""
-    return Route(path, partial(answering, service), methods=[method], name=answering.__name__)
+def open_library(settings: Settings) -> Library:
+    """The library that a server is told of."""
+    return Library(
+        settings.store,
+        settings.reader,
+        read_only=settings.read_only,
+        keep_text=settings.keep_text,
+        create=not settings.read_only,
+    )
+
+
+def route_for(service: Service, path: str, answering: dict[str, Answering]) -> Route:
+    """A route for all methods of a path, whose functions have the service beside the request."""
+
+    async def answer(request: Request) -> Response:
+        chosen = answering["GET" if request.method == "HEAD" else request.method]
+        request.scope[ROUTE] = chosen.__name__
+        return await chosen(service, request)
+
+    return Route(path, answer, methods=list(answering))

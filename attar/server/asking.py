@@ -10,17 +10,21 @@ from starlette.responses import Response
 from attar.client import vectors
 from attar.errors import OptionError
 from attar.server import bodies, requests
-from attar.server.service import AskJob, LookupJob, Service
+from attar.server.lookups import LookupJob
+from attar.server.passage import Passage
+from attar.server.questions import AskJob
+from attar.server.service import Service
 
 ASK, LOOKUP = msgspec.json.Decoder(bodies.Ask), msgspec.json.Decoder(bodies.Lookup)
 EXPLAIN, COMPARE = msgspec.json.Decoder(bodies.Explain), msgspec.json.Decoder(bodies.Compare)
+PACKED = vectors.MEDIA.encode()
 # A question is a sentence.
 LONGEST_QUESTION = 10_000
 
 
-async def ask(service: Service, request: Request) -> Response:
+async def ask(service: Service, passage: Passage) -> None:
     """Answer one question, or many."""
-    body = await requests.body_of(request, ASK)
+    body = await requests.body_of(passage, ASK)
     names, questions = body.pairs()
     requests.check_count("questions", questions, service.settings.max_questions)
     for question in questions:
@@ -29,17 +33,21 @@ async def ask(service: Service, request: Request) -> Response:
     found = await service.ask(AskJob(names, questions, body.top))
     seconds = time.perf_counter() - began
     answers = [bodies.named_answers(each) for each in found.answers]
+    told: bodies.Answers | bodies.ManyAnswers
     if body.single:
-        return requests.respond(bodies.Answers(names[0], questions[0], answers[0], seconds, found.bytes))
-    results = [bodies.Result(*each) for each in zip(names, questions, answers, strict=True)]
-    return requests.respond(bodies.ManyAnswers(results, seconds, found.bytes))
+        told = bodies.Answers(names[0], questions[0], answers[0], seconds, found.bytes)
+    else:
+        results = [bodies.Result(*each) for each in zip(names, questions, answers, strict=True)]
+        told = bodies.ManyAnswers(results, seconds, found.bytes)
+    await passage.answer(requests.encode(told), requests.JSON_BYTES)
 
 
-async def lookup(service: Service, request: Request) -> Response:
+async def lookup(service: Service, passage: Passage) -> None:
     """Look raw vectors up, as JSON or packed (`attar.client.vectors` has the layout)."""
-    if requests.media_of(request) == vectors.MEDIA:
-        return await lookup_packed(service, request)
-    body = await requests.body_of(request, LOOKUP)
+    if requests.media_of(passage) == vectors.MEDIA:
+        await lookup_packed(service, passage)
+        return
+    body = await requests.body_of(passage, LOOKUP)
     names, numbers = body.pairs()
     requests.check_count("vectors", numbers, service.settings.max_questions)
     queries = requests.floats_of(numbers)
@@ -48,17 +56,20 @@ async def lookup(service: Service, request: Request) -> Response:
     read = await service.look_up(LookupJob(names, queries, packed=False))
     seconds = time.perf_counter() - began
     readouts = [readout.tolist() for readout in read.readouts]
+    told: bodies.Readout | bodies.Readouts
     if body.single:
-        return requests.respond(bodies.Readout(names[0], readouts[0], seconds, read.bytes))
-    return requests.respond(bodies.Readouts(readouts, seconds, read.bytes))
+        told = bodies.Readout(names[0], readouts[0], seconds, read.bytes)
+    else:
+        told = bodies.Readouts(readouts, seconds, read.bytes)
+    await passage.answer(requests.encode(told), requests.JSON_BYTES)
 
 
-async def lookup_packed(service: Service, request: Request) -> Response:
+async def lookup_packed(service: Service, passage: Passage) -> None:
     """Look packed vectors up; all readouts have one width, that of the widest."""
-    names, queries = vectors.unpack_queries(await request.body(), service.settings.max_questions)
+    names, queries = vectors.unpack_queries(await passage.body(), service.settings.max_questions)
     requests.check_finite(queries)
     read = await service.look_up(LookupJob(names, queries, packed=True))
-    return Response(vectors.pack_readouts(np.asarray(read.readouts)), media_type=vectors.MEDIA)
+    await passage.answer(vectors.pack_readouts(np.asarray(read.readouts)), PACKED)
 
 
 async def explain(service: Service, request: Request) -> Response:

@@ -23,7 +23,7 @@ class Watch(NamedTuple):
     waiting: Callable[[int], None] = lambda weight: None
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Waiting(Generic[Job, Done]):
     """A job, how much it counts, and who waits for what comes of it."""
 
@@ -35,7 +35,7 @@ class Waiting(Generic[Job, Done]):
 class Batcher(Generic[Job, Done]):
     """Gives one thread all that waits at a time, up to so much; refuses at once what would wait too long.
 
-    A batch of up to `on_loop` is worked on here and now: what takes less time than to wake a thread.
+    `at_once` of 1 is one job after the other.
     """
 
     def __init__(
@@ -46,10 +46,9 @@ class Batcher(Generic[Job, Done]):
         limit: int,
         name: str,
         watch: Watch | None = None,
-        on_loop: int = 0,
     ) -> None:
         self._work, self._at_once, self._limit, self._name = work, at_once, limit, name
-        self._watch, self._on_loop = watch or Watch(), on_loop
+        self._watch = watch or Watch()
         self._waiting: deque[Waiting[Job, Done]] = deque()
         self._weight = 0
         self._busy = False
@@ -89,15 +88,7 @@ class Batcher(Generic[Job, Done]):
         self._watch.begun(weight)
         jobs = [waiting.job for waiting in batch]
         loop = asyncio.get_running_loop()
-        if weight <= self._on_loop:
-            found: asyncio.Future[Sequence[Done | Exception]] = loop.create_future()
-            try:
-                found.set_result(self._work(jobs))
-            except Exception as fault:
-                found.set_exception(fault)
-        else:
-            found = asyncio.ensure_future(loop.run_in_executor(self._thread, self._work, jobs))
-        # Called in the loop's next turn at the earliest: others have theirs in between.
+        found = asyncio.ensure_future(loop.run_in_executor(self._thread, self._work, jobs))
         found.add_done_callback(lambda done: self._hand_out(batch, done))
 
     def _hand_out(

@@ -51,6 +51,8 @@ class Ask(Asked):
         >>> Ask(document="emma", questions=["Who left?", "Who came?"]).pairs()
         (['emma', 'emma'], ['Who left?', 'Who came?'])
         """
+        if self.document is not None and self.question is not None and self.single:
+            return [self.document], [self.question]
         names = one_or_many("document", self.document, self.documents)
         asked = one_or_many("question", self.question, self.questions)
         return paired("questions", names, asked)
@@ -71,6 +73,8 @@ class Lookup(Asked):
 
     def pairs(self) -> tuple[list[str], list[Numbers]]:
         """Documents' names and vectors, one for each other."""
+        if self.document is not None and self.vector is not None and self.single:
+            return [self.document], [self.vector]
         names = one_or_many("document", self.document, self.documents)
         return paired("vectors", names, one_or_many("vector", self.vector, self.vectors))
 

@@ -1,4 +1,4 @@
-"""A connection that bounds what uvicorn leaves open: how many headers, and how long they may take to come."""
+"""A connection that bounds what uvicorn leaves open: how large a head, how long it may take, answers not taken."""
 
 import asyncio
 from typing import Any
@@ -9,6 +9,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 LARGEST_HEAD = 65_536
 # Seconds for a request's head, from its connection's beginning on.
 HEAD_TIMEOUT = 10.0
+
+# Bytes of a body that are copied to stand behind its head; more are written apart.
+LARGEST_JOINED = 65_536
 
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -21,10 +24,12 @@ class Connection(HttpToolsProtocol):
         super().__init__(*arguments, **words)
         self._head = 0
         self._late: asyncio.TimerHandle | None = None
+        # Bytes of answers that the client had not taken when it was last looked at.
+        self._untaken = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a head, and not for ever."""
-        super().connection_made(transport)
+        super().connection_made(Joining(transport, self.loop))  # type: ignore[arg-type]
         self._late = self.loop.call_later(HEAD_TIMEOUT, self._end, TOO_SLOW)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -43,14 +48,12 @@ class Connection(HttpToolsProtocol):
         still_in_head = self.cycle is None or self.cycle.response_complete
         if not still_in_head:
             self._head = 0
-        elif self._head > LARGEST_HEAD and not self.transport.is_closing():
-            self._end(TOO_LARGE)
-
-    def on_message_begin(self) -> None:
-        """Begin to count the time of a request's head, where the connection was kept."""
-        super().on_message_begin()
-        if self._late is None:
+            return
+        if self._late is None and self._head:
+            # A part of the next request's head on a connection that was kept.
             self._late = self.loop.call_later(HEAD_TIMEOUT, self._end, TOO_SLOW)
+        if self._head > LARGEST_HEAD and not self.transport.is_closing():
+            self._end(TOO_LARGE)
 
     def on_headers_complete(self) -> None:
         """The head is there."""
@@ -59,6 +62,20 @@ class Connection(HttpToolsProtocol):
             # The parser stops, and uvicorn answers with 400.
             raise ValueError("too many headers")
         super().on_headers_complete()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close what is not used; wait for a client that takes its answer slowly, not for one that has stopped."""
+        untaken = self.transport.get_write_buffer_size()
+        if untaken and untaken != self._untaken:
+            self._untaken = untaken
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+        elif untaken:
+            # Closed in a friendly way it would stay open, and its answer in memory, until all is taken.
+            self.transport.abort()
+        else:
+            super().timeout_keep_alive_handler()
 
     def _on_time(self) -> None:
         if self._late is not None:
@@ -72,6 +89,41 @@ class Connection(HttpToolsProtocol):
             if self._head:
                 self.transport.write(answer)
             self.transport.close()
+
+
+class Joining:
+    """A transport that writes an answer's head and its body at once: each writing wakes the other side."""
+
+    __slots__ = ("_head", "_loop", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._head = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Write what has waited and this, or let this wait: for what is written next, or for the loop's next turn."""
+        if self._head and len(data) < LARGEST_JOINED:
+            head, self._head = self._head, b""
+            self._transport.write(head + data)
+        elif self._head:
+            self._flush()
+            self._transport.write(data)
+        else:
+            self._head = data
+            self._loop.call_soon(self._flush)
+
+    def close(self) -> None:
+        """Write what has waited, and close."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head)
 
 
 def head_of(headers: list[tuple[bytes, bytes]]) -> int:

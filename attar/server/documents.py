@@ -4,6 +4,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from attar.errors import OptionError
 from attar.library.description import describe, describe_record
 from attar.server import requests
 from attar.server.bodies import AppendText, Change, PutDocument
@@ -43,10 +44,12 @@ async def list_documents(service: Service, request: Request) -> Response:
 
 async def show_document(service: Service, request: Request) -> Response:
     """What is kept of a document; with `memory=1` its memory's numbers too."""
-    name = requests.name_of(request)
+    name, pictured = requests.name_of(request), request.query_params.get("memory", "0")
+    if pictured not in ("0", "1"):
+        raise OptionError("memory", "0 or 1", repr(pictured[:20]))
     record = await service.aside(lambda: service.library.show(name))
     told = describe_record(record)
-    if request.query_params.get("memory") == "1":
+    if pictured == "1":
         told["memory"] = await service.aside(lambda: picture_of(record.memory))
     return requests.respond(told)
 

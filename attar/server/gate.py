@@ -4,41 +4,52 @@ import asyncio
 import hmac
 import logging
 import re
-import secrets
 import time
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from attar.server.metrics import Metrics
+from attar.server.deadlines import Deadlines
+from attar.server.metrics import IN_FLIGHT, Metrics
+from attar.server.passage import Passage, closing, too_large
 from attar.server.problems import Refusal, refusal_of
 from attar.server.settings import Settings
 
 log = logging.getLogger("attar.server")
 
-# A client's own id is taken over if it is one that a log can hold.
-REQUEST_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
 # What needs no token: signs of life, the page's files, and what documents the rest.
 OPEN = re.compile(r"/(?!v1(/|$)|metrics$)")
-# The page takes nothing from elsewhere, and sits in nobody's frame.
-PAGE_HEADERS = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (
-        b"content-security-policy",
-        b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; frame-ancestors 'none'",
-    ),
-]
+
+# Where a request's scope says under which name it is counted.
+ROUTE = "attar.route"
+# Python refuses to read numbers of thousands of digits.
+LONGEST_LENGTH = 18
+
+# Answers a request that was posted to its path.
+Answering = Callable[[Passage], Awaitable[None]]
 
 
 class Gate:
-    """An ASGI application around the routes, which raise what they refuse."""
+    """An ASGI application around the routes, which raise what they refuse.
 
-    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics, labels: dict[Any, str]) -> None:
-        self.app, self.settings, self.metrics, self.labels = app, settings, metrics, labels
+    `busy` are routes that are answered here, by their path: Starlette's way to a route and back takes longer than
+    a lookup.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        metrics: Metrics,
+        busy: Mapping[str, Answering],
+    ) -> None:
+        self.app, self.settings, self.metrics, self.busy = app, settings, metrics, busy
         self._token = None if settings.token is None else b"Bearer " + settings.token.encode()
         self._inside = 0
+        self._deadlines = Deadlines(settings.timeout)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, and answer for what becomes of it."""
@@ -48,30 +59,55 @@ class Gate:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1003})
             return
-        # Routes that are not found, or not with this method, raise only where there is an application.
-        scope["app"] = self
         passage = Passage(scope, receive, send, self.settings.max_body)
-        counted = scope["path"].startswith("/v1/")
+        counted = passage.path.startswith("/v1/")
         if counted:
             self._count(1)
         fault: Exception | None = None
+        refusal: Refusal | None = None
         try:
             self._admit(passage, counted)
-            async with asyncio.timeout(self.settings.timeout):
-                await self.app(scope, passage.receive, passage.send)
+            await self._answer_in_time(passage)
+        except ClientDisconnect as gone:
+            fault, refusal = gone, Refusal(499, "client: expected its whole request, got a part of it")
         except Exception as raised:
-            fault = raised
-            await self._refuse(passage, raised)
+            fault, refusal = raised, refusal_of(raised)
+            await self._refuse(passage, raised, refusal)
         finally:
             if counted:
                 self._count(-1)
-            self._tell(passage, fault)
+            self._tell(passage, fault, refusal)
 
-    def _admit(self, passage: "Passage", counted: bool) -> None:
+    async def _answer_in_time(self, passage: Passage) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._deadlines.begin(task)
+        try:
+            await self._answer(passage)
+        except asyncio.CancelledError:
+            if self._deadlines.end(task):
+                raise TimeoutError from None
+            raise
+        finally:
+            self._deadlines.end(task)
+
+    async def _answer(self, passage: Passage) -> None:
+        answering = self.busy.get(passage.path)
+        if answering is None:
+            # Routes that are not found, or not with this method, raise only where there is an application.
+            passage.scope["app"] = self
+            await self.app(passage.scope, passage.receive, passage.send)
+        elif passage.scope["method"] == "POST":
+            passage.scope[ROUTE] = passage.path.rpartition("/")[2]
+            await answering(passage)
+        else:
+            raise HTTPException(405, headers={"allow": "POST"})
+
+    def _admit(self, passage: Passage, counted: bool) -> None:
         headers, settings = passage.headers, self.settings
         if settings.hosts and host_of(headers.get(b"host", b"")) not in settings.hosts:
             raise Refusal(421, "host: expected one of this server's own names, got another", closing())
-        if self._token is not None and not OPEN.match(passage.scope["path"]):
+        if self._token is not None and not OPEN.match(passage.path):
             came = headers.get(b"authorization", b"")
             if not hmac.compare_digest(came, self._token):
                 said = "another one" if came else "none"
@@ -81,30 +117,30 @@ class Gate:
             detail = f"server: expected at most {settings.max_concurrent} requests at a time, got more"
             raise Refusal(503, detail)
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > settings.max_body:
+        if not length.isdigit() or len(length) > LONGEST_LENGTH or int(length) > settings.max_body:
             raise too_large(settings.max_body)
 
-    async def _refuse(self, passage: "Passage", raised: Exception) -> None:
-        refusal = refusal_of(raised)
-        if refusal is None:
-            detail = "server: expected to answer, got a fault of its own; its log has it under this id"
-            refusal = Refusal(500, detail)
+    async def _refuse(self, passage: Passage, raised: Exception, refusal: Refusal | None) -> None:
         if passage.status:
             # Half an answer cannot be taken back; the connection ends without its end.
             raise raised
+        if refusal is None:
+            detail = "server: expected to answer, got a fault of its own; its log has it under this id"
+            refusal = Refusal(500, detail)
         await refusal.response(passage.request_id)(passage.scope, passage.receive, passage.send)
 
     def _count(self, change: int) -> None:
         self._inside += change
-        self.metrics.now("requests_in_flight", self._inside)
+        self.metrics.now(IN_FLIGHT, self._inside)
 
-    def _tell(self, passage: "Passage", fault: Exception | None) -> None:
+    def _tell(self, passage: Passage, fault: Exception | None, refusal: Refusal | None) -> None:
         seconds = time.perf_counter() - passage.began
         status = passage.status or 499  # gone before there was an answer
-        route = self.labels.get(passage.scope.get("endpoint"), "page")
+        route: str = passage.scope.get(ROUTE, "page")
         self.metrics.answered(route, status, seconds)
-        broken = fault is not None and refusal_of(fault) is None
-        level = logging.ERROR if broken else logging.WARNING if status >= 400 else logging.INFO
+        broken = fault is not None and refusal is None
+        own = broken or (refusal is not None and refusal.own)
+        level = logging.ERROR if own else logging.WARNING if status >= 400 else logging.INFO
         if not log.isEnabledFor(level):
             return
         fields = {
@@ -120,50 +156,7 @@ class Gate:
         log.log(level, "request", extra={"fields": fields}, exc_info=fault if broken else None)
 
 
-class Passage:
-    """One request on its way: its id, its headers, its body as far as that may go, its answer's status."""
-
-    __slots__ = ("_limit", "_receive", "_send", "began", "headers", "request_id", "scope", "status", "taken")
-
-    def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
-        self.began = time.perf_counter()
-        self.scope, self._receive, self._send, self._limit = scope, receive, send, limit
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        given = self.headers.get(b"x-request-id", b"")
-        self.request_id = given.decode() if REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
-        self.status = 0
-        self.taken = 0
-
-    async def receive(self) -> Message:
-        """Hand the body on, up to its limit."""
-        message = await self._receive()
-        if message["type"] == "http.request":
-            self.taken += len(message.get("body", b""))
-            if self.taken > self._limit:
-                raise too_large(self._limit)
-        return message
-
-    async def send(self, message: Message) -> None:
-        """Hand the answer on, with the request's id."""
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            headers = [*message["headers"], (b"x-request-id", self.request_id.encode())]
-            if not self.scope["path"].startswith("/v1/"):
-                headers += PAGE_HEADERS
-            message = {**message, "headers": headers}
-        await self._send(message)
-
-
-def too_large(limit: int) -> Refusal:
-    """The refusal of a body, whose rest is not waited for."""
-    return Refusal(413, f"body: expected at most {limit:,} bytes, got more", closing())
-
-
-def closing() -> dict[str, str]:
-    """Headers of an answer after which nothing more is read from the connection."""
-    return {"connection": "close"}
-
-
+@lru_cache(256)
 def host_of(header: bytes) -> str:
     """The host that a request names, without its port.
 

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import time
 from typing import Any
 
 import msgspec
@@ -16,6 +17,14 @@ class PlainLines(logging.Formatter):
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")
+        self._second = 0, ""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
+        """The local time, worked out once a second."""
+        second = int(record.created)
+        if self._second[0] != second:
+            self._second = second, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
+        return f"{self._second[1]},{int(record.msecs):03}"
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's own name
         """The line, the fields after the message."""
@@ -46,6 +55,8 @@ def fields_of(record: logging.LogRecord) -> dict[str, Any]:
 
 def set_up(settings: Settings) -> None:
     """Send the server's own lines and uvicorn's to stderr, in one format."""
+    # What no line shows need not be asked for, some of it from the kernel, at every request.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(JsonLines() if settings.log_format == "json" else PlainLines())
     for name in (NAME, "uvicorn"):

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from attar.server.board import Board, Counts
 from attar.store import Stats
@@ -28,7 +29,9 @@ STATUSES = (200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 413, 415, 421, 422
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 WORK = ("ask", "lookup")
-GAUGES = ("requests_in_flight", *(f"waiting_{work}" for work in WORK))
+# Of gauges: requests in flight, then what waits for each work.
+GAUGES = 1 + len(WORK)
+IN_FLIGHT, WAITING = 0, {work: at for at, work in enumerate(WORK, 1)}
 
 # One row of the board: how often each route gave each status, each route's latencies, each work's batches.
 LATENCIES_AT = len(ROUTES) * len(STATUSES)
@@ -36,7 +39,7 @@ LATENCY_WIDTH = len(SECONDS) + 2  # buckets, the one without a limit, the sum
 BATCHES_AT = LATENCIES_AT + len(ROUTES) * LATENCY_WIDTH
 BATCH_WIDTH = len(SIZES) + 2
 GAUGES_AT = BATCHES_AT + len(WORK) * BATCH_WIDTH
-WIDTH = GAUGES_AT + len(GAUGES)
+WIDTH = GAUGES_AT + GAUGES
 
 ROUTE_AT = {route: at for at, route in enumerate(ROUTES)}
 STATUS_AT = {status: at for at, status in enumerate(STATUSES)}
@@ -55,10 +58,12 @@ class Metrics:
         self.board = Board(WIDTH, board)
         # What a killed process, whose row this was, had in its hands is in nobody's.
         self.board.own[GAUGES_AT:] = 0
+        # A view of the row whose numbers Python counts up in a third of the time that numpy takes.
+        self._own: Any = memoryview(self.board.own)
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """Count a request."""
-        own, at = self.board.own, ROUTE_AT[route]
+        own, at = self._own, ROUTE_AT[route]
         own[at * len(STATUSES) + STATUS_AT.get(status, len(STATUSES) - 1)] += 1
         start = LATENCIES_AT + at * LATENCY_WIDTH
         own[start + bisect_left(SECONDS, seconds)] += 1
@@ -66,13 +71,13 @@ class Metrics:
 
     def worked(self, work: str, size: int) -> None:
         """Count a batch."""
-        own, start = self.board.own, BATCHES_AT + WORK.index(work) * BATCH_WIDTH
+        own, start = self._own, BATCHES_AT + WORK.index(work) * BATCH_WIDTH
         own[start + bisect_left(SIZES, size)] += 1
         own[start + BATCH_WIDTH - 1] += size
 
-    def now(self, gauge: str, value: float) -> None:
+    def now(self, gauge: int, value: float) -> None:
         """Say how many there are at the moment."""
-        self.board.own[GAUGES_AT + GAUGES.index(gauge)] = value
+        self._own[GAUGES_AT + gauge] = value
 
     def lines(self, store: Stats | None = None) -> Iterator[str]:
         """Yield the text format's lines, the sums over all processes."""

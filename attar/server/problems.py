@@ -1,18 +1,16 @@
 """Refusals as RFC 9457 problem objects: what was expected, what came, what to do, and the status for it."""
 
-import logging
+import traceback
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from attar.errors import AttarError, MissingError
+from attar.errors import AttarError, FormatError, MissingError
 from attar.store import BusyError, StoreError, UnknownNameError
 
 MEDIA = "application/problem+json"
 RETRY_AFTER = "1"
-
-log = logging.getLogger("attar.server")
 
 TITLES = {
     400: "The request cannot be read",
@@ -52,10 +50,16 @@ class Refusal(Exception):  # noqa: N818  # it is what the server does, not what 
     """
 
     def __init__(
-        self, status: int, detail: str, headers: dict[str, str] | None = None, kind: str = ""
+        self,
+        status: int,
+        detail: str,
+        headers: dict[str, str] | None = None,
+        kind: str = "",
+        own: bool = False,
     ) -> None:
         super().__init__(detail)
-        self.status, self.detail, self.kind = status, detail, kind
+        # Own: a fault that those who run the server should know of.
+        self.status, self.detail, self.kind, self.own = status, detail, kind, own
         self.headers = dict(headers or {})
         if status == 503:
             self.headers.setdefault("retry-after", RETRY_AFTER)
@@ -100,10 +104,18 @@ def of_attar(fault: AttarError) -> Refusal:
         return Refusal(404, str(fault), kind=kind)
     if isinstance(fault, BusyError):
         return Refusal(503, "store: expected its turn to write, got none in time; try again", kind=kind)
+    # Their lines tell of folders and disks, which are nobody's business outside; the log has them.
     if isinstance(fault, StoreError):
-        # Its line tells of folders and disks, which are nobody's business outside.
-        log.error("store: %s", fault)
-        return Refusal(
-            503, "store: expected one in working order, got a fault; see the server's log", kind=kind
-        )
+        detail = "store: expected one in working order, got a fault; see the server's log"
+        return Refusal(503, detail, kind=kind, own=True)
+    if isinstance(fault, FormatError) and is_damage(fault):
+        detail = "store: expected a whole record, got a damaged one; add the document again, or see the server's log"
+        return Refusal(500, detail, kind=kind, own=True)
     return Refusal(501 if isinstance(fault, MissingError) else 422, str(fault), kind=kind)
+
+
+def is_damage(fault: FormatError) -> bool:
+    """Whether it was raised where stored records are read: no request is read there, so no client is at fault."""
+    traces = list(traceback.walk_tb(fault.__traceback__))
+    where = traces[-1][0].f_globals.get("__name__", "") if traces else ""
+    return where.startswith(("attar.store.", "attar.memory.", "attar.text.names"))

@@ -1,6 +1,9 @@
 """What a route reads of a request: a body of the right type, a document's name, numbers that can be used."""
 
+import math
+from array import array
 from collections.abc import Sequence
+from itertools import chain
 from typing import TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -12,32 +15,36 @@ from starlette.responses import Response
 
 from attar.errors import FormatError, OptionError, ShapeError
 from attar.memory.forms import Floats
+from attar.server.passage import Passage
 from attar.server.problems import Refusal
 
 Body = TypeVar("Body")
 JSON = "application/json"
+JSON_BYTES = JSON.encode()
 DOCUMENTS = "/v1/documents/"
 APPEND = "/append"
 
 encode = msgspec.json.Encoder().encode
 
 
-async def body_of(request: Request, decoder: msgspec.json.Decoder[Body]) -> Body:
+async def body_of(request: Request | Passage, decoder: msgspec.json.Decoder[Body]) -> Body:
     """A JSON body. Its type must be said: a foreign page cannot say it without this server's leave."""
-    if media_of(request) != JSON:
-        raise unknown_media(request, JSON)
+    media = media_of(request)
+    if media != JSON:
+        raise Refusal(415, f"content-type: expected {JSON}, got {media[:60] or 'none'}", {"accept": JSON})
     return decoder.decode(await request.body())
 
 
-def media_of(request: Request) -> str:
+def media_of(request: Request | Passage) -> str:
     """The type of a request's body, without its parameters."""
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-def unknown_media(request: Request, expected: str) -> Refusal:
-    """The refusal of another type of body."""
-    came = media_of(request)[:60] or "none"
-    return Refusal(415, f"content-type: expected {expected}, got {came}", {"accept": expected})
+    if isinstance(request, Passage):
+        said = request.headers.get(b"content-type", b"")
+        if said == JSON_BYTES:
+            return JSON
+        written = said.decode("latin-1")
+    else:
+        written = request.headers.get("content-type", "")
+    return written.partition(";")[0].strip().lower()
 
 
 def respond(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -80,20 +87,32 @@ def floats_of(vectors: list[list[float]]) -> Floats:
     >>> floats_of([[1.0, 2.0]]).tolist()
     [[1.0, 2.0]]
     """
-    sizes = {len(vector) for vector in vectors}
-    if len(sizes) != 1 or 0 in sizes:
-        came = ", ".join(map(str, sorted(sizes)))
+    first, *others = vectors
+    size = len(first)
+    if not size or any(len(other) != size for other in others):
+        came = ", ".join(map(str, sorted({len(vector) for vector in vectors})))
         raise ShapeError("vectors", "one size for all, from 1 up", came)
-    with np.errstate(over="ignore"):
-        found = np.array(vectors, np.float32)
+    # In half the time of np.array, and without a warning where a number is too large.
+    numbers = array("f", chain.from_iterable(vectors) if others else first)
+    found: Floats = np.frombuffer(numbers, np.float32).reshape(len(vectors), size)
     check_finite(found)
     return found
 
 
 def check_finite(vectors: Floats) -> None:
     """Refuse what is no number, or none that a float32 can hold."""
-    if not np.isfinite(vectors).all():
+    if not all_finite(vectors):
         raise OptionError("vectors", "finite float32 numbers", "infinite ones, or none")
+
+
+def all_finite(numbers: Floats) -> bool:
+    """Whether all are finite numbers.
+
+    >>> all_finite(np.array([1, 2], np.float32)), all_finite(np.array([np.inf], np.float32))
+    (True, False)
+    """
+    # A sum of squares is finite only if all of its numbers are: one look, where none is very large.
+    return math.isfinite(np.vdot(numbers, numbers)) or bool(np.isfinite(numbers).all())
 
 
 def whole_number(request: Request, word: str, default: int, most: int) -> int:

@@ -1,5 +1,6 @@
 """Running the application on uvicorn: one process or several, each with its own library on one store."""
 
+import gc
 import logging
 import socket
 import sys
@@ -13,12 +14,19 @@ from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
 from attar.errors import OptionError
+from attar.ops.packed.products import COMPILED
 from attar.server import logs
-from attar.server.app import make_app
+from attar.server.app import make_app, open_library
 from attar.server.connection import Connection
 from attar.server.settings import Settings
 
 log = logging.getLogger("attar.server")
+
+# uvloop takes one connection from a socket in each turn of its loop, and busy turns are long: where a hundred
+# clients come at once the last would wait a second. The same socket so many times is as many in a turn.
+ACCEPTING = 16
+# How many new objects, and how often, before Python looks for garbage; its own are 700, 10 and 10.
+GARBAGE = (20_000, 20, 20)
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,16 @@ def app_of_process(settings: Settings) -> ASGIApp:
     # The loop gets its turn beside a thread that computes after this, and not after Python's 5 ms.
     sys.setswitchinterval(0.0005)
     logs.set_up(settings)
-    return make_app(settings)
+    library = open_library(settings)
+    library.reader  # noqa: B018  # loaded when it is first asked for
+    # Not behind the first lookups, which would take turns with the compiler for seconds.
+    COMPILED.now()
+    # What is loaded by now stays, and requests leave hardly any cycles of objects behind: Python need not look
+    # through all of torch for garbage every so often, which would take a hundred milliseconds.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GARBAGE)
+    return make_app(settings, library)
 
 
 def serve(settings: Settings, place: Place) -> None:
@@ -77,7 +94,7 @@ def run(settings: Settings, place: Place) -> None:
         ssl_certfile=place.ssl_certfile,
         ssl_keyfile_password=place.ssl_keyfile_password,
     )
-    listening = [listen(place)]
+    listening = listen(place)
     log.info("%s at %s", settings.store, address_of(place, listening[0]))
     try:
         if place.workers > 1:
@@ -95,8 +112,8 @@ def run(settings: Settings, place: Place) -> None:
             each.close()
 
 
-def listen(place: Place) -> socket.socket:
-    """The socket at an address, or a line that says why there is none."""
+def listen(place: Place) -> list[socket.socket]:
+    """The socket at an address, several times over, or a line that says why there is none."""
     try:
         found = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, *_, address = found[0]
@@ -111,8 +128,10 @@ def listen(place: Place) -> socket.socket:
         what, remedy = f"address {place.host}:{place.port}", "give another --host or --port"
         came = getattr(fault, "strerror", None) or str(fault)
         raise OptionError(what, "one that is free here", came.lower(), remedy) from fault
-    listening.set_inheritable(True)
-    return listening
+    sockets = [listening, *(listening.dup() for _ in range(ACCEPTING - 1))]
+    for each in sockets:
+        each.set_inheritable(True)
+    return sockets
 
 
 def address_of(place: Place, listening: socket.socket) -> str:

@@ -25,6 +25,8 @@ class Settings:
     max_questions: int = 1_024  # a request
     max_concurrent: int = 256  # requests at a time
     max_queue: int = 4_096  # questions that wait
+    # Questions that are answered at once; from here on more at once are hardly faster (`attar.reader`).
+    max_batch: int = 256
     timeout: float = 30.0
     # Hosts that a request may name; none stands for any. A page of elsewhere can make a browser send requests
     # here under its own host's name (DNS rebinding), which a token stops, and this where there is none.
@@ -34,7 +36,7 @@ class Settings:
     board: Path | None = None  # where worker processes add up their counts
 
     def __post_init__(self) -> None:
-        for name in ("max_body", "max_text", "max_questions", "max_concurrent", "max_queue"):
+        for name in ("max_body", "max_text", "max_questions", "max_concurrent", "max_queue", "max_batch"):
             if getattr(self, name) < 1:
                 raise OptionError(option(name), "a whole number from 1 up", str(getattr(self, name)))
         if not self.timeout > 0:

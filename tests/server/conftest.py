@@ -29,11 +29,11 @@ URL = "http://localhost"
 class Listening:
     """An application at a real address, on uvicorn, in a thread."""
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: Any, **options: Any) -> None:
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        config = uvicorn.Config(app, http=Connection, ws="none", lifespan="on", log_config=None)
+        config = uvicorn.Config(app, http=Connection, ws="none", lifespan="on", log_config=None, **options)
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, args=([self.socket],))
         self.thread.start()
@@ -113,6 +113,12 @@ def make_reader(stories: list[Story]) -> Callable[[str], Reader]:
         return Reader(Network(NetworkOptions(mechanism=mechanism, encoder="lookahead", **sizes)), vocabulary)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def listening_at() -> Callable[[Any], Listening]:
+    """Puts an application at a real address."""
+    return Listening
 
 
 @pytest.fixture

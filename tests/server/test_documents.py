@@ -204,3 +204,8 @@ def test_a_name_that_ends_like_a_route_is_not_appended_to_by_mistake(served, ref
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
 def test_a_method_that_a_document_does_not_have(served, refused, method):
     refused(served.call(method, place("0"), {"text": TEXT}), 405)
+
+
+@pytest.mark.parametrize("word", ["2", "yes", ""])
+def test_a_picture_is_asked_for_by_1(served, refused, word):
+    refused(served.get(f"/v1/documents/0?memory={word}"), 422)

@@ -185,3 +185,9 @@ def test_a_request_is_one_line_of_json(serve, caplog):
     told = json.loads(line)
     assert (told["method"], told["path"], told["status"]) == ("GET", "/v1/documents/no%0Aname", 404)
     assert "\n" not in PlainLines().format(record)
+
+
+def test_a_plain_line_has_its_local_time():
+    record = logging.makeLogRecord({"created": 1_700_000_000.25, "msecs": 250.0, "msg": "request"})
+    wanted = logging.Formatter("%(asctime)s").format(record)
+    assert PlainLines().format(record).startswith(wanted + " ")

@@ -5,6 +5,7 @@ import pytest
 
 from attar.client import vectors
 from attar.library import Library
+from attar.server import lookups
 
 SIZE = 6
 VECTOR = [0.5, -1.0, 0.25, 2.0, 0.0, 1.0]
@@ -148,3 +149,12 @@ def test_packed_vectors_of_another_size_are_refused(served, refused):
 def test_a_document_that_is_not_there(served, refused):
     refused(served.post("/v1/lookup", {"document": "nobody", "vector": VECTOR}), 404)
     refused(packed(served, ["nobody"], [VECTOR]), 404)
+
+
+def test_what_is_not_soon_looked_up_is_the_same_on_a_thread(serve, monkeypatch):
+    served = serve("linear")
+    body = {"documents": ["0", "1"], "vectors": np.eye(2, 6).tolist()}
+    soon = served.post("/v1/lookup", body).json()
+    monkeypatch.setattr(lookups, "AT_ONCE_BYTES", 10)
+    later = served.post("/v1/lookup", body).json()
+    assert (soon["readouts"], soon["bytes"]) == (later["readouts"], later["bytes"])

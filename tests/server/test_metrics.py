@@ -82,9 +82,9 @@ def test_processes_count_side_by_side_and_go_on_where_a_killed_one_was(tmp_path)
 HOLDING = """
 import sys
 from pathlib import Path
-from attar.server.metrics import Metrics
+from attar.server.metrics import IN_FLIGHT, Metrics
 metrics = Metrics(Path(sys.argv[1]))
-metrics.now("requests_in_flight", 7)
+metrics.now(IN_FLIGHT, 7)
 metrics.answered("ask", 200, 0.001)
 """
 

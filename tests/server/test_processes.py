@@ -1,5 +1,6 @@
 """`attar serve` as a person runs it: started, asked, stopped and killed; the store stays whole."""
 
+import itertools
 import os
 import re
 import signal
@@ -112,36 +113,55 @@ def test_what_was_accepted_is_finished_before_it_stops(start, folder):
 
 
 @pytest.mark.slow
-def test_a_killed_worker_comes_back_and_loses_nothing(start, folder):
+def test_a_killed_worker_comes_back_the_others_go_on_and_nothing_is_lost(start, folder):
     running = start("--workers", "2")
     running.wait_for("startup complete", times=2)
-    kept, going = [], threading.Event()
+    kept, asked, ended = [], [], threading.Event()
 
-    def write():
+    def repeat(call):
         with attar.Client(running.url) as client:
-            for number in range(10_000):
-                if going.is_set():
+            for number in itertools.count():
+                if ended.is_set():
                     return
                 try:
-                    kept.append(client.put(f"{number:05}", TEXT).name)
+                    call(client, number)
                 except UnavailableError:
                     # The worker that had it was killed: it may be there, and need not be.
                     continue
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    while len(kept) < 5:
-        time.sleep(0.01)
+    def write(client, number):
+        kept.append(client.put(f"{number:05}", TEXT).name)
+
+    def ask(client, number):
+        asked.append(client.ask("00000", "Who left?", top=1)[0].name)
+
+    threads = [threading.Thread(target=repeat, args=[write])]
+    threads[0].start()
+    wait_until(lambda: len(kept) >= 5)
+    threads += [threading.Thread(target=repeat, args=[ask]) for _ in range(3)]
+    for thread in threads[1:]:
+        thread.start()
+    wait_until(lambda: len(asked) >= 20)
     said = next(line for line in running.lines if "Started server process" in line)
     os.kill(int(re.search(r"\[(\d+)\]", said).group(1)), signal.SIGKILL)
+    before = len(asked), len(kept)
     running.wait_for("startup complete", times=3)
+    # Answered by the other one, while the killed one was not back.
+    assert len(asked) > before[0] + 3
+    assert len(kept) > before[1] + 1
     before = len(kept)
-    while len(kept) < before + 5:
-        time.sleep(0.01)
-    going.set()
-    thread.join()
+    wait_until(lambda: len(kept) >= before + 5)
+    ended.set()
+    for thread in threads:
+        thread.join()
     assert running.stop(signal.SIGTERM) == 0
     assert set(kept) <= set(names_in(folder))
+    assert len(set(asked)) == 1
+
+
+def wait_until(there):
+    while not there():
+        time.sleep(0.01)
 
 
 def run_serve(*words):

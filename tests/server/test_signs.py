@@ -6,7 +6,7 @@ import pytest
 from starlette.routing import compile_path
 
 from attar.server import signs
-from attar.server.app import ROUTES
+from attar.server.app import BUSY, ROUTES
 from attar.server.openapi import OPERATIONS, description
 
 
@@ -17,6 +17,7 @@ def test_alive_and_ready(served):
 
 def test_every_route_is_documented():
     routed = {(method.lower(), path.replace("{name:any}", "{name}")) for method, path, _ in ROUTES}
+    routed |= {("post", path) for path in BUSY}
     documented = {(each.method, each.path) for each in OPERATIONS}
     assert routed - documented == {("get", "/openapi.json"), ("get", "/docs")}
     assert documented <= routed
@@ -74,3 +75,21 @@ def test_what_is_not_there(served, refused, path):
 def test_another_method(served, refused):
     refused(served.get("/v1/ask"), 405)
     refused(served.post("/healthz"), 405)
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/index.html"])
+def test_the_page_is_asked_for_anew_after_an_upgrade(served, path):
+    response = served.get(path)
+    assert response.headers["cache-control"] == "no-cache"
+
+
+def test_a_page_that_has_not_changed_is_not_sent_again(served):
+    tag = served.get("/index.html").headers["etag"]
+    assert served.get("/index.html", headers={"if-none-match": tag}).status_code == 304
+
+
+def test_a_method_that_a_path_does_not_have_is_told_which_it_has(served, refused):
+    response = served.call("PATCH", "/v1/documents/0")
+    refused(response, 405)
+    assert {word.strip() for word in response.headers["allow"].split(",")} == {"GET", "HEAD", "PUT", "DELETE"}
+    assert served.get("/v1/ask").headers["allow"] == "POST"

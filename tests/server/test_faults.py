@@ -1,0 +1,139 @@
+"""What goes wrong on either side: a problem object of the right kind, one line in the log, and the server goes on."""
+
+import logging
+import socket
+import threading
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+from attar.client import vectors
+from attar.server import service
+from attar.store.seal import checksum
+
+QUESTION = {"document": "0", "question": "Who left?"}
+HEAD = b"PUT /v1/documents/new HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+
+
+@pytest.fixture
+def damaged(serve):
+    """An application whose document "1" has another byte in its stored memory."""
+    served = serve()
+    environment = served.library.store._environment
+    with environment.map.begin(write=True) as writing:
+        value = bytearray(writing.get(b"m1"))
+        value[-9] ^= 0xFF
+        writing.put(b"m1", bytes(value))
+        assert checksum(value) != int.from_bytes(value[8:12], "little")
+    return served
+
+
+def test_a_damaged_record_is_the_servers_own_fault(damaged, refused, caplog):
+    response = damaged.post("/v1/ask", QUESTION | {"document": "1"})
+    assert "damaged" in refused(response, 500)
+    (record,) = [record for record in caplog.records if record.name == "attar.server"]
+    assert record.levelno == logging.ERROR
+    assert "checksum" in record.fields["fault"]
+
+
+def test_a_damaged_record_is_not_shown(damaged, refused):
+    refused(damaged.get("/v1/documents/1"), 500)
+
+
+def test_beside_a_damaged_record_the_others_are_answered(damaged):
+    calls = [("POST", "/v1/ask", QUESTION | {"document": name}) for name in "0101"]
+    assert [response.status_code for response in damaged.together(calls)] == [200, 500, 200, 500]
+
+
+def test_a_cut_record_is_the_servers_own_fault(serve, refused):
+    served = serve("linear")
+    with served.library.store._environment.map.begin(write=True) as writing:
+        writing.put(b"m1", bytes(writing.get(b"m1"))[:-40])
+    for media, body in (
+        ("application/json", b'{"document": "1", "vector": [1, 2, 3, 4, 5, 6]}'),
+        (vectors.MEDIA, vectors.pack_queries(["1"] * 20, np.ones((20, 6)))),
+    ):
+        response = served.post("/v1/lookup", content=body, headers={"content-type": media})
+        refused(response, 500)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../../../../etc/passwd",
+        "/..%2f..%2fapp.py",
+        "/%2e%2e/app.py",
+        "/page/../app.py",
+        "//etc/passwd",
+        "/..\\app.py",
+        "/index.html%00.js",
+        "/%00",
+    ],
+)
+def test_the_page_is_all_that_its_folder_gives(listen, path):
+    answer = listen().say(f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 404"), answer[:200]
+    assert b"application/problem+json" in answer
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a/../b", "\x00", "%2e%2e", "a\r\nb"])
+def test_a_name_is_only_a_name(served, name):
+    path = "/v1/documents/" + quote(name, safe="")
+    assert served.put(path, {"text": "Then Ann met Bob."}).status_code == 201
+    assert served.get(path).json()["name"] == name
+    assert name in served.library
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"\xff",
+        b"[]",
+        b"null",
+        b'{"document": 1}',
+        b'{"document": "0", "question": "Who left?", "top": -1}',
+    ],
+)
+def test_a_refusal_is_logged_once(served, caplog, body):
+    caplog.clear()
+    response = served.post("/v1/ask", content=body, headers={"content-type": "application/json"})
+    assert 400 <= response.status_code < 500
+    (record,) = [record for record in caplog.records if record.name == "attar.server"]
+    assert (record.levelno, record.fields["status"]) == (logging.WARNING, response.status_code)
+
+
+def test_a_client_that_goes_in_the_middle_of_its_body_is_logged_once_and_is_no_error(listen, caplog):
+    listening = listen()
+    with socket.create_connection(("127.0.0.1", listening.port)) as talk:
+        talk.sendall(HEAD + b"content-length: 100\r\n\r\n{")
+    while not caplog.records:
+        assert listening.say(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+    (record,) = [record for record in caplog.records if record.levelno > logging.INFO]
+    assert (record.levelno, record.fields["status"]) == (logging.WARNING, 499)
+
+
+def test_a_body_may_come_in_pieces(served):
+    async def pieces():
+        for piece in (b'{"document": "0", ', b'"question": ', b'"Who left?"}'):
+            yield piece
+
+    response = served.post("/v1/ask", content=pieces(), headers={"content-type": "application/json"})
+    assert response.status_code == 200
+
+
+def test_a_name_that_is_not_there_makes_nobody_wait(served, monkeypatch):
+    """Near names are looked for aside, not where questions are answered."""
+    threads = []
+    suggesting = service.suggesting
+
+    def watched(*arguments):
+        threads.append(threading.current_thread().name)
+        return suggesting(*arguments)
+
+    monkeypatch.setattr(service, "suggesting", watched)
+    calls = [("POST", "/v1/ask", QUESTION | {"document": name}) for name in ("0", "01", "1")]
+    assert [response.status_code for response in served.together(calls)] == [200, 404, 200]
+    assert "did you mean" in served.post("/v1/ask", QUESTION | {"document": "01"}).json()["detail"]
+    assert {name.partition("_")[0] for name in threads} == {"explain"}
