@@ -19,6 +19,9 @@ def evaluate(
     ] = None,
     split: Annotated[str, typer.Option(help="validation or test.")] = "test",
     batch: Annotated[int, typer.Option(min=1, help="Documents at a time.")] = 64,
+    by_mentions: Annotated[
+        bool, typer.Option("--by-mentions", help="Also by how often the answer is mentioned.")
+    ] = False,
     skip_malformed: SkipMalformed = False,
     as_json: AsJson = False,
 ) -> None:
@@ -59,3 +62,8 @@ def evaluate(
             print(line(f"{source}: reader", score))
             for name, scores in found.source_baselines.items():
                 print(line(f"{source}: {name}", scores[source]))
+    if by_mentions:
+        for source, mentions in found.mentions.items():
+            for name, score in mentions.items():
+                share = score.questions / found.sources[source].questions
+                print(f"{line(f'{source}: mentioned {name}', score)}  of {share:.0%}")

@@ -122,12 +122,12 @@ class Company:
         return self._sums(values)
 
     def _sums(self, weights: Floats) -> Floats:
-        """Of each name `[count]` the sum of its entries' weights `[e]` · log(1 + times)."""
+        """Of each name `[count]` the sum of its entries' weights `[e]`, or `[e, j]`, · log(1 + times)."""
         # A name without entries has the next one's first from reduceat, and the last such name needs one behind all.
-        values = np.zeros(len(weights) + 1, np.float32)
-        np.multiply(weights, logs(self.times), out=values[:-1])
-        sums: Floats = np.add.reduceat(values, self.starts[:-1])
-        sums *= self.starts[1:] > self.starts[:-1]
+        values = np.zeros((len(weights) + 1, *weights.shape[1:]), np.float32)
+        np.multiply(weights.T, logs(self.times), out=values[:-1].T)
+        sums: Floats = np.add.reduceat(values, self.starts[:-1], axis=0)
+        sums[self.starts[1:] == self.starts[:-1]] = 0.0
         return sums
 
     def mentions(self) -> Floats:
@@ -218,21 +218,22 @@ def weighed_many(
     """What `Company.weighed` gives for question q over companies[q], `[Q, width]`, zeros behind each one's names.
 
     The tokens of question q and their weights are those from asked_starts[q] up to asked_starts[q + 1]; a token
-    that is there twice has the sum.
+    that is there twice has the sum. Weights `[t, j]` are j of them for a token, and give `[Q, width, j]`.
     """
     if len(asked_starts) != len(companies) + 1:
         wanted = f"[{len(companies) + 1}], for a question to each of {len(companies)} companies"
         raise ShapeError("asked_starts", wanted, str([len(asked_starts)]))
     if asked_ids.min(initial=0) < 0:
         raise OptionError("asked_ids", "ids of tokens, from 0 up", str(asked_ids.min()))
-    scores = np.zeros((len(companies), max(map(len, companies), default=0)), np.float32)
+    several = asked_weights.shape[1:]
+    scores = np.zeros((len(companies), max(map(len, companies), default=0), *several), np.float32)
     # One table for all, of which each question sets its own tokens; ids behind the last one asked weigh nothing.
-    weights = np.zeros(int(asked_ids.max(initial=-1)) + 2, np.float32)
+    weights = np.zeros((int(asked_ids.max(initial=-1)) + 2, *several), np.float32)
     bounds = pairwise(np.asarray(asked_starts).tolist())
     for row, company, (begin, stop) in zip(scores, companies, bounds, strict=True):
         own = asked_ids[begin:stop]
         np.add.at(weights, own, asked_weights[begin:stop])
-        row[: len(company)] = company._sums(weights.take(company.ids, mode="clip"))
+        row[: len(company)] = company._sums(weights.take(company.ids, 0, mode="clip"))
         weights[own] = 0.0
     return scores
 

@@ -1,10 +1,12 @@
 """A name is known by the company it keeps: the question's words and names that shared a sentence with it.
 
-    a_e = Σ_w ω_w log(1 + times_e(w))        score_e += p log(a_e + ε) − r log(mentions_e)
+    a_e = Σ_w ω_w log(1 + times_e(w))    over the question's words w, each once
+    b_e = Σ_x log(1 + times_e(x))        over its names x, whose ids mean nothing
+    score_e += p log(a_e + ε) + p' log(b_e + ε') − r log(mentions_e)
 
-times_e(w) counts, over all mentions of e, those in whose sentence w occurs; the sum goes over the question's own
-tokens, each once; ω is a learnt weight a word, and one for all names, whose ids mean nothing. The counts need no
-gradient and no numbers of the network: a memory keeps them as they are (`attar.memory.company`).
+times_e(w) counts, over all mentions of e, those in whose sentence w occurs; ω is a learnt weight a word. Both must
+fit, so words and names are not one sum. The counts need no gradient and no numbers of the network: a memory keeps
+them as they are (`attar.memory.company`).
 """
 
 from typing import TYPE_CHECKING
@@ -26,8 +28,8 @@ class Company(nn.Module):
     """Scores candidates by their company; ids below `first_word` are names or no words at all.
 
     >>> company = Company(words=10, first_entity=3, entities=4, common=1)
-    >>> company.weigh(torch.tensor([[0, 3, 6, 7, 8, 8]])).gt(0).tolist()  # padding, names, a common word, words
-    [[False, True, True, False, True, False]]
+    >>> company.weigh(torch.tensor([[0, 3, 7, 8, 8]])).gt(0).any(2).tolist()  # padding, a name, a common word, …
+    [[False, True, False, True, False]]
     """
 
     def __init__(self, words: int, first_entity: int, entities: int, common: int | None = None) -> None:
@@ -38,25 +40,25 @@ class Company(nn.Module):
         # Words come in the order of their frequency: what is rare tells more.
         rank = torch.arange(words - self.first_word, dtype=torch.float32) + common
         self.words = nn.Parameter(torch.log1p(rank) / 8)
-        self.names = nn.Parameter(torch.ones(()))
-        self.sharpness = nn.Parameter(torch.tensor(SHARPNESS))
+        self.sharpness = nn.Parameter(torch.full((2,), SHARPNESS))  # p and p'
         self.mentions = nn.Parameter(torch.tensor(MENTIONS))
-        self.floor = nn.Parameter(torch.tensor(FLOOR).expm1().log())
+        self.floor = nn.Parameter(torch.full((2,), FLOOR).expm1().log())
 
-    def weigh(self, ids: Int[Tensor, "Q l"]) -> Float[Tensor, "Q l"]:
-        """ω of each token: 0 for padding, common words, and what the question has had before."""
+    def weigh(self, ids: Int[Tensor, "Q l"]) -> Float[Tensor, "Q l 2"]:
+        """What each token weighs as a word, ω, and as a name, 1.
+
+        Nothing for padding, for common words, and for what the question has had before.
+        """
         ids = ids.long()
-        word = ids >= self.first_word
-        name = (ids >= self.first_entity) & (ids < self.last_entity)
+        word, name = ids >= self.first_word, (ids >= self.first_entity) & (ids < self.last_entity)
         of_word = torch.relu(self.words)[(ids - self.first_word).clamp(min=0)] if len(self.words) else 0.0
-        weights = torch.where(word, of_word, torch.where(name, torch.relu(self.names), 0.0))
-        return weights.masked_fill(repeated(ids), 0.0)
+        weights = torch.stack([torch.where(word, of_word, 0.0), name.to(self.words.dtype)], -1)
+        return weights.masked_fill(repeated(ids)[:, :, None], 0.0)
 
-    def forward(self, weighed: Float[Tensor, "Q c"], mentions: Float[Tensor, "Q c"]) -> Float[Tensor, "Q c"]:
-        """What is added to the candidates' scores, given a and how often each is mentioned."""
-        floor = nn.functional.softplus(self.floor)
-        often = torch.log(mentions.clamp(min=1))
-        return self.sharpness * torch.log(weighed + floor) - self.mentions * often
+    def forward(self, near: Float[Tensor, "Q c 2"], mentions: Float[Tensor, "Q c"]) -> Float[Tensor, "Q c"]:
+        """What is added to the candidates' scores, given a and b, and how often each is mentioned."""
+        found = torch.log(near + nn.functional.softplus(self.floor)) @ self.sharpness
+        return found - self.mentions * torch.log(mentions.clamp(min=1))
 
     def score(self, documents: "Documents", questions: "Questions") -> Float[Tensor, "Q c"]:
         """What is added to the scores of questions' candidates, counted from the documents' own tokens."""
@@ -70,8 +72,8 @@ class Company(nn.Module):
             )
             asked = within(questions.ids, questions.lengths, 0)
             times = count_company(within(ids, documents.lengths, 0), sentence, mentioned, asked, about)
-        weighed = (torch.log1p(times) * self.weigh(asked)[:, None]).sum(2)
-        added: Tensor = self(weighed, mentioned.sum(2)[about])
+        near = torch.log1p(times).to(self.words.dtype) @ self.weigh(asked)
+        added: Tensor = self(near, mentioned.sum(2)[about])
         return added
 
 

@@ -70,16 +70,16 @@ def near_question(company: Company, memories: Sequence[Memory], asked: QuestionB
     """What is added to the scores `[Q, c]` for the words and names that candidates share with the question."""
     device = company.words.device
     weights = company.weigh(torch.from_numpy(asked.ids).to(device)).cpu().numpy()
-    row, place = np.nonzero(weights)
+    row, place = np.nonzero(weights.any(2))
     starts = np.searchsorted(row, np.arange(len(memories) + 1))
     kept = [own for memory in memories if (own := memory.company) is not None]
     if len(kept) < len(memories):
         raise OptionError("memory", "one that keeps its names' company", "one without", "read the text again")
-    weighed = weighed_many(kept, asked.ids[row, place], weights[row, place], starts)
-    mentions = np.zeros_like(weighed)
+    near = weighed_many(kept, asked.ids[row, place], weights[row, place], starts)
+    mentions = np.zeros(near.shape[:2], np.float32)
     for at, own in enumerate(kept):
         mentions[at, : len(own)] = own.mentions()
-    added: Tensor = company(torch.from_numpy(weighed).to(device), torch.from_numpy(mentions).to(device))
+    added: Tensor = company(torch.from_numpy(near).to(device), torch.from_numpy(mentions).to(device))
     return added
 
 

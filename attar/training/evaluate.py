@@ -15,6 +15,8 @@ from attar.text.vocabulary import Vocabulary
 from attar.training.batches import Batch, ClozeBatches
 
 RESAMPLES = 1000
+# How often an answer is mentioned in its document: from, and up to.
+MENTIONS = {"once": (1, 1), "twice": (2, 2), "3 to 5 times": (3, 5), "6 times or more": (6, np.inf)}
 BASELINES = ("most frequent name", "most frequent name not in the question")
 
 
@@ -31,12 +33,16 @@ class Score:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The reader's score over all, by source, and the baselines' over the same questions."""
+    """The reader's score over all, by source, and by source and how often the answer is mentioned.
+
+    Beside it the baselines' over the same questions.
+    """
 
     whole: Score
     sources: dict[str, Score]
     baselines: dict[str, Score]
     source_baselines: dict[str, dict[str, Score]]
+    mentions: dict[str, dict[str, Score]]
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain objects, the whole score's numbers on top."""
@@ -71,7 +77,8 @@ def evaluate(
         answers = each.answers.numpy()
         guesses = (scores.argmax(1).numpy(), frequent, besides)
         document = each.indices.numpy()[each.questions.documents.numpy()]
-        rows.append(np.stack([document, *(guess == answers for guess in guesses)], 1))
+        mentions = each.counts.numpy()[each.questions.documents.numpy(), answers]
+        rows.append(np.stack([document, *(guess == answers for guess in guesses), mentions], 1))
     table = np.concatenate(rows)
     source = split.source_of[table[:, 0]]
     names = dict(enumerate(split.sources))
@@ -84,7 +91,15 @@ def evaluate(
         scores_by[0],
         {name: score(table, 2 + at) for at, name in enumerate(BASELINES)},
         {name: scores_by[1 + at] for at, name in enumerate(BASELINES)},
+        {name: score_by_mentions(table[source == at]) for at, name in names.items() if (source == at).any()},
     )
+
+
+def score_by_mentions(table: NDArray[np.int64]) -> dict[str, Score]:
+    """The reader's score on answers that are mentioned so often, where there are any."""
+    often = table[:, -1]
+    chosen = {name: (often >= least) & (often <= most) for name, (least, most) in MENTIONS.items()}
+    return {name: score(table[rows], 1) for name, rows in chosen.items() if rows.any()}
 
 
 def count_answers(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -238,6 +238,14 @@ class TestEvaluate:
         names = [row.rsplit(None, 3)[0] for row in rows]
         assert names == ["reader", "most frequent name", "most frequent name not in the question"]
 
+    def test_prints_how_often_answers_are_mentioned_when_asked(
+        self, run: Run, trained: tuple[Path, Ran], stories: Path
+    ) -> None:
+        ran = run("evaluate", "-d", stories, "--reader", trained[0], "--by-mentions")
+        assert ran.returncode == 0, ran.stderr
+        rows = [row for row in ran.stdout.splitlines() if ": mentioned " in row]
+        assert sum(int(row.rpartition("of ")[2].removesuffix("%")) for row in rows) in range(98, 103)
+
     def test_json_is_for_programs(self, run: Run, trained: tuple[Path, Ran], stories: Path) -> None:
         ran = run("evaluate", "-d", stories, "--reader", trained[0], "--split", "validation", "--json")
         told = json.loads(ran.stdout)

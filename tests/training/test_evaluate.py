@@ -98,6 +98,16 @@ class TestSources:
             right = sum(part.accuracy * part.questions for part in parts.values())
             assert right == pytest.approx(whole.accuracy * whole.questions)
 
+    def test_are_scored_by_how_often_the_answer_is_mentioned(
+        self, network: Network, vocabulary: Vocabulary, both: EncodedSplit
+    ) -> None:
+        found = evaluate(network, vocabulary, both)
+        for source, whole in found.sources.items():
+            parts = found.mentions[source].values()
+            assert sum(part.questions for part in parts) == whole.questions
+            right = sum(part.accuracy * part.questions for part in parts)
+            assert right == pytest.approx(whole.accuracy * whole.questions)
+
     def test_are_in_the_json(self, network: Network, vocabulary: Vocabulary, both: EncodedSplit) -> None:
         found = evaluate(network, vocabulary, both)
         told = found.to_json()
