@@ -207,6 +207,14 @@ class TestWeighing:
         )
         assert found.tolist() == [[pytest.approx(3 * np.log(2))]]
 
+    def test_several_weights_of_a_token_are_weighed_at_once(self):
+        company = counted([[2, 10, 11], [3, 11]])
+        ids, weights = np.array([10, 11]), np.array([[1.0, 3.0], [2.0, 0.0]], np.float32)
+        found = weighed_many([company], ids, weights, np.array([0, 2]))
+        for column in (0, 1):
+            alone = weighed_many([company], ids, weights[:, column], np.array([0, 2]))
+            np.testing.assert_allclose(found[:, :, column], alone)
+
     def test_one_questions_weights_are_not_the_nexts(self):
         company = counted([[2, 10]], 1)
         found = weighed_many([company] * 2, np.array([10]), np.ones(1, np.float32), np.array([0, 1, 1]))
