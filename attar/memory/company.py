@@ -119,16 +119,31 @@ class Company:
         except IndexError:
             wanted = f"[V] with V > {self.ids.max()}"
             raise ShapeError("weights", wanted, str(list(weights.shape))) from None
-        return self._sums(values)
+        names = np.arange(len(self)).repeat(np.diff(self.starts))
+        return np.bincount(names, values * logs(self.times), len(self)).astype(np.float32)
 
-    def _sums(self, weights: Floats) -> Floats:
-        """Of each name `[count]` the sum of its entries' weights `[e]`, or `[e, j]`, · log(1 + times)."""
-        # A name without entries has the next one's first from reduceat, and the last such name needs one behind all.
-        values = np.zeros((len(weights) + 1, *weights.shape[1:]), np.float32)
-        np.multiply(weights.T, logs(self.times), out=values[:-1].T)
-        sums: Floats = np.add.reduceat(values, self.starts[:-1], axis=0)
-        sums[self.starts[1:] == self.starts[:-1]] = 0.0
-        return sums
+    def weighed_tokens(self, ids: Integers, weights: Floats) -> Floats:
+        """The same for a question's few tokens `[t]` with their weights `[t, j]`: `[count, j]`.
+
+        They are looked up in an index by token: most of a name's company is not asked for.
+        """
+        known, names, amounts = self._by_token
+        begin, stop = known.searchsorted(ids), known.searchsorted(ids, "right")
+        sizes = stop - begin
+        stops = sizes.cumsum()
+        among = (begin - stops + sizes).repeat(sizes) + np.arange(stops[-1] if len(stops) else 0)
+        name, amount = names[among], amounts[among]
+        found = np.empty((len(self), weights.shape[1]), np.float32)
+        for column, of_token in enumerate(weights.T):
+            found[:, column] = np.bincount(name, of_token.repeat(sizes) * amount, len(self))
+        return found
+
+    @cached_property
+    def _by_token(self) -> tuple[Integers, Integers, Floats]:
+        """All entries in the order of their tokens: token, name, log(1 + times). Made once, and asked often."""
+        order = self.ids.argsort(kind="stable")
+        names = np.arange(len(self)).repeat(np.diff(self.starts))
+        return self.ids[order].astype(np.int32), names[order], logs(self.times)[order]
 
     def mentions(self) -> Floats:
         """How often each name is mentioned `[count]`: its times with itself."""
@@ -215,26 +230,21 @@ class Company:
 def weighed_many(
     companies: Sequence[Company], asked_ids: Integers, asked_weights: Floats, asked_starts: Integers
 ) -> Floats:
-    """What `Company.weighed` gives for question q over companies[q], `[Q, width]`, zeros behind each one's names.
+    """What `Company.weighed_tokens` gives for question q over companies[q]: `[Q, width, j]`, zeros behind its names.
 
-    The tokens of question q and their weights are those from asked_starts[q] up to asked_starts[q + 1]; a token
-    that is there twice has the sum. Weights `[t, j]` are j of them for a token, and give `[Q, width, j]`.
+    The tokens of question q and their weights `[t, j]` are those from asked_starts[q] up to asked_starts[q + 1]; a
+    token that is there twice has the sum.
     """
     if len(asked_starts) != len(companies) + 1:
         wanted = f"[{len(companies) + 1}], for a question to each of {len(companies)} companies"
         raise ShapeError("asked_starts", wanted, str([len(asked_starts)]))
     if asked_ids.min(initial=0) < 0:
         raise OptionError("asked_ids", "ids of tokens, from 0 up", str(asked_ids.min()))
-    several = asked_weights.shape[1:]
-    scores = np.zeros((len(companies), max(map(len, companies), default=0), *several), np.float32)
-    # One table for all, of which each question sets its own tokens; ids behind the last one asked weigh nothing.
-    weights = np.zeros((int(asked_ids.max(initial=-1)) + 2, *several), np.float32)
+    width = max(map(len, companies), default=0)
+    scores = np.zeros((len(companies), width, asked_weights.shape[1]), np.float32)
     bounds = pairwise(np.asarray(asked_starts).tolist())
     for row, company, (begin, stop) in zip(scores, companies, bounds, strict=True):
-        own = asked_ids[begin:stop]
-        np.add.at(weights, own, asked_weights[begin:stop])
-        row[: len(company)] = company._sums(weights.take(company.ids, 0, mode="clip"))
-        weights[own] = 0.0
+        row[: len(company)] = company.weighed_tokens(asked_ids[begin:stop], asked_weights[begin:stop])
     return scores
 
 

@@ -191,8 +191,11 @@ class TestWeighing:
         ]
         starts = np.cumsum([0, *map(len, asked)])
         found = weighed_many(
-            companies, np.array(joined(asked), np.int64), np.array(joined(weights), np.float32), starts
-        )
+            companies,
+            np.array(joined(asked), np.int64),
+            np.array(joined(weights), np.float32)[:, None],
+            starts,
+        )[:, :, 0]
         assert found.shape == (len(companies), max(map(len, companies), default=0))
         for row, company, tokens, own in zip(found, companies, asked, weights, strict=True):
             alone = np.zeros(WORDS, np.float32)
@@ -203,35 +206,35 @@ class TestWeighing:
     def test_a_token_asked_for_twice_has_both_weights(self):
         company = counted([[2, 10]], 1)
         found = weighed_many(
-            [company], np.array([10, 10]), np.array([1.0, 2.0], np.float32), np.array([0, 2])
+            [company], np.array([10, 10]), np.array([[1.0], [2.0]], np.float32), np.array([0, 2])
         )
-        assert found.tolist() == [[pytest.approx(3 * np.log(2))]]
+        assert found.tolist() == [[[pytest.approx(3 * np.log(2))]]]
 
     def test_several_weights_of_a_token_are_weighed_at_once(self):
         company = counted([[2, 10, 11], [3, 11]])
         ids, weights = np.array([10, 11]), np.array([[1.0, 3.0], [2.0, 0.0]], np.float32)
         found = weighed_many([company], ids, weights, np.array([0, 2]))
         for column in (0, 1):
-            alone = weighed_many([company], ids, weights[:, column], np.array([0, 2]))
-            np.testing.assert_allclose(found[:, :, column], alone)
+            alone = weighed_many([company], ids, weights[:, [column]], np.array([0, 2]))
+            np.testing.assert_allclose(found[:, :, [column]], alone)
 
     def test_one_questions_weights_are_not_the_nexts(self):
         company = counted([[2, 10]], 1)
-        found = weighed_many([company] * 2, np.array([10]), np.ones(1, np.float32), np.array([0, 1, 1]))
-        assert found[1].tolist() == [0.0]
+        found = weighed_many([company] * 2, np.array([10]), np.ones((1, 1), np.float32), np.array([0, 1, 1]))
+        assert found[1].tolist() == [[0.0]]
 
     def test_companies_without_names_weigh_nothing(self):
         nobody = Company.empty(0, FIRST, LIMIT)
-        found = weighed_many([nobody] * 2, np.array([3]), np.ones(1, np.float32), np.array([0, 1, 1]))
-        assert found.shape == (2, 0)
+        found = weighed_many([nobody] * 2, np.array([3]), np.ones((1, 1), np.float32), np.array([0, 1, 1]))
+        assert found.shape == (2, 0, 1)
 
     def test_ids_below_0_are_none(self):
         with pytest.raises(OptionError, match="asked_ids: expected ids of tokens, from 0 up, got -1"):
-            weighed_many([counted([])], np.array([-1]), np.ones(1, np.float32), np.array([0, 1]))
+            weighed_many([counted([])], np.array([-1]), np.ones((1, 1), np.float32), np.array([0, 1]))
 
     def test_starts_are_one_more_than_the_companies(self):
         with pytest.raises(ShapeError, match=r"asked_starts: expected \[2\], .*got \[1\]"):
-            weighed_many([counted([])], np.array([3]), np.ones(1, np.float32), np.array([0]))
+            weighed_many([counted([])], np.array([3]), np.ones((1, 1), np.float32), np.array([0]))
 
 
 class TestAlgebra:
