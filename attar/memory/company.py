@@ -122,24 +122,8 @@ class Company:
         names = np.arange(len(self)).repeat(np.diff(self.starts))
         return np.bincount(names, values * logs(self.times), len(self)).astype(np.float32)
 
-    def weighed_tokens(self, ids: Integers, weights: Floats) -> Floats:
-        """The same for a question's few tokens `[t]` with their weights `[t, j]`: `[count, j]`.
-
-        They are looked up in an index by token: most of a name's company is not asked for.
-        """
-        known, names, amounts = self._by_token
-        begin, stop = known.searchsorted(ids), known.searchsorted(ids, "right")
-        sizes = stop - begin
-        stops = sizes.cumsum()
-        among = (begin - stops + sizes).repeat(sizes) + np.arange(stops[-1] if len(stops) else 0)
-        name, amount = names[among], amounts[among]
-        found = np.empty((len(self), weights.shape[1]), np.float32)
-        for column, of_token in enumerate(weights.T):
-            found[:, column] = np.bincount(name, of_token.repeat(sizes) * amount, len(self))
-        return found
-
     @cached_property
-    def _by_token(self) -> tuple[Integers, Integers, Floats]:
+    def by_token(self) -> tuple[Integers, Integers, Floats]:
         """All entries in the order of their tokens: token, name, log(1 + times). Made once, and asked often."""
         order = self.ids.argsort(kind="stable")
         names = np.arange(len(self)).repeat(np.diff(self.starts))
@@ -230,21 +214,38 @@ class Company:
 def weighed_many(
     companies: Sequence[Company], asked_ids: Integers, asked_weights: Floats, asked_starts: Integers
 ) -> Floats:
-    """What `Company.weighed_tokens` gives for question q over companies[q]: `[Q, width, j]`, zeros behind its names.
+    """Of each name the sum of weight · log(1 + times), for question q over companies[q]: `[Q, width, j]`.
 
     The tokens of question q and their weights `[t, j]` are those from asked_starts[q] up to asked_starts[q + 1]; a
-    token that is there twice has the sum.
+    token that is there twice has the sum. Behind a company's last name are zeros.
     """
-    if len(asked_starts) != len(companies) + 1:
-        wanted = f"[{len(companies) + 1}], for a question to each of {len(companies)} companies"
+    count = len(companies)
+    if len(asked_starts) != count + 1:
+        wanted = f"[{count + 1}], for a question to each of {count} companies"
         raise ShapeError("asked_starts", wanted, str([len(asked_starts)]))
     if asked_ids.min(initial=0) < 0:
         raise OptionError("asked_ids", "ids of tokens, from 0 up", str(asked_ids.min()))
     width = max(map(len, companies), default=0)
-    scores = np.zeros((len(companies), width, asked_weights.shape[1]), np.float32)
-    bounds = pairwise(np.asarray(asked_starts).tolist())
-    for row, company, (begin, stop) in zip(scores, companies, bounds, strict=True):
-        row[: len(company)] = company.weighed_tokens(asked_ids[begin:stop], asked_weights[begin:stop])
+    scores = np.zeros((count, width, asked_weights.shape[1]), np.float32)
+    if not width:
+        return scores
+    # Most of a company is not asked for: tokens are found in its index, and what they have is summed for all at once.
+    indexes = {id(company): company.by_token for company in companies}
+    places = dict(zip(indexes, np.cumsum([0, *(len(each[0]) for each in indexes.values())]), strict=False))
+    _, names, amounts = (np.concatenate(parts) for parts in zip(*indexes.values(), strict=True))
+    begin, stop = np.empty((2, len(asked_ids)), np.int64)
+    for company, (first, last) in zip(companies, pairwise(np.asarray(asked_starts).tolist()), strict=True):
+        known, place = indexes[id(company)][0], places[id(company)]
+        begin[first:last] = known.searchsorted(asked_ids[first:last]) + place
+        stop[first:last] = known.searchsorted(asked_ids[first:last], "right") + place
+    sizes = stop - begin
+    stops = sizes.cumsum()
+    among = (begin - stops + sizes).repeat(sizes) + np.arange(stops[-1] if len(stops) else 0)
+    question = np.arange(count).repeat(np.diff(asked_starts))
+    into, amount = (question * width).repeat(sizes) + names[among], amounts[among]
+    for column, weights in enumerate(asked_weights.T):
+        sums = np.bincount(into, weights.repeat(sizes) * amount, count * width)
+        scores[:, :, column] = sums.reshape(count, width)
     return scores
 
 
