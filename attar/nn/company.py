@@ -51,7 +51,10 @@ class Company(nn.Module):
         """
         ids = ids.long()
         word, name = ids >= self.first_word, (ids >= self.first_entity) & (ids < self.last_entity)
-        of_word = torch.relu(self.words)[(ids - self.first_word).clamp(min=0)] if len(self.words) else 0.0
+        # Not by brackets, whose gradient a GPU sorts and adds up one by one.
+        place = (ids - self.first_word).clamp(min=0)
+        weights_of = torch.relu(self.words) if len(self.words) else self.words.new_zeros(1)
+        of_word = weights_of.index_select(0, place.flatten()).view(ids.shape)
         weights = torch.stack([torch.where(word, of_word, 0.0), name.to(self.words.dtype)], -1)
         return weights.masked_fill(repeated(ids)[:, :, None], 0.0)
 
@@ -64,12 +67,14 @@ class Company(nn.Module):
         """What is added to the scores of questions' candidates, counted from the documents' own tokens."""
         ids, about = documents.ids, questions.documents
         with torch.no_grad():
+            # Where the ends lie on the CPU, counting sentences makes no GPU wait.
+            most = int(documents.sentence_ends.sum(1).max()) + 1 if len(ids) else 0
             names, ends = (
                 each.to(ids.device, non_blocking=True) for each in (documents.names, documents.sentence_ends)
             )
-            mentioned, sentence = mentions_in_sentences(
-                within(names, documents.lengths, -1), ends, documents.candidates.shape[1]
-            )
+            sentence = ends.cumsum(1) - ends.long()
+            names = within(names, documents.lengths, -1)
+            mentioned = mentions_in_sentences(names, sentence, documents.candidates.shape[1], most)
             asked = within(questions.ids, questions.lengths, 0)
             times = count_company(within(ids, documents.lengths, 0), sentence, mentioned, asked, about)
         near = torch.log1p(times).to(self.words.dtype) @ self.weigh(asked)
@@ -93,21 +98,19 @@ def repeated(ids: Int[Tensor, "Q l"]) -> Bool[Tensor, "Q l"]:
 
 
 def mentions_in_sentences(
-    names: Int[Tensor, "B n"], ends: Bool[Tensor, "B n"], count: int
-) -> tuple[Float[Tensor, "B c s"], Int[Tensor, "B n"]]:
-    """How often each name is mentioned in each sentence, and which sentence each token is in.
+    names: Int[Tensor, "B n"], sentence: Int[Tensor, "B n"], count: int, most: int
+) -> Float[Tensor, "B c s"]:
+    """How often each of `count` names is mentioned in each of `most` sentences.
 
-    >>> names, ends = torch.tensor([[0, -1, 0, 1]]), torch.tensor([[False, True, False, False]])
-    >>> mentioned, sentence = mentions_in_sentences(names, ends, 2)
-    >>> mentioned.tolist(), sentence.tolist()
-    ([[[1.0, 1.0], [0.0, 1.0]]], [[0, 0, 1, 1]])
+    >>> names, sentence = torch.tensor([[0, -1, 0, 1]]), torch.tensor([[0, 0, 1, 1]])
+    >>> mentions_in_sentences(names, sentence, 2, 2).tolist()
+    [[[1.0, 1.0], [0.0, 1.0]]]
     """
-    sentence = ends.cumsum(1) - ends.long()
-    most = int(sentence.max()) + 1 if sentence.numel() else 0
-    document, place = (names >= 0).nonzero(as_tuple=True)
-    where = (document, names[document, place].long(), sentence[document, place])
-    mentioned = torch.zeros(len(names), count, most, device=names.device)
-    return mentioned.index_put_(where, mentioned.new_ones(()), accumulate=True), sentence
+    # What is no name counts in a place of its own, behind all others.
+    place = torch.where(names < 0, count * most, names.long() * most + sentence)
+    mentioned = torch.zeros(len(names), count * most + 1, device=names.device)
+    mentioned.scatter_add_(1, place, mentioned.new_ones(()).expand(place.shape))
+    return mentioned[:, :-1].reshape(len(names), count, most)
 
 
 def count_company(

@@ -11,7 +11,7 @@ from attar.nn.attention import Memories, attention
 from attar.nn.attention.keyed import KeyedAttention
 from attar.nn.attention.named import NamedAttention
 from attar.nn.company import Company
-from attar.nn.encoder import encoder
+from attar.nn.encoder import TWO_WAY, encoder
 from attar.nn.heads import AskedNames, CopyHead, PaperHead
 from attar.nn.network_options import NetworkOptions
 
@@ -78,11 +78,12 @@ class Network(nn.Module):
         self.options = options
         self.embedding = nn.Embedding(options.words, options.embedding, padding_idx=0)
         self.dropout = nn.Dropout(options.dropout)
-        self.document_encoder = encoder(options.encoder, options.embedding, options.size)
+        join: dict[str, Any] = {"join": options.join} if options.encoder in TWO_WAY else {}
+        self.document_encoder = encoder(options.encoder, options.embedding, options.size, **join)
         # A question is one sentence: to look ahead within it is to see all of it.
         self.at_blank = options.encoder in ("lookahead", "bidirectional")
         kind = "bidirectional" if self.at_blank else options.encoder
-        self.question_encoder = encoder(kind, options.embedding, options.size)
+        self.question_encoder = encoder(kind, options.embedding, options.size, **join)
         extra: dict[str, Any] = {} if options.mechanism in ("none", "softmax") else {"scale": options.scale}
         if options.positive:
             extra = {"positive": True}
@@ -166,9 +167,11 @@ class Network(nn.Module):
         rows = queries.new_zeros(count * questions.most, queries.shape[1])
         rows = rows.index_copy(0, questions.places, queries).view(count, questions.most, queries.shape[1])
         if self.options.head == "copy" and self.options.mechanism == "softmax":
-            shares = self.attention_sum(memories, rows, documents).flatten(0, 1)[questions.places]
+            shares = (
+                self.attention_sum(memories, rows, documents).flatten(0, 1).index_select(0, questions.places)
+            )
             return self.choose(self.head(shares), documents, questions)
-        readouts = self.mechanism.lookup(memories, rows).flatten(0, 1)[questions.places]
+        readouts = self.mechanism.lookup(memories, rows).flatten(0, 1).index_select(0, questions.places)
         scores = self.score(readouts, queries, documents, questions)
         if self.company is not None:
             scores = scores + self.company.score(documents, questions)

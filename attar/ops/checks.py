@@ -1,7 +1,7 @@
 """What the operations take, said once: wrong shapes, types, devices and lengths become one clear line."""
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attar.errors import DeviceError, DtypeError, ShapeError
@@ -74,13 +74,22 @@ def mask_of(
 ) -> Bool[Tensor, "B n"] | None:
     """True where a document has a token; None where every document fills its row.
 
-    Lengths may lie on the CPU beside a GPU's states: then checking their range costs no synchronisation.
-
     >>> mask_of([2, 0], torch.zeros(2, 3, 1)).int().tolist()
     [[1, 1, 0], [0, 0, 0]]
     """
     if lengths is None:
         return None
+    counts = counts_of(lengths, hidden, what)
+    return torch.arange(hidden.shape[1], device=hidden.device) < counts[:, None]
+
+
+def counts_of(
+    lengths: Tensor | list[int] | tuple[int, ...], hidden: Float[Tensor, "B n k"], what: str = "lengths"
+) -> Int[Tensor, " B"]:
+    """The tokens of each document, beside its states; refused where a row has not as many.
+
+    Lengths may lie on the CPU beside a GPU's states: then checking their range costs no synchronisation.
+    """
     batch, n = hidden.shape[:2]
     counts = torch.as_tensor(lengths)
     if counts.numel() and (counts.is_floating_point() or counts.dtype == torch.bool):
@@ -92,5 +101,4 @@ def mask_of(
         low, high = (int(bound) for bound in torch.aminmax(counts))
         if low < 0 or high > n:
             raise ShapeError(what, f"numbers from 0 to {n}", f"{low if low < 0 else high}")
-    counts = counts.to(hidden.device, non_blocking=True)
-    return torch.arange(n, device=hidden.device) < counts[:, None]
+    return counts.to(hidden.device, torch.int64, non_blocking=True)

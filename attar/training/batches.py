@@ -68,11 +68,15 @@ class ClozeBatches(IterableDataset[Batch]):
         return -(-len(self.split) // self.size)
 
     def __iter__(self) -> Iterator[Batch]:
+        return self.every(1)
+
+    def every(self, step: int, first: int = 0) -> Iterator[Batch]:
+        """Of the epoch's batches every so many, from the first one given: the part of one worker of several."""
         rng = np.random.default_rng([self.seed, self.epoch])
         drawn = self._drawer.draw(rng, self.count) if self._drawer else None
         numbers = shuffled_numbers(self.split, rng) if drawn else self.split.numbers
         held = held_out(self.split, drawn)
-        for documents in self.buckets(rng, shuffle=drawn is not None):
+        for documents in self.buckets(rng, shuffle=drawn is not None)[first::step]:
             yield self.assemble(documents, drawn, numbers, held)
 
     def buckets(self, rng: np.random.Generator, *, shuffle: bool) -> list[Places]:
@@ -199,7 +203,7 @@ class _Padded:
 def shuffled_numbers(split: EncodedSplit, rng: np.random.Generator) -> Ids:
     """Give every document's names its own numbers 0, 1, … in a random order: none of them means anything."""
     document = np.repeat(np.arange(len(split)), np.diff(split.name_starts))
-    order = np.lexsort((rng.random(len(document)), document))
+    order = np.argsort(document + rng.random(len(document)))
     numbers = np.empty(len(document), np.int32)
     numbers[order] = np.arange(len(document)) - split.name_starts[document]
     return numbers

@@ -1,6 +1,7 @@
 """The documents of the sets that a reader is trained on, together, and batches ready before a GPU asks."""
 
 import logging
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from itertools import islice
@@ -9,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from attar.errors import FormatError
 from attar.text.cloze import ClozeSet
-from attar.text.cloze.encoded import EncodedSplit, encode_split, open_split
+from attar.text.cloze.encoded import EncodedSplit, open_split
 from attar.text.cloze.folder_cnn import Skip
 from attar.text.progress import Progress, tell_nobody
 from attar.text.vocabulary import Vocabulary
@@ -34,14 +35,7 @@ def open_splits(
 
     A malformed file is refused, or handed to `skip` and left out.
     """
-
-    def opened(path: str | Path) -> EncodedSplit:
-        if skip is None:
-            return open_split(path, split, vocabulary, progress)
-        # Not kept: what is kept of a set stands for all of its files.
-        return encode_split(ClozeSet.open(path).documents(split, skip=skip, progress=progress), vocabulary)
-
-    found = [opened(path) for path in data]
+    found = [open_split(path, split, vocabulary, progress, skip) for path in data]
     return found[0] if len(found) == 1 else join(found)
 
 
@@ -85,29 +79,33 @@ def join(splits: Sequence[EncodedSplit]) -> EncodedSplit:
 
 
 class _Onward(IterableDataset[Batch]):
-    """Epoch after epoch without a pause."""
+    """Epoch after epoch without a pause; of several workers each makes its turn's batches only."""
 
     def __init__(self, batches: ClozeBatches, epoch: int) -> None:
         super().__init__()
         self.batches, self.epoch = batches, epoch
 
     def __iter__(self) -> Iterator[Batch]:
+        worker = get_worker_info()
+        own, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        made = 0
         while True:
             self.batches.epoch = self.epoch
-            yield from self.batches
+            # The loader asks its workers in turn, and goes on with the next one where an epoch ended.
+            yield from self.batches.every(workers, (own - made) % workers)
+            made += len(self.batches)
             self.epoch += 1
 
 
 class EpochStream:
-    """One epoch's batches each time it is iterated, made ahead by a worker that does not stop between them.
+    """One epoch's batches each time it is iterated, made ahead by workers that do not stop between them.
 
-    `epoch` tells the first one when it begins: a run that is taken up again knows it only then.
+    The batches and their order are the same for any number of workers. `epoch` tells the first one when it
+    begins: a run that is taken up again knows it only then.
     """
 
     def __init__(self, batches: ClozeBatches, *, epoch: Callable[[], int] = int, workers: int = 1) -> None:
-        self.batches, self._epoch = batches, epoch
-        # More than one worker would each make every batch: the stream is one, and one is quick enough.
-        self._workers = min(workers, 1)
+        self.batches, self._epoch, self._workers = batches, epoch, workers
         self._running: Iterator[Batch] | None = None
 
     def __len__(self) -> int:
@@ -129,5 +127,16 @@ class EpochStream:
         yield from islice(self._running, len(self))
 
     def close(self) -> None:
-        """Let the worker go."""
+        """Let the workers go."""
         self._running = None
+
+
+def workers_for(asked: int, on_gpu: bool) -> int:
+    """How many processes make batches: as asked, or for −1 what keeps a GPU busy.
+
+    One makes 10,000 documents a second; a GRU of 100 numbers on an H200 takes more. A CPU trains more slowly
+    than one process makes batches on the side.
+    """
+    if asked >= 0:
+        return asked
+    return min(3, max(1, (os.cpu_count() or 1) // 4)) if on_gpu else 0

@@ -29,7 +29,7 @@ class Training(pl.LightningModule):
         super().__init__()
         self.network, self.options = network, options
         self.history: list[dict[str, float]] = []
-        self._sums: dict[str, Tensor] = {}
+        self._sums: dict[str, tuple[Tensor, int]] = {}
 
     def on_train_epoch_start(self) -> None:
         """Seed the dropout by epoch, so that a run taken up again goes on as it would have."""
@@ -60,14 +60,15 @@ class Training(pl.LightningModule):
         return losses, scores.argmax(1) == batch.answers
 
     def _add(self, name: str, total: Tensor, count: int) -> None:
-        new = torch.stack([total.double(), total.new_tensor(count, dtype=torch.float64)])
-        self._sums[name] = self._sums[name] + new if name in self._sums else new
+        before, counted = self._sums.get(name, (0.0, 0))
+        self._sums[name] = (before + total.double(), counted + count)
 
     def on_validation_epoch_end(self) -> None:
         """Average over all processes, and note the epoch."""
         row: dict[str, float] = {"epoch": self.current_epoch + 1}
-        for name, sums in self._sums.items():
-            total, count = self.trainer.strategy.reduce(sums, reduce_op="sum").tolist()
+        for name, (sums, counted) in self._sums.items():
+            both = torch.stack([sums, sums.new_tensor(counted)])
+            total, count = self.trainer.strategy.reduce(both, reduce_op="sum").tolist()
             row[name] = total / max(count, 1)
         self._sums = {}
         if not self.trainer.sanity_checking:

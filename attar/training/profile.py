@@ -8,11 +8,12 @@ import torch
 
 from attar.nn.network import Network
 from attar.training.batches import Batch, ClozeBatches
-from attar.training.data import EpochStream, leave_out, open_splits
+from attar.training.data import EpochStream, leave_out, open_splits, workers_for
 from attar.training.options import TrainingOptions, network_options
 from attar.training.words import vocabulary_of
 
-WARM_UP, STEPS = 5, 30
+# Kernels are compiled, and memory is taken, while steps of other lengths come for the first time.
+WARM_UP, STEPS = 20, 50
 
 
 def profile_step(options: TrainingOptions) -> dict[str, Any]:
@@ -28,8 +29,7 @@ def profile_step(options: TrainingOptions) -> dict[str, Any]:
     split = open_splits(options.data, "training", vocabulary, skip=skip)
     drawn = options.questions if len(split.answers) == 0 else 0
     batches = ClozeBatches(split, vocabulary, size=options.batch, draw=drawn, seed=options.seed)
-    workers = options.workers if options.workers >= 0 else int(on_gpu)
-    stream = iter(EpochStream(batches, workers=workers))
+    stream = iter(EpochStream(batches, workers=workers_for(options.workers, on_gpu)))
     network = Network(network_options(options, vocabulary)).to(device)
     optimiser = torch.optim.Adam(network.parameters(), options.rate, fused=on_gpu)
 
@@ -56,7 +56,7 @@ def profile_step(options: TrainingOptions) -> dict[str, Any]:
         tokens += int(batch.documents.lengths.sum())
     seconds = _now(on_gpu) - began
     alone = _time(lambda: step(batch), on_gpu)
-    attention = _time(lambda: _attend(network, batch.to(device)), on_gpu)
+    attention = _time(_attention_of(network, batch.to(device)), on_gpu)
     return {
         "device": torch.cuda.get_device_name() if on_gpu else "CPU",
         "documents a step": options.batch,
@@ -71,7 +71,7 @@ def profile_step(options: TrainingOptions) -> dict[str, Any]:
     }
 
 
-def _attend(network: Network, batch: Batch) -> None:
+def _attention_of(network: Network, batch: Batch) -> Callable[[], None]:
     """The mechanism alone, on states of the batch's shape: write, look up, and back."""
     documents, questions = batch.documents, batch.questions
     count, n = documents.ids.shape
@@ -82,8 +82,13 @@ def _attend(network: Network, batch: Batch) -> None:
         written = {"names": documents.names, "count": documents.candidates.shape[1]}
     elif network.options.mechanism == "keyed":
         written = {"values": hidden.detach()[..., : network.options.embedding]}
-    memories = network.mechanism.encode(hidden, documents.lengths, **written)
-    network.mechanism.lookup(memories, rows).sum().backward()  # type: ignore[no-untyped-call]
+
+    def attend() -> None:
+        memories = network.mechanism.encode(hidden, documents.lengths, **written)
+        network.mechanism.lookup(memories, rows).sum().backward()  # type: ignore[no-untyped-call]
+        hidden.grad = rows.grad = None
+
+    return attend
 
 
 def _time(run: Callable[[], None], on_gpu: bool, times: int = 10) -> float:

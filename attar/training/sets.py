@@ -6,7 +6,7 @@ from torch.utils.data import DataLoader
 from attar.text.cloze.encoded import EncodedSplit
 from attar.text.progress import Progress, tell_nobody
 from attar.training.batches import Batch, ClozeBatches
-from attar.training.data import EpochStream, leave_out, need_splits, open_splits
+from attar.training.data import EpochStream, leave_out, need_splits, open_splits, workers_for
 from attar.training.options import TrainingOptions
 from attar.training.start import load_start
 from attar.training.words import vocabulary_of
@@ -54,7 +54,7 @@ class Sets(pl.LightningDataModule):
         drawn = len(self.training.answers) == 0
         batches = self._batches(self.training, self.options.batch, draw=drawn)
         on_gpu = trainer.strategy.root_device.type == "cuda"
-        workers = self.options.workers if self.options.workers >= 0 else int(on_gpu)
+        workers = workers_for(self.options.workers, on_gpu)
         return EpochStream(batches, epoch=lambda: trainer.current_epoch, workers=workers)
 
     def val_dataloader(self) -> "DataLoader[Batch]":

@@ -41,7 +41,8 @@ def test_counts_the_mentions_whose_sentence_holds_the_token():
     names = torch.where((ids >= FIRST) & (ids < FIRST + ENTITIES), ids - FIRST, -1)
     ends = torch.rand(3, 30) < 0.2
     asked, documents = torch.randint(0, WORDS, (7, 6)), torch.tensor([0, 2, 1, 1, 0, 2, 2])
-    mentioned, sentence = mentions_in_sentences(names, ends, ENTITIES)
+    sentence = ends.cumsum(1) - ends.long()
+    mentioned = mentions_in_sentences(names, sentence, ENTITIES, int(sentence.max()) + 1)
     times = count_company(ids, sentence, mentioned, asked, documents)
     wanted = counted(
         ids.tolist(), names.tolist(), ends.tolist(), ENTITIES, asked.tolist(), documents.tolist()

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from attar.errors import FormatError
 from attar.text.cloze import ClozeDocument, EncodedSplit, Question, encode_split
@@ -117,7 +116,7 @@ class TestEpochStream:
         batches.epoch = epoch
         return self.seen(list(batches))
 
-    @pytest.mark.parametrize("workers", [0, 1])
+    @pytest.mark.parametrize("workers", [0, 1, 2])  # three batches an epoch: turns go on past its end
     def test_gives_one_epoch_after_the_other(self, batches: ClozeBatches, workers: int) -> None:
         expected = [self.epoch_of(batches, epoch) for epoch in (0, 1, 2)]
         stream = EpochStream(batches, workers=workers)
@@ -128,9 +127,3 @@ class TestEpochStream:
     def test_begins_where_it_is_told(self, batches: ClozeBatches) -> None:
         expected = self.epoch_of(batches, 7)
         assert self.seen(list(EpochStream(batches, epoch=lambda: 7, workers=0))) == expected
-
-    def test_many_workers_give_every_batch_once(self, batches: ClozeBatches) -> None:
-        stream = EpochStream(batches, workers=4)
-        found = torch.cat([batch.indices for batch in stream])
-        assert sorted(found.tolist()) == list(range(48))
-        stream.close()

@@ -70,8 +70,9 @@ class Mechanism(nn.Module, ABC):
         batch, n, k = hidden.shape
         if k != self.size:
             raise ShapeError("hidden", f"[B, n, {self.size}]", checks.shape_of(hidden))
-        mask = checks.mask_of(lengths, hidden)
-        return hidden.new_full((batch,), n, dtype=torch.int64) if mask is None else mask.sum(1)
+        if lengths is None:
+            return hidden.new_full((batch,), n, dtype=torch.int64)
+        return checks.counts_of(lengths, hidden)
 
 
 def add_tokens(earlier: Memories, read: Int[Tensor, " B"]) -> Int[Tensor, " B"]:

@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from attar.ops.fused import gram_kernels as kernels
 from attar.ops.fused.decay import decay_after, energy_before
+from attar.ops.fused.gate import gate_states
 from attar.ops.gram import Gate, Mask, Memory, blank_gates, silence_padding, times
 
 
@@ -38,10 +39,9 @@ def encode_gated(
 ) -> Memory:
     """The memory of each document's gated states."""
     if h.shape[2] > kernels.largest_gated(h.dtype):
-        # What lies in padding must not meet the gate: 0 · NaN would reach the gradients of W and b.
-        h = h if mask is None else h.masked_fill(~mask[:, :, None], 0)
-        gate = torch.sigmoid(torch.nn.functional.linear(h, weight.to(h.dtype), bias.to(h.dtype)))
-        return _encode(gate * h, None, None, alpha, beta, mask, initial)
+        with torch.autocast(h.device.type, enabled=False):
+            f = gate_states(h, weight, bias.contiguous(), lengths_of(mask))
+        return _encode(f, None, None, alpha, beta, mask, initial)
     return _encode(h, weight, bias, alpha, beta, mask, initial)
 
 

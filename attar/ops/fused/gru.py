@@ -62,11 +62,7 @@ class FusedGRU(torch.autograd.Function):
         """∂gates and ∂initial by the kernel, ∂weight and ∂bias from them by products over all tokens."""
         gates, weight, bias, initial, starts, lengths, hidden = ctx.saved_tensors
         k = hidden.shape[1]
-        before = torch.roll(hidden, ctx.step, 0)
-        begun = lengths > 0
-        first = torch.where(begun, starts, 0).long()
-        # An empty sequence has no first token: it writes what is there already.
-        before = before.index_copy(0, first[begun], initial[begun].to(before.dtype)) if len(first) else before
+        before = states_before(hidden, initial, starts, lengths, ctx.step)
         recurrent = torch.nn.functional.linear(before, weight)
         recurrent[:, 2 * k :] += bias
         slopes = kernels.run_slopes(gates.contiguous(), recurrent, before)
@@ -74,3 +70,24 @@ class FusedGRU(torch.autograd.Function):
         through = grad_gates[:, 2 * k :] * slopes[:, 4 * k :]
         grad_weight = torch.cat([grad_gates[:, : 2 * k].mT @ before, through.mT @ before])
         return grad_gates, grad_weight, through.sum(0), grad_initial, None, None, None
+
+
+def states_before(
+    hidden: Float[Tensor, "N k"],
+    initial: Float[Tensor, "S k"],
+    starts: Int[Tensor, " S"],
+    lengths: Int[Tensor, " S"],
+    step: int,
+) -> Float[Tensor, "N k"]:
+    """The state that each token's sequence was in before it; no value is read back, so no launch waits."""
+    count = len(hidden)
+    # One row more: an empty sequence has no first token, and writes its state there.
+    before = hidden.new_empty(count + 1, hidden.shape[1])
+    if step > 0:
+        before[1:count] = hidden[:-1]
+        before[:1] = 0
+    else:
+        before[: count - 1] = hidden[1:]
+        before[count - 1 : count] = 0
+    first = torch.where(lengths > 0, starts, count).long()
+    return before.index_copy_(0, first, initial.to(before.dtype))[:count]

@@ -148,26 +148,35 @@ def backward_kernel(
     unit = tl.load(largest)
     dh = tl.zeros([ROWS, K], tl.float32)
     steps = tl.max(length, 0)
+    # As forwards, each step asks for what the next one needs.
+    live = ((steps > 0) & (steps - 1 < length))[:, None] & (j < k)
+    token = (start + (steps - 1) * STEP)[:, None]
+    at = slopes + token * (5 * k) + j
+    g = tl.load(grad + token * k + j, live, 0.0)
+    s_r, s_z, s_n = tl.load(at, live, 0.0), tl.load(at + k, live, 0.0), tl.load(at + 2 * k, live, 0.0)
+    z, r = tl.load(at + 3 * k, live, 0.0), tl.load(at + 4 * k, live, 0.0)
     for back in tl.range(0, steps):
         t = steps - 1 - back
+        earlier = ((t > 0) & (t - 1 < length))[:, None] & (j < k)
+        ahead = (start + (t - 1) * STEP)[:, None]
+        at = slopes + ahead * (5 * k) + j
+        next_g = tl.load(grad + ahead * k + j, earlier, 0.0)
+        next_r, next_z = tl.load(at, earlier, 0.0), tl.load(at + k, earlier, 0.0)
+        next_n = tl.load(at + 2 * k, earlier, 0.0)
+        later_z, later_r = tl.load(at + 3 * k, earlier, 0.0), tl.load(at + 4 * k, earlier, 0.0)
+        dh += g / unit
+        p_r, p_z, p_n = dh * s_r, dh * s_z, dh * s_n
         live = (t < length)[:, None] & (j < k)
-        token = (start + t * STEP)[:, None]
-        at = slopes + token * (5 * k) + j
-        dh += tl.load(grad + token * k + j, live, 0.0) / unit
-        p_r = dh * tl.load(at, live, 0.0)
-        p_z = dh * tl.load(at + k, live, 0.0)
-        p_n = dh * tl.load(at + 2 * k, live, 0.0)
-        z = tl.load(at + 3 * k, live, 0.0)
-        out = grad_gates + token * (3 * k) + j
+        out = grad_gates + (start + t * STEP)[:, None] * (3 * k) + j
         tl.store(out, p_r * unit, live)
         tl.store(out + k, p_z * unit, live)
         # The new gate's input is reached past the reset gate, its recurrent part through it.
-        r = tl.load(at + 4 * k, live, 0.0)
         tl.store(out + 2 * k, p_n * unit, live)
         through = tl.dot(p_r.to(tl.float16), w_r)
         through = tl.dot(p_z.to(tl.float16), w_z, through)
         through = tl.dot((p_n * r).to(tl.float16), w_n, through)
         dh = tl.where(live, dh * z + through, dh)
+        g, s_r, s_z, s_n, z, r = next_g, next_r, next_z, next_n, later_z, later_r
     tl.store(grad_initial + row[:, None] * k + j, dh * unit, inside[:, None] & (j < k))
 
 
