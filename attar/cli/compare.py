@@ -17,6 +17,7 @@ def compare(
     seeds: Annotated[int, typer.Option(min=1, help="Runs a mechanism.")] = 3,
     side_by_side: Annotated[int, typer.Option(min=0, help="Runs at a time; 0: what the machine takes.")] = 0,
     encoder: options_of.Encoder = "gru",
+    join: options_of.Join = "halves",
     head: options_of.Head = "",
     size: options_of.Size = 100,
     embedding: options_of.Embedding = 100,
@@ -45,6 +46,7 @@ def compare(
         data=tuple(map(str, data)),
         out=str(out),
         encoder=encoder,
+        join=join,
         head=head,
         size=size,
         embedding=embedding,
@@ -72,12 +74,31 @@ def machine_takes() -> int:
 
 
 def table(report: dict[str, Any]) -> str:
-    """The report as lines of Markdown."""
-    lines = ["| mechanism | test accuracy | seeds ± | 95 % interval | each seed |", "|---|---|---|---|---|"]
-    for name, row in report["mechanisms"].items():
-        low = sum(low for low, _ in row["intervals"]) / len(row["intervals"])
-        high = sum(high for _, high in row["intervals"]) / len(row["intervals"])
-        each = " ".join(f"{accuracy:.3f}" for accuracy in row["test"])
-        lines.append(f"| {name} | {row['mean']:.3f} | {row['seeds']:.3f} | {low:.3f} … {high:.3f} | {each} |")
-    lines += [f"| {name} | {accuracy:.3f} | | | |" for name, accuracy in report["baselines"].items()]
+    """The report as lines of Markdown: the whole test, then each source of several.
+
+    A step is what a mechanism has over the one above it, ± its standard error over seeds.
+    """
+    rows, sources = report["mechanisms"], next(iter(report["mechanisms"].values()))["sources"]
+    lines = ["| test | mechanism | accuracy | seeds ± | step | 95 % interval | each seed |", "|---" * 7 + "|"]
+    for source in ["", *sources] if len(sources) > 1 else [""]:
+        parts = {name: row["sources"][source] if source else row for name, row in rows.items()}
+        lines += lines_of(source or "all", parts)
+        for name, baseline in report["baselines"].items():
+            accuracy = baseline["sources"].get(source) if source else baseline["accuracy"]
+            lines += [] if accuracy is None else [f"| {source or 'all'} | {name} | {accuracy:.3f} | | | | |"]
     return "\n".join(lines)
+
+
+def lines_of(source: str, parts: dict[str, Any]) -> list[str]:
+    """One line a mechanism."""
+    from attar.training.report import step_between
+
+    lines, above = [], None
+    for name, row in parts.items():
+        low, high = (sum(ends) / len(ends) for ends in zip(*row["intervals"], strict=True))
+        step = "" if above is None else "{:+.3f} ± {:.3f}".format(*step_between(above, row))
+        each = " ".join(f"{accuracy:.3f}" for accuracy in row["test"])
+        spread = f"{row['seeds']:.3f} | {step} | {low:.3f} … {high:.3f}"
+        lines.append(f"| {source} | {name} | {row['mean']:.3f} | {spread} | {each} |")
+        above = row
+    return lines

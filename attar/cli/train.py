@@ -11,6 +11,7 @@ Data = Annotated[
 ]
 Out = Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")]
 Encoder = Annotated[str, typer.Option(help="gru, lookahead, bidirectional or second-order.")]
+Join = Annotated[str, typer.Option(help="Both ways as halves of a state, or its sum (not gru).")]
 Head = Annotated[str, typer.Option(help="paper or copy; what suits the mechanism otherwise.")]
 Size = Annotated[int, typer.Option(min=1, help="Numbers a state, k.")]
 Embedding = Annotated[int, typer.Option(min=1, help="Numbers an embedding.")]
@@ -21,7 +22,7 @@ BatchSize = Annotated[int, typer.Option(min=1, help="Documents a step, over all 
 QuestionCount = Annotated[int, typer.Option(min=1, help="Questions drawn of each document.")]
 Rate = Annotated[float, typer.Option(help="Adam's learning rate, at its highest.")]
 Clip = Annotated[float, typer.Option(help="Longest gradient; 0 for any.")]
-Workers = Annotated[int, typer.Option(help="1 makes batches in a process of its own; -1 where it pays.")]
+Workers = Annotated[int, typer.Option(help="Processes that make batches; -1: as many as pay.")]
 SkipMalformed = Annotated[bool, typer.Option("--skip-malformed", help="Leave malformed .question files out.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -40,6 +41,7 @@ def train(
         str, typer.Option(help="none, softmax, linear, gated, decayed, adaptive, keyed or named.")
     ] = "gated",
     encoder: Encoder = "gru",
+    join: Join = "halves",
     head: Head = "",
     size: Size = 100,
     embedding: Embedding = 100,
@@ -85,6 +87,7 @@ def train(
         "frozen": frozen,
         "mechanism": mechanism,
         "encoder": encoder,
+        "join": join,
         "head": head,
         "size": size,
         "embedding": embedding,

@@ -11,19 +11,20 @@ A state is one tensor `[B, state_size]`, whatever the encoder: it can be stored 
 """
 
 import inspect
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attar.errors import DtypeError, OptionError
-from attar.nn.base_encoder import Encoder
+from attar.nn.base_encoder import Encoder, Tokens
 from attar.nn.directions import Hidden, cut_long_sentences, no_ends, read_backward, read_onward
 from attar.nn.second_order import SecondOrderEncoder
 from attar.ops import checks
 
 Join = Literal["halves", "sum"]
+JOINS = get_args(Join)
 # 93 % of the novels' sentences are no longer, and 96 % of the Wikipedia texts' (decisions.md).
 LONGEST_LOOK = 48
 
@@ -47,17 +48,9 @@ class GRUEncoder(Encoder):
         self.state_size = size
         self.onward = nn.GRU(input_size, size, batch_first=True)
 
-    def forward(
-        self,
-        x: Float[Tensor, "B n d"],
-        lengths: checks.Lengths = None,
-        *,
-        sentence_ends: Bool[Tensor, "B n"] | None = None,
-        state: Float[Tensor, "B s"] | None = None,
-    ) -> Hidden:
+    def read(self, tokens: Tokens, state: Float[Tensor, "B s"]) -> Hidden:
         """The states, and the last one of each document."""
-        x, mask, state = self.check(x, lengths, state)
-        return read_onward(self.onward, x, mask, state)
+        return read_onward(self.onward, tokens.x, tokens.mask, state)
 
 
 class TwoWayEncoder(Encoder):
@@ -65,8 +58,8 @@ class TwoWayEncoder(Encoder):
 
     def __init__(self, input_size: int, size: int, *, join: Join = "halves") -> None:
         super().__init__(input_size, size)
-        if join not in ("halves", "sum"):
-            raise OptionError("join", "'halves' or 'sum'", repr(join))
+        if join not in JOINS:
+            raise OptionError("join", " or ".join(map(repr, JOINS)), repr(join))
         if join == "halves" and size < 2:
             raise OptionError("size", "2 or more for two halves", repr(size), "or use join='sum'")
         self.join: Join = join
@@ -76,16 +69,11 @@ class TwoWayEncoder(Encoder):
         self.back = nn.GRU(input_size, back_size, batch_first=True)
 
     def read_both_ways(
-        self,
-        x: Float[Tensor, "B n d"],
-        lengths: checks.Lengths,
-        mask: Bool[Tensor, "B n"] | None,
-        ends: Bool[Tensor, "B n"],
-        state: Float[Tensor, "B s"],
+        self, tokens: Tokens, ends: Bool[Tensor, "B n"], state: Float[Tensor, "B s"]
     ) -> Hidden:
         """The joint states, the backward GRU starting afresh at every end, and the onward state."""
-        onward, state = read_onward(self.onward, x, mask, state)
-        back = read_backward(self.back, x, lengths, ends)
+        onward, state = read_onward(self.onward, tokens.x, tokens.mask, state)
+        back = read_backward(self.back, tokens.x, tokens.lengths, ends)
         return (onward + back if self.join == "sum" else torch.cat([onward, back], 2)), state
 
 
@@ -108,21 +96,13 @@ class LookaheadEncoder(TwoWayEncoder):
 
     name = "lookahead"
 
-    def forward(
-        self,
-        x: Float[Tensor, "B n d"],
-        lengths: checks.Lengths = None,
-        *,
-        sentence_ends: Bool[Tensor, "B n"] | None = None,
-        state: Float[Tensor, "B s"] | None = None,
-    ) -> Hidden:
+    def read(self, tokens: Tokens, state: Float[Tensor, "B s"]) -> Hidden:
         """The states, and the onward GRU's last one of each document; no ends given, one sentence a text."""
-        x, mask, state = self.check(x, lengths, state)
-        ends = no_ends(x) if sentence_ends is None else sentence_ends
+        ends = no_ends(tokens.x) if tokens.sentence_ends is None else tokens.sentence_ends
         if ends.dtype != torch.bool:
             raise DtypeError("sentence_ends", "true at each sentence's last token", str(ends.dtype))
-        checks.check_shape("sentence_ends", ends, tuple(x.shape[:2]), "one a token")
-        return self.read_both_ways(x, lengths, mask, cut_long_sentences(ends, LONGEST_LOOK), state)
+        checks.check_shape("sentence_ends", ends, tuple(tokens.x.shape[:2]), "one a token")
+        return self.read_both_ways(tokens, cut_long_sentences(ends, LONGEST_LOOK), state)
 
 
 class BidirectionalEncoder(TwoWayEncoder):
@@ -134,15 +114,8 @@ class BidirectionalEncoder(TwoWayEncoder):
         super().__init__(input_size, size, join=join)
         self.state_size = 0
 
-    def forward(
-        self,
-        x: Float[Tensor, "B n d"],
-        lengths: checks.Lengths = None,
-        *,
-        sentence_ends: Bool[Tensor, "B n"] | None = None,
-        state: Float[Tensor, "B s"] | None = None,
-    ) -> Hidden:
-        """The states; the state to carry on from is empty, and reading on is refused."""
+    def start(self, x: Float[Tensor, "B n d"], state: Float[Tensor, "B s"] | None) -> Float[Tensor, "B s"]:
+        """Nothing: reading on is refused."""
         if state is not None:
             raise OptionError(
                 "state",
@@ -150,16 +123,20 @@ class BidirectionalEncoder(TwoWayEncoder):
                 "one to read on from",
                 "a bidirectional encoder's states depend on text still to come; use 'lookahead' or 'gru'",
             )
-        x, mask, nothing = self.check(x, lengths, None)
-        start = x.new_zeros(x.shape[0], self.onward.hidden_size)
-        hidden, _ = self.read_both_ways(x, lengths, mask, no_ends(x), start)
-        return hidden, nothing
+        return super().start(x, None)
+
+    def read(self, tokens: Tokens, state: Float[Tensor, "B s"]) -> Hidden:
+        """The states; the state to carry on from is empty."""
+        zeros = tokens.x.new_zeros(len(tokens.x), self.onward.hidden_size)
+        hidden, _ = self.read_both_ways(tokens, no_ends(tokens.x), zeros)
+        return hidden, state
 
 
 _CLASSES: dict[str, type[Encoder]] = {
     kind.name: kind for kind in (GRUEncoder, LookaheadEncoder, BidirectionalEncoder, SecondOrderEncoder)
 }
 ENCODERS = tuple(_CLASSES)
+TWO_WAY = tuple(name for name, kind in _CLASSES.items() if issubclass(kind, TwoWayEncoder))
 
 
 def encoder(name: str, input_size: int, size: int, **options: Any) -> Encoder:

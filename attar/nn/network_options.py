@@ -1,12 +1,13 @@
 """What a network is made of, said in names and numbers that a file can hold."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from attar.errors import OptionError
 from attar.nn.attention import COPY_MECHANISMS, MECHANISMS
 from attar.nn.attention.mechanism import Scale
-from attar.nn.encoder import ENCODERS
+from attar.nn.encoder import ENCODERS, JOINS, TWO_WAY
 
 HEADS = ("paper", "copy")
 
@@ -18,6 +19,7 @@ class NetworkOptions:
     `head=""` takes the copy readout where the mechanism writes for it (keyed, named), else the paper's head.
     `asked` learns what it means that the question holds a name; `positive` makes the keys of `named`, and the
     queries, positive, and scores logarithms of weights; `company` scores names also by what stood near them.
+    `join` says how an encoder that reads both ways puts its two states together.
     """
 
     words: int  # ids there are, the names' among them
@@ -33,12 +35,14 @@ class NetworkOptions:
     asked: bool = True
     positive: bool = False
     company: bool = False
+    join: str = "halves"
 
     def __post_init__(self) -> None:
         allowed = {
             "mechanism": (*MECHANISMS, *COPY_MECHANISMS),
             "encoder": ENCODERS,
             "head": ("", *HEADS),
+            "join": JOINS,
         }
         for name, choices in allowed.items():
             if getattr(self, name) not in choices:
@@ -54,21 +58,35 @@ class NetworkOptions:
             raise OptionError("mechanism with positive keys", "named", repr(self.mechanism))
         if self.company and self.mechanism != "named":
             raise OptionError("mechanism that keeps company", "named", repr(self.mechanism))
+        if self.join != "halves" and self.encoder not in TWO_WAY:
+            raise OptionError("encoder with a join", " or ".join(TWO_WAY), repr(self.encoder))
         if not self.head:
             object.__setattr__(self, "head", "copy" if self.mechanism in COPY_MECHANISMS else "paper")
 
     def to_json(self) -> dict[str, Any]:
         """All options by name."""
         given = asdict(self)
-        if not self.company:
-            del given["company"]  # what a reader is fingerprinted by stays as it was before there was any
+        # What a reader is fingerprinted by stays as it was before there were these.
+        for name, usual in (("company", False), ("join", "halves")):
+            if given[name] == usual:
+                del given[name]
         return given
 
     @classmethod
     def from_json(cls, options: dict[str, Any]) -> "NetworkOptions":
         """Take up what `to_json` gave; unknown names are refused."""
-        known = {each.name for each in fields(cls)}
-        unknown = sorted(set(options) - known)
-        if unknown:
-            raise OptionError("network option", "one of " + ", ".join(sorted(known)), ", ".join(unknown))
+        refuse_unknown("network option", options, (each.name for each in fields(cls)))
         return cls(**options)
+
+
+def refuse_unknown(what: str, options: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse names of options that there are none of.
+
+    >>> refuse_unknown("option", ["sise"], ["size", "scale"])
+    Traceback (most recent call last):
+    attar.errors.OptionError: option: expected one of scale, size, got sise
+    """
+    there = sorted(known)
+    unknown = sorted(set(options).difference(there))
+    if unknown:
+        raise OptionError(what, "one of " + ", ".join(there), ", ".join(unknown))

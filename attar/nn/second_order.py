@@ -1,12 +1,11 @@
 """The unit of the paper's discussion: a GRU that reads its own second-order memory."""
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from attar.nn.base_encoder import Encoder
+from attar.nn.base_encoder import Encoder, Tokens
 from attar.nn.directions import Hidden, blank
-from attar.ops import checks
 from attar.ops.gates import squash
 
 
@@ -29,16 +28,9 @@ class SecondOrderEncoder(Encoder):
         self.state_size = size + size * size
         self.cell = nn.GRUCell(input_size + size, size)
 
-    def forward(
-        self,
-        x: Float[Tensor, "B n d"],
-        lengths: checks.Lengths = None,
-        *,
-        sentence_ends: Bool[Tensor, "B n"] | None = None,
-        state: Float[Tensor, "B s"] | None = None,
-    ) -> Hidden:
+    def read(self, tokens: Tokens, state: Float[Tensor, "B s"]) -> Hidden:
         """The states, and h and C after the last token of each document."""
-        x, mask, state = self.check(x, lengths, state)
+        x, mask = tokens.x, tokens.mask
         batch, n, _ = x.shape
         h, C = state[:, : self.size], state[:, self.size :].reshape(batch, self.size, self.size)
         hidden = []

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from attar.errors import AttarError, OptionError
 from attar.text.progress import Progress, tell_nobody
 from attar.training.options import TrainingOptions
+from attar.training.report import report_of
 from attar.training.run import OPTIONS, RESULT
 
 MECHANISMS = ("none", "linear", "gated", "softmax")
@@ -59,7 +58,10 @@ def compare(comparison: Comparison, progress: Progress = tell_nobody) -> dict[st
         _prepare(comparison.base, progress)
     with shared_gpu(comparison.side_by_side):
         _run_all(waiting, comparison.side_by_side, progress)
-    report = gather(comparison)
+    runs = {
+        name: [each for each in comparison.runs if each.mechanism == name] for name in comparison.mechanisms
+    }
+    report = report_of(comparison.base, runs)
     out = Path(comparison.base.out)
     (out / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     draw(report, out / "figure")
@@ -165,32 +167,3 @@ def shared_gpu(processes: int) -> Iterator[None]:
                 subprocess.run([control], input=b"quit\n", capture_output=True, check=False, timeout=30)
                 for place in places:
                     os.environ.pop(place, None)
-
-
-def gather(comparison: Comparison) -> dict[str, Any]:
-    """The results of all runs by mechanism: test accuracy of each seed, mean, spread, and validation by epoch."""
-    rows: dict[str, Any] = {}
-    baselines: dict[str, Any] = {}
-    for mechanism in comparison.mechanisms:
-        found = [options for options in comparison.runs if options.mechanism == mechanism]
-        results = [json.loads((options.folder / RESULT).read_text(encoding="utf-8")) for options in found]
-        accuracies = [result["test"]["accuracy"] for result in results]
-        spread = float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else 0.0
-        rows[mechanism] = {
-            "test": accuracies,
-            "mean": float(np.mean(accuracies)),
-            # Seeds differ, and so would other test documents: an interval for both.
-            "seeds": spread,
-            "intervals": [result["test"]["interval"] for result in results],
-            "sources": [
-                {name: part["accuracy"] for name, part in result["test"]["sources"].items()}
-                for result in results
-            ],
-            "validation": [
-                [epoch["validation_accuracy"] for epoch in result["history"]] for result in results
-            ],
-        }
-        baselines = {name: part["accuracy"] for name, part in results[0]["test"]["baselines"].items()}
-    described = comparison.base.described()
-    shared = {name: described[name] for name in described if name not in ("mechanism", "seed")}
-    return {"options": shared, "mechanisms": rows, "baselines": baselines}

@@ -41,7 +41,7 @@ def draw(report: dict[str, Any], path: Path) -> None:
     axes.set_xlabel("epochs")
     axes.set_ylabel("validation accuracy")
     axes.grid(alpha=0.3)
-    axes.legend(loc="lower right")
+    axes.legend(loc="best")
     for ending in ("png", "svg"):
         figure.savefig(
             path.with_suffix(f".{ending}"), dpi=150, metadata={"Date": None} if ending == "svg" else None

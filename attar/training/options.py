@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from attar.errors import OptionError
-from attar.nn.network_options import NetworkOptions
+from attar.nn.network_options import NetworkOptions, refuse_unknown
 from attar.text.vocabulary import Vocabulary
 
 PRECISIONS = ("32", "bf16-mixed", "16-mixed")
@@ -29,6 +29,7 @@ class TrainingOptions:
     asked: bool = True
     positive: bool = False
     company: bool = False
+    join: str = "halves"
     epochs: int = 12
     batch: int = 64
     questions: int = 5
@@ -97,10 +98,7 @@ class TrainingOptions:
     @classmethod
     def from_json(cls, options: dict[str, Any]) -> "TrainingOptions":
         """Take up options by name; unknown names are refused."""
-        known = {each.name for each in fields(cls)}
-        unknown = sorted(set(options) - known)
-        if unknown:
-            raise OptionError("training option", "one of " + ", ".join(sorted(known)), ", ".join(unknown))
+        refuse_unknown("training option", options, (each.name for each in fields(cls)))
         return cls(**options | {"data": tuple(options.get("data", ()))})
 
 
@@ -120,4 +118,5 @@ def network_options(options: TrainingOptions, vocabulary: Vocabulary) -> Network
         asked=options.asked,
         positive=options.positive,
         company=options.company,
+        join=options.join,
     )

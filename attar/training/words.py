@@ -1,13 +1,12 @@
 """The one vocabulary of the sets that a reader is trained on: their own, or counted once and kept."""
 
-import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from attar.errors import FormatError
 from attar.text.cloze import ClozeDocument, ClozeSet
-from attar.text.cloze.folder_cnn import Skip, list_questions
+from attar.text.cloze.folder_cnn import Skip
 from attar.text.cloze.sets import VOCABULARY
 from attar.text.progress import Progress, tell_nobody
 from attar.text.vocabulary import ENTITIES, Vocabulary
@@ -35,7 +34,7 @@ def counted_vocabulary(found: Sequence[ClozeSet], skip: Skip | None, progress: P
     """The words of the first splits' texts and questions, kept in the first set until one of them changes."""
     folder = found[0].path / KEPT
     # A file that was left out is refused again by a run that leaves none out.
-    counted = " ".join([*map(fingerprint_texts, found), "skip" if skip else "refuse"])
+    counted = " ".join([*(each.fingerprint(each.splits[0]) for each in found), "skip" if skip else "refuse"])
     kept = _load(folder, counted)
     if kept is not None:
         return kept
@@ -63,16 +62,6 @@ def text_of(document: ClozeDocument) -> str:
     """
     asked = (question.tokens for question in document.questions)
     return "\n".join(" ".join(sentence) for sentence in [*document.sentences, *asked])
-
-
-def fingerprint_texts(found: ClozeSet) -> str:
-    """Another one after the texts that are counted were changed."""
-    split = found.splits[0]
-    for folder in (found.path / "questions" / split, found.path / split):
-        if folder.is_dir():
-            return list_questions(folder)[1]
-    with (found.path / f"{split}.parquet").open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _load(folder: Path, counted: str) -> Vocabulary | None:

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -232,11 +233,17 @@ class TestEvaluate:
     ) -> None:
         ran = run("evaluate", "-d", stories, "--reader", trained[0])
         assert ran.returncode == 0, ran.stderr
-        title, *rows = ran.stdout.splitlines()
+        title, *rows, _ = ran.stdout.splitlines()
         assert title.startswith("test: ")
         assert title.endswith(" on 4 documents, 95 % intervals")
         names = [row.rsplit(None, 3)[0] for row in rows]
         assert names == ["reader", "most frequent name", "most frequent name not in the question"]
+
+    def test_prints_what_a_memory_takes(self, run: Run, trained: tuple[Path, Ran], stories: Path) -> None:
+        last = run("evaluate", "-d", stories, "--reader", trained[0]).stdout.splitlines()[-1]
+        assert re.fullmatch(
+            r"a memory, on average +\d+ bytes in float16, \d+ bytes in int8 \(\d+ tokens, \d+ names\)", last
+        )
 
     def test_prints_how_often_answers_are_mentioned_when_asked(
         self, run: Run, trained: tuple[Path, Ran], stories: Path
@@ -253,6 +260,8 @@ class TestEvaluate:
         assert told["reader"] == load_reader(trained[0]).fingerprint
         low, high = told["interval"]
         assert low <= told["accuracy"] <= high
+        (memory,) = told["memories"].values()
+        assert set(memory) == {"documents", "tokens", "names", "bytes"}
 
     def test_a_folder_that_is_no_reader(self, run: Run, stories: Path) -> None:
         ran = run("evaluate", "-d", stories, "--reader", stories)
@@ -280,7 +289,7 @@ class TestCompare:
     def test_prints_a_table(self, report: tuple[Path, Ran]) -> None:
         ran = report[1]
         assert ran.returncode == 0, ran.stderr
-        rows = [line.split("|")[1].strip() for line in ran.stdout.splitlines()[2:]]
+        rows = [line.split("|")[2].strip() for line in ran.stdout.splitlines()[2:]]
         assert rows == ["none", "most frequent name", "most frequent name not in the question"]
 
     def test_gives_the_report_as_json(self, run: Run, report: tuple[Path, Ran], stories: Path) -> None:

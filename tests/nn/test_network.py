@@ -282,6 +282,12 @@ class TestOptions:
         options = NetworkOptions(9, 2, **make)
         assert NetworkOptions.from_json(options.to_json()) == options
 
+    def test_both_ways_may_be_added(self):
+        added = NetworkOptions(9, 2, encoder="lookahead", join="sum", size=4, embedding=3)
+        assert NetworkOptions.from_json(added.to_json()) == added
+        network = Network(added)
+        assert network.document_encoder.onward.hidden_size == network.question_encoder.back.hidden_size == 4
+
     def test_unknown_ones_are_refused(self):
         with pytest.raises(
             OptionError, match=r"network option: expected one of asked, .*, got colour, taste"
@@ -295,6 +301,8 @@ class TestOptions:
             ({"mechanism": "magic"}, "mechanism: expected none or softmax or .* got 'magic'"),
             ({"encoder": "lstm"}, "encoder: expected gru or lookahead or .* got 'lstm'"),
             ({"head": "tail"}, "head: expected paper or copy, got 'tail'"),
+            ({"encoder": "lookahead", "join": "max"}, "join: expected halves or sum, got 'max'"),
+            ({"join": "sum"}, "encoder with a join: expected lookahead or bidirectional, got 'gru'"),
             ({"dropout": 1.0}, "dropout: expected a share from 0 to below 1, got 1.0"),
             ({"dropout": -0.1}, "dropout: expected a share from 0 to below 1, got -0.1"),
             ({"head": "copy"}, "copy head: expected keyed or named or softmax, got 'gated'"),

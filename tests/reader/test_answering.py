@@ -138,9 +138,7 @@ def test_names_of_texts_read_before_are_no_candidates(reader):
 
 
 def test_more_names_than_the_vocabulary_has_ids_for_are_still_read(make_reader):
-    table = NameTable()
-    for number in range(60):
-        table.learn([f"Ann{number}", "Lee"])
+    table = NameTable.of(*(f"Ann{number} Lee" for number in range(60)))
     for mechanism in ("named", "gated", "keyed"):
         reader = make_reader(mechanism)
         answers = reader.answer(reader.read("Then Ann59 Lee met Bob.", names=table.copy()), "Who left?")

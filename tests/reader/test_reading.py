@@ -32,6 +32,13 @@ def test_reading_on_equals_reading_at_once(make_reader, stories, assert_same, me
     assert_same(reader.extend(reader.read(first), rest), reader.read(text))
 
 
+def test_states_of_both_ways_may_be_added(make_reader, stories, assert_same):
+    reader, text = make_reader("gated", join="sum"), stories[0].text
+    first, rest = cut_after(text, 4)
+    assert_same(reader.extend(reader.read(first), rest), reader.read(text))
+    assert reader.answer(reader.read(text), stories[0].questions[0][0])
+
+
 @shared
 @given(cuts=st.sets(st.integers(1, 6)), mechanism=st.sampled_from(ALL), size=st.sampled_from((6, 90, 400)))
 def test_reading_on_again_and_again_equals_reading_at_once(
@@ -150,8 +157,7 @@ def test_a_memory_read_together_has_the_names_up_to_its_own_end(reader):
 
 
 def test_a_given_table_learns_and_the_memory_keeps_its_own(reader):
-    table = NameTable()
-    table.learn(["Zoe"])
+    table = NameTable.of("Zoe")
     memory = reader.read("Then Ann met Bob.", names=table)
     table.learn(["Mr", "Late"])
     assert (memory.names.names, table.names) == (["Zoe", "Ann", "Bob"], ["Zoe", "Ann", "Bob", "Mr Late"])
@@ -221,9 +227,10 @@ def test_a_reader_on_a_device_reads_and_answers_the_same(
     text, question = stories[0].text, stories[0].questions[0][0]
     first, rest = cut_after(text, 3)
     memory = there.extend(there.read(first), rest)
-    assert_same(memory, here.read(text))
+    # A GPU's GRU multiplies numbers of eleven bits.
+    assert_same(memory, here.read(text), close=1e-2)
     one, other = dict(there.answer(memory, question)), dict(here.answer(memory, question))
-    assert one == pytest.approx(other, rel=1e-3)
+    assert one == pytest.approx(other, rel=2e-2)
 
 
 def test_a_long_text_tells_how_far_it_is():

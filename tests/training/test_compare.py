@@ -11,7 +11,7 @@ import pytest
 
 from attar.errors import AttarError, FormatError, OptionError
 from attar.training import compare as room
-from attar.training.compare import Comparison, compare, gather, is_done, shared_gpu
+from attar.training.compare import Comparison, compare, is_done, shared_gpu
 from attar.training.figure import draw
 from attar.training.options import TrainingOptions
 from attar.training.run import RESULT
@@ -73,15 +73,6 @@ class TestReport:
     ) -> None:
         given, report = compared
         assert compare(given) == report
-
-    def test_is_the_mean_over_seeds_and_their_spread(self, tested_set: Path, tmp_path: Path) -> None:
-        given = replace(comparison(tested_set, tmp_path, "gated"), seeds=3)
-        for options, accuracy in zip(given.runs, (0.4, 0.5, 0.6), strict=True):
-            fake_result(options, accuracy)
-        row = gather(given)["mechanisms"]["gated"]
-        assert row["test"] == [0.4, 0.5, 0.6]
-        assert row["mean"] == pytest.approx(0.5)
-        assert row["seeds"] == pytest.approx(0.1)
 
 
 class TestRuns:
