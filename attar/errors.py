@@ -33,5 +33,9 @@ class FormatError(AttarError, ValueError):
     """A file or a question that is not written as it should be."""
 
 
+class RecordError(FormatError):
+    """What was kept and cannot be read again, a record or a store's whole file: damaged, or of another version."""
+
+
 class MissingError(AttarError, ImportError):
     """An optional part that is not installed."""

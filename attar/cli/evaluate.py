@@ -1,6 +1,8 @@
 """`attar evaluate`: how well a reader answers a cloze set's questions."""
 
 import json
+from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,18 +27,21 @@ def evaluate(
     skip_malformed: SkipMalformed = False,
     as_json: AsJson = False,
 ) -> None:
-    """Accuracy with a 95 % interval, by source, beside counting names.
+    """Accuracy with a 95 % interval, by source, beside counting names; a memory's bytes.
 
     attar evaluate --data novels --reader reader
     """
     import torch
 
     from attar.cli.cloze import progress_bar
-    from attar.reader.folder import DEFAULT, load_reader
+    from attar.reader import Reader
+    from attar.reader.reader import answers_alone
+    from attar.text.cloze import ClozeSet
     from attar.training.data import leave_out, open_splits
     from attar.training.evaluate import evaluate
+    from attar.training.sizes import measure_memories, sample_by_source
 
-    saved = load_reader(reader or DEFAULT)
+    saved = Reader.load(reader)
     with progress_bar() as progress:
         skip = leave_out if skip_malformed else None
         documents = open_splits(data, split, saved.vocabulary, progress, skip)
@@ -44,8 +49,12 @@ def evaluate(
         found = evaluate(
             saved.network, saved.vocabulary, documents, batch=batch, device=device, progress=progress
         )
+        texts = chain.from_iterable(ClozeSet.open(path).documents(split, skip=skip) for path in data)
+        sample = sample_by_source(texts) if answers_alone(saved.network) else {}
+        memories = measure_memories(saved, sample, progress)
     if as_json:
-        print(json.dumps({"split": split, "reader": saved.fingerprint} | found.to_json()))
+        sizes = {"memories": {source: asdict(size) for source, size in memories.items()}}
+        print(json.dumps({"split": split, "reader": saved.fingerprint} | found.to_json() | sizes))
         return
 
     def line(what: str, score: "Score") -> str:
@@ -67,3 +76,8 @@ def evaluate(
             for name, score in mentions.items():
                 share = score.questions / found.sources[source].questions
                 print(f"{line(f'{source}: mentioned {name}', score)}  of {share:.0%}")
+    for source, size in memories.items():
+        taken = ", ".join(f"{count:,.0f} bytes in {precision}" for precision, count in size.bytes.items())
+        of = f"{size.tokens:,.0f} tokens, {size.names:,.0f} names"
+        what = f"{source}: a memory" if len(memories) > 1 else "a memory"
+        print(f"{what + ', on average':<42} {taken} ({of})")

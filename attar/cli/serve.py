@@ -1,6 +1,7 @@
 """`attar serve`: a library behind HTTP."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -42,6 +43,8 @@ def serve(
 ) -> None:
     """Serve a library over HTTP, with a page at / and the routes at /docs; Ctrl+C stops it.
 
+    Where there is no library yet it makes one, and says so; with --read-only there must be one.
+
     attar serve stories --port 8000
     """
     # Read when numpy first loads its BLAS, here and in worker processes: each process computes on
@@ -49,13 +52,14 @@ def serve(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:
-        from attar.server.running import Place
+        from attar.server.running import Place, listen
         from attar.server.running import serve as run
     except ModuleNotFoundError as fault:
-        if fault.name not in ("starlette", "uvicorn", "httptools"):
+        part = str(fault.name).partition(".")[0]
+        if part not in ("starlette", "uvicorn", "httptools"):
             raise
         raise MissingError(
-            "attar serve", "the server's parts", f"no {fault.name}", "pip install 'attar[server]'"
+            "attar serve", "the server's parts", f"no {part}", "pip install 'attar[server]'"
         ) from fault
     from attar.library import Library
     from attar.server.settings import LOOPBACK_HOSTS, Settings, check_open, is_loopback, token_in
@@ -84,7 +88,26 @@ def serve(
         log_format,
         log_level,
     )
+    place = Place(host, port, workers, ssl_keyfile, ssl_certfile, ssl_keyfile_password)
+    # An address that is taken is said before a library is made for nothing.
+    for socket in listen(place):
+        socket.close()
+    new = not read_only and is_new(store)
     # What is wrong with the store or its reader is said here, once, and not by every process.
     with Library(store, reader, read_only=read_only, create=not read_only) as library:
         library.reader  # noqa: B018  # loaded when it is first asked for
-    run(settings, Place(host, port, workers, ssl_keyfile, ssl_certfile, ssl_keyfile_password))
+    if new:
+        print(f"attar: new library at {store}", file=sys.stderr)
+    run(settings, place)
+
+
+def is_new(store: Path) -> bool:
+    """Whether no library is there yet; the folder that it would be in must be."""
+    from attar.store.environment import DATA
+
+    above = store.absolute().parent
+    if not above.is_dir():
+        raise OptionError(
+            "STORE", "a library, or a place for a new one", f"no folder {above}", "check the path"
+        )
+    return not (store / DATA).exists()

@@ -14,12 +14,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from attar.errors import OptionError, ShapeError
 from attar.memory import company_record
 from attar.memory.company_record import Bytes
-from attar.memory.counting import count_entries
 from attar.memory.entries import Integers, bits_for, entries_of, keys_of, summed
 from attar.memory.forms import Floats
 
@@ -31,10 +30,11 @@ LOGS: Floats = np.log1p(np.arange(256)).astype(np.float32)
 class Company:
     """The words and names that shared a sentence with each name, and how often (`attar.memory.entries`).
 
-    A value, made by `count`, `empty` or `from_bytes`. Here 2 and 3 are names 0 and 1, and 5 and 7 words, in the
-    sentences "2 5 2" and "3 2 7":
+    A value, made by `attar.memory.counting`, `empty` or `from_bytes`. Here 2 and 3 are names 0 and 1, and 5 and 7
+    words, in the sentences "2 5 2" and "3 2 7":
 
-    >>> company = Company.count([0, -1, 0, 1, 0, -1], [2, 5, 2, 3, 2, 7], [0, 0, 1, 0, 0, 1], count=2, first=2,
+    >>> from attar.memory.counting import count_company
+    >>> company = count_company([0, -1, 0, 1, 0, -1], [2, 5, 2, 3, 2, 7], [0, 0, 1, 0, 0, 1], count=2, first=2,
     ...     limit=3, common=0)
     >>> company
     <Company: 2 names, 7 entries, 33 bytes>
@@ -53,46 +53,6 @@ class Company:
     def __post_init__(self) -> None:
         for array in (self.starts, self.ids, self.times):
             array.flags.writeable = False
-
-    @classmethod
-    def count(
-        cls,
-        names: ArrayLike,
-        ids: ArrayLike,
-        sentence_ends: ArrayLike,
-        *,
-        count: int,
-        first: int,
-        limit: int,
-        common: int,
-    ) -> "Company":
-        """The company of one text: of each token `[n]` the name that it is or -1, its id, whether it ends a sentence.
-
-        Names have the ids from `first` on. Ids below it are left out, and words with ids below `common`.
-        """
-        lengths = [np.size(ids)]
-        return cls.count_many(
-            names, ids, sentence_ends, lengths, counts=[count], first=first, limit=limit, common=common
-        )[0]
-
-    @classmethod
-    def count_many(
-        cls,
-        names: ArrayLike,
-        ids: ArrayLike,
-        sentence_ends: ArrayLike,
-        lengths: Sequence[int],
-        *,
-        counts: Sequence[int],
-        first: int,
-        limit: int,
-        common: int,
-    ) -> list["Company"]:
-        """The companies of texts that lie one behind the other, each of so many tokens and so many names."""
-        found = count_entries(
-            names, ids, sentence_ends, lengths, counts, first=first, limit=limit, common=common
-        )
-        return [cls(*entries, first, limit) for entries in found]
 
     @classmethod
     def empty(cls, count: int, first: int, limit: int) -> "Company":

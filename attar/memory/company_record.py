@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from attar.errors import FormatError
+from attar.errors import RecordError
 from attar.memory.entries import Integers, narrow_ids, narrow_times
 
 if TYPE_CHECKING:
@@ -95,6 +95,6 @@ def check_entries(starts: Integers, ids: Integers, times: Integers, first: int, 
         raise damaged("ids and counts in as few bytes as hold them", f"{ids.dtype} and {times.dtype}")
 
 
-def damaged(expected: str, came: str) -> FormatError:
+def damaged(expected: str, came: str) -> RecordError:
     """What is said of bytes that no company was written as."""
-    return FormatError("company", expected, came, "the record is damaged")
+    return RecordError("company", expected, came, "the record is damaged")

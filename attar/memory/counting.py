@@ -12,21 +12,43 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from attar.errors import OptionError, ShapeError
+from attar.memory.company import Company
 from attar.memory.entries import Entries, Integers, bits_for, distinct, narrow_ids, narrow_times, starts_of
 
 
-def count_entries(
+def count_company(
+    names: ArrayLike,
+    ids: ArrayLike,
+    sentence_ends: ArrayLike,
+    *,
+    count: int,
+    first: int,
+    limit: int,
+    common: int,
+) -> Company:
+    """The company of one text: of each token `[n]` the name that it is or -1, its id, whether it ends a sentence.
+
+    Names have the ids from `first` on. Ids below it are left out, and words with ids below `common`.
+    """
+    lengths, counts = [np.size(ids)], [count]
+    found = count_companies(
+        names, ids, sentence_ends, lengths, counts=counts, first=first, limit=limit, common=common
+    )
+    return found[0]
+
+
+def count_companies(
     names: ArrayLike,
     ids: ArrayLike,
     sentence_ends: ArrayLike,
     lengths: Sequence[int],
-    counts: Sequence[int],
     *,
+    counts: Sequence[int],
     first: int,
     limit: int,
     common: int,
-) -> list[Entries]:
-    """The entries of each text's names, of texts of such lengths and such counts of names; see `Company.count`."""
+) -> list[Company]:
+    """The companies of texts that lie one behind the other, each of so many tokens and so many names."""
     numbers, tokens, sentences = np.asarray(names), np.asarray(ids), numbered(sentence_ends, lengths)
     if not numbers.shape == tokens.shape == sentences.shape or len(lengths) != len(counts):
         shapes = ", ".join(str(list(array.shape)) for array in (numbers, tokens))
@@ -58,7 +80,7 @@ def count_entries(
     among += np.arange(len(among))
     keys = ((rows[text] + mentioned).astype(kind) << bits).repeat(sizes)
     keys |= present.take(among) & ((1 << bits) - 1)
-    return split(*distinct(keys), bits, rows)
+    return [Company(*entries, first, limit) for entries in split(*distinct(keys), bits, rows)]
 
 
 def numbered(sentence_ends: ArrayLike, lengths: Sequence[int]) -> NDArray[np.int64]:

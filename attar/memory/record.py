@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.errors import FormatError
+from attar.errors import RecordError
 from attar.memory.company import Company
 from attar.memory.forms import FORMS, FORMS_OF, MECHANISMS, count_in, shape_for
 from attar.memory.precision import PRECISIONS, scale_count
@@ -90,28 +90,28 @@ def read_record(buffer: Bytes, check: bool) -> dict[str, Any]:
         view = view.cast("B")
     length = len(view)
     if length < NUMBERS_AT:
-        raise FormatError("memory", f"{NUMBERS_AT} bytes or more", f"{length}", "the record is cut short")
+        raise RecordError("memory", f"{NUMBERS_AT} bytes or more", f"{length}", "the record is cut short")
     magic, checksum = START.unpack_from(view)
     if magic != MAGIC:
-        raise FormatError("memory", f"a record that begins with {MAGIC!r}", repr(magic))
+        raise RecordError("memory", f"a record that begins with {MAGIC!r}", repr(magic))
     version, form, precision, mechanism, r, size, count, s, t, tokens, c = HEADER.unpack_from(
         view, START.size
     )
     if version not in (VERSION, WITH_COMPANY):
         remedy = "a later Attar wrote it: update this one" if version else "the record is damaged"
         wanted = f"a record of version {VERSION} or {WITH_COMPANY}"
-        raise FormatError("memory", wanted, f"version {version}", remedy)
+        raise RecordError("memory", wanted, f"version {version}", remedy)
     if check and zlib.crc32(view[START.size :]) != checksum:
-        raise FormatError("memory", f"the checksum {checksum:08x}", "another", "the record is damaged or cut")
+        raise RecordError("memory", f"the checksum {checksum:08x}", "another", "the record is damaged or cut")
     if form >= len(FORMS) or precision >= len(PRECISIONS) or mechanism >= len(MECHANISMS):
         came = f"form {form}, type of number {precision}, mechanism {mechanism}"
-        raise FormatError("memory", "codes of its version", came, "the record is damaged")
+        raise RecordError("memory", "codes of its version", came, "the record is damaged")
     if FORMS[form] not in FORMS_OF[MECHANISMS[mechanism]] or not size:
         came = f"{FORMS[form]} of size {size}"
-        raise FormatError("memory", f"a form of {MECHANISMS[mechanism]}", came, "the record is damaged")
+        raise RecordError("memory", f"a form of {MECHANISMS[mechanism]}", came, "the record is damaged")
     if (c > 0) != (version == WITH_COMPANY) or (c and FORMS[form] != "names"):
         came = f"{c} bytes in a record of version {version}, {FORMS[form]}"
-        raise FormatError("memory", "company in version 2, of names", came, "the record is damaged")
+        raise RecordError("memory", "company in version 2, of names", came, "the record is damaged")
     shape, dtype = shape_for(FORMS[form], size, count), DTYPES[precision]
     rows = scale_count(FORMS[form], size, shape) if precision == 2 else 0
     total = shape[0] if len(shape) == 1 else shape[0] * shape[1]
@@ -125,11 +125,11 @@ def read_record(buffer: Bytes, check: bool) -> dict[str, Any]:
     end = company_at + c
     if end != length:
         remedy = "the record is damaged or cut"
-        raise FormatError("memory", f"{end} bytes, as its header says", str(length), remedy)
+        raise RecordError("memory", f"{end} bytes, as its header says", str(length), remedy)
     try:
         reader = str(view[reader_at:names_at], "utf-8")
     except UnicodeDecodeError as fault:
-        raise FormatError("memory", "a reader's fingerprint in UTF-8", str(fault), "it is damaged") from None
+        raise RecordError("memory", "a reader's fingerprint in UTF-8", str(fault), "it is damaged") from None
     found: dict[str, Any] = {
         "form": FORMS[form],
         "numbers": np.ndarray(shape, dtype, view, NUMBERS_AT),
@@ -155,5 +155,5 @@ def company_in(written: Bytes, numbers: NDArray[Any], *, check: bool = False) ->
     company = Company.from_bytes(written, check=check)
     if len(company) != len(numbers):
         wanted = f"company of {len(numbers)} names, as it has vectors"
-        raise FormatError("memory", wanted, f"of {len(company)}", "the record is damaged")
+        raise RecordError("memory", wanted, f"of {len(company)}", "the record is damaged")
     return company

@@ -211,9 +211,14 @@ def check_text(what: str, text: object) -> None:
         raise DtypeError(what, "a string", type(text).__name__)
 
 
+def answers_alone(network: Network) -> bool:
+    """Whether a memory is all that an answer needs: softmax with the copy head also asks for the text's names."""
+    return (network.options.mechanism, network.options.head) != ("softmax", "copy")
+
+
 def check_answerable(network: Network) -> None:
     """Refuse to read where a memory alone would not answer."""
-    if network.options.mechanism == "softmax" and network.options.head == "copy":
+    if not answers_alone(network):
         raise OptionError(
             "reader",
             "one whose memories answer by themselves",

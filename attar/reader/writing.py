@@ -12,6 +12,7 @@ from torch import Tensor
 from attar.errors import OptionError
 from attar.memory import Memory
 from attar.memory.company import Company
+from attar.memory.counting import count_companies
 from attar.memory.forms import stays_states
 from attar.nn.attention import Memories
 from attar.nn.network import Network
@@ -64,7 +65,7 @@ def write_sums(
         memories, state = encoder.read(documents.to(encoder.device), earlier, memories)
         ended.update((text, (memories.state[row], state[row])) for row, text in enumerate(texts))
     mechanism = encoder.network.options.mechanism
-    companies = count_companies(encoder.network, readings)
+    companies = companies_of(encoder.network, readings)
     found = []
     for at, reading in enumerate(readings):
         numbers, last = (tensor.cpu().numpy() for tensor in ended[at])
@@ -79,12 +80,12 @@ def write_sums(
     return found
 
 
-def count_companies(network: Network, readings: Sequence[Reading]) -> list[Company | None]:
+def companies_of(network: Network, readings: Sequence[Reading]) -> list[Company | None]:
     """The company of each text's names, where the network asks for it, going on from what was read before."""
     if network.company is None:
         return [None] * len(readings)
     options, counts = network.options, [len(reading.names) for reading in readings]
-    counted = Company.count_many(
+    counted = count_companies(
         np.concatenate([reading.text.names for reading in readings]),
         np.concatenate([reading.text.ids for reading in readings]),
         np.concatenate([reading.text.sentence_ends for reading in readings]),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import lmdb
 import msgspec
 
-from attar.errors import FormatError, OptionError
+from attar.errors import OptionError, RecordError
 from attar.memory import Memory
 from attar.store.environment import Environment, Transaction
 from attar.store.faults import StoreError, UnknownNameError, line_for, quoted
@@ -75,7 +75,7 @@ class Changes:
         """Write a document, or write it anew; its memory in the store's own type of number."""
         kept = memory.astype(self._about.dtype)
         created = None
-        with contextlib.suppress(FormatError):
+        with contextlib.suppress(RecordError):
             earlier = self._find(key_of(name), name)
             created = None if earlier is None else earlier.created
         record = Record.of(name, kept, title=title, text=text, digest=digest, created=created)
@@ -146,7 +146,7 @@ class Changes:
     def _erase(self, key: bytes, name: str) -> None:
         try:
             facts, damaged = self._find(key, name), False
-        except FormatError:
+        except RecordError:
             facts, damaged = None, True
         if facts is None and not damaged:
             return

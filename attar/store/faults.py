@@ -8,7 +8,7 @@ from pathlib import Path
 
 import lmdb
 
-from attar.errors import AttarError, FormatError
+from attar.errors import AttarError, RecordError
 
 # As much of a name as a line may show; names may have 10,000 characters, and line ends among them.
 SHOWN = 60
@@ -76,7 +76,7 @@ def line_for(path: Path, fault: BaseException) -> AttarError:
     if isinstance(fault, FileNotFoundError):
         return StoreError(what, "a place that is there", "none of that name", "make its folder first")
     if isinstance(fault, lmdb.VersionMismatchError):
-        return FormatError(what, "a file of LMDB 0.9", "one of another version", "open it where it was made")
+        return RecordError(what, "a file of LMDB 0.9", "one of another version", "open it where it was made")
     damaged = (lmdb.InvalidError, lmdb.CorruptedError, lmdb.PageNotFoundError)
     if isinstance(fault, damaged):
         return damage(path, str(fault).split(": ", 1)[-1])
@@ -89,8 +89,8 @@ def line_for(path: Path, fault: BaseException) -> AttarError:
     return StoreError(what, "a store in working order", str(fault).replace("\n", " "))
 
 
-def damage(path: Path, came: str) -> FormatError:
+def damage(path: Path, came: str) -> RecordError:
     """Give the line for a file that is not what was written."""
-    return FormatError(
+    return RecordError(
         f"store {path}", "the file as it was written", came, "restore it from a copy or an export"
     )

@@ -7,7 +7,7 @@ the newest version only. `tests/store/versions` keeps a small store of every ver
 
 from collections.abc import Callable, Mapping
 
-from attar.errors import FormatError
+from attar.errors import RecordError
 from attar.store.environment import Transaction
 from attar.store.seal import VERSION
 
@@ -32,7 +32,7 @@ def migrate(
     steps = list(range(version, newest))
     for step in steps:
         if step not in migrations:
-            raise FormatError(
+            raise RecordError(
                 "store", f"version {newest}", f"version {version}", "open it with an earlier attar"
             )
         migrations[step](transaction)

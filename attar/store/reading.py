@@ -8,7 +8,7 @@ from typing import Any
 import lmdb
 from numpy.typing import NDArray
 
-from attar.errors import FormatError
+from attar.errors import RecordError
 from attar.memory import Memory
 from attar.memory.forms import Floats
 from attar.store.environment import Environment, Transaction
@@ -100,7 +100,7 @@ class Reading:
             raise UnknownNameError(name)
         facts = facts_in(value, name)
         if facts.name != name:
-            raise FormatError(f"facts of {quoted(name)}", "facts of that name", quoted(facts.name))
+            raise RecordError(f"facts of {quoted(name)}", "facts of that name", quoted(facts.name))
         return facts
 
     def get(self, name: str, check: bool = True) -> Record:
@@ -141,7 +141,7 @@ def counted(transaction: Transaction, about: About) -> About:
         for key, value in cursor if cursor.set_range(b"f") else ():
             if bytes(key[:1]) != b"f":
                 break
-            with contextlib.suppress(FormatError):
+            with contextlib.suppress(RecordError):
                 total = total.plus(facts_in(value, ""))
     return total
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from attar.errors import FormatError, OptionError
+from attar.errors import OptionError, RecordError
 from attar.memory import Memory
 from attar.store.faults import quoted
 from attar.store.seal import Buffer
@@ -71,7 +71,7 @@ def facts_from(payload: Buffer, name: str) -> Facts:
     try:
         return _facts.decode(payload)
     except msgspec.DecodeError as fault:
-        raise FormatError(f"facts of {quoted(name)}", "the fields of this version", str(fault)) from fault
+        raise RecordError(f"facts of {quoted(name)}", "the fields of this version", str(fault)) from fault
 
 
 def about_from(payload: Buffer, name: str) -> About:
@@ -79,7 +79,7 @@ def about_from(payload: Buffer, name: str) -> About:
     try:
         return _about.decode(payload)
     except msgspec.DecodeError as fault:
-        raise FormatError(f"head of {quoted(name)}", "the fields of this version", str(fault)) from fault
+        raise RecordError(f"head of {quoted(name)}", "the fields of this version", str(fault)) from fault
 
 
 def now() -> int:
@@ -180,4 +180,4 @@ def text_from(packed: Buffer, name: str) -> str:
     try:
         return zlib.decompress(packed).decode()
     except (zlib.error, UnicodeDecodeError) as fault:
-        raise FormatError(f"text of {quoted(name)}", "a compressed text", str(fault)) from fault
+        raise RecordError(f"text of {quoted(name)}", "a compressed text", str(fault)) from fault

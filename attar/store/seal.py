@@ -15,7 +15,7 @@ import struct
 import zlib
 from typing import Literal
 
-from attar.errors import FormatError, OptionError
+from attar.errors import OptionError, RecordError
 from attar.store.faults import quoted
 
 Buffer = bytes | memoryview
@@ -84,7 +84,7 @@ def checksum(value: Buffer) -> int:
     return zlib.crc32(view[12:], zlib.crc32(view[:8]))
 
 
-def _unexpected(kind: Kind, name: str, view: memoryview) -> FormatError:
+def _unexpected(kind: Kind, name: str, view: memoryview) -> RecordError:
     version = version_of(view)
     # A flipped bit in the version must not pass for a newer one.
     if version in (0, VERSION) or checksum(view) != HEADER.unpack_from(view)[1]:
@@ -92,9 +92,9 @@ def _unexpected(kind: Kind, name: str, view: memoryview) -> FormatError:
     remedy = (
         "update attar" if version > VERSION else "open the store for writing once, which brings it up to date"
     )
-    return FormatError(f"{WHAT[kind]} of {quoted(name)}", f"version {VERSION}", f"version {version}", remedy)
+    return RecordError(f"{WHAT[kind]} of {quoted(name)}", f"version {VERSION}", f"version {version}", remedy)
 
 
-def _broken(kind: Kind, name: str, came: str) -> FormatError:
+def _broken(kind: Kind, name: str, came: str) -> RecordError:
     remedy = "add the document again, or restore the store from a copy"
-    return FormatError(f"{WHAT[kind]} of {quoted(name)}", "a whole record", came, remedy)
+    return RecordError(f"{WHAT[kind]} of {quoted(name)}", "a whole record", came, remedy)

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
-from attar.errors import FormatError
+from attar.errors import RecordError
 from attar.text.english import FUNCTION_WORDS, NOT_PEOPLE, SUFFIXES
 from attar.text.vocabulary import ENTITIES
 
@@ -34,7 +34,7 @@ def _lent(key: str) -> tuple[str, ...]:
 
 def _check_ids(highest: int, names: list[str]) -> None:
     if highest >= len(names):
-        raise FormatError("table of names", f"ids of its {len(names)} names", str(highest), "it is damaged")
+        raise RecordError("table of names", f"ids of its {len(names)} names", str(highest), "it is damaged")
 
 
 _Id = Annotated[int, msgspec.Meta(ge=0)]
@@ -61,13 +61,25 @@ class NameTable:
         self._longest: dict[str, int] = {}
         self._counted = 0
 
+    @classmethod
+    def of(cls, *names: str, limit: int = ENTITIES) -> "NameTable":
+        """The table of a text in which these names stand, in this order.
+
+        >>> NameTable.of("Jane Austen", "Bath", "Austen").names
+        ['Jane Austen', 'Bath']
+        """
+        table = cls(limit)
+        for name in names:
+            table.learn(name.split())
+        return table
+
     @cached_property
     def _holders(self) -> dict[str, set[int]]:
         """The ids of the longer names that each part of a name is in; decoded when a part is first met."""
         try:
             holders = _HOLDERS.decode(self._written_holders)
         except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-            raise FormatError("table of names", "parts of names and who has them", f"{fault}") from fault
+            raise RecordError("table of names", "parts of names and who has them", f"{fault}") from fault
         _check_ids(max(map(max, holders.values()), default=-1), self.names)
         return holders
 
@@ -101,9 +113,7 @@ class NameTable:
     def longest_by_first_word(self) -> dict[str, int]:
         """Give how many words a name can have that begins with a word, by every word that begins one.
 
-        >>> table = NameTable()
-        >>> _ = table.learn(["Jane", "Austen"])
-        >>> table.longest_by_first_word()
+        >>> NameTable.of("Jane Austen").longest_by_first_word()
         {'jane': 2, 'austen': 1}
         """
         if self._counted < len(self.ids):  # what was learnt since
@@ -161,12 +171,7 @@ class NameTable:
         A lone name that here is part of a longer one joins it. What a name became it stays, so that what was
         written of it can be taken out again. None where this table is full.
 
-        >>> table, other = NameTable(), NameTable()
-        >>> [table.learn(name.split()) for name in ("Bath", "Jane Bennet")]
-        [0, 1]
-        >>> [other.learn(name.split()) for name in ("Bennet", "London")]
-        [0, 1]
-        >>> table.learn_all(other)
+        >>> NameTable.of("Bath", "Jane Bennet").learn_all(NameTable.of("Bennet", "London"))
         [1, 2]
         """
         places: list[int | None] = [None] * len(other.names)
@@ -183,11 +188,7 @@ class NameTable:
     def agrees_with(self, other: "NameTable") -> bool:
         """Tell whether both can be one table at two times: where both have an id it means the same name.
 
-        >>> table = NameTable()
-        >>> _ = table.learn(["Bath"])
-        >>> grown, apart = table.copy(), NameTable()
-        >>> grown.learn(["London"]), apart.learn(["London"])
-        (1, 0)
+        >>> table, grown, apart = NameTable.of("Bath"), NameTable.of("Bath", "London"), NameTable.of("London")
         >>> table.agrees_with(grown), grown.agrees_with(table), table.agrees_with(apart)
         (True, True, False)
         """
@@ -209,36 +210,15 @@ class NameTable:
     def from_bytes(cls, buffer: bytes | bytearray | memoryview) -> "NameTable":
         """Take up what `to_bytes` gave.
 
-        >>> table = NameTable()
-        >>> table.learn(["Jane", "Austen"]), NameTable.from_bytes(table.to_bytes()).resolve(["Austen"])
-        (0, 0)
+        >>> NameTable.from_bytes(NameTable.of("Bath", "Jane Austen").to_bytes()).resolve(["Austen"])
+        1
         """
         try:
             limit, names, ids, holders = _TABLE.decode(buffer)
         except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-            raise FormatError("table of names", "limit, names, ids and holders", f"{fault}") from fault
+            raise RecordError("table of names", "limit, names, ids and holders", f"{fault}") from fault
         _check_ids(max(ids.values(), default=-1), names)
         table = cls(limit)
         # A copy of the bytes: the buffer may be a store's, and gone by the time they are needed.
         table.names, table.ids, table._written_holders = names, ids, holders.copy()
-        return table
-
-    def to_json(self) -> dict[str, Any]:
-        """Give what a later reader needs to go on: names by id, and the words that mean each, as learnt."""
-        return {"limit": self.limit, "names": list(self.names), "ids": dict(self.ids)}
-
-    @classmethod
-    def from_json(cls, state: dict[str, Any]) -> "NameTable":
-        """Take up what `to_json` gave."""
-        try:
-            table = cls(int(state["limit"]))
-            table.names = [str(name) for name in state["names"]]
-            for key, n in state["ids"].items():
-                if not 0 <= n < len(table.names):
-                    raise ValueError(f"the id of a name {n} that is not there")
-                table._note(_key(key.split()), n)
-        except (KeyError, TypeError, ValueError, AttributeError) as fault:
-            raise FormatError(
-                "table of names", "limit, names and ids", f"another object ({fault})"
-            ) from fault
         return table

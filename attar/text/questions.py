@@ -40,8 +40,7 @@ _LONGEST_NAME = 6
 def read_question(text: str, table: NameTable, vocabulary: Vocabulary) -> list[str]:
     """Turn a question with `___`, `@placeholder` or a wh-word into lower-cased tokens and one `@placeholder`.
 
-    >>> table = NameTable()
-    >>> _ = table.learn(["Elizabeth", "Bennet"])
+    >>> table = NameTable.of("Elizabeth Bennet")
     >>> read_question("Who married Elizabeth?", table, Vocabulary(()))
     ['@placeholder', 'married', '@entity0', '.']
     >>> read_question("elizabeth bennet lives in ___", table, Vocabulary(()))

@@ -9,7 +9,7 @@ import attar
 from attar.client import client as module
 from attar.client.calls import in_parts, place_of
 from attar.client.faults import NotFoundError, TokenError, UnavailableError, fault_of
-from attar.errors import AttarError, DtypeError, OptionError
+from attar.errors import AttarError, DtypeError, OptionError, RecordError
 
 FOUND = {"results": [{"answers": [{"name": "Ann", "probability": 0.5}]}]}
 
@@ -78,6 +78,7 @@ def test_the_token_is_a_bearer():
         (404, b'{"detail": "x", "kind": "UnknownDocumentError"}', NotFoundError),
         (401, b'{"detail": "x"}', TokenError),
         (422, b'{"detail": "x", "kind": "DtypeError"}', DtypeError),
+        (500, b'{"detail": "x", "kind": "RecordError"}', RecordError),
         (422, b'{"detail": "x", "kind": "os"}', AttarError),
         (422, b'{"detail": "x", "kind": "__builtins__"}', AttarError),
         (500, b'{"detail": "x"}', AttarError),

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from attar import Memory
 from attar.errors import OptionError, ShapeError
-from attar.memory.company import Company
 from attar.memory.forms import FORMS_OF
 from attar.text.names import NameTable
 
@@ -16,14 +15,7 @@ CLOSE = {"rtol": 0, "atol": 1e-4}
 ADDITIVE = ["linear", "gated", "keyed", "named"]
 
 
-def table_of(*names: str, limit: int = 600) -> NameTable:
-    table = NameTable(limit)
-    for name in names:
-        table.learn(name.split())
-    return table
-
-
-CAST = table_of("Ann Lee", "Bath", "Zoë")
+CAST = NameTable.of("Ann Lee", "Bath", "Zoë")
 
 
 def made(
@@ -38,16 +30,6 @@ def made(
     return Memory.of(
         mechanism, numbers, **{"tokens": tokens, "reader": "r", "names": names, "state": state} | rest
     )
-
-
-def named(names: NameTable | list[str], *rows: float, tokens: int = 1) -> Memory:
-    """One number a name."""
-    table = names if isinstance(names, NameTable) else table_of(*names)
-    return Memory.of("named", np.reshape(rows, (-1, 1)), tokens=tokens, reader="r", names=table)
-
-
-def vectors(memory: Memory) -> dict[str, float]:
-    return dict(zip(memory.names.names, memory.numbers[:, 0].tolist(), strict=True))
 
 
 def states(n: int, k: int, seed: int = 0) -> Memory:
@@ -163,7 +145,7 @@ class TestRefusals:
             (made("gated"), "two linear memories, got linear and gated"),
             (made("linear", k=4), "memories of size 5, got one of size 4"),
             (
-                made("linear", names=table_of("Bath")),
+                made("linear", names=NameTable.of("Bath")),
                 r"one table of names, .*read_many\(texts, together=True\)",
             ),
         ],
@@ -182,71 +164,6 @@ class TestRefusals:
         with pytest.raises(OptionError, match="a part of the 7 tokens of a, got 8 tokens"):
             made("linear") - made("linear", tokens=8)
 
-    def test_names_that_the_whole_does_not_hold(self):
-        with pytest.raises(OptionError, match="'Rome', which is not"):
-            named(["Bath"], 1.0) - named(["Rome"], 1.0)
-
-    def test_more_names_than_the_table_takes(self):
-        small = table_of("Bath", limit=1)
-        with pytest.raises(OptionError, match="at most 1 names, got 1 more; ask the documents apart"):
-            named(small, 1.0) + named(["Rome"], 1.0)
-
-
-cast = st.lists(
-    st.sampled_from(["Ann", "Lee", "Ann Lee", "Bob Lee", "Bob", "Ann Ray", "Ray", "Bath", "Ray Lee"]),
-    max_size=6,
-)
-of_names = cast.map(lambda names: table_of(*names)).map(
-    lambda table: named(table, *(float(2**n) for n in range(len(table))))
-)
-
-
-class TestNamesByName:
-    @settings(deadline=None)
-    @given(of_names, of_names, of_names)
-    def test_whatever_the_names_each_part_can_be_taken_out_again(self, a, b, c):
-        left = a + b + c - b - c
-        assert left.numbers[: len(a.numbers)].tolist() == a.numbers.tolist()
-        assert not left.numbers[len(a.numbers) :].any()
-
-    @settings(deadline=None)
-    @given(of_names, of_names)
-    def test_nothing_is_lost(self, a, b):
-        assert (a + b).numbers.sum() == a.numbers.sum() + b.numbers.sum()
-
-    def test_vectors_meet_by_name_whatever_their_ids(self):
-        both = named(["Ann", "Bath"], 1, 2) + named(["Rome", "Bath", "Ann"], 10, 20, 30)
-        assert vectors(both) == {"Ann": 31, "Bath": 22, "Rome": 10}
-
-    def test_a_lone_surname_joins_the_longer_name_read_before(self):
-        assert vectors(named(["Jane Bennet"], 1) + named(["Bennet"], 10)) == {"Jane Bennet": 11}
-
-    def test_a_longer_name_read_later_names_the_lone_one(self):
-        assert vectors(named(["Bennet"], 1) + named(["Jane Bennet"], 10)) == {"Jane Bennet": 11}
-
-    def test_two_lone_parts_of_one_longer_name_are_summed(self):
-        assert vectors(named(["Jane Bennet"], 1) + named(["Jane", "Bennet"], 10, 20)) == {"Jane Bennet": 31}
-
-    def test_a_part_that_meant_somebody_else_there_goes_with_her(self):
-        lydia = table_of("Bennet", "Lydia Bennet")  # the Bennet of that text is Lydia
-        both = named(["Jane Bennet"], 1) + named(lydia, 10)
-        assert vectors(both) == {"Jane Bennet": 1, "Lydia Bennet": 10}
-        assert both.names.resolve(["Bennet"]) is None
-
-    def test_two_people_of_one_text_stay_two(self):
-        later = table_of("Bennet", "Lydia", "Lydia Bennet")  # the first word decides: Bennet is another
-        assert vectors(named([]) + named(later, 1, 2)) == {"Bennet": 1, "Lydia Bennet": 2}
-
-    def test_what_joined_a_longer_name_can_be_taken_out_of_it_after_others_came(self):
-        jane, lone, lydia = named(["Jane Bennet"], 1), named(["Bennet"], 10), named(["Lydia Bennet"], 100)
-        whole = jane + lone + lydia + named(["Bennet"], 1000)
-        assert vectors(whole - lone) == {"Jane Bennet": 1001, "Lydia Bennet": 100}
-
-    def test_the_memories_that_were_added_keep_their_names(self):
-        a, b = named(["Bath"], 1), named(["Rome"], 1)
-        a + b
-        assert (a.names.names, b.names.names) == (["Bath"], ["Rome"])
-
 
 class TestNamesByIds:
     def test_a_table_that_grew_since_agrees(self):
@@ -256,7 +173,7 @@ class TestNamesByIds:
         assert (a + b).names == (b + a).names == grown
 
     def test_a_lone_name_that_has_become_a_longer_one_agrees(self):
-        early, late = table_of("Linton"), table_of("Linton", "Edgar Linton")
+        early, late = NameTable.of("Linton"), NameTable.of("Linton", "Edgar Linton")
         assert (made("gated", names=late) + made("gated", names=early)).names.names == ["Edgar Linton"]
 
     @pytest.mark.parametrize(
@@ -271,88 +188,9 @@ class TestNamesByIds:
     )
     @pytest.mark.parametrize("mechanism", ["linear", "gated", "keyed", "softmax", "none"])
     def test_tables_that_differ_are_refused(self, mechanism, first, second):
-        a, b = made(mechanism, names=table_of(*first)), made(mechanism, 1, names=table_of(*second))
+        a, b = made(mechanism, names=NameTable.of(*first)), made(mechanism, 1, names=NameTable.of(*second))
         with pytest.raises(OptionError, match="read the documents together"):
             a + b
 
     def test_a_text_without_names_can_be_added_to_any(self):
         assert (made("gated") + made("gated", 1, names=NameTable())).names == CAST
-
-
-FIRST, LIMIT = 2, 600
-
-
-def introduced(*sentences: str, limit: int = LIMIT) -> Memory:
-    """A memory with company: words with a capital are names, the others have their length + 1,000 for an id."""
-    table, ids, ends = NameTable(), [], []
-    for sentence in sentences:
-        for word in sentence.split():
-            number = table.learn([word]) if word[0].isupper() else None
-            ids.append(1_000 + len(word) if number is None else FIRST + number)
-            ends.append(False)
-        ends[-1] = True
-    names = [token - FIRST if token < FIRST + LIMIT else -1 for token in ids]
-    company = Company.count(names, ids, ends, count=len(table), first=FIRST, limit=limit, common=0)
-    rows = np.ones((len(table), 1))
-    return Memory.of("named", rows, tokens=len(ids), reader="r", names=table, company=company)
-
-
-def who_met_whom(memory: Memory) -> dict[str, dict[str, int]]:
-    names = memory.names.names
-    return {
-        name: {names[token - FIRST]: times for token, times in memory.company.of(j).items() if token < 1_000}
-        for j, name in enumerate(names)
-    }
-
-
-some_sentences = st.lists(
-    st.lists(st.sampled_from(["Ann", "Bob", "Cy", "met", "saw"]), min_size=1, max_size=5).map(" ".join),
-    max_size=4,
-)
-
-
-class TestCompany:
-    @settings(deadline=None)
-    @given(some_sentences, some_sentences)
-    def test_reading_apart_and_adding_is_reading_both(self, a, b):
-        assert (introduced(*a) + introduced(*b)).company == introduced(*a, *b).company
-
-    @settings(deadline=None)
-    @given(some_sentences, some_sentences)
-    def test_what_was_added_can_be_taken_out_again(self, a, b):
-        left = introduced(*a) + introduced(*b) - introduced(*b)
-        assert left.company == introduced(*a).company.with_room(len(left.names))
-
-    def test_names_meet_by_name_whatever_their_ids(self):
-        both = introduced("Ann met Bob") + introduced("Cy saw Bob", "Bob saw Ann")
-        assert who_met_whom(both) == {
-            "Ann": {"Ann": 2, "Bob": 2},
-            "Bob": {"Ann": 2, "Bob": 3, "Cy": 1},
-            "Cy": {"Bob": 1, "Cy": 1},
-        }
-
-    def test_two_parts_of_one_longer_name_have_one_company(self):
-        jane = named(["Jane Bennet"], 1)
-        empty = Company.empty(1, FIRST, LIMIT)
-        whole = Memory.of("named", jane.numbers, tokens=2, reader="r", names=jane.names, company=empty)
-        both = whole + introduced("Jane met Ann", "Bennet met Ann")
-        assert who_met_whom(both) == {
-            "Jane Bennet": {"Jane Bennet": 2, "Ann": 2},
-            "Ann": {"Jane Bennet": 2, "Ann": 2},
-        }
-
-    @pytest.mark.parametrize("act", [Memory.__add__, Memory.__sub__], ids=["+", "-"])
-    @pytest.mark.parametrize("swap", [False, True])
-    def test_one_with_company_and_one_without_are_refused(self, act, swap):
-        pair = introduced("Ann left"), named(["Ann"], 1.0)
-        with pytest.raises(OptionError, match="company in both memories or in neither"):
-            act(*reversed(pair)) if swap else act(*pair)
-
-    @pytest.mark.parametrize("act", [Memory.__add__, Memory.__sub__], ids=["+", "-"])
-    def test_company_with_other_ids_is_refused(self, act):
-        with pytest.raises(OptionError, match="600 names from id 2 on, got 9 names from id 2 on"):
-            act(introduced("Ann left"), introduced("Ann left", limit=9))
-
-    def test_a_part_that_was_not_read_is_refused(self):
-        with pytest.raises(OptionError, match="a part of what a was read from"):
-            introduced("Ann met Bob", "Ann left") - introduced("Ann saw Bob", "Bob left")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from attar.errors import OptionError, ShapeError
 from attar.memory.company import Company, weighed_many
+from attar.memory.counting import count_companies, count_company
 
 # Ids 0 and 1 are no words, names have 2 to 6, and the words 7 and 8 are common.
 FIRST, LIMIT, COMMON, WORDS = 2, 5, 9, 14
@@ -22,7 +23,7 @@ def counted(sentences: Sentences, count: int = LIMIT, **other: int) -> Company:
     """The company in sentences of ids."""
     ids = joined(sentences)
     ends = [place == len(sentence) - 1 for sentence in sentences for place in range(len(sentence))]
-    return Company.count(numbers_of(ids), ids, ends, count=count, **spelled(**other))
+    return count_company(numbers_of(ids), ids, ends, count=count, **spelled(**other))
 
 
 def joined(lists: list[list]) -> list:
@@ -92,7 +93,7 @@ class TestCounting:
         assert counted([[2, 10], [3, 11], [12]]).of(0) == {2: 1, 10: 1}
 
     def test_the_last_sentence_need_not_be_ended(self):
-        assert Company.count([0, -1], [2, 10], [0, 0], count=1, **spelled()).of(0) == {2: 1, 10: 1}
+        assert count_company([0, -1], [2, 10], [0, 0], count=1, **spelled()).of(0) == {2: 1, 10: 1}
 
     @pytest.mark.parametrize("sentences", [[], [[10, 11]], [[0]]], ids=["no text", "no names", "no words"])
     def test_where_no_name_is_mentioned_there_is_no_company(self, sentences):
@@ -110,19 +111,19 @@ class TestCounting:
         ids = [joined(text) for text in many]
         ends = [[*[False] * (len(sentence) - 1), True] for text in many for sentence in text]
         flat, lengths = joined(ids), [len(text) for text in ids]
-        found = Company.count_many(
+        found = count_companies(
             numbers_of(flat), flat, joined(ends), lengths, counts=[LIMIT] * len(many), **spelled()
         )
         assert found == [counted(text) for text in many]
 
     def test_a_sentence_does_not_reach_into_the_next_text(self):
-        found = Company.count_many([0, 0], [2, 2], [0, 0], [1, 1], counts=[1, 1], **spelled())
+        found = count_companies([0, 0], [2, 2], [0, 0], [1, 1], counts=[1, 1], **spelled())
         assert [company.of(0) for company in found] == [{2: 1}, {2: 1}]
 
     def test_texts_counted_together_are_as_narrow_as_alone(self):
         long, short = [[2, 10]] * 300, [[2, 70_000]]
         ids = [2, 10] * 300 + [2, 70_000]
-        found = Company.count_many(
+        found = count_companies(
             numbers_of(ids), ids, [False, True] * 301, [600, 2], counts=[1, 1], **spelled()
         )
         assert found == [counted(long, 1), counted(short, 1)]
@@ -145,7 +146,7 @@ class TestRefusals:
     )
     def test_tokens_that_do_not_fit_together(self, names, ids, ends, line):
         with pytest.raises((OptionError, ShapeError), match=line):
-            Company.count(names, ids, ends, count=2, **spelled())
+            count_company(names, ids, ends, count=2, **spelled())
 
     def test_more_names_than_have_ids(self):
         with pytest.raises(OptionError, match="names: expected at most 5, got 6"):

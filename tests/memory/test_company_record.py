@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attar.errors import FormatError
+from attar.errors import RecordError
 from attar.memory.company import Company
+from attar.memory.counting import count_company
 
 FIRST, LIMIT = 2, 5
 
@@ -18,7 +19,7 @@ def counted(sentences: list[list[int]], count: int = 3) -> Company:
     ids = [token for sentence in sentences for token in sentence]
     ends = [place == len(sentence) - 1 for sentence in sentences for place in range(len(sentence))]
     names = [token - FIRST if token < FIRST + LIMIT else -1 for token in ids]
-    return Company.count(names, ids, ends, count=count, first=FIRST, limit=LIMIT, common=0)
+    return count_company(names, ids, ends, count=count, first=FIRST, limit=LIMIT, common=0)
 
 
 def written(*, starts=(0, 2, 2, 3), ids=(2, 10, 4), times=(1, 1, 1), kinds="<u2 u1", head=()) -> bytes:
@@ -79,7 +80,7 @@ def test_what_was_read_can_be_added_to():
 def test_bytes_cut_short_or_too_many_are_noticed(check):
     whole = SAMPLE.to_bytes()
     for damaged in [whole[:length] for length in range(len(whole))] + [whole + b"x"]:
-        with pytest.raises(FormatError, match=r"company: expected .*; the record is damaged"):
+        with pytest.raises(RecordError, match=r"company: expected .*; the record is damaged"):
             Company.from_bytes(damaged, check=check)
 
 
@@ -95,7 +96,7 @@ def test_bytes_cut_short_or_too_many_are_noticed(check):
     ],
 )
 def test_sizes_that_do_not_fit_are_noticed_without_a_check_too(damage, line):
-    with pytest.raises(FormatError, match=line):
+    with pytest.raises(RecordError, match=line):
         Company.from_bytes(written(**damage), check=False)
 
 
@@ -123,7 +124,7 @@ def test_sizes_that_do_not_fit_are_noticed_without_a_check_too(damage, line):
     ],
 )
 def test_entries_that_no_counting_gives_are_refused(damage, line):
-    with pytest.raises(FormatError, match=line) as caught:
+    with pytest.raises(RecordError, match=line) as caught:
         Company.from_bytes(written(**damage))
     assert "\n" not in str(caught.value)
 
@@ -132,5 +133,5 @@ def test_entries_that_no_counting_gives_are_refused(damage, line):
 @given(st.binary(max_size=99), st.booleans())
 def test_nothing_but_a_format_error_comes_of_any_bytes(noise, check):
     for damaged in (noise, written()[:12] + noise, written()[:20] + noise):
-        with contextlib.suppress(FormatError):
+        with contextlib.suppress(RecordError):
             Company.from_bytes(damaged, check=check)

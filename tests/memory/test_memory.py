@@ -12,19 +12,13 @@ import torch
 from attar import Memory, ops
 from attar.errors import AttarError, DtypeError, OptionError, ShapeError
 from attar.memory.company import Company
+from attar.memory.counting import count_company
 from attar.memory.forms import FORMS_OF, UNPACK_FROM
 from attar.nn import attention
 from attar.text.names import NameTable
 
 SIZES = [1, 2, 3, 64, 100]
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
-
-
-def table_of(*names: str) -> NameTable:
-    table = NameTable()
-    for name in names:
-        table.learn(name.split())
-    return table
 
 
 def made(mechanism: str, k: int = 5, tokens: int = 7, **rest) -> Memory:
@@ -38,7 +32,7 @@ def made(mechanism: str, k: int = 5, tokens: int = 7, **rest) -> Memory:
         numbers,
         tokens=tokens,
         reader="r",
-        names=table_of("Ann Lee", "Bath"),
+        names=NameTable.of("Ann Lee", "Bath"),
         state=[1.0, 2.0],
         **rest,
     )
@@ -66,7 +60,7 @@ class TestMaking:
         assert memory.numbers.tolist() == [1.0, 2.0, 3.0]
 
     def test_names_without_a_vector_get_zeros_and_padding_is_left(self):
-        table = table_of("Ann", "Bath")
+        table = NameTable.of("Ann", "Bath")
         fewer, more = (
             Memory.of("named", np.ones((rows, 3)), tokens=1, reader="r", names=table) for rows in (1, 4)
         )
@@ -74,7 +68,7 @@ class TestMaking:
         assert more.numbers.shape == (2, 3)
 
     def test_what_it_was_made_of_may_change_afterwards(self):
-        matrix, table = np.ones((3, 2), np.float32), table_of("Ann")
+        matrix, table = np.ones((3, 2), np.float32), NameTable.of("Ann")
         memory = Memory.of("keyed", matrix, tokens=1, reader="r", names=table)
         matrix[:] = 0
         table.learn(["Bath"])
@@ -234,7 +228,7 @@ class TestForms:
 def company_of(count: int, times: int = 1) -> Company:
     """Names 0 and 1, with the ids 2 and 3, in one sentence with the word 9, so often."""
     names, ids, ends = [0, 1, -1] * times, [2, 3, 9] * times, [False, False, True] * times
-    return Company.count(names, ids, ends, count=count, first=2, limit=6, common=0)
+    return count_company(names, ids, ends, count=count, first=2, limit=6, common=0)
 
 
 class TestCompany:
@@ -242,7 +236,7 @@ class TestCompany:
         assert made("named").company is None
 
     def test_company_of_fewer_names_is_filled_up(self):
-        table = table_of("Ann", "Bath", "Rome")
+        table = NameTable.of("Ann", "Bath", "Rome")
         memory = Memory.of("named", np.ones((2, 3)), tokens=1, reader="r", names=table, company=company_of(2))
         assert memory.company == company_of(3)
 

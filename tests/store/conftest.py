@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attar.memory import Memory
-from attar.memory.company import Company
+from attar.memory.counting import count_company
 from attar.store import Store
 from attar.text.names import NameTable
 
@@ -22,8 +22,7 @@ def make_memory() -> MakeMemory:
     def make(number: int = 0, size: int = 4, reader: str = READER) -> Memory:
         random = np.random.default_rng(number)
         f = random.normal(size=(size, 2 * size)).astype(np.float32)
-        names = NameTable()
-        names.learn(["Emma", f"Woodhouse{number}"])
+        names = NameTable.of(f"Emma Woodhouse{number}")
         state = random.normal(size=size).astype(np.float32)
         return Memory.of_matrix(f @ f.T, tokens=number, reader=reader, names=names, state=state)
 
@@ -35,13 +34,11 @@ def make_acquaintances() -> MakeMemory:
     """Makes memories of one vector a name, with the company of each."""
 
     def make(number: int = 0, reader: str = READER) -> Memory:
-        random, names = np.random.default_rng(number), NameTable()
-        for name in ("Emma", "Harriet", f"Town{number}"):
-            names.learn([name])
+        random, names = np.random.default_rng(number), NameTable.of("Emma", "Harriet", f"Town{number}")
         ids = random.integers(3, 30, 60)
         ids[(ids >= 6) & (ids < 9)] = 9
         numbers, ends = np.where(ids < 6, ids - 3, -1), np.arange(60) % 6 == 5
-        company = Company.count(numbers, ids, ends, count=3, first=3, limit=6, common=0)
+        company = count_company(numbers, ids, ends, count=3, first=3, limit=6, common=0)
         vectors = random.normal(size=(3, 4))
         return Memory.of("named", vectors, tokens=60, reader=reader, names=names, company=company)
 

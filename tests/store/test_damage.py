@@ -6,7 +6,7 @@ import lmdb
 import numpy as np
 import pytest
 
-from attar.errors import AttarError, FormatError
+from attar.errors import AttarError, FormatError, RecordError
 from attar.memory import Memory
 from attar.store import Store
 from attar.store.environment import Environment
@@ -70,7 +70,7 @@ def test_a_file_that_is_no_database_is_named(folder):
     Store.open(folder).close()
     for content in (b"x" * 20_000, bytes(20_000), b"{}"):
         (folder / "data.mdb").write_bytes(content)
-        with pytest.raises(FormatError, match="expected the file as it was written"):
+        with pytest.raises(RecordError, match="expected the file as it was written"):
             Store.open(folder)
         assert (folder / "data.mdb").read_bytes() == content
 
@@ -125,7 +125,7 @@ def test_a_flipped_bit_in_a_memory_is_named_when_it_is_read(folder, make_memory)
     with Store.open(folder) as store:
         for ask in (store.memory, store.get):
             with pytest.raises(
-                FormatError, match="memory of 'emma': expected a whole record, got a wrong checksum"
+                RecordError, match="memory of 'emma': expected a whole record, got a wrong checksum"
             ):
                 ask("emma")
         assert store.memory("lydia") == make_memory(2, 60)

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from attar.errors import FormatError, ShapeError
+from attar.errors import RecordError, ShapeError
 from attar.memory import Memory
 from attar.store import Store, UnknownNameError, lookups
 from attar.store.lookups import triangle_in
@@ -17,9 +17,7 @@ SIZE = 40  # its float32 triangle has pages of its own; that of 6 shares one
 
 def memory_of(mechanism, size=SIZE, seed=0):
     rng = np.random.default_rng(seed)
-    names = NameTable()
-    for name in ("Ann", "Bob", "Cleo"):
-        names.learn([name])
+    names = NameTable.of("Ann", "Bob", "Cleo")
     shapes = {"named": (3, size), "none": (size,), "keyed": (size, 5), "softmax": (7, size)}
     numbers = rng.standard_normal(shapes.get(mechanism, (size, size))).astype(np.float32)
     if mechanism in ("linear", "gated"):
@@ -36,7 +34,6 @@ def product(request, monkeypatch):
     """Both ways to look up, one after the other, however many lookups were made before."""
     later = lookups.compiled()
     if request.param == "compiled":
-        pytest.importorskip("numba")
         assert later.now() is not None
     else:
         monkeypatch.setattr(later, "module", None)
@@ -222,7 +219,7 @@ def test_a_damaged_record_is_reported_and_not_looked_up(store, monkeypatch):
     store.put("emma", memory_of("gated"))
     whole = Reading._value
     monkeypatch.setattr(Reading, "_value", lambda self, name: whole(self, name)[:300])
-    with store.reading() as now, pytest.raises(FormatError, match="whole record"):
+    with store.reading() as now, pytest.raises(RecordError, match="whole record"):
         now.lookup("emma", queries_of(1))
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attar.errors import FormatError
+from attar.errors import RecordError
 from attar.store.seal import PADDING, VERSION, payload_of, seal, version_of
 
 PAYLOAD = bytes(range(50))
@@ -24,7 +24,7 @@ def test_a_memory_starts_where_a_cache_line_does() -> None:
 def test_every_cut_is_noticed(kind: bytes) -> None:
     value = seal(kind, PAYLOAD)
     for length in range(len(value)):
-        with pytest.raises(FormatError, match="a whole record"):
+        with pytest.raises(RecordError, match="a whole record"):
             payload_of(kind, value[:length], "emma")
 
 
@@ -34,12 +34,12 @@ def test_every_flipped_bit_is_noticed_and_never_taken_for_a_newer_version(kind: 
     for bit in range(8 * len(value)):
         flipped = bytearray(value)
         flipped[bit // 8] ^= 1 << bit % 8
-        with pytest.raises(FormatError, match="a whole record"):
+        with pytest.raises(RecordError, match="a whole record"):
             payload_of(kind, bytes(flipped), "emma")
 
 
 def test_another_kind_is_not_taken_for_this_one() -> None:
-    with pytest.raises(FormatError, match="other bytes"):
+    with pytest.raises(RecordError, match="other bytes"):
         payload_of(b"f", seal(b"t", PAYLOAD), "emma")
 
 
@@ -47,12 +47,12 @@ def test_another_kind_is_not_taken_for_this_one() -> None:
 def test_another_version_is_named(version: int, remedy: str) -> None:
     value = seal(b"f", PAYLOAD, version=version)
     assert version_of(value) == version
-    with pytest.raises(FormatError, match=remedy):
+    with pytest.raises(RecordError, match=remedy):
         payload_of(b"f", value, "emma")
 
 
 def test_a_line_stays_one_line_whatever_the_name() -> None:
-    with pytest.raises(FormatError) as caught:
+    with pytest.raises(RecordError) as caught:
         payload_of(b"f", b"", "a\nb" * 10_000)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300

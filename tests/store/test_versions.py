@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from attar.errors import FormatError
+from attar.errors import RecordError
 from attar.store import Store, head, migrations
 from attar.store.migrations import migrate
 from attar.store.reading import HEAD
@@ -64,7 +64,7 @@ def test_a_newer_store_is_refused_and_stays_as_it_is(folder):
     before = (folder / "data.mdb").read_bytes()
     for options in ({}, {"read_only": True}):
         with pytest.raises(
-            FormatError, match=f"expected version {VERSION}, got version {VERSION + 1}; update attar"
+            RecordError, match=f"expected version {VERSION}, got version {VERSION + 1}; update attar"
         ):
             Store.open(folder, **options)
     assert (folder / "data.mdb").read_bytes() == before
@@ -110,5 +110,5 @@ def test_there_is_a_migration_from_every_earlier_version():
 
 
 def test_a_version_that_nobody_knows_is_refused():
-    with pytest.raises(FormatError, match="version 3"):
+    with pytest.raises(RecordError, match="version 3"):
         migrate(None, 3, newest=4, migrations={})

@@ -106,7 +106,7 @@ def test_marking_on_equals_marking_at_once(a: list[list[str]], b: list[list[str]
     whole, parts = NameTable(limit=5), NameTable(limit=5)
     at_once = list(mark(a + b, whole, FINDER))
     first = list(mark(a, parts, FINDER))
-    parts = NameTable.from_json(parts.to_json())
+    parts = NameTable.from_bytes(parts.to_bytes())
     assert first + list(mark(b, parts, FINDER)) == at_once
     assert parts == whole
 

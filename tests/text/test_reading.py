@@ -215,9 +215,7 @@ asked = st.lists(
 @example("Where is Ann Lee?")
 @given(st.one_of(asked, st.text(max_size=30)))
 def test_a_question_becomes_the_ids_of_its_tokens(text: str) -> None:
-    table = NameTable()
-    for name in ("Ann Lee", "Grace", "Mary Ann Lee"):
-        table.learn(name.split())
+    table = NameTable.of("Ann Lee", "Grace", "Mary Ann Lee")
     try:
         tokens = read_question(text, table, VOCABULARY)
     except AttarError as mistake:

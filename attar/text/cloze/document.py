@@ -45,6 +45,16 @@ def count_names(sentences: Iterable[Sequence[str]]) -> Counter[int]:
     return Counter(entity for entity in found if entity is not None)
 
 
+def spell_out(document: ClozeDocument) -> str:
+    r"""Give a document as text with its names put back, one sentence a paragraph; its other words stay small.
+
+    >>> spell_out(ClozeDocument("a", "", [["@entity1", "met", "@entity0", "."], ["it", "rained"]], {1: "Ann Lee"}))
+    'Ann Lee met @entity0 .\n\nit rained'
+    """
+    spelled = {f"{_ENTITY}{number}": name for number, name in document.names.items()}
+    return "\n\n".join(" ".join(spelled.get(token, token) for token in row) for row in document.sentences)
+
+
 def most_frequent_name(document: ClozeDocument, besides: Iterable[str] = ()) -> int | None:
     """Give the name that occurs most often, the first read of equals, but for those among some tokens.
 

@@ -1,6 +1,5 @@
 """A split of a cloze set as flat arrays of ids: opened in a blink, and drawn from without a loop over documents."""
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from attar.errors import FormatError
 from attar.text.cloze.document import ClozeDocument, entity_of
-from attar.text.cloze.folder_cnn import list_questions
+from attar.text.cloze.folder_cnn import Skip
 from attar.text.cloze.sets import ClozeSet
 from attar.text.progress import Progress, tell_nobody
 from attar.text.vocabulary import Vocabulary
@@ -177,27 +176,25 @@ def _count_on(starts: list[int], lengths: Iterable[int]) -> None:
 
 
 def open_split(
-    path: str | Path, split: str, vocabulary: Vocabulary, progress: Progress = tell_nobody
+    path: str | Path,
+    split: str,
+    vocabulary: Vocabulary,
+    progress: Progress = tell_nobody,
+    skip: Skip | None = None,
 ) -> EncodedSplit:
-    """A set's split in a vocabulary's ids, encoded once and then kept in the set's folder, under `encoded`."""
+    """A set's split in a vocabulary's ids, encoded once and then kept in the set's folder, under `encoded`.
+
+    A malformed file is refused, or handed to `skip` and left out.
+    """
     found = ClozeSet.open(path)
     kept = found.path / "encoded" / f"{split}-{vocabulary.fingerprint[:16]}.safetensors"
-    note = _fingerprint(found, split)
+    # What was kept without a file is not what a run wants that leaves none out.
+    note = found.fingerprint(split) + ("" if skip is None else " skip")
     encoded = EncodedSplit.load(kept, note)
     if encoded is None:
-        encoded = encode_split(found.documents(split, progress=progress), vocabulary)
+        encoded = encode_split(found.documents(split, skip=skip, progress=progress), vocabulary)
         try:
             encoded.save(kept, note)
         except OSError:
             return encoded  # a set in a folder that cannot be written to is encoded every time
     return encoded
-
-
-def _fingerprint(found: ClozeSet, split: str) -> str:
-    """Another one after the split was built again; a copied set keeps its own, if it is Parquet."""
-    if found.built and split in found.splits:
-        # Not its size, which a few other words leave as it was, nor its time, which a copy changes.
-        with (found.path / f"{split}.parquet").open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    folders = (found.path / "questions" / split, found.path / split)
-    return next((list_questions(folder)[1] for folder in folders if folder.is_dir()), "")

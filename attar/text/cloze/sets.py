@@ -1,5 +1,6 @@
 """A cloze set on disk, whichever of the two formats it is in."""
 
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 
 from attar.errors import FormatError
 from attar.text.cloze.document import SPLITS, ClozeDocument
-from attar.text.cloze.folder_cnn import Skip, read_folder
+from attar.text.cloze.folder_cnn import Skip, list_questions, read_folder
 from attar.text.cloze.parquet import read_documents
 from attar.text.progress import Progress, tell_nobody
 from attar.text.vocabulary import Vocabulary
@@ -35,11 +36,6 @@ class ClozeSet:
         return found
 
     @property
-    def built(self) -> bool:
-        """Whether Attar built it."""
-        return any((self.path / f"{split}.parquet").is_file() for split in SPLITS) and not self._questions
-
-    @property
     def _questions(self) -> Path | None:
         """The folder above the splits' folders of `.question` files."""
         places = (self.path / "questions", self.path)
@@ -57,12 +53,26 @@ class ClozeSet:
         self, split: str, *, skip: Skip | None = None, progress: Progress = tell_nobody
     ) -> Iterator[ClozeDocument]:
         """Yield a split's documents; training ones of a built set have no questions until some are drawn."""
+        place = self._place(split)
+        if place.is_dir():
+            return read_folder(place, skip=skip, progress=progress, source=self.path.resolve().name)
+        return read_documents(place)
+
+    def fingerprint(self, split: str) -> str:
+        """Another one after a split's texts were changed; a copied set keeps its own, if it is Parquet."""
+        place = self._place(split)
+        if place.is_dir():
+            return list_questions(place)[1]
+        # Not its size, which a few other words leave as it was, nor its time, which a copy changes.
+        with place.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def _place(self, split: str) -> Path:
+        """A split's folder of `.question` files, or its Parquet file."""
         if split not in self.splits:
             raise FormatError(f"{self.path}: split", " or ".join(self.splits), repr(split))
         above = self._questions
-        if above is not None:
-            return read_folder(above / split, skip=skip, progress=progress, source=self.path.resolve().name)
-        return read_documents(self.path / f"{split}.parquet")
+        return self.path / f"{split}.parquet" if above is None else above / split
 
     @cached_property
     def about(self) -> dict[str, Any]:

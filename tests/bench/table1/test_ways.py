@@ -6,7 +6,7 @@ import torch
 
 from attar import ops
 from attar.bench.table1 import ways
-from attar.bench.table1.tokens import TokenIndex, faiss_is_installed, softmax_numpy_many, softmax_torch_many
+from attar.bench.table1.tokens import TokenIndex, softmax_numpy_many, softmax_torch_many
 from attar.bench.table1.ways import TOP, ways_for_many, ways_for_one
 
 K = 12
@@ -14,8 +14,6 @@ NAMES = ["softmax, numpy", "softmax, SDPA", f"FAISS, top {TOP}", "linear", "gate
 
 
 def way_named(found, name):
-    if name.startswith("FAISS") and not faiss_is_installed():
-        pytest.skip("FAISS is not installed")
     return next(way for way in found if way.name == name)
 
 
@@ -71,8 +69,6 @@ def test_without_faiss_there_is_no_such_way(monkeypatch):
 
 
 def test_an_index_asks_many_in_parts_and_changes_nothing():
-    if not faiss_is_installed():
-        pytest.skip("FAISS is not installed")
     index = TokenIndex(np.random.randn(60, K).astype(np.float32), 10)
     queries = np.random.randn(index.QUESTIONS_AT_A_TIME + 3, K).astype(np.float32)
     np.testing.assert_allclose(index.ask(queries)[-2:], index.ask(queries[-2:]), rtol=1e-4, atol=1e-5)

@@ -70,7 +70,6 @@ def test_names_are_numbered_in_no_order(built: ClozeSet) -> None:
 
 
 def test_a_set_says_how_it_was_built(built: ClozeSet) -> None:
-    assert built.built
     assert built.about["options"]["window"] == 200
     assert built.about["splits"]["test"]["sources"] == 2
     assert built.vocabulary is not None

@@ -253,6 +253,17 @@ class TestOpenSplit:
         write_folder(iter([more]), place)
         assert len(open_split(tmp_path, "training", VOCABULARY)) == 2
 
+    def test_keeps_what_is_left_of_malformed_files_for_those_who_leave_them_out(self, tmp_path: Path) -> None:
+        place = tmp_path / "questions" / "training"
+        write_folder(iter(some_documents()[:1]), place)
+        (place / "bad.question").write_text("oops")
+        left_out: list[FormatError] = []
+        for _ in range(2):
+            assert len(open_split(tmp_path, "training", VOCABULARY, skip=left_out.append)) == 1
+        assert len(left_out) == 1
+        with pytest.raises(FormatError, match=r"bad\.question, line 1"):
+            open_split(tmp_path, "training", VOCABULARY)
+
     def test_a_split_that_is_not_there_is_refused(self, folder: Path) -> None:
         with pytest.raises(FormatError, match="split: expected training, got 'test'"):
             open_split(folder, "test", VOCABULARY)

@@ -108,7 +108,6 @@ def test_a_set_finds_its_splits(folder: Path) -> None:
     write_folder(iter([document(7)]), folder.parent / "test")
     found = ClozeSet.open(folder.parent.parent)
     assert found.splits == ("training", "test")
-    assert not found.built
     assert [each.source for each in found.documents("test")] == ["cnn"]
     assert ClozeSet.open(folder.parent).splits == ("training", "test")
     list(found.documents("training"))

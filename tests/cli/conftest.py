@@ -1,0 +1,80 @@
+"""The commands as the shell runs them, on a library with a small reader that has learnt nothing."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from attar.cli.main import main
+from attar.nn.network import Network
+from attar.nn.network_options import NetworkOptions
+from attar.reader import Reader
+from attar.text.stories import tell_stories
+from attar.text.vocabulary import Vocabulary
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    return [story.text for story in tell_stories(3, 6)]
+
+
+@pytest.fixture(scope="module")
+def reader(texts, tmp_path_factory) -> Path:
+    """A reader's folder; its memories of ids are told apart by their tables of names."""
+    torch.manual_seed(5)
+    vocabulary = Vocabulary.build(texts, size=150, entities=40)
+    options = NetworkOptions(len(vocabulary), 40, mechanism="gated", encoder="gru", embedding=5, size=6)
+    folder = tmp_path_factory.mktemp("reader")
+    Reader(Network(options), vocabulary).save(folder)
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path, texts, monkeypatch) -> Path:
+    """A folder to work in, with stories in it."""
+    (tmp_path / "stories" / "sub").mkdir(parents=True)
+    for number, text in enumerate(texts[:3]):
+        (tmp_path / "stories" / ("sub" if number == 2 else "") / f"story{number}.txt").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def attar(monkeypatch, capsys, reader):
+    """`attar …` as the shell runs it: exit code, lines on stdout, lines on stderr."""
+
+    def run(*arguments, stdin: bytes = b""):
+        reads = arguments[0] in ("add", "append", "ask") and "--reader" not in arguments
+        with_reader = ["--reader", str(reader)] if reads else []
+        monkeypatch.setattr(sys, "argv", ["attar", *map(str, arguments), *with_reader])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capsys.readouterr()
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+        said = capsys.readouterr()
+        return code, said.out.splitlines(), said.err.splitlines()
+
+    return run
+
+
+@pytest.fixture
+def filled(place, attar):
+    assert attar("add", "S", "stories")[0] == 0
+    return attar
+
+
+@pytest.fixture
+def listed(attar):
+    """The names of a library's documents, as `attar list` gives them."""
+
+    def names(store="S"):
+        _, (line,), _ = attar("list", store, "--json")
+        return [document["name"] for document in json.loads(line)["documents"]]
+
+    return names

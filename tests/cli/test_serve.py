@@ -1,0 +1,61 @@
+"""`attar serve` where there is no library: a new one is made and announced, or refused."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def own_threads(monkeypatch):
+    """The command chooses its own number of threads; other tests are to keep theirs."""
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+def said_at_start(*words) -> list[str]:
+    """What a server says until it says where it is; then it is stopped."""
+    command = [sys.executable, "-m", "attar", "serve", *map(str, words), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        lines = []
+        for line in process.stderr:
+            lines.append(line.strip())
+            if " at http" in line:
+                break
+        process.terminate()
+        process.stderr.read()
+    return lines
+
+
+def test_a_new_library_is_announced_once(place, reader):
+    assert said_at_start("S", "--reader", reader)[0] == "attar: new library at S"
+    assert Path("S/data.mdb").exists()
+    (only,) = said_at_start("S", "--reader", reader)
+    assert "S at http" in only
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["nowhere", "--read-only"], "expected a store, got no such folder"),
+        (["no/where"], "expected a library, or a place for a new one, got no folder"),
+        (["stories"], "expected a store or an empty folder, got a folder with other files"),
+    ],
+    ids=["for reading only", "in a folder that is not there", "among other files"],
+)
+def test_no_library_is_made(place, attar, words, line):
+    before = sorted(Path().rglob("*"))
+    code, lines, (error,) = attar("serve", *words)
+    assert (code, lines) == (2, [])
+    assert line in error
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_no_library_is_made_for_an_address_that_is_taken(place, attar):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, _, (error,) = attar("serve", "S", "--port", taken.getsockname()[1])
+    assert code == 2
+    assert "in use" in error
+    assert not Path("S").exists()
