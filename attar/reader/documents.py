@@ -6,7 +6,8 @@ from torch import Tensor
 from attar.errors import OptionError
 from attar.nn.attention import GatedAttention, Memories
 from attar.nn.attention.forgetting import ForgettingAttention
-from attar.nn.directions import sort_backward
+from attar.nn.directions import cut_long_sentences, sort_backward
+from attar.nn.encoder import LONGEST_LOOK
 from attar.nn.network import Documents, Network
 from attar.ops.encode import gated
 from attar.reader.recurrence import TabledGRUs, sort_onward
@@ -27,6 +28,12 @@ class DocumentEncoder:
     def reads_on(self) -> bool:
         """Whether no state depends on text still to come, so that a text can be cut at a sentence's end."""
         return self.network.options.encoder != "bidirectional"
+
+    def looks_ahead_to(self, sentence_ends: Tensor) -> Tensor:
+        """True where reading backward begins: sentences' ends and cuts, as the encoder has them, or nowhere."""
+        if self.reads_on:
+            return cut_long_sentences(sentence_ends, LONGEST_LOOK)
+        return torch.zeros_like(sentence_ends)
 
     @property
     def device(self) -> torch.device:
@@ -75,8 +82,7 @@ class DocumentEncoder:
             last = hidden[(torch.arange(batch) * width + lengths - 1).clamp(min=0), :k]
             start = torch.where(lengths[:, None] > 0, last, start)
         for back in backward:
-            ends = documents.sentence_ends if self.reads_on else torch.zeros_like(documents.sentence_ends)
-            places, sentences = sort_backward(ends, lengths)
+            places, sentences = sort_backward(self.looks_ahead_to(documents.sentence_ends), lengths)
             at_once = sentences.tolist()
             nothing = hidden.new_zeros(at_once[0] if at_once else 0, back.size)
             states = back.read(ids.index_select(0, places), at_once, nothing)

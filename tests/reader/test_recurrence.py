@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from attar.nn.encoder import LONGEST_LOOK
 from attar.nn.encoder import encoder as make_encoder
 from attar.nn.network import Documents
 from attar.reader.documents import DocumentEncoder
@@ -52,6 +53,19 @@ def test_states_are_the_document_encoders(make_reader, encoder, lengths):
         )
     torch.testing.assert_close(hidden, wanted[0], **CLOSE)
     torch.testing.assert_close(state, wanted[1], **CLOSE)
+
+
+def test_long_sentences_are_cut_where_the_encoder_cuts_them(make_reader):
+    network = make_reader(encoder="lookahead").network
+    documents = batch_of(network.options.words, [LONGEST_LOOK + 20, 3 * LONGEST_LOOK])
+    documents.sentence_ends[:] = False
+    documents.sentence_ends[:, 7] = True
+    with torch.inference_mode():
+        hidden, _ = DocumentEncoder(network).hidden_states(documents)
+        wanted, _ = network.document_encoder(
+            network.embedding(documents.ids), documents.lengths, sentence_ends=documents.sentence_ends
+        )
+    torch.testing.assert_close(hidden, wanted, **CLOSE)
 
 
 @pytest.mark.parametrize("encoder", ["lookahead", "bidirectional"])
