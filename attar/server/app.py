@@ -36,8 +36,9 @@ register_url_convertor("any", AnyConvertor())
 
 Answering = Callable[[Service, Request], Awaitable[Response]]
 
-# Posted to by the thousand a second, and answered by the gate itself.
+# Posted to by the thousand a second, and answered by the gate itself, or on the short way by its connection.
 BUSY = {"/v1/ask": asking.ask, "/v1/lookup": asking.lookup}
+SHORT = {"/v1/ask": asking.ask_shortly, "/v1/lookup": asking.look_up_shortly}
 # The first to match is taken: what is appended comes before the name alone.
 ROUTES: list[tuple[str, str, Answering]] = [
     ("GET", "/v1/documents", documents.list_documents),
@@ -75,7 +76,8 @@ def make_app(settings: Settings, library: Library | None = None) -> ASGIApp:
     # Not a route: it would match every path, and a wrong method would be a page that is not there.
     router = Router(routes, redirect_slashes=False, default=signs.page(), lifespan=lifespan)
     busy = {path: partial(answering, service) for path, answering in BUSY.items()}
-    return Gate(router, settings, metrics, busy)
+    short = {path: partial(answering, service) for path, answering in SHORT.items()}
+    return Gate(router, settings, metrics, busy, short)
 
 
 def open_library(settings: Settings) -> Library:

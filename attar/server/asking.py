@@ -1,6 +1,7 @@
 """Routes of questions: ask, look up, explain, compare."""
 
 import time
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -10,10 +11,11 @@ from starlette.responses import Response
 from attar.client import vectors
 from attar.errors import OptionError
 from attar.server import bodies, requests
-from attar.server.lookups import LookupJob
+from attar.server.lookups import LookupJob, Read
 from attar.server.passage import Passage
-from attar.server.questions import AskJob
+from attar.server.questions import AskJob, Found
 from attar.server.service import Service
+from attar.server.shortcut import Begun
 
 ASK, LOOKUP = msgspec.json.Decoder(bodies.Ask), msgspec.json.Decoder(bodies.Lookup)
 EXPLAIN, COMPARE = msgspec.json.Decoder(bodies.Explain), msgspec.json.Decoder(bodies.Compare)
@@ -25,21 +27,39 @@ LONGEST_QUESTION = 10_000
 async def ask(service: Service, passage: Passage) -> None:
     """Answer one question, or many."""
     body = await requests.body_of(passage, ASK)
+    job, began = ask_job(service, body), time.perf_counter()
+    told = tell_answers(body, job, began, await service.ask(job))
+    await passage.answer(told, requests.JSON_BYTES)
+
+
+def ask_shortly(service: Service, body: bytes | bytearray) -> Begun:
+    """Begin what `ask` answers."""
+    asked = ASK.decode(body)
+    job, began = ask_job(service, asked), time.perf_counter()
+    tell = partial(tell_answers, asked, job, began)
+    return Begun(service.begin_ask(job), tell, partial(service.refuse, job.names))
+
+
+def ask_job(service: Service, body: bodies.Ask) -> AskJob:
+    """The questions that a body asks, if they may be."""
     names, questions = body.pairs()
     requests.check_count("questions", questions, service.settings.max_questions)
     for question in questions:
         requests.check_length("question", question, LONGEST_QUESTION)
-    began = time.perf_counter()
-    found = await service.ask(AskJob(names, questions, body.top))
+    return AskJob(names, questions, body.top)
+
+
+def tell_answers(body: bodies.Ask, job: AskJob, began: float, found: Found) -> bytes:
+    """The answers as JSON."""
     seconds = time.perf_counter() - began
     answers = [bodies.named_answers(each) for each in found.answers]
     told: bodies.Answers | bodies.ManyAnswers
     if body.single:
-        told = bodies.Answers(names[0], questions[0], answers[0], seconds, found.bytes)
+        told = bodies.Answers(job.names[0], job.questions[0], answers[0], seconds, found.bytes)
     else:
-        results = [bodies.Result(*each) for each in zip(names, questions, answers, strict=True)]
+        results = [bodies.Result(*each) for each in zip(job.names, job.questions, answers, strict=True)]
         told = bodies.ManyAnswers(results, seconds, found.bytes)
-    await passage.answer(requests.encode(told), requests.JSON_BYTES)
+    return requests.encode(told)
 
 
 async def lookup(service: Service, passage: Passage) -> None:
@@ -48,20 +68,40 @@ async def lookup(service: Service, passage: Passage) -> None:
         await lookup_packed(service, passage)
         return
     body = await requests.body_of(passage, LOOKUP)
+    job, began = lookup_job(service, body), time.perf_counter()
+    told = tell_readouts(body, job, began, await service.look_up(job))
+    await passage.answer(told, requests.JSON_BYTES)
+
+
+def look_up_shortly(service: Service, body: bytes | bytearray) -> bytes | Begun:
+    """What `lookup` answers to JSON, or its beginning."""
+    asked = LOOKUP.decode(body)
+    job, began = lookup_job(service, asked), time.perf_counter()
+    read = service.look_up_at_once(job)
+    if read is not None:
+        return tell_readouts(asked, job, began, read)
+    tell = partial(tell_readouts, asked, job, began)
+    return Begun(service.begin_look_up(job), tell, partial(service.refuse, job.names))
+
+
+def lookup_job(service: Service, body: bodies.Lookup) -> LookupJob:
+    """The vectors that a body brings, if they can be looked up."""
     names, numbers = body.pairs()
     requests.check_count("vectors", numbers, service.settings.max_questions)
-    queries = requests.floats_of(numbers)
-    began = time.perf_counter()
     # Documents may have as many names as they like: each readout has its own width.
-    read = await service.look_up(LookupJob(names, queries, packed=False))
+    return LookupJob(names, requests.floats_of(numbers), packed=False)
+
+
+def tell_readouts(body: bodies.Lookup, job: LookupJob, began: float, read: Read) -> bytes:
+    """The readouts as JSON."""
     seconds = time.perf_counter() - began
     readouts = [readout.tolist() for readout in read.readouts]
     told: bodies.Readout | bodies.Readouts
     if body.single:
-        told = bodies.Readout(names[0], readouts[0], seconds, read.bytes)
+        told = bodies.Readout(job.names[0], readouts[0], seconds, read.bytes)
     else:
         told = bodies.Readouts(readouts, seconds, read.bytes)
-    await passage.answer(requests.encode(told), requests.JSON_BYTES)
+    return requests.encode(told)
 
 
 async def lookup_packed(service: Service, passage: Passage) -> None:

@@ -55,8 +55,8 @@ class Batcher(Generic[Job, Done]):
         self._closed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
 
-    async def done(self, job: Job, weight: int = 1) -> Done:
-        """What comes of a job, worked on together with others."""
+    def begin(self, job: Job, weight: int = 1) -> asyncio.Future[Done]:
+        """Take a job, to be worked on together with others: what will come of it."""
         if self._closed:
             raise Refusal(503, f"{self._name}: expected a running server, got one that stops")
         if self._weight and self._weight + weight > self._limit:
@@ -70,7 +70,7 @@ class Batcher(Generic[Job, Done]):
             self._busy = True
             # At the end of this turn of the loop: what came in the same turn is in the same batch.
             loop.call_soon(self._start)
-        return await future
+        return future
 
     def _start(self) -> None:
         batch: list[Waiting[Job, Done]] = []

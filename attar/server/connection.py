@@ -1,9 +1,16 @@
-"""A connection that bounds what uvicorn leaves open: how large a head, how long it may take, answers not taken."""
+"""A connection that bounds what uvicorn leaves open, and answers busy requests itself.
+
+The bounds: how large a head may be, how long it may take, and answers that are not taken.
+"""
 
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from attar.server.gate import Gate
+from attar.server.passage import Headers
+from attar.server.shortcut import LONGEST_BODY, Shortcut, is_short
 
 # As h11, uvicorn's other parser, has it.
 LARGEST_HEAD = 65_536
@@ -18,7 +25,11 @@ TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length
 
 
 class Connection(HttpToolsProtocol):
-    """uvicorn's protocol on httptools, with limits to a request's head."""
+    """uvicorn's protocol on httptools, with limits to a request's head, and a short way for busy routes.
+
+    A busy request whose body comes along with its head is held until both are read, and then answered without a
+    task (`attar.server.shortcut`).
+    """
 
     def __init__(self, *arguments: Any, **words: Any) -> None:
         super().__init__(*arguments, **words)
@@ -26,6 +37,8 @@ class Connection(HttpToolsProtocol):
         self._late: asyncio.TimerHandle | None = None
         # Bytes of answers that the client had not taken when it was last looked at.
         self._untaken = 0
+        self._reading = False
+        self._held: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a head, and not for ever."""
@@ -44,7 +57,11 @@ class Connection(HttpToolsProtocol):
         in_head = self.cycle is None or self.cycle.response_complete
         if in_head:
             self._head += len(data)
+        self._reading = True
         super().data_received(data)
+        self._reading = False
+        if self._held is not None:
+            self._answer_held(self._held, self.app)
         still_in_head = self.cycle is None or self.cycle.response_complete
         if not still_in_head:
             self._head = 0
@@ -62,6 +79,48 @@ class Connection(HttpToolsProtocol):
             # The parser stops, and uvicorn answers with 400.
             raise ValueError("too many headers")
         super().on_headers_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        if self._reading and isinstance(app, Gate) and is_short(app, cycle):
+            self._held = cycle
+        else:
+            self.start_task(cycle, app)
+
+    def start_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """Have an application answer a request."""
+        super()._start_asgi_task(cycle, app)
+
+    def on_message_complete(self) -> None:
+        """The request is there, with its body."""
+        super().on_message_complete()
+        self._head = 0
+        if self._held is not None:
+            self._answer_held(self._held, self.app)
+
+    def _answer_held(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._held = None
+        # A client that takes its answers slowly is waited for on the usual way.
+        if cycle.more_body or len(cycle.body) > LONGEST_BODY or self.flow.write_paused:
+            self.start_task(cycle, app)
+        else:
+            Shortcut(app, self, cycle).take()
+
+    def answer(self, cycle: RequestResponseCycle, headers: Headers, body: bytes) -> None:
+        """Give a good answer, and leave all as uvicorn does after one.
+
+        It is written when the loop has heard all who have something to say (`Joining`): answers written one by one
+        wake as many clients, which take turns with the server on the machine's cores.
+        """
+        if cycle.disconnected:
+            return
+        lines = [b"HTTP/1.1 200 OK", *(b"%b: %b" % each for each in (*cycle.default_headers, *headers))]
+        if not cycle.keep_alive:
+            lines.append(b"connection: close")
+        self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + body)
+        cycle.response_started = cycle.response_complete = True
+        if not cycle.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
 
     def timeout_keep_alive_handler(self) -> None:
         """Close what is not used; wait for a client that takes its answer slowly, not for one that has stopped."""

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -17,6 +18,9 @@ from attar.server.metrics import IN_FLIGHT, Metrics
 from attar.server.passage import Passage, closing, too_large
 from attar.server.problems import Refusal, refusal_of
 from attar.server.settings import Settings
+
+if TYPE_CHECKING:
+    from attar.server.shortcut import Begun
 
 log = logging.getLogger("attar.server")
 
@@ -29,14 +33,16 @@ ROUTE = "attar.route"
 LONGEST_LENGTH = 18
 
 # Answers a request that was posted to its path.
-Answering = Callable[[Passage], Awaitable[None]]
+Answering = Callable[[Passage], Awaitable[object]]
+# Answers a body without waiting, or begins to: see `attar.server.shortcut`.
+Short = Callable[[bytes | bytearray], "bytes | Begun"]
 
 
 class Gate:
     """An ASGI application around the routes, which raise what they refuse.
 
     `busy` are routes that are answered here, by their path: Starlette's way to a route and back takes longer than
-    a lookup.
+    a lookup. `short` are the same for a connection that needs no task to answer.
     """
 
     def __init__(
@@ -45,11 +51,12 @@ class Gate:
         settings: Settings,
         metrics: Metrics,
         busy: Mapping[str, Answering],
+        short: Mapping[str, Short],
     ) -> None:
-        self.app, self.settings, self.metrics, self.busy = app, settings, metrics, busy
+        self.app, self.settings, self.metrics, self.busy, self.short = app, settings, metrics, busy, short
         self._token = None if settings.token is None else b"Bearer " + settings.token.encode()
         self._inside = 0
-        self._deadlines = Deadlines(settings.timeout)
+        self.deadlines = Deadlines(settings.timeout)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, and answer for what becomes of it."""
@@ -60,38 +67,38 @@ class Gate:
             await send({"type": "websocket.close", "code": 1003})
             return
         passage = Passage(scope, receive, send, self.settings.max_body)
-        counted = passage.path.startswith("/v1/")
-        if counted:
-            self._count(1)
+        self.enter(passage)
+        await self.pass_through(passage, self._answer)
+
+    async def pass_through(self, passage: Passage, answering: Answering) -> None:
+        """Answer a request that has entered, and answer for what becomes of it."""
         fault: Exception | None = None
         refusal: Refusal | None = None
         try:
-            self._admit(passage, counted)
-            await self._answer_in_time(passage)
+            await self._answer_in_time(passage, answering)
         except ClientDisconnect as gone:
             fault, refusal = gone, Refusal(499, "client: expected its whole request, got a part of it")
         except Exception as raised:
             fault, refusal = raised, refusal_of(raised)
             await self._refuse(passage, raised, refusal)
         finally:
-            if counted:
-                self._count(-1)
-            self._tell(passage, fault, refusal)
+            self.leave(passage, fault, refusal)
 
-    async def _answer_in_time(self, passage: Passage) -> None:
+    async def _answer_in_time(self, passage: Passage, answering: Answering) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._deadlines.begin(task)
+        self.deadlines.begin(task)
         try:
-            await self._answer(passage)
+            await answering(passage)
         except asyncio.CancelledError:
-            if self._deadlines.end(task):
+            if self.deadlines.end(task):
                 raise TimeoutError from None
             raise
         finally:
-            self._deadlines.end(task)
+            self.deadlines.end(task)
 
     async def _answer(self, passage: Passage) -> None:
+        self.admit(passage)
         answering = self.busy.get(passage.path)
         if answering is None:
             # Routes that are not found, or not with this method, raise only where there is an application.
@@ -103,7 +110,12 @@ class Gate:
         else:
             raise HTTPException(405, headers={"allow": "POST"})
 
-    def _admit(self, passage: Passage, counted: bool) -> None:
+    def enter(self, passage: Passage) -> None:
+        """Count a request in."""
+        self._count(passage, 1)
+
+    def admit(self, passage: Passage) -> None:
+        """Refuse a request that has entered where it may not, or with too many others, or with too much."""
         headers, settings = passage.headers, self.settings
         if settings.hosts and host_of(headers.get(b"host", b"")) not in settings.hosts:
             raise Refusal(421, "host: expected one of this server's own names, got another", closing())
@@ -113,7 +125,7 @@ class Gate:
                 said = "another one" if came else "none"
                 detail = f"authorization: expected Bearer and the server's token, got {said}"
                 raise Refusal(401, detail, {"www-authenticate": "Bearer"} | closing())
-        if counted and self._inside > settings.max_concurrent:
+        if passage.counted and self._inside > settings.max_concurrent:
             detail = f"server: expected at most {settings.max_concurrent} requests at a time, got more"
             raise Refusal(503, detail)
         length = headers.get(b"content-length", b"0")
@@ -129,11 +141,9 @@ class Gate:
             refusal = Refusal(500, detail)
         await refusal.response(passage.request_id)(passage.scope, passage.receive, passage.send)
 
-    def _count(self, change: int) -> None:
-        self._inside += change
-        self.metrics.now(IN_FLIGHT, self._inside)
-
-    def _tell(self, passage: Passage, fault: Exception | None, refusal: Refusal | None) -> None:
+    def leave(self, passage: Passage, fault: Exception | None = None, refusal: Refusal | None = None) -> None:
+        """Count a request out, and tell of it."""
+        self._count(passage, -1)
         seconds = time.perf_counter() - passage.began
         status = passage.status or 499  # gone before there was an answer
         route: str = passage.scope.get(ROUTE, "page")
@@ -154,6 +164,11 @@ class Gate:
         if fault is not None and not isinstance(fault, HTTPException):
             fields["fault"] = str(fault) or type(fault).__name__
         log.log(level, "request", extra={"fields": fields}, exc_info=fault if broken else None)
+
+    def _count(self, passage: Passage, change: int) -> None:
+        if passage.counted:
+            self._inside += change
+            self.metrics.now(IN_FLIGHT, self._inside)
 
 
 @lru_cache(256)

@@ -26,6 +26,8 @@ PAGE_HEADERS = [
     ),
 ]
 
+Headers = list[tuple[bytes, bytes]]
+
 
 class Passage:
     """A request, its body as far as that may go, and its answer's status once there is one."""
@@ -36,6 +38,7 @@ class Passage:
         "_send",
         "_taken",
         "began",
+        "counted",
         "headers",
         "path",
         "request_id",
@@ -47,6 +50,8 @@ class Passage:
         self.began = time.perf_counter()
         self.scope, self._receive, self._send, self._limit = scope, receive, send, limit
         self.path: str = scope["path"]
+        # One of those of which only so many may be inside at a time.
+        self.counted = self.path.startswith("/v1/")
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         given = self.headers.get(b"x-request-id")
         if given is not None and REQUEST_ID.fullmatch(given):
@@ -78,21 +83,25 @@ class Passage:
 
     async def answer(self, body: bytes, media: bytes) -> None:
         """Answer with status 200 and a body of a type."""
+        headers = self.good(body, media)
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+    def good(self, body: bytes, media: bytes) -> Headers:
+        """Take status 200, and give the headers for a body of a type."""
         self.status = 200
-        headers = [
-            (b"content-length", str(len(body)).encode()),
+        return [
+            (b"content-length", b"%d" % len(body)),
             (b"content-type", media),
             (b"x-request-id", self.request_id.encode()),
         ]
-        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
-        await self._send({"type": "http.response.body", "body": body})
 
     async def send(self, message: Message) -> None:
         """Hand the answer on, with the request's id."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = [*message["headers"], (b"x-request-id", self.request_id.encode())]
-            if not self.path.startswith("/v1/"):
+            if not self.counted:
                 headers += PAGE_HEADERS
             message = {**message, "headers": headers}
         await self._send(message)

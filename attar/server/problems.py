@@ -1,12 +1,10 @@
 """Refusals as RFC 9457 problem objects: what was expected, what came, what to do, and the status for it."""
 
-import traceback
-
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from attar.errors import AttarError, FormatError, MissingError
+from attar.errors import AttarError, MissingError, RecordError
 from attar.store import BusyError, StoreError, UnknownNameError
 
 MEDIA = "application/problem+json"
@@ -108,14 +106,10 @@ def of_attar(fault: AttarError) -> Refusal:
     if isinstance(fault, StoreError):
         detail = "store: expected one in working order, got a fault; see the server's log"
         return Refusal(503, detail, kind=kind, own=True)
-    if isinstance(fault, FormatError) and is_damage(fault):
-        detail = "store: expected a whole record, got a damaged one; add the document again, or see the server's log"
+    if isinstance(fault, RecordError):
+        detail = (
+            "store: expected a whole record, got one that cannot be read; "
+            "add the document again, or see the server's log"
+        )
         return Refusal(500, detail, kind=kind, own=True)
     return Refusal(501 if isinstance(fault, MissingError) else 422, str(fault), kind=kind)
-
-
-def is_damage(fault: FormatError) -> bool:
-    """Whether it was raised where stored records are read: no request is read there, so no client is at fault."""
-    traces = list(traceback.walk_tb(fault.__traceback__))
-    where = traces[-1][0].f_globals.get("__name__", "") if traces else ""
-    return where.startswith(("attar.store.", "attar.memory.", "attar.text.names"))

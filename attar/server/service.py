@@ -1,8 +1,8 @@
 """Service: a library put to work for many at once; each kind of work has one thread of its own."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
 
 from attar.errors import FormatError, OptionError
 from attar.library import Library, Outcome
@@ -59,17 +59,48 @@ class Service:
         )
         self.library.close()
 
+    def begin_ask(self, job: AskJob) -> asyncio.Future[Found]:
+        """Take questions, to which there will be answers."""
+        return self._asks.begin(job, len(job.questions))
+
     async def ask(self, job: AskJob) -> Found:
         """The answers to questions."""
-        return await self._naming(job.names, self._asks.done(job, len(job.questions)))
+        try:
+            return await self.begin_ask(job)
+        except UnknownNameError as fault:
+            return await self.refuse(job.names, fault)
+
+    def look_up_at_once(self, job: LookupJob) -> Read | None:
+        """The readouts of vectors, where that is soon done."""
+        read = look_up_at_once(self.library.store, job)
+        if read is not None:
+            self.metrics.worked("lookup", len(job.vectors))
+        return read
+
+    def begin_look_up(self, job: LookupJob) -> asyncio.Future[Read]:
+        """Take vectors, of which there will be readouts."""
+        return self._lookups.begin(job, len(job.vectors))
 
     async def look_up(self, job: LookupJob) -> Read:
         """The readouts of vectors."""
-        read = look_up_at_once(self.library.store, job)
-        if read is None:
-            return await self._naming(job.names, self._lookups.done(job, len(job.vectors)))
-        self.metrics.worked("lookup", len(job.vectors))
-        return read
+        read = self.look_up_at_once(job)
+        if read is not None:
+            return read
+        try:
+            return await self.begin_look_up(job)
+        except UnknownNameError as fault:
+            return await self.refuse(job.names, fault)
+
+    async def refuse(self, names: list[str], fault: Exception) -> NoReturn:
+        """Raise a fault; for a name that is not there with near ones, if there is time to look for them."""
+
+        def look() -> None:
+            with suggesting(self.library.store, names):
+                raise fault
+
+        if isinstance(fault, UnknownNameError) and self._aside.idle:
+            await self._aside.done(look)
+        raise fault
 
     async def put(self, name: str, text: str, title: str, replace: bool) -> Outcome:
         """Add a document, or replace it."""
@@ -116,21 +147,6 @@ class Service:
         if self.settings.read_only:
             raise Refusal(403, "library: expected one served for writing, got one served for reading only")
         return await self._writing.done(work)
-
-    async def _naming(self, names: list[str], work: Awaitable[Value]) -> Value:
-        """What comes of work; for a name that is not there, the near ones, if there is time to look for them."""
-        try:
-            return await work
-        except UnknownNameError as fault:
-            unknown = fault
-
-        def look() -> None:
-            with suggesting(self.library.store, names):
-                raise unknown
-
-        if self._aside.idle:
-            await self._aside.done(look)
-        raise unknown
 
     def _watch(self, work: str) -> Watch:
         return Watch(

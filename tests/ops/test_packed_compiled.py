@@ -10,12 +10,9 @@ from hypothesis import strategies as st
 
 from attar.errors import AttarError
 from attar.ops import packed_lookup, packed_lookup_many
-from attar.ops.packed import later, products
+from attar.ops.packed import compiled, later, products
 from attar.ops.packed.later import Later
 from attar.ops.packed.products import COMPILED, look_up_at, places_at, product_in_use
-
-pytest.importorskip("numba")
-from attar.ops.packed import compiled
 
 # One more and one less than four rows, a vector of sixteen columns, and two; a lookup that lets go of the GIL.
 SIZES = [1, 2, 3, 4, 5, 7, 15, 16, 17, 19, 31, 32, 33, 63, 100, 127, 128, 129, 512, 515]

@@ -33,7 +33,9 @@ class Listening:
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        config = uvicorn.Config(app, http=Connection, ws="none", lifespan="on", log_config=None, **options)
+        # As `attar.server.running` has it: around the gate there would be no short way.
+        options = {"proxy_headers": False, "log_config": None} | options
+        config = uvicorn.Config(app, http=Connection, ws="none", lifespan="on", **options)
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, args=([self.socket],))
         self.thread.start()

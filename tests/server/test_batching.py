@@ -37,9 +37,9 @@ def run(work, at_once=256, limit=1_000):
 
 def ask_while_busy(count, weight=1):
     async def work(batcher, slow):
-        first = asyncio.create_task(batcher.done(0))
+        first = asyncio.ensure_future(batcher.begin(0))
         await asyncio.to_thread(slow.begun.wait, 30)
-        others = [asyncio.create_task(batcher.done(job, weight)) for job in range(1, count + 1)]
+        others = [asyncio.ensure_future(batcher.begin(job, weight)) for job in range(1, count + 1)]
         await asyncio.sleep(0)
         slow.go.set()
         return await asyncio.gather(first, *others)
@@ -50,7 +50,7 @@ def ask_while_busy(count, weight=1):
 def test_one_alone_is_worked_on_at_once():
     async def work(batcher, slow):
         slow.go.set()
-        return await batcher.done(3)
+        return await batcher.begin(3)
 
     result, slow = run(work)
     assert (result, slow.batches) == (30, [[3]])
@@ -59,7 +59,7 @@ def test_one_alone_is_worked_on_at_once():
 def test_what_came_in_one_turn_of_the_loop_is_one_batch():
     async def work(batcher, slow):
         slow.go.set()
-        return await asyncio.gather(*(batcher.done(job) for job in range(5)))
+        return await asyncio.gather(*(batcher.begin(job) for job in range(5)))
 
     result, slow = run(work)
     assert (result, slow.batches) == ([0, 10, 20, 30, 40], [[0, 1, 2, 3, 4]])
@@ -83,12 +83,12 @@ def test_a_job_heavier_than_a_batch_is_one_alone():
 
 def test_a_full_queue_refuses():
     async def work(batcher, slow):
-        first = asyncio.create_task(batcher.done(0))
+        first = asyncio.ensure_future(batcher.begin(0))
         await asyncio.to_thread(slow.begun.wait, 30)
-        second = asyncio.create_task(batcher.done(1, 2))
+        second = asyncio.ensure_future(batcher.begin(1, 2))
         await asyncio.sleep(0)
         with pytest.raises(Refusal) as refusal:
-            await batcher.done(2)
+            await batcher.begin(2)
         slow.go.set()
         await asyncio.gather(first, second)
         return refusal.value.status
@@ -98,9 +98,9 @@ def test_a_full_queue_refuses():
 
 def test_who_has_gone_is_not_worked_for():
     async def work(batcher, slow):
-        first = asyncio.create_task(batcher.done(0))
+        first = asyncio.ensure_future(batcher.begin(0))
         await asyncio.to_thread(slow.begun.wait, 30)
-        gone, stays = (asyncio.create_task(batcher.done(job)) for job in (1, 2))
+        gone, stays = (asyncio.ensure_future(batcher.begin(job)) for job in (1, 2))
         await asyncio.sleep(0)
         gone.cancel()
         await asyncio.sleep(0)
@@ -112,12 +112,12 @@ def test_who_has_gone_is_not_worked_for():
 
 def test_closing_finishes_what_was_taken_and_takes_no_more():
     async def work(batcher, slow):
-        first = asyncio.create_task(batcher.done(1))
+        first = asyncio.ensure_future(batcher.begin(1))
         await asyncio.to_thread(slow.begun.wait, 30)
         closing = asyncio.create_task(batcher.close())
         await asyncio.sleep(0)
         with pytest.raises(Refusal, match="one that stops"):
-            await batcher.done(2)
+            await batcher.begin(2)
         slow.go.set()
         await closing
         return await first
@@ -131,7 +131,7 @@ def test_a_fault_of_the_work_is_told_to_all_who_wait():
             raise RuntimeError("broken")
 
         batcher = Batcher(broken, at_once=8, limit=8, name="test")
-        found = await asyncio.gather(batcher.done(1), batcher.done(2), return_exceptions=True)
+        found = await asyncio.gather(batcher.begin(1), batcher.begin(2), return_exceptions=True)
         await batcher.close()
         return [type(each) for each in found]
 

@@ -67,6 +67,17 @@ def test_a_task_that_another_ends_is_not_late():
     asyncio.run(main())
 
 
+def test_what_no_task_waits_for_is_ended_too():
+    async def main():
+        deadlines, found = Deadlines(0.01), asyncio.get_running_loop().create_future()
+        ended = asyncio.get_running_loop().create_future()
+        deadlines.begin(found)
+        found.add_done_callback(lambda found: ended.set_result(deadlines.end(found)))
+        return await ended, found.cancelled()
+
+    assert asyncio.run(main()) == (True, True)
+
+
 def test_nothing_is_kept_of_what_has_ended():
     async def main():
         deadlines = Deadlines(0.01)

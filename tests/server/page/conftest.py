@@ -160,8 +160,9 @@ def install_chromium() -> None:
 @pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Any]:
     """A browser without a window."""
-    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    with api.sync_playwright() as playwright:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
         yield browser
         browser.close()

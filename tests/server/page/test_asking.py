@@ -5,8 +5,7 @@ import re
 from typing import Any
 
 import pytest
-
-expect = pytest.importorskip("playwright.sync_api").expect
+from playwright.sync_api import expect
 
 QUESTION = "___ married Elizabeth ."
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
-expect = pytest.importorskip("playwright.sync_api").expect
+from playwright.sync_api import expect
 
 TEXT = "Then Ann Lee met Bob Stone in Paris. Bob Stone married Elizabeth Grey."
 

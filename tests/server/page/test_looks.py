@@ -4,8 +4,7 @@ import re
 from typing import Any
 
 import pytest
-
-expect = pytest.importorskip("playwright.sync_api").expect
+from playwright.sync_api import expect
 
 PHONE = {"width": 390, "height": 844}
 # The colours of each text that is shown, and of what lies behind it.
