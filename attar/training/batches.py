@@ -14,6 +14,7 @@ from attar.nn.network import Documents, Questions
 from attar.text.cloze.encoded import EncodedSplit, Ids, Places
 from attar.text.cloze.epochs import DrawnQuestions, QuestionDrawer, spans
 from attar.text.vocabulary import Vocabulary
+from attar.training.remaining import Remaining, side_by_side
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,9 @@ class ClozeBatches(IterableDataset[Batch]):
         rng = np.random.default_rng([self.seed, self.epoch])
         drawn = self._drawer.draw(rng, self.count) if self._drawer else None
         numbers = shuffled_numbers(self.split, rng) if drawn else self.split.numbers
-        held = held_out(self.split, drawn)
+        remaining = Remaining.of(self.split, drawn)
         for documents in self.buckets(rng, shuffle=drawn is not None)[first::step]:
-            yield self.assemble(documents, drawn, numbers, held)
+            yield self.assemble(documents, drawn, numbers, remaining)
 
     def buckets(self, rng: np.random.Generator, *, shuffle: bool) -> list[Places]:
         """Documents of about one length together: sorted by it, with noise so that batches differ."""
@@ -89,7 +90,7 @@ class ClozeBatches(IterableDataset[Batch]):
         return [batches[at] for at in rng.permutation(len(batches))] if shuffle else batches
 
     def assemble(
-        self, documents: Places, drawn: DrawnQuestions | None, numbers: Ids, held: NDArray[np.bool_] | None
+        self, documents: Places, drawn: DrawnQuestions | None, numbers: Ids, remaining: Remaining
     ) -> Batch:
         """The batch of some documents, or this process's part of it."""
         split = self.split
@@ -98,36 +99,34 @@ class ClozeBatches(IterableDataset[Batch]):
         documents = documents[self.rank :: self.world]
         first, stop = offered[documents], offered[documents + 1]
         questions = spans(first, stop)
-        token = spans(split.document_starts[documents], split.document_starts[documents + 1])
-        row = np.repeat(np.arange(len(documents)), split.lengths[documents])
-        if held is not None:
-            kept = ~held[token]
-            token, row = token[kept], row[kept]
-        lengths = np.bincount(row, minlength=len(documents))
+        rows = list(
+            zip(remaining.starts[documents].tolist(), remaining.starts[documents + 1].tolist(), strict=True)
+        )
+        lengths = np.array([stop - start for start, stop in rows], np.int64)
+        names = side_by_side(remaining.names, rows, np.int32(-1))
+        row, column = np.nonzero(names >= 0)
+        name = names[row, column]
         most_names = max(int(np.diff(split.name_starts)[documents].max(initial=0)), 1)
         numbered = np.full((len(documents), most_names), -1, np.int64)
         own = spans(split.name_starts[documents], split.name_starts[documents + 1])
         own_row = np.repeat(np.arange(len(documents)), np.diff(split.name_starts)[documents])
         numbered[own_row, own - split.name_starts[documents][own_row]] = numbers[own]
-        names = split.names[token]
-        named = names >= 0
-        ids = split.ids[token]
-        ids[named] = self.vocabulary.first_entity + numbered[row[named], names[named]]
-        counts = np.bincount(row[named] * most_names + names[named], minlength=numbered.size)
+        ids = side_by_side(remaining.ids, rows, np.int64(0))
+        ids[row, column] = self.vocabulary.first_entity + numbered[row, name]
+        counts = np.bincount(row * most_names + name, minlength=numbered.size)
         counts = counts.reshape(numbered.shape)
         # A name that only held-out sentences hold is no candidate.
         candidates = np.where(counts > 0, numbered, -1)
-        place = _Padded(row, lengths)
         asked = self._questions(
             questions, np.repeat(np.arange(len(documents)), stop - first), drawn, numbered
         )
         answers = asked[1]
         return Batch(
             Documents(
-                torch.from_numpy(place.fill(ids, np.int64(0))),
+                torch.from_numpy(ids),
                 torch.from_numpy(lengths),
-                torch.from_numpy(place.fill(split.sentence_ends[token], np.False_)),
-                torch.from_numpy(place.fill(names, np.int32(-1))),
+                torch.from_numpy(side_by_side(remaining.sentence_ends, rows, np.False_)),
+                torch.from_numpy(names),
                 torch.from_numpy(candidates),
             ),
             asked[0],
@@ -207,12 +206,3 @@ def shuffled_numbers(split: EncodedSplit, rng: np.random.Generator) -> Ids:
     numbers = np.empty(len(document), np.int32)
     numbers[order] = np.arange(len(document)) - split.name_starts[document]
     return numbers
-
-
-def held_out(split: EncodedSplit, drawn: DrawnQuestions | None) -> NDArray[np.bool_] | None:
-    """True for the tokens of sentences that are questions now, and no part of their documents."""
-    if drawn is None:
-        return None
-    held = np.zeros(len(split.ids), np.bool_)
-    held[spans(split.sentence_starts[drawn.sentences], split.sentence_starts[drawn.sentences + 1])] = True
-    return held

@@ -32,8 +32,8 @@ class TrainingOptions:
     join: str = "halves"
     epochs: int = 12
     batch: int = 64
-    questions: int = 5
-    rate: float = 2e-3
+    questions: int = 10
+    rate: float = 4e-3
     warmup: float = 0.02
     clip: float = 5.0
     patience: int = 0

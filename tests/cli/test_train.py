@@ -313,4 +313,4 @@ class TestCompare:
             "--rate",
             1,
         )
-        assert_one_line(ran, "expected results of rate 1.0, got 0.002; choose another --out")
+        assert_one_line(ran, "expected results of rate 1.0, got 0.004; choose another --out")

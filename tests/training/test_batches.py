@@ -9,7 +9,8 @@ import torch
 
 from attar.text.cloze import ClozeDocument, EncodedSplit, Question, encode_split
 from attar.text.vocabulary import Vocabulary
-from attar.training.batches import Batch, ClozeBatches, held_out, shuffled_numbers
+from attar.training.batches import Batch, ClozeBatches, shuffled_numbers
+from attar.training.remaining import held_out
 
 DOCUMENTS, NAMES, MARKS = 23, 7, 60
 # Every sentence of a document begins with a word of its own, so that it is known wherever it comes out.
