@@ -19,6 +19,7 @@ from attar.text.cloze.folder_cnn import Skip
 from attar.text.progress import Progress, tell_nobody
 from attar.text.vocabulary import Vocabulary
 from attar.training.batches import Batch, ClozeBatches
+from attar.training.packing import PackedBatch, pack, unpack
 
 # Batches made ahead by a worker: enough to bridge the drawing of the next epoch's questions.
 AHEAD = 32
@@ -78,21 +79,22 @@ def join(splits: Sequence[EncodedSplit]) -> EncodedSplit:
     return EncodedSplit(**whole, sources=sources)
 
 
-class _Onward(IterableDataset[Batch]):
+class _Onward(IterableDataset[Batch | PackedBatch]):
     """Epoch after epoch without a pause; of several workers each makes its turn's batches only."""
 
     def __init__(self, batches: ClozeBatches, epoch: int) -> None:
         super().__init__()
         self.batches, self.epoch = batches, epoch
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[Batch | PackedBatch]:
         worker = get_worker_info()
         own, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
         made = 0
         while True:
             self.batches.epoch = self.epoch
             # The loader asks its workers in turn, and goes on with the next one where an epoch ended.
-            yield from self.batches.every(workers, (own - made) % workers)
+            for batch in self.batches.every(workers, (own - made) % workers):
+                yield batch if worker is None else pack(batch)
             made += len(self.batches)
             self.epoch += 1
 
@@ -106,7 +108,7 @@ class EpochStream:
 
     def __init__(self, batches: ClozeBatches, *, epoch: Callable[[], int] = int, workers: int = 1) -> None:
         self.batches, self._epoch, self._workers = batches, epoch, workers
-        self._running: Iterator[Batch] | None = None
+        self._running: Iterator[Batch | PackedBatch] | None = None
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -124,7 +126,8 @@ class EpochStream:
             )
             self._running = iter(loader)
         # A generator, so that the epoch is asked for with the first batch: Lightning knows it only after `iter`.
-        yield from islice(self._running, len(self))
+        for batch in islice(self._running, len(self)):
+            yield unpack(batch) if isinstance(batch, PackedBatch) else batch
 
     def close(self) -> None:
         """Let the workers go."""
