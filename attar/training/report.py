@@ -52,8 +52,8 @@ def over_seeds(scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def step_between(lower: Mapping[str, Any], higher: Mapping[str, Any]) -> tuple[float, float]:
     """How far one mechanism's mean lies above another's, and that step's standard error over seeds.
 
-    >>> step_between({"test": [0.25, 0.75], "mean": 0.5, "seeds": 0.3}, {"test": [1, 1], "mean": 1.0, "seeds": 0.4})
-    (0.5, 0.35355339059327373)
+    >>> step_between({"test": [0.5], "mean": 0.5, "seeds": 0.0}, {"test": [1.0, 0.5], "mean": 0.75, "seeds": 0.0})
+    (0.25, 0.0)
     """
     errors = [row["seeds"] ** 2 / len(row["test"]) for row in (lower, higher)]
     return higher["mean"] - lower["mean"], sum(errors) ** 0.5
