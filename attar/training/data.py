@@ -21,7 +21,8 @@ from attar.text.vocabulary import Vocabulary
 from attar.training.batches import Batch, ClozeBatches
 from attar.training.packing import PackedBatch, pack, unpack
 
-# Batches made ahead by a worker: enough to bridge the drawing of the next epoch's questions.
+# Batches made ahead by all workers: enough to bridge the drawing of the next epoch's questions, and not so many
+# that they fill the shared memory of a container.
 AHEAD = 32
 
 
@@ -115,7 +116,8 @@ class EpochStream:
 
     def __iter__(self) -> Iterator[Batch]:
         if self._running is None:
-            onward, ahead = _Onward(self.batches, self._epoch()), AHEAD if self._workers else None
+            onward = _Onward(self.batches, self._epoch())
+            ahead = max(2, AHEAD // self._workers) if self._workers else None
             loader = DataLoader(
                 onward,
                 batch_size=None,
