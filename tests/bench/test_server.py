@@ -129,9 +129,8 @@ def test_the_memory_of_a_process_is_seen():
     import os
     import sys
 
-    if sys.platform != "linux":
-        pytest.skip("only Linux tells")
-    assert Served(0, os.getpid()).memory() > 2**20
+    found = Served(0, os.getpid()).memory()
+    assert (found or 0) > 2**20 if sys.platform == "linux" else found is None
 
 
 def test_a_report_is_printed_with_its_notes(capsys):

@@ -227,10 +227,11 @@ def test_a_reader_on_a_device_reads_and_answers_the_same(
     text, question = stories[0].text, stories[0].questions[0][0]
     first, rest = cut_after(text, 3)
     memory = there.extend(there.read(first), rest)
-    # A GPU's GRU multiplies numbers of eleven bits.
-    assert_same(memory, here.read(text), close=1e-2)
+    # A GPU's GRU multiplies numbers of eleven bits; a CPU's does not.
+    on_gpu = device == "cuda"
+    assert_same(memory, here.read(text), close=1e-2 if on_gpu else 1e-4)
     one, other = dict(there.answer(memory, question)), dict(here.answer(memory, question))
-    assert one == pytest.approx(other, rel=2e-2)
+    assert one == pytest.approx(other, rel=2e-2 if on_gpu else 1e-3)
 
 
 def test_a_long_text_tells_how_far_it_is():
