@@ -1,0 +1,54 @@
+"""Cases from a file of SQuAD's form: chosen by the rule, asked, and counted."""
+
+import json
+import lzma
+
+import pytest
+
+
+def article(title, context, *asked):
+    qas = [
+        {"question": question, "answers": [{"text": answer}] if answer else [], "is_impossible": not answer}
+        for question, answer in asked
+    ]
+    return {"title": title, "paragraphs": [{"context": context, "qas": qas}]}
+
+
+LETTERS = "Bob Hale wrote to Ann in May. He asked her to come to Bath. Ann lives in Dover."
+DATA = [
+    article("No_names", "It rained all day.", ("What fell?", "rain")),
+    article(
+        "Letters",
+        LETTERS,
+        ("When did he write?", "Bath"),
+        ("Who slept?", None),
+        ("What did he ask?", "to come"),
+        ("Who wrote to Ann?", "Bob Hale"),
+        ("Where does Ann live?", "Dover"),
+    ),
+    article("More", LETTERS, ("Where does Ann live?", "Bath")),
+]
+
+
+@pytest.fixture(params=["plain", "packed"])
+def squad(request, tmp_path):
+    data = json.dumps({"data": DATA}).encode()
+    path = tmp_path / ("cases.json" if request.param == "plain" else "cases.json.xz")
+    path.write_bytes(data if request.param == "plain" else lzma.compress(data))
+    return path
+
+
+def test_the_first_question_whose_answer_is_a_name_is_asked_of_each_article(run_example, tables_in, squad):
+    printed = run_example("squad_cases.py", squad)
+    (rows,) = tables_in(printed)
+    assert [row[0] for row in rows] == ["Letters", "More"]
+    assert rows[0][3:5] == ["Who wrote to Ann?", "Bob Hale"]
+    assert rows[0][5].startswith("Bob Hale (")
+    verdicts = [row[6] for row in rows]
+    assert verdicts[0] == "right"
+    assert f"{verdicts.count('right')} of 2 right" in printed
+
+
+def test_as_many_as_are_wanted(run_example, tables_in, squad):
+    (rows,) = tables_in(run_example("squad_cases.py", squad, "--count", 1))
+    assert [row[0] for row in rows] == ["Letters"]
