@@ -53,6 +53,7 @@ class TrainingOptions:
             ("batch", 1),
             ("questions", 1),
             ("processes", 1),
+            ("workers", -1),
             ("patience", 0),
             ("seed", 0),
             ("clip", 0),

@@ -24,6 +24,7 @@ def options(**given: Any) -> TrainingOptions:
         ({"size": 0}, "size: expected 1 or more, got 0"),
         ({"patience": -1}, "patience: expected 0 or more, got -1"),
         ({"clip": -1.0}, "clip: expected 0 or more, got -1.0"),
+        ({"workers": -2}, "workers: expected -1 or more, got -2"),
         ({"rate": 0.0}, "rate: expected a number above 0, got 0.0"),
         ({"rate": float("nan")}, "rate: expected a number above 0, got nan"),
         ({"precision": "8"}, "precision: expected 32 or bf16-mixed or 16-mixed, got '8'"),
