@@ -123,6 +123,7 @@ class EpochStream:
                 batch_size=None,
                 num_workers=self._workers,
                 prefetch_factor=ahead,
+                pin_memory=bool(self._workers) and torch.cuda.is_available(),
                 # Its own: an iterator draws a number when it is made, which would shift a resumed run's dropout.
                 generator=torch.Generator(),
             )
