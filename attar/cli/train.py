@@ -13,6 +13,8 @@ Out = Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")]
 Encoder = Annotated[str, typer.Option(help="gru, lookahead, bidirectional or second-order.")]
 Join = Annotated[str, typer.Option(help="Both ways as halves of a state, or its sum (not gru).")]
 Head = Annotated[str, typer.Option(help="paper or copy; what suits the mechanism otherwise.")]
+HeadSize = Annotated[int, typer.Option(min=0, help="Numbers that the paper's head mixes; 0: --size.")]
+Alike = Annotated[bool, typer.Option("--alike", help="Start the question's encoder as the document's.")]
 Size = Annotated[int, typer.Option(min=1, help="Numbers a state, k.")]
 Embedding = Annotated[int, typer.Option(min=1, help="Numbers an embedding.")]
 Dropout = Annotated[float, typer.Option(help="Share of numbers dropped in training.")]
@@ -43,6 +45,8 @@ def train(
     encoder: Encoder = "gru",
     join: Join = "halves",
     head: Head = "",
+    head_size: HeadSize = 0,
+    alike: Alike = False,
     size: Size = 100,
     embedding: Embedding = 100,
     dropout: Dropout = 0.0,
@@ -88,6 +92,8 @@ def train(
         "mechanism": mechanism,
         "encoder": encoder,
         "join": join,
+        "head_size": head_size,
+        "alike": alike,
         "head": head,
         "size": size,
         "embedding": embedding,
@@ -111,7 +117,7 @@ def train(
         given |= unsaid(context, settled_by(start))
     options = TrainingOptions(**given)
     if profile:
-        from attar.training.profile import profile_step
+        from attar.bench.training import profile_step
 
         shares = profile_step(options)
         print(json.dumps(shares) if as_json else "\n".join(f"{k}: {v}" for k, v in shares.items()))

@@ -14,13 +14,18 @@ from torch import Tensor, nn
 
 
 class PaperHead(nn.Module):
-    """W_o tanh(W_r R + W_q q) over all entity ids, of which those of the document are taken."""
+    """W_o tanh(W_r R + W_q q) over all entity ids, of which those of the document are taken.
 
-    def __init__(self, size: int, entities: int) -> None:
+    What tanh mixes has `width` numbers, or as many as a readout: more of them tell more names apart, and cost a
+    memory nothing.
+    """
+
+    def __init__(self, size: int, entities: int, width: int | None = None) -> None:
         super().__init__()
-        self.of_readout = nn.Linear(size, size, bias=False)
-        self.of_query = nn.Linear(size, size)
-        self.entities = nn.Linear(size, entities)
+        width = width or size
+        self.of_readout = nn.Linear(size, width, bias=False)
+        self.of_query = nn.Linear(size, width)
+        self.entities = nn.Linear(width, entities)
 
     def forward(
         self,

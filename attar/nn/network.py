@@ -99,7 +99,7 @@ class Network(nn.Module):
     @staticmethod
     def _make_head(options: NetworkOptions) -> PaperHead | CopyHead:
         if options.head == "paper":
-            return PaperHead(options.size, options.entities)
+            return PaperHead(options.size, options.entities, options.head_size)
         if options.mechanism == "keyed":  # x_e · x_e is about that large
             return CopyHead(1 / (options.embedding * NAME_SCALE**2))
         return CopyHead(shares=options.positive or options.mechanism == "softmax")

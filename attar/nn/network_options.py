@@ -19,7 +19,8 @@ class NetworkOptions:
     `head=""` takes the copy readout where the mechanism writes for it (keyed, named), else the paper's head.
     `asked` learns what it means that the question holds a name; `positive` makes the keys of `named`, and the
     queries, positive, and scores logarithms of weights; `company` scores names also by what stood near them.
-    `join` says how an encoder that reads both ways puts its two states together.
+    `join` says how an encoder that reads both ways puts its two states together, `head_size` how many numbers the
+    paper's head mixes, 0 for as many as a state has.
     """
 
     words: int  # ids there are, the names' among them
@@ -36,6 +37,7 @@ class NetworkOptions:
     positive: bool = False
     company: bool = False
     join: str = "halves"
+    head_size: int = 0
 
     def __post_init__(self) -> None:
         allowed = {
@@ -60,14 +62,18 @@ class NetworkOptions:
             raise OptionError("mechanism that keeps company", "named", repr(self.mechanism))
         if self.join != "halves" and self.encoder not in TWO_WAY:
             raise OptionError("encoder with a join", " or ".join(TWO_WAY), repr(self.encoder))
+        if self.head_size < 0:
+            raise OptionError("head_size", "a whole number from 1 up, or 0 for size", repr(self.head_size))
         if not self.head:
             object.__setattr__(self, "head", "copy" if self.mechanism in COPY_MECHANISMS else "paper")
+        if self.head_size and self.head != "paper":
+            raise OptionError("head with a size", "paper", repr(self.head))
 
     def to_json(self) -> dict[str, Any]:
         """All options by name."""
         given = asdict(self)
         # What a reader is fingerprinted by stays as it was before there were these.
-        for name, usual in (("company", False), ("join", "halves")):
+        for name, usual in (("company", False), ("join", "halves"), ("head_size", 0)):
             if given[name] == usual:
                 del given[name]
         return given

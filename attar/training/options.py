@@ -30,6 +30,8 @@ class TrainingOptions:
     positive: bool = False
     company: bool = False
     join: str = "halves"
+    head_size: int = 0
+    alike: bool = False  # let the question's encoder start as the document's
     epochs: int = 12
     batch: int = 64
     questions: int = 10
@@ -69,6 +71,10 @@ class TrainingOptions:
         if self.frozen and not (self.start and self.company):
             wanted = "a reader to train on and something to give it: start and company"
             raise OptionError("frozen", wanted, "neither" if not self.start else "a reader alone")
+        if self.alike and self.start:
+            raise OptionError(
+                "alike", "a run from the start", "a reader to train on", "leave one of them out"
+            )
         # Refused here, and not when the words of a set have been counted.
         network_options(self, Vocabulary(()))
 
@@ -120,4 +126,5 @@ def network_options(options: TrainingOptions, vocabulary: Vocabulary) -> Network
         positive=options.positive,
         company=options.company,
         join=options.join,
+        head_size=options.head_size,
     )

@@ -11,7 +11,10 @@ from attar.text.vocabulary import Vocabulary
 from attar.training.options import TrainingOptions, network_options
 
 # What a reader settles for whoever trains it on; dropout is the trainer's own.
-SETTLED = ("mechanism", "encoder", "head", "size", "embedding", "scale", "asked", "positive", "company")
+SETTLED = (
+    *("mechanism", "encoder", "join", "head", "head_size", "size", "embedding", "scale"),
+    *("asked", "positive", "company"),
+)
 # What a reader can be given that it did not have.
 GIVEN = ("company",)
 
@@ -31,7 +34,10 @@ def first_network(options: TrainingOptions, vocabulary: Vocabulary) -> Network:
     """The network as a run begins; of a reader that is trained on, with its numbers."""
     asked = network_options(options, vocabulary)
     if not options.start:
-        return Network(asked)
+        network = Network(asked)
+        if options.alike:
+            start_alike(network)
+        return network
     saved = load_start(options.start)
     check_settled(asked, saved.network.options, options.start)
     network = Network(asked)
@@ -41,6 +47,11 @@ def first_network(options: TrainingOptions, vocabulary: Vocabulary) -> Network:
         # What need not be trained has no gradient, and no way back through the GRUs is walked.
         parameter.requires_grad_(not (options.frozen and name in own))
     return network
+
+
+def start_alike(network: Network) -> None:
+    """Let questions be read as documents are, at first: a query is then near the states of like words."""
+    network.question_encoder.load_state_dict(network.document_encoder.state_dict())
 
 
 def check_settled(asked: NetworkOptions, own: NetworkOptions, start: str) -> None:

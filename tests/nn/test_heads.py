@@ -13,8 +13,10 @@ def numbers(*shape):
 
 
 class TestPaperHead:
-    def test_is_the_papers_equation_for_the_candidates_asked_for(self):
-        head, readouts, queries = PaperHead(4, 7).double(), numbers(3, 4), numbers(3, 4)
+    @pytest.mark.parametrize("width", [None, 9])
+    def test_is_the_papers_equation_for_the_candidates_asked_for(self, width):
+        head, readouts, queries = PaperHead(4, 7, width).double(), numbers(3, 4), numbers(3, 4)
+        assert head.of_readout.weight.shape == (width or 4, 4)
         candidates = torch.tensor([[6, 0], [2, 2], [5, 1]])
         scores = head(readouts, queries, candidates)
         for q in range(3):

@@ -288,6 +288,14 @@ class TestOptions:
         network = Network(added)
         assert network.document_encoder.onward.hidden_size == network.question_encoder.back.hidden_size == 4
 
+    def test_the_papers_head_may_mix_more_numbers_than_a_state_has(self):
+        wide = NetworkOptions(9, 2, size=4, embedding=3, head_size=7)
+        assert NetworkOptions.from_json(wide.to_json()) == wide
+        assert Network(wide).head.entities.in_features == 7
+
+    def test_what_was_added_since_is_not_said_where_it_is_not_used(self):
+        assert {"company", "join", "head_size"}.isdisjoint(NetworkOptions(9, 2).to_json())
+
     def test_unknown_ones_are_refused(self):
         with pytest.raises(
             OptionError, match=r"network option: expected one of asked, .*, got colour, taste"
@@ -305,6 +313,8 @@ class TestOptions:
             ({"join": "sum"}, "encoder with a join: expected lookahead or bidirectional, got 'gru'"),
             ({"dropout": 1.0}, "dropout: expected a share from 0 to below 1, got 1.0"),
             ({"dropout": -0.1}, "dropout: expected a share from 0 to below 1, got -0.1"),
+            ({"head_size": -1}, "head_size: expected a whole number from 1 up, or 0 for size, got -1"),
+            ({"head_size": 9, "mechanism": "named"}, "head with a size: expected paper, got 'copy'"),
             ({"head": "copy"}, "copy head: expected keyed or named or softmax, got 'gated'"),
             ({"head": "paper", "mechanism": "named"}, "paper's head: expected none or .* got 'named'"),
             ({"positive": True, "mechanism": "keyed"}, "positive keys: expected named, got 'keyed'"),

@@ -1,5 +1,6 @@
 """A run may begin with a reader: its network, its words, its numbers."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,42 @@ def test_begins_with_the_readers_numbers(start: TrainingOptions, tmp_path: Path)
     network = first_network(going_on(start, tmp_path), saved.vocabulary)
     for name, value in saved.network.state_dict().items():
         assert torch.equal(network.state_dict()[name], value), name
+
+
+@pytest.mark.parametrize("encoder", ["gru", "lookahead"])
+def test_encoders_start_alike_and_grow_apart_if_asked(
+    start: TrainingOptions, tmp_path: Path, encoder: str
+) -> None:
+    vocabulary = load_reader(start.out).vocabulary
+    plain = TrainingOptions(start.data, str(tmp_path), size=8, embedding=8, encoder=encoder)
+    for options, same in ((plain, False), (replace(plain, alike=True), True)):
+        network = first_network(options, vocabulary)
+        weights = [each.onward.weight_hh_l0 for each in (network.document_encoder, network.question_encoder)]
+        assert torch.equal(*weights) is same
+        assert weights[0] is not weights[1]
+
+
+def test_a_reader_settles_how_both_ways_are_joined(make_set: MakeSet, tmp_path: Path) -> None:
+    first = TrainingOptions(
+        (str(make_set()),),
+        str(tmp_path / "first"),
+        size=4,
+        embedding=4,
+        epochs=1,
+        encoder="lookahead",
+        join="sum",
+        head_size=6,
+    )
+    train(first, quiet=True)
+    settled = settled_by(first.out)
+    assert (settled["join"], settled["head_size"]) == ("sum", 6)
+    with pytest.raises(OptionError, match="expected join 'sum', got 'halves'; leave them out"):
+        first_network(going_on(first, tmp_path, join="halves"), load_reader(first.out).vocabulary)
+
+
+def test_a_reader_that_is_trained_on_starts_as_it_is(start: TrainingOptions, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="alike: expected a run from the start, got a reader to train on"):
+        going_on(start, tmp_path, alike=True)
 
 
 def test_another_dropout_is_the_trainers_own(start: TrainingOptions, tmp_path: Path) -> None:

@@ -4,10 +4,21 @@ from pathlib import Path
 
 import pytest
 
+from attar.bench.training import profile_step
+from attar.text.cloze.build import BuildOptions, build_set
+from attar.text.stories import tell_stories
 from attar.training.options import TrainingOptions
-from attar.training.profile import profile_step
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+
+@pytest.fixture(scope="module")
+def stories_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("set")
+    texts = folder / "stories.txt"
+    texts.write_text("\n\n".join(story.text for story in tell_stories(1, 60)))
+    build_set([texts], folder / "set", BuildOptions(window=100, size=200, only="training"))
+    return folder / "set"
 
 
 @pytest.mark.parametrize("mechanism", ["gated", "keyed", "named", "softmax"])
