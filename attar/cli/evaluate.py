@@ -35,7 +35,7 @@ def evaluate(
 
     from attar.cli.cloze import progress_bar
     from attar.reader import Reader
-    from attar.reader.reader import answers_alone
+    from attar.reader.checks import answers_alone
     from attar.text.cloze import ClozeSet
     from attar.training.data import leave_out, open_splits
     from attar.training.evaluate import evaluate

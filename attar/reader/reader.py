@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attar.errors import AttarError, DtypeError, OptionError, ShapeError
+from attar.errors import AttarError, OptionError, ShapeError
 from attar.memory import Memory
 from attar.nn.network import Network
 from attar.reader.answers import Answer, best_first, probabilities
+from attar.reader.checks import check_answerable, check_text, in_pairs
 from attar.reader.computing import computing
 from attar.reader.documents import DocumentEncoder
 from attar.reader.explain import Explanation, spelled, token_weights
@@ -25,6 +26,9 @@ from attar.text.progress import Progress, tell_nobody
 from attar.text.reading import TextReader
 from attar.text.vocabulary import Vocabulary
 
+# A text of more characters is not put into ids as a whole, but by so many tokens at a time: a text of any length
+# then takes a quarter of a gigabyte beside itself.
+LONG_TEXT, TOKENS_A_PART = 4_000_000, 1_000_000
 # Questions answered at a time: 43 µs each, 60 if 256 are (k = 128, 60 names a document, one core).
 QUESTIONS_AT_ONCE = 1_024
 
@@ -91,7 +95,10 @@ class Reader:
 
     def read(self, text: str, *, names: NameTable | None = None) -> Memory:
         """The memory of a text, read under a table of names if one is given: it learns the text's names."""
-        reading = self._reading(text, self._table() if names is None else names)
+        table = self._table() if names is None else names
+        if self._is_long(text):
+            return self._read_in_parts(text, table)
+        reading = self._reading(text, table)
         return self._write([reading if names is None else reading.standing()])[0]
 
     def read_many(
@@ -109,23 +116,30 @@ class Reader:
         if batch < 1:
             raise OptionError("batch", "a whole number from 1 up", repr(batch))
         table = self._table()
-        # A table read on later is another time's: each memory has it as it stood at its own end.
-        readings = [
-            self._reading(text, table).standing() if together else self._reading(text, self._table())
-            for text in texts
-        ]
-        order = sorted(range(len(readings)), key=lambda at: -len(readings[at].text))
+        readings: dict[int, Reading] = {}
         memories: dict[int, Memory] = {}
+        for at, text in enumerate(texts):
+            own = table if together else self._table()
+            if self._is_long(text):
+                memories[at] = self._read_in_parts(text, own, progress=progress)
+            else:
+                reading = self._reading(text, own)
+                # A table read on later is another time's: each memory has it as it stood at its own end.
+                readings[at] = reading.standing() if together else reading
+        order = sorted(readings, key=lambda at: -len(readings[at].text))
         for first in range(0, len(order), batch):
             chosen = order[first : first + batch]
             written = self._write([readings[at] for at in chosen], progress)
             memories.update(zip(chosen, written, strict=True))
-        return [memories[at] for at in range(len(readings))]
+        return [memories[at] for at in range(len(texts))]
 
     def extend(self, memory: Memory, text: str, *, progress: Progress = tell_nobody) -> Memory:
         """The memory after reading on: at a sentence's end the same as if both had been read at once."""
         self._check_own(memory)
-        return self._write([self._reading(text, memory.names.copy(), memory)], progress)[0]
+        table = memory.names.copy()
+        if self._is_long(text):
+            return self._read_in_parts(text, table, memory, progress)
+        return self._write([self._reading(text, table, memory)], progress)[0]
 
     def answer(self, memory: Memory, question: str, *, top: int | None = None) -> list[Answer]:
         """The document's names, likeliest first, or the best few; none for a text without names."""
@@ -172,6 +186,27 @@ class Reader:
         check_text("text", text)
         return Reading(self.text.read(text, table), table, before)
 
+    def _is_long(self, text: object) -> bool:
+        return isinstance(text, str) and len(text) > LONG_TEXT and self.documents.reads_on
+
+    def _read_in_parts(
+        self,
+        text: str,
+        table: NameTable,
+        before: Memory | None = None,
+        progress: Progress = tell_nobody,
+    ) -> Memory:
+        """The memory of a long text: each part of it is read on from the one before."""
+        done, about = 0, len(text) // 5  # English has some five characters a token
+
+        def tell(what: str, read: int, _: int) -> None:
+            progress(what, done + read, max(about, done + read))
+
+        for part in self.text.iterate(text, table, TOKENS_A_PART):
+            before = self._write([Reading(part, table, before).standing()], tell)[0]
+            done += len(part)
+        return self.read("") if before is None else before  # nothing but spaces is nothing
+
     def _write(self, readings: Sequence[Reading], progress: Progress = tell_nobody) -> list[Memory]:
         check_answerable(self.network)
         with computing():
@@ -189,39 +224,3 @@ class Reader:
                 f"one of reader {memory.reader[:12]}",
                 "read the text with this reader",
             )
-
-
-def in_pairs(
-    memories: Memory | Sequence[Memory], questions: str | Sequence[str]
-) -> tuple[list[Memory], list[str]]:
-    """Memories and questions, one for each other."""
-    if isinstance(questions, str):
-        about = [memories] if isinstance(memories, Memory) else list(memories)
-        return about, [questions] * len(about)
-    asked = list(questions)
-    about = [memories] * len(asked) if isinstance(memories, Memory) else list(memories)
-    if len(about) != len(asked):
-        raise ShapeError("questions", f"one for each of {len(about)} memories", str(len(asked)))
-    return about, asked
-
-
-def check_text(what: str, text: object) -> None:
-    """Refuse what is no text."""
-    if not isinstance(text, str):
-        raise DtypeError(what, "a string", type(text).__name__)
-
-
-def answers_alone(network: Network) -> bool:
-    """Whether a memory is all that an answer needs: softmax with the copy head also asks for the text's names."""
-    return (network.options.mechanism, network.options.head) != ("softmax", "copy")
-
-
-def check_answerable(network: Network) -> None:
-    """Refuse to read where a memory alone would not answer."""
-    if not answers_alone(network):
-        raise OptionError(
-            "reader",
-            "one whose memories answer by themselves",
-            "softmax with the copy head, which needs the text's names at every token",
-            "train it with head='paper', or with mechanism='named'",
-        )

@@ -9,6 +9,7 @@ from attar.nn.attention import COPY_MECHANISMS, MECHANISMS
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
 from attar.reader import Reader, texts
+from attar.reader import reader as room
 from attar.text.names import NameTable
 
 ALL = (*MECHANISMS, *COPY_MECHANISMS)
@@ -120,6 +121,51 @@ def test_a_long_text_is_read_piece_by_piece(make_reader, stories, assert_same, m
     monkeypatch.setattr(texts, "LONGEST_PIECE", 40)
     for pieces, once in zip(reader.read_many(many), whole, strict=True):
         assert_same(pieces, once)
+
+
+@pytest.mark.parametrize("mechanism", ["named", "gated", "decayed", "softmax"])
+def test_a_text_too_long_for_one_array_of_ids_is_read_part_by_part(
+    make_reader, stories, assert_same, monkeypatch, mechanism
+):
+    reader, text = make_reader(mechanism, "lookahead"), "\n".join(story.text for story in stories)
+    first, last = stories[0].text, stories[-1].text
+    at_once = reader.read(text)
+    beside, together = reader.read_many([first, text, last]), reader.read_many([first, text], together=True)
+    longer = reader.extend(reader.read(first), text)
+    monkeypatch.setattr(room, "LONG_TEXT", 2000)
+    monkeypatch.setattr(room, "TOKENS_A_PART", 60)
+    assert len(text) > 2000 > len(last)
+    assert_same(reader.read(text), at_once)
+    for mine, its in zip(reader.read_many([first, text, last]), beside, strict=True):
+        assert_same(mine, its)
+    for mine, its in zip(reader.read_many([first, text], together=True), together, strict=True):
+        assert_same(mine, its)
+    assert_same(reader.extend(reader.read(first), text), longer)
+
+
+def test_a_long_text_of_company_is_read_part_by_part(make_company_reader, stories, assert_same, monkeypatch):
+    reader, text = make_company_reader(), "\n".join(story.text for story in stories)
+    at_once = reader.read(text)
+    monkeypatch.setattr(room, "LONG_TEXT", 500)
+    monkeypatch.setattr(room, "TOKENS_A_PART", 60)
+    assert_same(reader.read(text), at_once)
+
+
+def test_parts_tell_how_far_the_whole_text_is(reader, stories, monkeypatch):
+    monkeypatch.setattr(room, "LONG_TEXT", 500)
+    monkeypatch.setattr(room, "TOKENS_A_PART", 60)
+    heard = []
+    text = " ".join(story.text for story in stories)
+    reader.read_many([text], progress=lambda what, done, total: heard.append((done, total)))
+    done = [each for each, _ in heard]
+    assert done[0] == 0
+    assert done == sorted(set(done))
+    assert all(each <= total for each, total in heard)
+
+
+def test_nothing_but_spaces_is_nothing_however_long(reader, monkeypatch):
+    monkeypatch.setattr(room, "LONG_TEXT", 5)
+    assert reader.read(" " * 9).tokens == 0
 
 
 def test_states_and_sums_are_read_side_by_side(make_reader, stories, assert_same):
