@@ -38,7 +38,7 @@ TITLES = MISTERS | _words(
     "detective officer chief hon honourable honorable majesty highness lordship ladyship excellency "
     "honour rev prof gen col capt lieut lt maj sgt cpl cmdr adm gov sen rep pres supt fr mons deacon "
     "archdeacon abbot abbess vicar rector dean chairman chairwoman commissioner deputy secretary "
-    "treasurer executive director ambassador"
+    "treasurer executive director ambassador representative congresswoman sheriff producer coach founder"
 )
 DAYS_AND_MONTHS = _words(
     "monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays "
@@ -47,11 +47,17 @@ DAYS_AND_MONTHS = _words(
     "whitsuntide midsummer lent"
 )
 ALONE = (
-    _words("i i'm i'se o oh ah god gods lord heaven heavens providence almighty bible ok tv dvd cd")
+    _words(
+        "i i'm i'se o oh ah god gods lord heaven heavens providence almighty bible ok tv dvd dvds cd cds ep eps "
+        "lp lps ceo cfo coo mp mvp am pm fm ad bce ce phd ph ba b.a. m.a. mba obe mbe cbe vhs dna isbn usd vol. "
+        "op"
+    )
     | DAYS_AND_MONTHS
 )
-# Lower-cased inside a name: Ludwig van Beethoven, Charles de Gaulle.
-PARTICLES = _words("van von der den de di da du del della la le ten ter bin ibn al el y")
+# Inside a name only: Ludwig van Beethoven, Charles de Gaulle, Simon & Garfunkel.
+PARTICLES = _words("van von der den de di da du del della la le ten ter bin ibn al el y &")
+# A name's first word, and none by itself: La Scala, but not the La of La traviata.
+ARTICLES = _words("la le les il el los las")
 SUFFIXES = _words("jr jr. sr sr. esq esq.")
 # Before a capital these begin a place even at a sentence's start: "New York is …".
 PLACE_PREFIXES = _words(
@@ -67,14 +73,76 @@ NOT_PEOPLE = PLACE_PREFIXES | _words(
     "journal club team league association society party cup championship championships award awards prize "
     "festival championship conference bank airport station railway airlines district region province "
     "state national international great central royal grand act court committee council department "
-    "ministry office bureau agency center centre stadium arena tower forest point beach"
+    "ministry office bureau agency center centre stadium arena tower forest point beach inc ltd llc plc "
+    "limited group network area township borough building highway route railroad parkway boulevard canal creek "
+    "peninsula coast isle isles cape gulf strait firth port harbour harbor palace hospital mall resort resorts "
+    "subdivision territory trail brewery treaty siege order federation confederation commonwealth duchy "
+    "principality emirate sultanate viceroyalty legion brigade battalion squadron forces command alliance "
+    "register peerage baronetage board chamber guild senate parliament congress assembly representatives "
+    "government constitution revolution campaign commission administration authority organization organisation "
+    "foundation trust fund reserve diocese archdiocese synod chapel bachelor program programme project system "
+    "service services research management technology engineering science sciences games game olympics "
+    "paralympics tournament trophy medal prix finals bowl tour draft football baseball basketball hockey "
+    "legend legends tales adventures chronicles comics album albums chart music radio television channel "
+    "productions publishing media orchestra opera gallery collection performance actor actress native "
+    "movie tracks singles books symphony municipality prefecture subdistrict parish junction metro monarchy "
+    "dynasty tribe initiative rebellion mission market store factory communications technologies motors racing "
+    "speedway raceway terminal terrace dome coliseum cemetery penitentiary plateau falls desert corp. fc f.c. "
+    "world champion downtown midtown uptown greater lower upper metropolitan public northwest northeast "
+    "southwest southeast schools colleges universities institutes churches &"
 )
+# Peoples, places and makes: a name with one of these is no person's either, but they are names by themselves.
+PLACES = _words(
+    "american americans british english french dutch irish scottish welsh italian spanish portuguese german "
+    "austrian swiss belgian danish swedish norwegian finnish icelandic polish czech hungarian romanian "
+    "bulgarian serbian croatian greek turkish russian ukrainian soviet jewish arab arabic persian iranian "
+    "iraqi israeli egyptian indian pakistani chinese japanese korean vietnamese thai indonesian malaysian "
+    "filipino philippine australian canadian mexican brazilian argentine colombian cuban jamaican african "
+    "nigerian kenyan ethiopian asian european latin nordic celtic byzantine ottoman catholic protestant "
+    "orthodox lutheran muslim islamic hindu buddhist republican democratic communist america europe "
+    "asia africa antarctica canada mexico brazil argentina peru colombia venezuela cuba panama britain scotland "
+    "wales netherlands belgium germany austria switzerland italy spain portugal poland hungary romania bulgaria "
+    "serbia croatia slovenia slovakia greece turkey ukraine russia finland sweden norway denmark iceland egypt "
+    "iran iraq syria lebanon afghanistan pakistan bangladesh nepal china taiwan japan korea vietnam thailand "
+    "malaysia singapore indonesia philippines australia nigeria kenya ethiopia ghana zimbabwe california "
+    "florida illinois pennsylvania massachusetts ohio michigan minnesota wisconsin missouri kentucky "
+    "connecticut oregon arizona colorado alabama louisiana mississippi oklahoma iowa kansas nebraska utah idaho "
+    "hawaii alaska maryland arkansas wyoming ontario quebec alberta manitoba saskatchewan queensland tasmania "
+    "chicago philadelphia toronto montreal vancouver ottawa calgary seattle detroit pittsburgh baltimore "
+    "atlanta miami milwaukee minneapolis cincinnati nashville memphis sacramento moscow rome milan venice "
+    "vienna prague budapest warsaw stockholm copenhagen oslo amsterdam brussels munich hamburg madrid barcelona "
+    "lisbon athens istanbul jerusalem cairo tokyo beijing shanghai seoul mumbai delhi melbourne brisbane "
+    "manchester liverpool birmingham edinburgh glasgow cardiff belfast dublin cambridge oxford yorkshire "
+    "atlantic pacific mediterranean caribbean hollywood broadway jakarta manila taipei bangkok "
+    "manhattan indianapolis louisville sicilian albanian albania lithuanian lithuania tasmanian mongolian tamil "
+    "hindi malayalam telugu anglican islam olympic playstation xbox nintendo windows billboard netflix toyota "
+    "honda nissan us u.s. usa uk u.k. nba nfl nhl mlb ncaa ucla wnba fifa uefa bbc nbc cbs abc mtv espn hbo cnn"
+)
+# These are people's surnames too: no person's name begins with one, but one may end so (Jack London).
+PLACES_FIRST = PLACES | _words(
+    "london boston houston washington dallas cleveland denver berlin paris france england ireland india "
+    "israel texas tennessee montana nevada indiana maine york buffalo"
+)
+# The words of a name that its initials leave out: Federal Bureau of Investigation, FBI.
+LEFT_OUT_OF_INITIALS = _words("of the and & for in")
+# Initials that mean one place, whatever else in a text they spell, and the names of those places.
+PLACE_INITIALS = {
+    "us": ("us", "u.s.", "usa", "u.s.a."),
+    "uk": ("uk", "u.k."),
+    "dc": ("dc", "d.c."),
+}
+PLACES_BY_INITIALS = {
+    "united states": "us",
+    "united states of america": "us",
+    "united kingdom": "uk",
+    "district of columbia": "dc",
+}
 # They open and join titles of books and films ("The Curse Of …") and name nothing by themselves.
 FUNCTION_WORDS = frozenset(map(str.lower, STARTERS)) | _words(
     "of into onto upon over under about is are was were be been has have had do does did not no yes my "
     "your our me us him them whom whose which where whether than nor yet because until till though all "
     "any each every some such more most other another will would shall should can could may might must "
-    "let"
+    "let don't didn't can't won't isn't ain't"
 )
 # Endings of common words: an unknown word with one of these at a sentence's start is seldom a name.
 COMMON_ENDINGS = ("ing", "ed", "ly", "ness", "tion", "ment", "less", "ful", "ism", "ity", "ings", "tions")

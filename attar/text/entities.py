@@ -4,8 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Protocol
 
+from attar.text.aliases import NUMERAL
 from attar.text.english import (
     ALONE,
+    ARTICLES,
     COMMON_ENDINGS,
     FUNCTION_WORDS,
     MISTERS,
@@ -15,7 +17,7 @@ from attar.text.english import (
     SUFFIXES,
     TITLES,
 )
-from attar.text.names import NUMERAL, NameTable
+from attar.text.names import NameTable
 from attar.text.vocabulary import OPENERS, Vocabulary
 
 
@@ -32,28 +34,31 @@ class Kind(IntEnum):
 
     PLAIN = 0  # a lower-cased word, a number, a comma
     OPENER = 1  # a mark after which a capital may mean nothing
-    PARTICLE = 2  # van, de: inside a name only
+    PARTICLE = 2  # van, de, &: inside a name only
     OF = 3  # inside a name after University, Battle and their like
-    ALONE = 4  # capitalised and never a name: I, The, May, Monday, French
-    MISTER = 5  # Mr., Dr.: before a name, never in it
-    TITLE = 6  # King, Dame: before a name, or inside it (Stephen King)
-    TAIL = 7  # Jr., VIII, &: never a name's first word
-    INITIAL = 8  # J.: never a name by itself
-    GENERIC = 9  # University, North: neither
-    COMMON = 10  # capitalised here, lower-cased as a rule
-    UNSEEN = 11  # capitalised, and counted nowhere
-    PROPER = 12  # capitalised as a rule
+    THE = 4  # inside a name after that "of"
+    ALONE = 5  # capitalised and never a name: I, The, May, Monday
+    MISTER = 6  # Mr., Dr.: before a name, never in it
+    TITLE = 7  # King, Dame: before a name, or inside it (Stephen King)
+    TAIL = 8  # Jr., VIII: never a name's first word
+    INITIAL = 9  # J.: never a name by itself
+    GENERIC = 10  # University, North: neither
+    COMMON = 11  # capitalised here, lower-cased as a rule
+    SHOUTED = 12  # US: a name, unless all is in capitals
+    UNSEEN = 13  # capitalised, and counted nowhere
+    PROPER = 14  # capitalised as a rule
 
 
+# Generic words that begin a name even at a sentence's start.
+_OPENING = PLACE_PREFIXES | ARTICLES
 # Plain numbers in the search itself: an Enum's hash and comparisons cost more than all the rest of it.
 _PARTS = frozenset(int(kind) for kind in Kind if kind >= Kind.TITLE)
-_FIRSTS = frozenset(int(kind) for kind in Kind if kind >= Kind.INITIAL)
 _LONE = frozenset(int(kind) for kind in Kind if kind >= Kind.COMMON)
-_PLAIN, _OPENER, _PARTICLE, _OF, _MISTER = map(
-    int, (Kind.PLAIN, Kind.OPENER, Kind.PARTICLE, Kind.OF, Kind.MISTER)
+_PLAIN, _OPENER, _PARTICLE, _OF, _THE, _MISTER = map(
+    int, (Kind.PLAIN, Kind.OPENER, Kind.PARTICLE, Kind.OF, Kind.THE, Kind.MISTER)
 )
-_TITLE, _TAIL, _INITIAL, _GENERIC, _COMMON, _UNSEEN = map(
-    int, (Kind.TITLE, Kind.TAIL, Kind.INITIAL, Kind.GENERIC, Kind.COMMON, Kind.UNSEEN)
+_TITLE, _TAIL, _INITIAL, _GENERIC, _COMMON, _SHOUTED, _UNSEEN = map(
+    int, (Kind.TITLE, Kind.TAIL, Kind.INITIAL, Kind.GENERIC, Kind.COMMON, Kind.SHOUTED, Kind.UNSEEN)
 )
 
 
@@ -77,16 +82,18 @@ class _Kinds(dict[str, int]):
             return Kind.OPENER
         if word in PARTICLES:
             return Kind.PARTICLE
-        if word == "of":
-            return Kind.OF
+        if word in ("of", "the"):
+            return Kind.OF if word == "of" else Kind.THE
         numeral = word[0] in "XVI" and word != "I" and NUMERAL.fullmatch(word)
-        if word == "&" or numeral or (word != lower and lower in SUFFIXES):
+        if numeral or (word != lower and lower in SUFFIXES):
             return Kind.TAIL
         if not (word[0].isupper() or (word[1:2] == "'" and word[2:3].isupper())):
             return Kind.PLAIN
         return self._settle_capitalised(word, lower)
 
     def _settle_capitalised(self, word: str, lower: str) -> Kind:
+        if word == "US":
+            return Kind.SHOUTED
         share = self.vocabulary.capital_share(lower)
         shouted = len(word) > 1 and word.isupper() and share is not None and share < 0.5
         if shouted or lower in FUNCTION_WORDS or lower in ALONE:
@@ -97,7 +104,7 @@ class _Kinds(dict[str, int]):
             return Kind.MISTER
         if lower.rstrip(".") in TITLES:
             return Kind.TITLE
-        if lower in NOT_PEOPLE:
+        if lower in NOT_PEOPLE or lower in ARTICLES:
             return Kind.GENERIC
         # A word of the vocabulary that was counted nowhere inside a sentence begins sentences: Nobody.
         if share is None:
@@ -141,16 +148,20 @@ class CapitalFinder:
         return found
 
 
-def _end_of_run(kinds: Sequence[int], start: int, heading: bool) -> int:
+def _end_of_run(kinds: list[int], start: int, heading: bool) -> int:
     """Follow capitalised words, over particles that stand between two of them."""
     stop = start + 1
     while stop < len(kinds):
         after = stop
         if kinds[after] == _OF and kinds[after - 1] == _GENERIC:
-            after += 1
+            after += 1 + (kinds[after + 1 : after + 2] == [_THE])
         while after < len(kinds) and kinds[after] == _PARTICLE:
             after += 1
-        if after == len(kinds) or kinds[after] not in _PARTS or (heading and kinds[after] == _COMMON):
+        if (
+            after == len(kinds)
+            or kinds[after] not in _PARTS
+            or (heading and kinds[after] in (_COMMON, _SHOUTED))
+        ):
             break
         stop = after + 1
     return stop
@@ -176,13 +187,15 @@ def start_of_name(
             return start
         if first == _COMMON:
             sure = (titled or not single) and not opening and not heading
+        elif first == _SHOUTED:
+            sure = not heading
         elif first == _UNSEEN:
             cry = single and following == "!"
             sure = not opening or not (heading or cry or run[start].lower().endswith(COMMON_ENDINGS))
         elif first == _GENERIC:
-            sure = not opening or run[start].lower() in PLACE_PREFIXES or kinds[start + 1] == _OF
+            sure = not opening or kinds[start + 1] in (_OF, _GENERIC) or run[start].lower() in _OPENING
         else:
-            sure = first not in (_OF, _PARTICLE, _TITLE, _TAIL)
+            sure = first not in (_OF, _THE, _PARTICLE, _TITLE, _TAIL)
         if sure:
             return start
         opening = False  # what follows a word stands inside a sentence

@@ -1,35 +1,19 @@
 """The names met so far and their ids: what a reader keeps of a document's people, places and things."""
 
-import re
 from collections.abc import Iterable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice
 from typing import Annotated
 
 import msgspec
 
 from attar.errors import RecordError
-from attar.text.english import FUNCTION_WORDS, NOT_PEOPLE, SUFFIXES
+from attar.text.aliases import OtherSpellings, Spellings, spell_like, spellings_of
 from attar.text.vocabulary import ENTITIES
-
-# Henry VIII, World War II; not Jet Li.
-NUMERAL = re.compile("(?=[XVI])(XL|X{0,3})(IX|IV|V?I{0,3})")
 
 
 def _key(words: Iterable[str]) -> str:
     return " ".join(words).lower()
-
-
-@lru_cache(100_000)
-def _lent(key: str) -> tuple[str, ...]:
-    """Give the words by which alone a longer name may be called: a person's first name and surname."""
-    lower = key.split(" ")
-    while lower and (NUMERAL.fullmatch(lower[-1].upper()) or lower[-1] in SUFFIXES):
-        lower.pop()
-    if len(lower) < 2 or not NOT_PEOPLE.isdisjoint(lower):
-        return ()
-    ends = (lower[0], lower[-1])
-    return tuple(word for word in ends if word not in FUNCTION_WORDS and word[-1] != "." and word[1:])
 
 
 def _check_ids(highest: int, names: list[str]) -> None:
@@ -44,7 +28,7 @@ _NO_HOLDERS = msgspec.Raw(msgspec.msgpack.encode({}))
 
 
 class NameTable:
-    """Names by id as they were read; a lone first name or surname means the one longer name that holds it.
+    """Names by id, each in the longest spelling read; a short one means the one longer name that it fits.
 
     >>> table = NameTable()
     >>> [table.learn(name.split()) for name in ("Jane Austen", "Bath", "Austen", "Fanny", "Fanny Price")]
@@ -83,6 +67,10 @@ class NameTable:
         _check_ids(max(map(max, holders.values()), default=-1), self.names)
         return holders
 
+    @cached_property
+    def _spellings(self) -> OtherSpellings:
+        return OtherSpellings(self.ids, self.names)
+
     def __len__(self) -> int:
         return len(self.names)
 
@@ -98,13 +86,20 @@ class NameTable:
         return _key(words) in self.ids
 
     def resolve(self, words: Sequence[str]) -> int | None:
-        """Give the id that a name has, if any, in whatever case it is written."""
-        return self.meaning(_key(words))
+        """Give the id that a name has, if any, in whatever case it is written; initials only in capitals."""
+        name = " ".join(words)
+        key = name.lower()
+        found = self.meaning(key)
+        if found is None:
+            found = self._spellings.find(key) if " " in key else self._spellings.find_initials(name)
+        return found
 
     def meaning(self, key: str) -> int | None:
         """Give the id of a name in small letters, its words parted by single spaces."""
         found = self.ids.get(key)
-        if found is None and " " not in key:
+        if found is None:
+            if " " in key:
+                return self._spellings.find_without_middle(key)
             holders = self._holders.get(key, ())
             if len(holders) == 1:
                 (found,) = holders
@@ -121,8 +116,10 @@ class NameTable:
             for key in islice(self.ids, self._counted, None):
                 first = key.partition(" ")[0]
                 longest[first] = max(longest.get(first, 0), key.count(" ") + 1)
-                for part in _lent(key):
-                    longest.setdefault(part, 1)
+                if " " in key:
+                    spellings = spellings_of(key)
+                    for short in (*spellings.lent, *spellings.ways):
+                        longest.setdefault(short, 1)
             self._counted = len(self.ids)
         return self._longest
 
@@ -133,30 +130,43 @@ class NameTable:
 
     def learn_spelled(self, name: str, key: str) -> int | None:
         """Learn a name whose words are joined by spaces already, as written and in small letters."""
-        found = self.meaning(key)
-        # Read before; or a part of a longer name, which stays open: a second holder makes it mean neither.
+        found = self.ids.get(key)
         if found is not None:
             return found
-        # The longer name of somebody known by a part of it so far.
-        for word in _lent(key) if " " in key else ():
-            part = self.ids.get(word)
-            if part is not None and " " not in self.names[part]:
-                found = part
-                self.names[found] = name
-                break
+        spellings = None
+        if " " not in key:
+            # A part of a longer name stays open: a second holder makes it mean neither.
+            holders = self._holders.get(key)
+            if holders and len(holders) == 1:
+                return next(iter(holders))
+            if name.isupper():
+                found = self._spellings.find_initials(name)
         else:
+            spellings = spellings_of(key)
+            # Most names are like none before; one look tells.
+            if key in self._spellings.by_short or not self.ids.keys().isdisjoint(spellings.all):
+                found = self._spellings.find(key, by_part=True)
+        if found is None:
             found = len(self.names)
             if found >= self.limit:
                 return None
             self.names.append(name)
-        self._note(key, found)
+        elif len(name) > len(self.names[found]):
+            self.names[found] = name
+        self._note(key, spellings, found)
         return found
 
-    def _note(self, key: str, entity: int) -> None:
+    def _note(self, key: str, spellings: Spellings | None, entity: int) -> None:
         self.ids[key] = entity
-        if " " in key:
-            for word in _lent(key):
-                self._holders.setdefault(word, set()).add(entity)
+        if spellings is not None:
+            holders = self._holders
+            for word in spellings.lent:
+                if word in holders:
+                    holders[word].add(entity)
+                else:
+                    holders[word] = {entity}
+            if spellings.short:
+                self._spellings.note(spellings, entity)
 
     def copy(self) -> "NameTable":
         """Give a table that grows apart from this one."""
@@ -180,9 +190,9 @@ class NameTable:
             if _key(words) == key:
                 places[n] = place = self.learn(words)
                 if place is not None and key not in self.ids:
-                    self._note(key, place)
-            else:  # a part by which the longer name was known at first, as it is written there
-                self.learn([word for word in words if word.lower() == key][:1] or key.split())
+                    self._note(key, spellings_of(key) if " " in key else None, place)
+            else:  # another spelling
+                self.learn(spell_like(key, other.names[n]).split(" "))
         return places
 
     def agrees_with(self, other: "NameTable") -> bool:
@@ -198,8 +208,11 @@ class NameTable:
         both = list(zip(self.names, other.names, strict=False))
         if len({self.ids[key] for key in shared}) < len(both):
             return False
-        # A lone name may have become a longer one since, but no longer name becomes another.
-        return all(a == b or " " not in a or " " not in b or a.lower() == b.lower() for a, b in both)
+        # What a name was called at first it is still called when it has a longer spelling.
+        return all(
+            a == b or other.ids.get(a.lower()) == n or self.ids.get(b.lower()) == n
+            for n, (a, b) in enumerate(both)
+        )
 
     def to_bytes(self) -> bytes:
         """Give all that the table is as MessagePack: limit, names, ids and the holders of parts of names."""

@@ -98,11 +98,15 @@ def _mark_names(words: list[str], text: str, table: NameTable, vocabulary: Vocab
         if most > 1:
             for end in range(min(at + min(most, _LONGEST_NAME), len(words)), stop, -1):
                 longer = " ".join(words[at:end])
-                if longer in table.ids:
+                if table.meaning(longer) is not None:
                     key, stop = longer, end
                     break
         entity = table.meaning(key)
-        if entity is not None and (stop - at > 1 or _may_be_name(at, key, text, vocabulary)):
+        if entity is None:  # initials, if it is written so
+            entity = table.resolve([_written(at, text)])
+        elif stop - at == 1 and not _may_be_name(at, key, text, vocabulary):
+            entity = None
+        if entity is not None:
             tokens += words[done:at]
             tokens.append(f"@entity{entity}")
             done = stop
@@ -115,8 +119,12 @@ def _may_be_name(at: int, word: str, text: str, vocabulary: Vocabulary) -> bool:
     capital, small = vocabulary.capitals.get(word, (0, 0))
     if capital >= small:
         return True
-    written = chain.from_iterable(map(_written_chunks.__getitem__, text.split()))
-    return not next(islice(written, at, None)).islower()
+    return not _written(at, text).islower()
+
+
+def _written(at: int, text: str) -> str:
+    """Give a word of the question with its capitals."""
+    return next(islice(chain.from_iterable(map(_written_chunks.__getitem__, text.split())), at, None))
 
 
 def _blank_wh_word(tokens: list[str], text: str) -> list[str]:

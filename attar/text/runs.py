@@ -9,26 +9,28 @@ from attar.text.coding import CodedText
 from attar.text.entities import Kind, start_of_name
 from attar.text.names import NameTable
 
-_OPENER, _OF, _ALONE, _MISTER, _TITLE = map(int, (Kind.OPENER, Kind.OF, Kind.ALONE, Kind.MISTER, Kind.TITLE))
-_INITIAL, _GENERIC, _COMMON, _PROPER = map(int, (Kind.INITIAL, Kind.GENERIC, Kind.COMMON, Kind.PROPER))
+_OPENER, _PARTICLE, _OF, _THE, _ALONE = map(int, (Kind.OPENER, Kind.PARTICLE, Kind.OF, Kind.THE, Kind.ALONE))
+_MISTER, _TITLE, _INITIAL, _GENERIC = map(int, (Kind.MISTER, Kind.TITLE, Kind.INITIAL, Kind.GENERIC))
+_COMMON, _SHOUTED, _PROPER = map(int, (Kind.COMMON, Kind.SHOUTED, Kind.PROPER))
 # What makes a run a name: that it was one before, or is a part of one; nothing more; or the rules must tell.
 _IF_KNOWN, _IF_PART, _SURE, _BY_RULE = range(4)
 
 
-# A coded word's kind without the mark of small letters.
-_KIND = 15
+# A coded word's kind without the mark of small letters, and the mark.
+_KIND, _SMALL = 15, 16
+_OF_THE = bytes((_GENERIC, _OF + _SMALL, _THE + _SMALL))
 _YES = np.ones(1, np.bool_)
-_IN_RUNS = np.array([n & _KIND > _OPENER and n & _KIND not in (_ALONE, _MISTER) for n in range(32)])
+_IN_RUNS = np.array([n & _KIND > _OPENER and n & _KIND not in (_THE, _ALONE, _MISTER) for n in range(32)])
 
 
 def _verdict(first: int, single: bool, before: int, heading: bool) -> int:
     """Tell what makes a run a name, by the same rules as `start_of_name`, as far as one look at it goes."""
     opening, titled = before == _OPENER, before in (_TITLE, _MISTER)
-    if first in (_PROPER, _INITIAL):
+    if first in (_PROPER, _INITIAL) or (first == _SHOUTED and not heading):
         return _SURE
-    if first != _COMMON:
+    if first not in (_COMMON, _SHOUTED):
         return _BY_RULE if opening else _SURE
-    if not opening and not heading and (titled or not single):
+    if first == _COMMON and not opening and not heading and (titled or not single):
         return _SURE
     if single:
         return _IF_KNOWN if opening else _IF_PART
@@ -134,6 +136,11 @@ def _learn(new: list[tuple[int, str, str]], entities: list[int], table: NameTabl
 
 def _find_runs(kinds: NDArray[np.uint8], sentence_stops: NDArray[np.intp]) -> _Runs | None:
     """Find the runs as the finder does, and what a run's first word says about it."""
+    # After University "of the" is as good as a particle; "the" is nothing to a name anywhere else.
+    found = (written := kinds.tobytes()).find(_OF_THE)
+    while found >= 0:
+        kinds[found + 2] = _PARTICLE + _SMALL
+        found = written.find(_OF_THE, found + 3)
     # Whatever can be in a run: capitalised words, and what may stand between two of them.
     at = _IN_RUNS[kinds].nonzero()[0]
     kind = kinds[at] & _KIND
@@ -146,7 +153,7 @@ def _find_runs(kinds: NDArray[np.uint8], sentence_stops: NDArray[np.intp]) -> _R
     # A heading has no word in small letters, and those have the greatest numbers.
     heading = (np.maximum.reduceat(kinds, sentence_starts) <= _KIND)[sentence]
     # A group: words of one sentence without a gap; "of" only after University and its like.
-    begins = kind == _COMMON
+    begins = (kind == _COMMON) | (kind == _SHOUTED)
     begins &= heading
     begins[1:] |= at[1:] - at[:-1] != 1
     begins[1:] |= sentence[1:] != sentence[:-1]

@@ -43,7 +43,24 @@ def test_a_full_table_takes_no_new_name() -> None:
 
 names = st.lists(
     st.lists(
-        st.sampled_from(["Ann", "Bob", "Lee", "Ray", "New", "VIII", "Jr.", "of", "Hall"]),
+        st.sampled_from(
+            [
+                "Ann",
+                "Bob",
+                "Lee",
+                "LEE",
+                "New",
+                "VIII",
+                "Jr.",
+                "of",
+                "Hall",
+                "Halls",
+                "NH",
+                "N.H.",
+                "BAL",
+                "Bal",
+            ]
+        ),
         min_size=1,
         max_size=3,
     ),

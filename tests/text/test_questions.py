@@ -65,6 +65,22 @@ def test_any_text_is_a_question_or_a_clear_error(text: str) -> None:
     assert message.startswith("question: expected")
 
 
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Who left the U.S.?", "@placeholder left the @entity0 ."),
+        ("Who left the US?", "@placeholder left the @entity0 ."),
+        ("Who left us?", "@placeholder left us ."),
+        ("Who is Ada?", "@placeholder is ada ."),
+        ("Who met Paul Dukas?", "@placeholder met @entity2 ."),
+    ],
+)
+def test_a_short_spelling_asks_for_the_longer_name(question: str, expected: str) -> None:
+    table = NameTable.of("United States", "American Dental Association", "Paul Abraham Dukas")
+    vocabulary = Vocabulary((), {"us": (1, 90)})
+    assert read_question(question, table, vocabulary) == expected.split()
+
+
 def test_asking_teaches_the_table_nothing(table: NameTable) -> None:
     before = table.copy()
     read_question("Who met Zorro?", table, VOCABULARY)

@@ -72,6 +72,7 @@ def join(parts: Sequence[ReadText]) -> tuple[list[int], list[bool], list[int]]:
 
 NASTY = (
     "Ann Emma Darcy Grace The When Mr. King van of University VIII I NASA house said it, it. -- \" ' "
+    "of the US House & La UK United Kingdom "
     "U.S. St. J. No. 5 end. why?\" Ann's (the London London! Running Zorro Zorro! Zeroing Lee New York de "
     "National Park walked Jean-Luc a_b internationalisation-of-everything naïve “Ann” … \x00 \x01 \ud800"
 )

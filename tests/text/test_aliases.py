@@ -1,0 +1,116 @@
+"""Different spellings of one name have one id, settled by what was read before."""
+
+import pytest
+
+from attar.text.names import NameTable
+
+
+def learn(*names: str) -> list[int | None]:
+    table = NameTable()
+    return [table.learn(name.split()) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("longer", "shorter"),
+    [
+        ("Paul Abraham Dukas", "Paul Dukas"),
+        ("John F. Kennedy", "John Kennedy"),
+        ("Ludwig van Beethoven", "Ludwig Beethoven"),
+        ("Edward Davis Wood Jr.", "Edward Wood"),
+        ("United States", "U.S."),
+        ("United States of America", "USA"),
+        ("National Basketball Association", "NBA"),
+        ("Federal Bureau of Investigation", "F.B.I."),
+        ("New Hampshire", "NH"),
+        ("Academy Awards", "Academy Award"),
+        ("Super Bowls", "Super Bowl"),
+        ("Reformed Churches", "Reformed Church"),
+        ("Independent Counties", "Independent County"),
+    ],
+)
+def test_two_spellings_are_one_name_in_either_order(longer: str, shorter: str) -> None:
+    for names in ((longer, shorter, longer, shorter), (shorter, longer, shorter, longer)):
+        table = NameTable()
+        assert [table.learn(name.split()) for name in names] == [0, 0, 0, 0]
+        assert table.names == [longer]
+
+
+def test_initials_are_one_name_with_dots_and_without() -> None:
+    assert learn("U.S.", "US", "USA", "U.K.", "UK", "N.B.A.", "NBA") == [0, 0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("longer", "other"),
+    [
+        ("Elvis Presley", "EP"),
+        ("American Dental Association", "Ada"),
+        ("United States Army", "USA"),
+        ("Universal Studios", "U.S."),
+        ("Dover College", "D.C."),
+        ("Robbie Williams", "Robbie William"),
+        ("Supporting Film Actor", "Supporting Actor"),
+        ("John Kennedy Jr.", "John Kennedy"),
+        ("J. Edgar Hoover", "J. Hoover"),
+    ],
+)
+def test_two_names_that_look_alike_stay_two(longer: str, other: str) -> None:
+    assert learn(longer, other) == [0, 1]
+    assert learn(other, longer) == [0, 1]
+
+
+def test_a_short_spelling_that_fits_two_names_is_a_third() -> None:
+    assert learn("John Quincy Adams", "John Francis Adams", "John Adams") == [0, 1, 2]
+    assert learn("Arena Football League", "American Football League", "AFL") == [0, 1, 2]
+
+
+def test_a_second_middle_name_is_somebody_else() -> None:
+    assert learn("John Adams", "John Quincy Adams", "John Francis Adams", "John Adams") == [0, 0, 1, 0]
+
+
+def test_initials_that_have_a_meaning_keep_it() -> None:
+    assert learn("Arena Football League", "AFL", "American Football League", "AFL") == [0, 0, 1, 0]
+    assert learn("AFL", "American Football League", "Arena Football League", "AFL") == [0, 0, 1, 0]
+
+
+def test_a_surname_of_two_spellings_of_one_name_is_that_name() -> None:
+    assert learn("Paul Dukas", "Paul Abraham Dukas", "Dukas", "Paul") == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "longer", ["Chicago Bulls", "American Idol", "Real Madrid", "NBA Rookie", "Simon & Garfunkel"]
+)
+def test_peoples_places_and_makes_lend_no_part_and_take_none(longer: str) -> None:
+    first = longer.split()[0]
+    assert learn(first, longer, longer.split()[-1]) == [0, 1, 2]
+
+
+def test_a_surname_that_is_a_place_is_lent_all_the_same() -> None:
+    assert learn("Jack London", "London") == [0, 0]
+
+
+def test_initials_are_resolved_as_they_are_written_and_nothing_is_learnt() -> None:
+    table = NameTable.of("American Dental Association", "Paul Abraham Dukas")
+    before = table.copy()
+    assert [table.resolve([word]) for word in ("ADA", "A.D.A.", "Ada", "ada")] == [0, 0, None, None]
+    assert table.resolve(["paul", "dukas"]) == 1
+    assert table == before
+
+
+def test_another_tables_spellings_join_what_is_known_here() -> None:
+    table = NameTable.of("NBA", "Paul Dukas")
+    other = NameTable.of("National Basketball Association", "Paul Abraham Dukas", "NBA", "Bath")
+    assert table.learn_all(other) == [0, 1, 2]
+    assert table.names == ["National Basketball Association", "Paul Abraham Dukas", "Bath"]
+
+
+def test_a_table_agrees_with_one_that_read_longer_spellings() -> None:
+    table = NameTable.of("U.S.", "Paul Dukas")
+    grown = NameTable.of("U.S.", "Paul Dukas", "United States", "Paul Abraham Dukas")
+    assert table.agrees_with(grown)
+    assert grown.agrees_with(table)
+    assert not grown.agrees_with(NameTable.of("U.S.", "Paul Dukas", "Paul Emil Dukas"))
+
+
+def test_a_stored_table_knows_initials_and_middle_names() -> None:
+    table = NameTable.from_bytes(NameTable.of("United States", "Paul Abraham Dukas").to_bytes())
+    assert [table.learn(["U.S."]), table.learn(["Paul", "Dukas"])] == [0, 1]
