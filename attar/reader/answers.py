@@ -58,7 +58,7 @@ def probabilities(
     if named:
         leave_out_absent(memories, readouts, candidates)
     mentioned = np.zeros((len(memories), width), np.bool_)
-    mentioned[asked.names_in(options.first_entity, options.entities)] = True
+    mentioned[asked.names_in(options.first_entity, width)] = True
     scores = score(network, torch.from_numpy(readouts), queries, candidates, mentioned)
     if network.company is not None:
         scores = scores + near_question(network.company, memories, asked).to(scores.device)

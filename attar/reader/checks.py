@@ -27,6 +27,25 @@ def check_text(what: str, text: object) -> None:
         raise DtypeError(what, "a string", type(text).__name__)
 
 
+def check_top(top: object) -> None:
+    """Refuse a number of answers that is none; None is for all of them."""
+    if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
+        raise OptionError("top", "a whole number from 1 up", repr(top))
+
+
+def check_own(memory: object, fingerprint: str) -> None:
+    """Refuse what is no memory of the reader with this fingerprint."""
+    if not isinstance(memory, Memory):
+        raise DtypeError("memory", "an attar.Memory", type(memory).__name__, "read the text first")
+    if memory.reader != fingerprint:
+        raise OptionError(
+            "memory",
+            f"one of this reader, {fingerprint[:12]}",
+            f"one of reader {memory.reader[:12]}",
+            "read the text with this reader",
+        )
+
+
 def answers_alone(network: Network) -> bool:
     """Whether a memory is all that an answer needs: softmax with the copy head also asks for the text's names."""
     return (network.options.mechanism, network.options.head) != ("softmax", "copy")

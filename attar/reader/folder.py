@@ -75,8 +75,9 @@ def load_reader(path: str | Path) -> SavedReader:
     from attar.nn.network_options import NetworkOptions
 
     folder = Path(path)
+    written = _read(folder / CONFIG)
     try:
-        config = json.loads(_read(folder / CONFIG))
+        config = json.loads(written)
         newer = config["format"] > FORMAT
         options, digest, about = config["network"], str(config["fingerprint"]), dict(config["about"])
     except (ValueError, KeyError, TypeError) as fault:

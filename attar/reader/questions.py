@@ -41,7 +41,7 @@ class QuestionBatch:
         return torch.from_numpy(self.ids).to(device), torch.from_numpy(self.lengths), blanks
 
     def names_in(self, first_entity: int, entities: int) -> tuple[NDArray[np.intp], Ids]:
-        """Which questions hold which names: their rows, and the names' numbers."""
+        """Which questions hold which of the first so many names: their rows, and the names' numbers."""
         entity = self.ids - first_entity
         row, place = np.nonzero((entity >= 0) & (entity < entities))
         return row, entity[row, place]

@@ -12,7 +12,7 @@ from attar.errors import AttarError, OptionError, ShapeError
 from attar.memory import Memory
 from attar.nn.network import Network
 from attar.reader.answers import Answer, best_first, probabilities
-from attar.reader.checks import check_answerable, check_text, in_pairs
+from attar.reader.checks import check_answerable, check_own, check_text, check_top, in_pairs
 from attar.reader.computing import computing
 from attar.reader.documents import DocumentEncoder
 from attar.reader.explain import Explanation, spelled, token_weights
@@ -135,7 +135,7 @@ class Reader:
 
     def extend(self, memory: Memory, text: str, *, progress: Progress = tell_nobody) -> Memory:
         """The memory after reading on: at a sentence's end the same as if both had been read at once."""
-        self._check_own(memory)
+        check_own(memory, self.fingerprint)
         table = memory.names.copy()
         if self._is_long(text):
             return self._read_in_parts(text, table, memory, progress)
@@ -150,10 +150,9 @@ class Reader:
     ) -> list[list[Answer]]:
         """The answers to each question from its own memory; one memory, or one question, stands for all."""
         about, asked = in_pairs(memories, questions)
-        if top is not None and top < 1:
-            raise OptionError("top", "a whole number from 1 up", repr(top))
+        check_top(top)
         for memory in {id(memory): memory for memory in about}.values():
-            self._check_own(memory)
+            check_own(memory, self.fingerprint)
         read = [self._question(text, memory.names) for text, memory in zip(asked, about, strict=True)]
         order = sorted(range(len(read)), key=lambda at: len(read[at][0]))
         answers: list[list[Answer]] = [[] for _ in read]
@@ -215,12 +214,3 @@ class Reader:
     def _question(self, text: str, table: NameTable) -> tuple[NDArray[np.int32], int]:
         check_text("question", text)
         return self.text.question(text, table)
-
-    def _check_own(self, memory: Memory) -> None:
-        if memory.reader != self.fingerprint:
-            raise OptionError(
-                "memory",
-                f"one of this reader, {self.fingerprint[:12]}",
-                f"one of reader {memory.reader[:12]}",
-                "read the text with this reader",
-            )

@@ -117,21 +117,19 @@ class Batcher(Generic[Job, Done]):
         self._thread.shutdown()
 
 
-def apart(
-    work: Callable[[list[Job]], list[Done]], faults: type[Exception]
-) -> Callable[[list[Job]], list[Done | Exception]]:
+def apart(work: Callable[[list[Job]], list[Done]]) -> Callable[[list[Job]], list[Done | Exception]]:
     """Work that fails as a whole, made to fail for those alone whose fault it is: halves are tried in turn.
 
     >>> def invert(numbers):
     ...     return [1 / number for number in numbers]
-    >>> apart(invert, ZeroDivisionError)([1, 2, 0, 4])
+    >>> apart(invert)([1, 2, 0, 4])
     [1.0, 0.5, ZeroDivisionError('division by zero'), 0.25]
     """
 
     def each(jobs: list[Job]) -> list[Done | Exception]:
         try:
             return list(work(jobs))
-        except faults as fault:
+        except Exception as fault:
             if len(jobs) == 1:
                 return [fault]
         half = len(jobs) // 2

@@ -30,7 +30,7 @@ def answer_each(library: Library) -> Callable[[list[AskJob]], list[Found | Excep
     def try_all(jobs: list[AskJob]) -> list[list[list[Answer]]]:
         return answer_together(library, jobs)
 
-    together = apart(try_all, AttarError)
+    together = apart(try_all)
 
     def answer(jobs: list[AskJob]) -> list[Found | Exception]:
         sizes = sizes_of(library, {name for job in jobs for name in job.names})

@@ -44,6 +44,7 @@ class Spellings(NamedTuple):
     initials: str
     ways: tuple[str, ...]  # to write the initials
     in_other_number: str
+    alone: tuple[str, ...]  # all of it that is one word
     short: tuple[str, ...]  # without middle names and by initials, where there are such
     all: tuple[str, ...]  # so that a table can be asked for all at once
 
@@ -66,7 +67,7 @@ def spellings_of(key: str) -> Spellings:
     other_number = _in_other_number(key)
     short = tuple(filter(None, (without_middle, initials)))
     every = tuple(filter(None, (*lent, without_middle, *ways, other_number)))
-    return Spellings(lent, without_middle, initials, ways, other_number, short, every)
+    return Spellings(lent, without_middle, initials, ways, other_number, (*lent, *ways), short, every)
 
 
 def _initials(key: str) -> str:

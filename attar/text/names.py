@@ -98,8 +98,10 @@ class NameTable:
         """Give the id of a name in small letters, its words parted by single spaces."""
         found = self.ids.get(key)
         if found is None:
-            if " " in key:
-                return self._spellings.find_without_middle(key)
+            first, _, last = key.partition(" ")
+            if last:  # a name without its middle names is two of its parts
+                parts = first in self._holders and last in self._holders
+                return self._spellings.find_without_middle(key) if parts else None
             holders = self._holders.get(key, ())
             if len(holders) == 1:
                 (found,) = holders
@@ -117,8 +119,7 @@ class NameTable:
                 first = key.partition(" ")[0]
                 longest[first] = max(longest.get(first, 0), key.count(" ") + 1)
                 if " " in key:
-                    spellings = spellings_of(key)
-                    for short in (*spellings.lent, *spellings.ways):
+                    for short in spellings_of(key).alone:
                         longest.setdefault(short, 1)
             self._counted = len(self.ids)
         return self._longest

@@ -180,6 +180,29 @@ def test_questions_that_do_not_pair_with_the_memories_are_refused(reader):
         reader.answer_many([reader.read("Ann left.")] * 2, ["Who left?"])
 
 
+@pytest.mark.parametrize("memory", ["a text", None, 3])
+def test_what_is_no_memory_is_refused(reader, memory):
+    for ask in (lambda: reader.answer(memory, "Who met Bob?"), lambda: reader.extend(memory, "Ann left.")):
+        with pytest.raises(
+            DtypeError, match=r"memory: expected an attar.Memory, got \w+; read the text first"
+        ):
+            ask()
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("top", [1.5, "2", True, 0])
+def test_the_best_half_is_refused(reader, top):
+    with pytest.raises(OptionError, match="top: expected a whole number from 1 up"):
+        reader.answer(reader.read("Ann met Bob."), "Who met Bob?", top=top)
+
+
+@pytest.mark.parametrize("mark", ["@entity0", "@entity7", "@entity599", "@entity99999999999"])
+def test_a_mark_of_a_sets_own_files_is_a_word_like_any_other(reader, mark):
+    memory = reader.read("Ann met Bob.")
+    asked, plain = (reader.answer(memory, f"{word} met ___ .") for word in (mark, "zzz"))
+    assert asked == plain
+
+
 def test_the_best_of_none_is_refused(reader):
     with pytest.raises(OptionError, match="top"):
         reader.answer(reader.read("Ann left."), "Who left?", top=0)

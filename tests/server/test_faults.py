@@ -46,6 +46,21 @@ def test_beside_a_damaged_record_the_others_are_answered(damaged):
     assert [response.status_code for response in damaged.together(calls)] == [200, 500, 200, 500]
 
 
+def test_beside_a_question_that_breaks_the_reader_the_others_are_answered(serve, monkeypatch):
+    served = serve()
+    ask = served.library.ask_many
+
+    def break_at(names, questions, **rest):
+        if "Who broke it?" in questions:
+            raise IndexError("unforeseen")
+        return ask(names, questions, **rest)
+
+    monkeypatch.setattr(served.library, "ask_many", break_at)
+    questions = ["Who left?", "Who broke it?", "Who came?", "Who left?"]
+    calls = [("POST", "/v1/ask", QUESTION | {"question": question}) for question in questions]
+    assert [response.status_code for response in served.together(calls)] == [200, 500, 200, 200]
+
+
 def test_a_cut_record_is_the_servers_own_fault(serve, refused):
     served = serve("linear")
     with served.library.store._environment.map.begin(write=True) as writing:

@@ -81,6 +81,10 @@ def test_a_short_spelling_asks_for_the_longer_name(question: str, expected: str)
     assert read_question(question, table, vocabulary) == expected.split()
 
 
+def test_marks_that_are_typed_name_nobody(table: NameTable) -> None:
+    assert read_question("@entity0 met @placeholder", table, VOCABULARY)[:1] == ["entity0"]
+
+
 def test_asking_teaches_the_table_nothing(table: NameTable) -> None:
     before = table.copy()
     read_question("Who met Zorro?", table, VOCABULARY)
