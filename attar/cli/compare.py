@@ -42,6 +42,7 @@ def compare(
     options_of.need_lightning()
     from attar.cli.cloze import progress_bar
     from attar.training.compare import Comparison, compare
+    from attar.training.lifeline import sigterm_ends
     from attar.training.options import TrainingOptions
 
     base = TrainingOptions(
@@ -65,7 +66,7 @@ def compare(
     )
     names = [name.strip() for name in mechanisms.split(",") if name.strip()]
     comparison = Comparison(base, names, seeds, side_by_side or machine_takes())
-    with progress_bar() as progress:
+    with sigterm_ends(), progress_bar() as progress:
         report = compare(comparison, progress)
     print(json.dumps(report) if as_json else table(report))
 

@@ -1,6 +1,7 @@
 """`attar train`: a reader from cloze sets."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -82,7 +83,7 @@ def train(
     """
     need_lightning()
     from attar.training.options import TrainingOptions
-    from attar.training.start import settled_by
+    from attar.training.start import check_settled, settled_by
 
     given: dict[str, Any] = {
         "data": tuple(map(str, data)),
@@ -114,7 +115,11 @@ def train(
         "skip_malformed": skip_malformed,
     }
     if start:
-        given |= unsaid(context, settled_by(start))
+        settled = settled_by(start)
+        said = said_of(context, settled)
+        # Before the options are checked against each other: a reader's own and these may fit no network.
+        check_settled({name: given[name] for name in said if given[name] != ""}, settled, start)
+        given |= {name: value for name, value in settled.items() if name not in said}
     options = TrainingOptions(**given)
     if profile:
         from attar.bench.training import profile_step
@@ -124,9 +129,11 @@ def train(
         return
     from attar.cli.cloze import progress_bar
     from attar.training.fit import HISTORY, RUN, train
+    from attar.training.folders import need_writable
     from attar.training.sets import Sets
     from attar.training.trainer import leads
 
+    need_writable(options.folder)
     with progress_bar() as progress:
         sets = Sets(options, progress)
     folder = train(options, sets=sets, resume=resume, quiet=as_json)
@@ -142,11 +149,10 @@ def train(
         )
 
 
-def unsaid(context: typer.Context, settled: dict[str, Any]) -> dict[str, Any]:
-    """Of options that a reader settles, those that the command line does not name."""
-    sources = {name: context.get_parameter_source(name) for name in settled}
-    said = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
-    return {name: value for name, value in settled.items() if name not in said}
+def said_of(context: typer.Context, names: Iterable[str]) -> set[str]:
+    """Of options those that the command line names."""
+    sources = {name: context.get_parameter_source(name) for name in names}
+    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
 
 
 def scale_of(name: str) -> Any:

@@ -15,9 +15,11 @@ from typing import Any
 
 from attar.errors import AttarError, OptionError
 from attar.text.progress import Progress, tell_nobody
+from attar.training.folders import need_writable, writing_to
+from attar.training.lifeline import WATCHED, lifeline
 from attar.training.options import TrainingOptions
 from attar.training.report import report_of
-from attar.training.run import OPTIONS, RESULT
+from attar.training.run import OPTIONS, read_result
 
 MECHANISMS = ("none", "linear", "gated", "softmax")
 
@@ -34,6 +36,12 @@ class Comparison:
     def __post_init__(self) -> None:
         if self.seeds < 1 or self.side_by_side < 1:
             raise OptionError("seeds and side by side", "1 or more", f"{self.seeds} and {self.side_by_side}")
+        if not self.mechanisms:
+            raise OptionError("mechanisms", "one at least", "none")
+        # Two runs of one would write the same folder.
+        twice = sorted({name for name in self.mechanisms if self.mechanisms.count(name) > 1})
+        if twice:
+            raise OptionError("mechanisms", "each of them once", f"{', '.join(twice)} more often")
 
     @property
     def runs(self) -> list[TrainingOptions]:
@@ -52,6 +60,8 @@ def compare(comparison: Comparison, progress: Progress = tell_nobody) -> dict[st
     """Train what is not trained yet, gather the results, and write `report.json` and the figure."""
     from attar.training.figure import draw
 
+    out = Path(comparison.base.out)
+    need_writable(out)
     waiting = [options for options in comparison.runs if not is_done(options)]
     # Words are counted and documents encoded once, here, and not by every run at the same time.
     if waiting:
@@ -62,18 +72,18 @@ def compare(comparison: Comparison, progress: Progress = tell_nobody) -> dict[st
         name: [each for each in comparison.runs if each.mechanism == name] for name in comparison.mechanisms
     }
     report = report_of(comparison.base, runs)
-    out = Path(comparison.base.out)
-    (out / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    draw(report, out / "figure")
+    with writing_to(out):
+        (out / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        draw(report, out / "figure")
     return report
 
 
 def is_done(options: TrainingOptions) -> bool:
     """Whether a run has its result; one of other options is refused, since it would be taken for this one's."""
-    file = options.folder / RESULT
-    if not file.is_file():
+    result = read_result(options.folder)
+    if result is None:
         return False
-    changed = options.changes(json.loads(file.read_text(encoding="utf-8"))["options"])
+    changed = options.changes(result["options"])
     if changed:
         raise OptionError(
             str(options.folder),
@@ -100,36 +110,38 @@ def _run_all(waiting: list[TrainingOptions], at_once: int, progress: Progress) -
     """Keep so many processes busy until all runs are done; the first that fails ends the others."""
     running: list[tuple[TrainingOptions, subprocess.Popen[bytes]]] = []
     queue, done = list(waiting), 0
-    try:
-        while queue or running:
-            while queue and len(running) < at_once:
-                options = queue.pop(0)
-                running.append((options, _start(options)))
-            for each in list(running):
-                code = each[1].poll()
-                if code is not None:
-                    running.remove(each)
-                    if code:
-                        raise _failure(each[0], code)
-                    progress("training", done, len(waiting))
-                    done += 1
-            time.sleep(0.2)
-    finally:
-        for _, process in running:
-            process.terminate()
-        for _, process in running:
-            process.wait()
+    with lifeline() as line:
+        try:
+            while queue or running:
+                while queue and len(running) < at_once:
+                    options = queue.pop(0)
+                    running.append((options, _start(options, line)))
+                for each in list(running):
+                    code = each[1].poll()
+                    if code is not None:
+                        running.remove(each)
+                        if code:
+                            raise _failure(each[0], code)
+                        progress("training", done, len(waiting))
+                        done += 1
+                time.sleep(0.2)
+        finally:
+            for _, process in running:
+                process.terminate()
+            for _, process in running:
+                process.wait()
 
 
-def _start(options: TrainingOptions) -> "subprocess.Popen[bytes]":
+def _start(options: TrainingOptions, line: int) -> "subprocess.Popen[bytes]":
     folder = options.folder
-    folder.mkdir(parents=True, exist_ok=True)
     given = options.to_json() | {"out": options.out, "workers": options.workers}
-    (folder / OPTIONS).write_text(json.dumps(given) + "\n", encoding="utf-8")
-    command = [sys.executable, "-W", "ignore", "-m", "attar.training.run", str(folder / OPTIONS)]
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / OPTIONS).write_text(json.dumps(given) + "\n", encoding="utf-8")
+    program = ["-W", "ignore", "-m", "attar.training.run", WATCHED, str(folder / OPTIONS)]
     with open(folder / "log.txt", "wb") as log:
         threads = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-        return subprocess.Popen(command, stdout=log, stderr=log, env=threads)
+        return subprocess.Popen([sys.executable, *program], stdin=line, stdout=log, stderr=log, env=threads)
 
 
 def _failure(options: TrainingOptions, code: int) -> AttarError:

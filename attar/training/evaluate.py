@@ -16,7 +16,14 @@ from attar.training.batches import Batch, ClozeBatches
 
 RESAMPLES = 1000
 # How often an answer is mentioned in its document: from, and up to.
-MENTIONS = {"once": (1, 1), "twice": (2, 2), "3 to 5 times": (3, 5), "6 times or more": (6, np.inf)}
+MENTIONS = {
+    "never": (0, 0),
+    "once": (1, 1),
+    "twice": (2, 2),
+    "3 to 5 times": (3, 5),
+    "6 times or more": (6, np.inf),
+}
+NO_GUESS = -1  # what is answered where there is no candidate: never right
 BASELINES = ("most frequent name", "most frequent name not in the question")
 
 
@@ -75,7 +82,8 @@ def evaluate(
         scores = network(each.documents.to(device), each.questions.to(device)).float().cpu()
         frequent, besides = count_answers(each)
         answers = each.answers.numpy()
-        guesses = (scores.argmax(1).numpy(), frequent, besides)
+        best = torch.where(scores.amax(1).isfinite(), scores.argmax(1), NO_GUESS).numpy()
+        guesses = (best, frequent, besides)
         document = each.indices.numpy()[each.questions.documents.numpy()]
         mentions = each.counts.numpy()[each.questions.documents.numpy(), answers]
         rows.append(np.stack([document, *(guess == answers for guess in guesses), mentions], 1))
@@ -105,17 +113,17 @@ def score_by_mentions(table: NDArray[np.int64]) -> dict[str, Score]:
 def count_answers(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The most frequent candidate for each question, and the most frequent that the question does not hold.
 
-    Of equals the one that was read first.
+    Of equals the one that was read first; `NO_GUESS` where there is none.
     """
     counts, names = batch.counts.numpy(), batch.documents.names.numpy()
     width = names.shape[1]
     first = np.full(counts.shape, width)
     row, column = np.nonzero(names >= 0)
     np.minimum.at(first, (row, names[row, column]), column)
-    rank = counts - first / (width + 1)
-    document = batch.questions.documents.numpy()
-    besides = np.where(batch.questions.asked.numpy(), -np.inf, rank[document])
-    return rank.argmax(1)[document], besides.argmax(1)
+    rank = np.where(counts > 0, counts - first / (width + 1), -np.inf)[batch.questions.documents.numpy()]
+    besides = np.where(batch.questions.asked.numpy(), -np.inf, rank)
+    frequent, other = (np.where(each.max(1) > 0, each.argmax(1), NO_GUESS) for each in (rank, besides))
+    return frequent, other
 
 
 def score(table: NDArray[np.int64], column: int) -> Score:

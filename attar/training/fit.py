@@ -2,6 +2,8 @@
 
 import json
 import time
+from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +12,33 @@ import torch
 from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from torch import Tensor
 
-from attar.errors import OptionError
 from attar.nn.network import Network
 from attar.reader.folder import save_reader
 from attar.training.batches import Batch
+from attar.training.folders import alone_in, need_writable
 from attar.training.options import TrainingOptions
+from attar.training.resuming import load_checkpoint, move_here, take_up
 from attar.training.sets import Sets
-from attar.training.start import first_network
-from attar.training.trainer import trainer_for, without_remarks
+from attar.training.start import first_network, load_start
+from attar.training.trainer import leads, trainer_for, without_remarks
 
 RUN, HISTORY = "run", "history.json"
+BEST, LAST = "best.ckpt", "last.ckpt"
 
 
 class Training(pl.LightningModule):
-    """A network, its loss, its optimiser: Adam, a short warm-up, then a cosine down to nothing."""
+    """A network, its loss, its optimiser: Adam, a short warm-up, then a cosine down to nothing.
 
-    def __init__(self, network: Network, options: TrainingOptions) -> None:
+    `texts` are the fingerprints of what it learns from, kept so that no other texts are gone on with.
+    """
+
+    def __init__(
+        self, network: Network, options: TrainingOptions, texts: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__()
-        self.network, self.options = network, options
+        self.network, self.options, self.texts = network, options, dict(texts or {})
         self.history: list[dict[str, float]] = []
-        self._sums: dict[str, tuple[Tensor, int]] = {}
+        self._sums: dict[str, Tensor] = {}
 
     def on_train_epoch_start(self) -> None:
         """Seed the dropout by epoch, so that a run taken up again goes on as it would have."""
@@ -42,32 +51,44 @@ class Training(pl.LightningModule):
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
         """The mean loss over the questions of the whole batch, this process's part of it."""
-        losses = self.losses(batch)[0]
-        self._add("loss", losses.detach().sum(), len(batch.answers))
-        # Gradients are averaged over processes; each one's part counts by its share of the questions.
-        return losses.mean() * (batch.share * self.trainer.world_size)
+        losses, answerable, _ = self.losses(batch)
+        self._add("loss", losses.detach(), answerable)
+        loss = losses.sum() / answerable.sum().clamp(min=1)
+        if self.trainer.world_size == 1:
+            return loss
+        # Gradients are averaged over processes; each one's part counts by its share of the questions. A process
+        # left without documents or questions uses no encoder, and others would wait for its gradients.
+        unused = sum(each.flatten()[0] for each in self.parameters() if each.requires_grad)
+        return loss * (batch.share * self.trainer.world_size) + 0.0 * unused
 
     def validation_step(self, batch: Batch, index: int) -> None:
         """Count right answers."""
-        losses, right = self.losses(batch)
-        self._add("validation_loss", losses.sum(), len(batch.answers))
-        self._add("validation_accuracy", right.sum(), len(batch.answers))
+        losses, answerable, right = self.losses(batch)
+        self._add("validation_loss", losses, answerable)
+        self._add("validation_accuracy", right, torch.ones_like(right))
 
-    def losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Each question's loss, and whether the best candidate is its answer."""
+    def losses(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Each question's loss, whether its answer is a candidate at all, and whether it is the best one.
+
+        A question whose answer is no candidate has no loss, and nothing is learnt from it.
+        """
         scores = self.network(batch.documents, batch.questions).float()
+        own = scores.gather(1, batch.answers[:, None])[:, 0]
+        right = (scores.argmax(1) == batch.answers) & own.isfinite()
+        answerable = ~own.isneginf()
+        scores = scores.masked_fill(~answerable[:, None], 0.0)
         losses = torch.nn.functional.cross_entropy(scores, batch.answers, reduction="none")
-        return losses, scores.argmax(1) == batch.answers
+        return losses * answerable, answerable, right
 
-    def _add(self, name: str, total: Tensor, count: int) -> None:
-        before, counted = self._sums.get(name, (0.0, 0))
-        self._sums[name] = (before + total.double(), counted + count)
+    def _add(self, name: str, values: Tensor, counted: Tensor) -> None:
+        """Keep a sum and over how many, both where they were computed: a GPU is not waited for."""
+        both = torch.stack([values.sum().double(), counted.sum().double()])
+        self._sums[name] = self._sums[name] + both if name in self._sums else both
 
     def on_validation_epoch_end(self) -> None:
         """Average over all processes, and note the epoch."""
         row: dict[str, float] = {"epoch": self.current_epoch + 1}
-        for name, (sums, counted) in self._sums.items():
-            both = torch.stack([sums, sums.new_tensor(counted)])
+        for name, both in self._sums.items():
             total, count = self.trainer.strategy.reduce(both, reduce_op="sum").tolist()
             row[name] = total / max(count, 1)
         self._sums = {}
@@ -94,14 +115,14 @@ class Training(pl.LightningModule):
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep the history and the options beside the weights."""
+        """Keep the history, the options and what was learnt from beside the weights."""
         checkpoint["history"] = self.history
         checkpoint["options"] = json.dumps(self.options.to_json())
+        checkpoint["texts"] = self.texts
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Take the history up again; a run of other options cannot go on."""
-        if "options" in checkpoint:
-            check_resumed(self.options, json.loads(checkpoint["options"]))
+        """Take the history up again, wherever the run's folder is now."""
+        move_here(checkpoint, self.options.folder / RUN)
         self.history = list(checkpoint["history"])
 
 
@@ -139,46 +160,43 @@ def train(
     if torch.cuda.is_available():
         torch.set_num_threads(1)  # the CPU only launches kernels, and runs side by side share its cores
     run = options.folder / RUN
+    need_writable(options.folder)
     sets = sets or Sets(options)
-    with without_remarks():
+    # Of processes that share a run one locks its folder for all.
+    with without_remarks(), alone_in(run) if leads() else nullcontext():
         pl.seed_everything(options.seed, workers=True, verbose=False)
         network = first_network(options, sets.vocabulary)
-        module = Training(network, options)
-        best = ModelCheckpoint(
-            run,
-            "best",
-            "validation_accuracy",
-            mode="max",
-            save_weights_only=True,
-            enable_version_counter=False,
-        )
-        # After every epoch, or eight times in a long run: what is lost by a kill is trained again, exactly.
-        every = max(1, options.epochs // 8)
-        last = ModelCheckpoint(run, "last", every_n_epochs=every, save_top_k=1, enable_version_counter=False)
-        callbacks: list[Callback] = [Stopwatch(len(sets.training)), best, last]
-        if options.patience:
-            callbacks.append(EarlyStopping("validation_accuracy", patience=options.patience, mode="max"))
-        trainer = trainer_for(options, run, callbacks, quiet=quiet)
-        kept = run / "last.ckpt"
-        from_here = str(kept) if resume and kept.is_file() else None
-        trainer.fit(module, sets, ckpt_path=from_here, weights_only=True)
+        module = Training(network, options, sets.fingerprints)
+        trainer = trainer_for(options, run, callbacks_for(options, len(sets.training)), quiet=quiet)
+        kept = run / LAST
+        resumed = resume and kept.is_file()
+        earlier = take_up(kept, options, sets.fingerprints, module.state_dict()) if resumed else None
+        if earlier is not None and earlier.stopped:
+            module.history = earlier.history
+        else:
+            trainer.fit(module, sets, ckpt_path=str(kept) if resumed else None, weights_only=True)
         if trainer.is_global_zero:
-            chosen = torch.load(best.best_model_path or kept, map_location="cpu", weights_only=True)
-            module.load_state_dict(chosen["state_dict"])
-            about = {"training": options.described(), "history": module.history}
+            best = run / BEST
+            module.load_state_dict(load_checkpoint(best if best.is_file() else kept)["state_dict"])
+            about: dict[str, Any] = {"training": options.described(), "history": module.history}
+            if options.start:
+                about["before"] = load_start(options.start).about
             save_reader(options.folder, network, sets.vocabulary, about)
             (run / HISTORY).write_text(json.dumps(module.history, indent=1) + "\n", encoding="utf-8")
         trainer.strategy.barrier("written")
     return options.folder
 
 
-def check_resumed(options: TrainingOptions, earlier: dict[str, Any]) -> None:
-    """Refuse to go on with other options than a run was begun with."""
-    changed = options.changes(earlier)
-    if changed:
-        raise OptionError(
-            f"{options.folder}: options to resume with",
-            ", ".join(f"{name} {then!r}" for name, (then, _) in changed.items()),
-            ", ".join(repr(now) for _, now in changed.values()),
-            "give the same, or train anew without --resume",
-        )
+def callbacks_for(options: TrainingOptions, documents: int) -> list[Callback]:
+    """What watches a run: its speed, its best epoch, where to go on from, and when to stop."""
+    run = options.folder / RUN
+    best = ModelCheckpoint(
+        run, "best", "validation_accuracy", mode="max", save_weights_only=True, enable_version_counter=False
+    )
+    # After every epoch, or eight times in a long run: what is lost by a kill is trained again, exactly.
+    every = max(1, options.epochs // 8)
+    last = ModelCheckpoint(run, "last", every_n_epochs=every, save_top_k=1, enable_version_counter=False)
+    watching: list[Callback] = [Stopwatch(documents), best, last]
+    if options.patience:
+        watching.append(EarlyStopping("validation_accuracy", patience=options.patience, mode="max"))
+    return watching

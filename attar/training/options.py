@@ -1,5 +1,6 @@
 """How a reader is trained: said once, kept beside it, and the same on every machine."""
 
+import math
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -9,6 +10,7 @@ from attar.nn.network_options import NetworkOptions, refuse_unknown
 from attar.text.vocabulary import Vocabulary
 
 PRECISIONS = ("32", "bf16-mixed", "16-mixed")
+HIGHEST_SEED = 2**32 - 1  # NumPy takes no higher one
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,9 @@ class TrainingOptions:
     def __post_init__(self) -> None:
         if not self.data:
             raise OptionError("data", "a cloze set's folder at least", "none")
+        for name in ("rate", "warmup", "clip", "dropout"):
+            if not math.isfinite(getattr(self, name)):
+                raise OptionError(name, "a finite number", str(getattr(self, name)))
         for name, lowest in (
             ("size", 1),
             ("embedding", 1),
@@ -62,8 +67,12 @@ class TrainingOptions:
         ):
             if getattr(self, name) < lowest:
                 raise OptionError(name, f"{lowest} or more", str(getattr(self, name)))
-        if not self.rate > 0:
+        if self.seed > HIGHEST_SEED:
+            raise OptionError("seed", f"{HIGHEST_SEED} or less", str(self.seed))
+        if self.rate <= 0:
             raise OptionError("rate", "a number above 0", str(self.rate))
+        if not 0 <= self.warmup <= 1:
+            raise OptionError("warmup", "a share from 0 to 1", str(self.warmup))
         if self.precision not in PRECISIONS:
             raise OptionError("precision", " or ".join(PRECISIONS), repr(self.precision))
         if self.scale not in (None, "sqrt", "mean"):

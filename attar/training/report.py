@@ -1,13 +1,13 @@
 """What a comparison found: accuracies by mechanism and source, over seeds, and how far apart they are."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from attar.errors import FormatError
 from attar.training.options import TrainingOptions
-from attar.training.run import RESULT
+from attar.training.run import RESULT, read_result
 
 
 def report_of(base: TrainingOptions, runs: Mapping[str, Sequence[TrainingOptions]]) -> dict[str, Any]:
@@ -15,7 +15,7 @@ def report_of(base: TrainingOptions, runs: Mapping[str, Sequence[TrainingOptions
     rows: dict[str, Any] = {}
     baselines: dict[str, Any] = {}
     for mechanism, found in runs.items():
-        results = [json.loads((options.folder / RESULT).read_text(encoding="utf-8")) for options in found]
+        results = [result_of(options) for options in found]
         tests = [result["test"] for result in results]
         rows[mechanism] = over_seeds(tests) | {
             "sources": {
@@ -32,6 +32,16 @@ def report_of(base: TrainingOptions, runs: Mapping[str, Sequence[TrainingOptions
     described = base.described()
     shared = {name: described[name] for name in described if name not in ("mechanism", "seed")}
     return {"options": shared, "mechanisms": rows, "baselines": baselines}
+
+
+def result_of(options: TrainingOptions) -> dict[str, Any]:
+    """What a run found, which must be there."""
+    result = read_result(options.folder)
+    if result is None:
+        raise FormatError(
+            str(options.folder / RESULT), "a run's result", "none", "give the same command again"
+        )
+    return result
 
 
 def over_seeds(scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

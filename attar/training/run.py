@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from attar.errors import AttarError, FormatError
+from attar.training.lifeline import WATCHED, end_when_cut
 from attar.training.options import TrainingOptions
 
 OPTIONS, RESULT = "options.json", "result.json"
@@ -34,5 +36,34 @@ def run(options: TrainingOptions) -> dict[str, Any]:
     return result
 
 
+def read_result(folder: Path) -> dict[str, Any] | None:
+    """A run's result, None if it has none yet; a damaged one is named."""
+    file = folder / RESULT
+    try:
+        result = json.loads(file.read_bytes())
+        lacking = [name for name in ("options", "history", "test") if name not in result]
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, TypeError) as fault:
+        raise _damaged(file, f"something else ({fault})") from fault
+    if lacking or not isinstance(result, dict):
+        raise _damaged(file, "something else")
+    return result
+
+
+def _damaged(file: Path, came: str) -> FormatError:
+    return FormatError(str(file), "a run's result", came, "delete it: the same command then writes it again")
+
+
+def main(*arguments: str) -> None:
+    """Make one run; a mistake is one line, which ends the log that the comparison quotes."""
+    if WATCHED in arguments:
+        end_when_cut()
+    try:
+        run(TrainingOptions.from_json(json.loads(Path(arguments[-1]).read_text(encoding="utf-8"))))
+    except AttarError as mistake:
+        sys.exit(f"attar: {mistake}")
+
+
 if __name__ == "__main__":
-    run(TrainingOptions.from_json(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))))
+    main(*sys.argv[1:])

@@ -1,5 +1,10 @@
 """What a run reads: training with new questions every epoch, and the fixed questions of validation."""
 
+import hashlib
+from dataclasses import fields
+from functools import cached_property
+
+import numpy as np
 import pytorch_lightning as pl
 from torch.utils.data import DataLoader
 
@@ -35,6 +40,15 @@ class Sets(pl.LightningDataModule):
             for split in ("training", "validation")
         )
 
+    @cached_property
+    def fingerprints(self) -> dict[str, str]:
+        """Of the vocabulary and of each split's documents: others after anything in them has changed."""
+        return {
+            "vocabulary": self.vocabulary.fingerprint,
+            "training documents": fingerprint_of(self.training),
+            "validation documents": fingerprint_of(self.validation),
+        }
+
     def _batches(self, split: EncodedSplit, size: int, *, draw: bool) -> ClozeBatches:
         rank, world = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
         return ClozeBatches(
@@ -61,3 +75,13 @@ class Sets(pl.LightningDataModule):
         """The fixed questions."""
         batches = self._batches(self.validation, WIDER * self.options.batch, draw=False)
         return DataLoader(batches, batch_size=None)
+
+
+def fingerprint_of(split: EncodedSplit) -> str:
+    """Of what a split's documents and questions say, wherever their set lies and whenever it was copied."""
+    digest = hashlib.sha256()
+    for each in fields(split)[:-1]:  # the sources' names may change with a set's place
+        array = np.ascontiguousarray(getattr(split, each.name))
+        digest.update(f"{each.name} {array.dtype} {array.shape}".encode())
+        digest.update(array.data)
+    return digest.hexdigest()

@@ -1,11 +1,11 @@
 """What a run begins with: numbers drawn anew, or those of a reader that is trained on."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from attar.errors import OptionError
 from attar.nn.network import Network
-from attar.nn.network_options import NetworkOptions
 from attar.reader.folder import DEFAULT, SavedReader, load_reader
 from attar.text.vocabulary import Vocabulary
 from attar.training.options import TrainingOptions, network_options
@@ -39,7 +39,7 @@ def first_network(options: TrainingOptions, vocabulary: Vocabulary) -> Network:
             start_alike(network)
         return network
     saved = load_start(options.start)
-    check_settled(asked, saved.network.options, options.start)
+    check_settled(vars(asked), vars(saved.network.options), options.start)
     network = Network(asked)
     own = saved.network.state_dict()
     network.load_state_dict(own, strict=set(own) == set(network.state_dict()))
@@ -54,23 +54,22 @@ def start_alike(network: Network) -> None:
     network.question_encoder.load_state_dict(network.document_encoder.state_dict())
 
 
-def check_settled(asked: NetworkOptions, own: NetworkOptions, start: str) -> None:
-    """Refuse options that are not the reader's own.
+def check_settled(asked: Mapping[str, Any], own: Mapping[str, Any], start: str) -> None:
+    """Refuse options, of those that are asked for, that are not the reader's own.
 
-    >>> from dataclasses import replace
-    >>> own = NetworkOptions(words=9, entities=3, size=64)
-    >>> check_settled(replace(own, dropout=0.2), own, "reader")
-    >>> check_settled(replace(own, size=100), own, "reader")
+    >>> own = {"mechanism": "named", "size": 64}
+    >>> check_settled({"size": 64, "dropout": 0.2}, own, "reader")
+    >>> check_settled({"size": 100}, own, "reader")
     Traceback (most recent call last):
-    attar.errors.OptionError: options of the reader reader: expected size 64, got 100; leave them out, or train \
-anew without --start
+    attar.errors.OptionError: options of the reader reader: expected size 64, got 100; leave out what \
+the reader settles, or train anew without --start
     """
-    wanted = [(name, getattr(asked, name), getattr(own, name)) for name in SETTLED]
-    changed = [name for name, new, old in wanted if new != old and not (name in GIVEN and new and not old)]
+    given = [name for name in SETTLED if name in asked and asked[name] != own[name]]
+    changed = [name for name in given if not (name in GIVEN and asked[name])]
     if changed:
         raise OptionError(
             f"options of the reader {start}",
-            ", ".join(f"{name} {getattr(own, name)!r}" for name in changed),
-            ", ".join(repr(getattr(asked, name)) for name in changed),
-            "leave them out, or train anew without --start",
+            ", ".join(f"{name} {own[name]!r}" for name in changed),
+            ", ".join(repr(asked[name]) for name in changed),
+            "leave out what the reader settles, or train anew without --start",
         )

@@ -57,8 +57,7 @@ def trainer_for(options: TrainingOptions, run: Path, callbacks: list[Callback], 
     return pl.Trainer(
         accelerator="gpu" if on_gpu else "cpu",
         devices=options.processes,
-        # A process left without documents or questions uses no encoder: others must not wait for its gradients.
-        strategy="ddp_find_unused_parameters_true" if options.processes > 1 else "auto",
+        strategy="ddp" if options.processes > 1 else "auto",
         max_epochs=options.epochs,
         precision=options.precision,  # type: ignore[arg-type]  # Lightning names its own choices
         gradient_clip_val=options.clip or None,

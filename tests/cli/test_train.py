@@ -81,21 +81,20 @@ def assert_one_line(ran: Ran, *parts: str) -> None:
 @pytest.fixture(scope="module")
 def make_stories(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Writes a small set of stories, some of its splits."""
+    return lambda *splits: write_stories(tmp_path_factory.mktemp("stories"), *splits)
 
-    def make(*splits: str) -> Path:
-        folder = tmp_path_factory.mktemp("stories")
-        for seed, split in enumerate(splits or COUNTS):
-            with DocumentWriter(folder / f"{split}.parquet") as writer:
-                for number, story in enumerate(tell_stories(seed, COUNTS[split])):
-                    document = story_document(story, f"{seed} {number}")
-                    if split == "training":
-                        document.questions = []
-                    writer.write(document)
-        texts = (story.text for story in tell_stories(0, 12))
-        Vocabulary.build(texts, size=100, entities=16).save(folder / "tokenizer.json")
-        return folder
 
-    return make
+def write_stories(folder: Path, *splits: str) -> Path:
+    for seed, split in enumerate(splits or COUNTS):
+        with DocumentWriter(folder / f"{split}.parquet") as writer:
+            for number, story in enumerate(tell_stories(seed, COUNTS[split])):
+                document = story_document(story, f"{seed} {number}")
+                if split == "training":
+                    document.questions = []
+                writer.write(document)
+    texts = (story.text for story in tell_stories(0, 12))
+    Vocabulary.build(texts, size=100, entities=16).save(folder / "tokenizer.json")
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +116,14 @@ class TestTrain:
         assert ran.stdout.startswith(f"{out}: validation accuracy 0.")
         assert ran.stdout.endswith(" after epoch 1\n")
         assert ran.stderr.strip() == ""
+
+    def test_a_reader_that_is_trained_on_keeps_its_mechanism(
+        self, run: Run, stories: Path, tmp_path: Path
+    ) -> None:
+        ran = run("train", "-d", stories, "-o", tmp_path, "--start", "default", "--mechanism", "gated")
+        assert_one_line(
+            ran, "options of the reader default: expected mechanism 'named', got 'gated'; leave out"
+        )
 
     def test_writes_a_reader(self, trained: tuple[Path, Ran]) -> None:
         assert load_reader(trained[0]).network.options.mechanism == "gated"
@@ -168,6 +175,7 @@ class TestTrain:
         ran = run_apart("train", "-d", stories, "-o", out, *SMALL, "--processes", 2, program=launch)
         assert ran.returncode == 0, ran.stderr
         assert ran.stdout == trained[1].stdout.replace(str(trained[0]), str(out))
+        assert "find_unused_parameters" not in ran.stderr
 
 
 class TestMistakesInTraining:
@@ -184,6 +192,32 @@ class TestMistakesInTraining:
     ) -> None:
         ran = run("train", "-d", make_stories("training"), "-o", tmp_path / "reader")
         assert_one_line(ran, "expected a validation split, got training only")
+
+    @pytest.mark.parametrize("command", ["train", "compare"])
+    @pytest.mark.parametrize("below", ["", "out"], ids=["itself", "below it"])
+    def test_a_file_to_write_to(
+        self, run: Run, stories: Path, tmp_path: Path, command: str, below: str
+    ) -> None:
+        (tmp_path / "file").write_text("")
+        ran = run(command, "-d", stories, "-o", tmp_path / "file" / below)
+        assert_one_line(ran, "expected a folder to write to, got the file ", "choose another --out")
+
+    @pytest.mark.parametrize("given", [("--clip", "nan"), ("--rate", "inf"), ("--dropout", "nan")])
+    def test_a_number_that_is_none(
+        self, run: Run, stories: Path, tmp_path: Path, given: tuple[str, str]
+    ) -> None:
+        ran = run("train", "-d", stories, "-o", tmp_path / "reader", *given)
+        assert_one_line(ran, f"attar: {given[0][2:]}: expected ", f"got {given[1]}")
+
+    @pytest.mark.parametrize(
+        ("mechanisms", "part"),
+        [("", "one at least, got none"), ("none,none", "each of them once, got none more often")],
+    )
+    def test_mechanisms_to_compare(
+        self, run: Run, stories: Path, tmp_path: Path, mechanisms: str, part: str
+    ) -> None:
+        ran = run("compare", "-d", stories, "-o", tmp_path / "report", "--mechanisms", mechanisms)
+        assert_one_line(ran, f"mechanisms: expected {part}")
 
     @pytest.mark.parametrize("option", ["mechanism", "encoder", "head", "scale", "precision"])
     def test_a_choice_that_is_none(self, run: Run, stories: Path, tmp_path: Path, option: str) -> None:

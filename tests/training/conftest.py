@@ -1,9 +1,12 @@
 """A small set of made-up stories: training documents whose questions are drawn, validation with its own."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import pytorch_lightning as pl
 
 from attar.text.cloze import ClozeDocument
 from attar.text.cloze.folder_cnn import write_folder
@@ -11,10 +14,41 @@ from attar.text.cloze.parquet import DocumentWriter
 from attar.text.cloze.sets import VOCABULARY
 from attar.text.stories import story_document, tell_stories
 from attar.text.vocabulary import Vocabulary
+from attar.training import fit
+from attar.training.fit import HISTORY, RUN
+from attar.training.options import TrainingOptions
 
 ENTITIES = 16
 
 MakeSet = Callable[..., Path]
+MakeOptions = Callable[..., TrainingOptions]
+
+
+class PowerCutError(Exception):
+    """What stops a run from outside."""
+
+
+def cut_off(monkeypatch: pytest.MonkeyPatch, *, epoch: int, step: int) -> None:
+    """Let the next run break off before a step of an epoch, both counted from 0."""
+    make = fit.trainer_for
+
+    class PowerCut(pl.Callback):
+        def on_train_batch_start(self, trainer: pl.Trainer, module: Any, batch: Any, index: int) -> None:
+            if (trainer.current_epoch, index) == (epoch, step):
+                raise PowerCutError
+
+    def with_power_cut(
+        options: TrainingOptions, run: Path, callbacks: list[pl.Callback], **rest: Any
+    ) -> pl.Trainer:
+        return make(options, run, [*callbacks, PowerCut()], **rest)
+
+    monkeypatch.setattr(fit, "trainer_for", with_power_cut)
+
+
+def history(folder: Path) -> list[dict[str, float]]:
+    """What was noted of every epoch, but for how fast it went."""
+    rows = json.loads((folder / RUN / HISTORY).read_text())
+    return [{name: row[name] for name in row if name != "documents_a_second"} for row in rows]
 
 
 def story_documents(seed: int, count: int) -> list[ClozeDocument]:
@@ -72,3 +106,15 @@ def cnn_set(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def stories_set(make_set: MakeSet) -> Path:
     return make_set()
+
+
+@pytest.fixture
+def options(stories_set: Path, tmp_path: Path) -> MakeOptions:
+    """Options of a small run, written to a folder of the test's own."""
+
+    def make(out: str = "reader", **changed: Any) -> TrainingOptions:
+        given: dict[str, Any] = {"size": 8, "embedding": 8, "epochs": 2, "batch": 16, "questions": 3}
+        given |= {"data": (str(stories_set),), "out": str(tmp_path / out)}
+        return TrainingOptions(**given | changed)
+
+    return make

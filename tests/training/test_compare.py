@@ -31,7 +31,7 @@ def compared(tested_set: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
 
 @pytest.fixture
 def no_run_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    def start(options: TrainingOptions) -> None:
+    def start(options: TrainingOptions, line: int) -> None:
         raise AssertionError(f"{options.mechanism} is trained")
 
     monkeypatch.setattr(room, "_start", start)
@@ -94,6 +94,42 @@ class TestRuns:
     def test_are_one_at_least(self, tmp_path: Path, wrong: dict[str, int]) -> None:
         with pytest.raises(OptionError, match="expected 1 or more, got"):
             replace(comparison(tmp_path, tmp_path), **wrong)
+
+    @pytest.mark.parametrize(
+        ("mechanisms", "message"),
+        [
+            ((), "mechanisms: expected one at least, got none"),
+            (("linear", "none", "linear"), "mechanisms: expected each of them once, got linear more often"),
+        ],
+        ids=["none", "twice"],
+    )
+    def test_are_of_each_mechanism_once(
+        self, tmp_path: Path, mechanisms: tuple[str, ...], message: str
+    ) -> None:
+        with pytest.raises(OptionError, match=message):
+            replace(comparison(tmp_path, tmp_path), mechanisms=mechanisms)
+
+    @pytest.mark.parametrize("damaged", ["{", "[]", '{"options": {}}', "7"])
+    def test_of_a_damaged_result_are_named(self, tested_set: Path, tmp_path: Path, damaged: str) -> None:
+        given = comparison(tested_set, tmp_path, "gated")
+        fake_result(given.runs[0], 0.5)
+        (given.runs[0].folder / RESULT).write_text(damaged)
+        with pytest.raises(
+            FormatError, match=r"result\.json: expected a run's result, .*; delete it: the same"
+        ):
+            compare(given)
+
+    def test_need_a_folder_to_write_to(
+        self, tested_set: Path, tmp_path: Path, no_run_is_started: None
+    ) -> None:
+        (tmp_path / "file").write_text("")
+        with pytest.raises(AttarError, match="expected a folder to write to, got the file"):
+            compare(comparison(tested_set, tmp_path / "file"))
+
+    def test_need_a_folder_below_it(self, tested_set: Path, tmp_path: Path) -> None:
+        (tmp_path / "runs").write_text("")
+        with pytest.raises(AttarError, match=r"none-0: expected a folder to write to, got Not a directory"):
+            compare(comparison(tested_set, tmp_path))
 
     def test_of_an_unknown_mechanism_are_refused_before_any_starts(
         self, tested_set: Path, tmp_path: Path, no_run_is_started: None

@@ -14,7 +14,7 @@ from attar.text.cloze import ClozeDocument, ClozeSet, EncodedSplit, Question, en
 from attar.text.vocabulary import Vocabulary
 from attar.training.batches import ClozeBatches
 from attar.training.data import open_splits
-from attar.training.evaluate import BASELINES, count_answers, evaluate, score
+from attar.training.evaluate import BASELINES, NO_GUESS, count_answers, evaluate, score
 from attar.training.options import TrainingOptions, network_options
 from attar.training.words import vocabulary_of
 
@@ -77,6 +77,38 @@ class TestReader:
         told: list[tuple[str, int, int]] = []
         evaluate(network, vocabulary, stories, batch=5, progress=lambda *step: told.append(step))
         assert told == [("asking", 0, 3), ("asking", 1, 3), ("asking", 2, 3)]
+
+
+class TestQuestionsWithoutAnAnswer:
+    """An answer that the document does not hold, documents without a name, and questions that hold them all."""
+
+    MET, BY_OTHERS = ["@entity1", "met", "@entity3"], ("@placeholder", "met", "@entity3")
+
+    @pytest.mark.parametrize(
+        ("sentence", "tokens", "answer"),
+        [
+            (MET, BY_OTHERS, 0),
+            (["it", "rained"], BY_OTHERS, 0),
+            (["it", "rained"], ("@placeholder", "rained"), 0),
+        ],
+        ids=["answer elsewhere", "no name", "no name in the question either"],
+    )
+    def test_are_wrong_whoever_answers(
+        self, network: Network, vocabulary: Vocabulary, sentence: list[str], tokens: tuple[str], answer: int
+    ) -> None:
+        document = ClozeDocument("", "", [sentence], {}, [Question(tokens, answer)])
+        found = evaluate(network, vocabulary, encode_split([document], vocabulary))
+        whole = [found.whole, *found.baselines.values()]
+        assert [(each.accuracy, each.questions) for each in whole] == [(0.0, 1)] * 3
+        assert list(next(iter(found.mentions.values()))) == ["never"]
+
+    def test_that_hold_every_name_leave_no_other(self, vocabulary: Vocabulary) -> None:
+        document = ClozeDocument(
+            "", "", [self.MET], {}, [Question(("@entity1", "@placeholder", "@entity3"), 1)]
+        )
+        (batch,) = ClozeBatches(encode_split([document], vocabulary), vocabulary, size=1)
+        frequent, besides = count_answers(batch)
+        assert (frequent.tolist(), besides.tolist()) == ([0], [NO_GUESS])
 
 
 class TestSources:

@@ -10,39 +10,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-import pytorch_lightning as pl
 import torch
 
-from attar.errors import FormatError, OptionError
+from attar.errors import AttarError, FormatError, OptionError
 from attar.reader.folder import load_reader
+from attar.text.cloze import ClozeDocument, Question
+from attar.text.cloze.parquet import DocumentWriter
 from attar.text.vocabulary import Vocabulary
-from attar.training import fit
+from attar.training import folders
 from attar.training.fit import HISTORY, RUN, Training, train
-from attar.training.options import TrainingOptions, network_options
+from attar.training.folders import alone_in
+from attar.training.options import network_options
+
+from .conftest import MakeOptions, PowerCutError, cut_off, history
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
-
-MakeOptions = Callable[..., TrainingOptions]
-
-
-class PowerCutError(Exception):
-    """What stops a run from outside."""
-
-
-@pytest.fixture
-def options(stories_set: Path, tmp_path: Path) -> MakeOptions:
-    def make(out: str = "reader", **changed: Any) -> TrainingOptions:
-        given: dict[str, Any] = {"size": 8, "embedding": 8, "epochs": 2, "batch": 16, "questions": 3}
-        given |= {"data": (str(stories_set),), "out": str(tmp_path / out)}
-        return TrainingOptions(**given | changed)
-
-    return make
-
-
-def history(folder: Path) -> list[dict[str, float]]:
-    """What was noted of every epoch, but for how fast it went."""
-    rows = json.loads((folder / RUN / HISTORY).read_text())
-    return [{name: row[name] for name in row if name != "documents_a_second"} for row in rows]
 
 
 def last_checkpoint(folder: Path) -> dict[str, Any]:
@@ -52,23 +34,6 @@ def last_checkpoint(folder: Path) -> dict[str, Any]:
 def assert_same_tensors(one: Any, other: Any, **tolerance: float) -> None:
     """Nested dictionaries of tensors and numbers are equal, to the last bit if no tolerance is given."""
     torch.testing.assert_close(one, other, **{"rtol": 0.0, "atol": 0.0} | tolerance, check_stride=False)
-
-
-def cut_off(monkeypatch: pytest.MonkeyPatch, *, epoch: int, step: int) -> None:
-    """Let the next run break off before a step of an epoch, both counted from 0."""
-    make = fit.trainer_for
-
-    class PowerCut(pl.Callback):
-        def on_train_batch_start(self, trainer: pl.Trainer, module: Any, batch: Any, index: int) -> None:
-            if (trainer.current_epoch, index) == (epoch, step):
-                raise PowerCutError
-
-    def with_power_cut(
-        options: TrainingOptions, run: Path, callbacks: list[pl.Callback], **rest: Any
-    ) -> pl.Trainer:
-        return make(options, run, [*callbacks, PowerCut()], **rest)
-
-    monkeypatch.setattr(fit, "trainer_for", with_power_cut)
 
 
 def test_a_run_leaves_a_reader_its_checkpoints_and_its_history(options: MakeOptions) -> None:
@@ -81,7 +46,8 @@ def test_a_run_leaves_a_reader_its_checkpoints_and_its_history(options: MakeOpti
     for row in history(folder):
         assert 0 <= row["validation_accuracy"] <= 1
         assert np.isfinite([row["loss"], row["validation_loss"]]).all()
-    assert {file.name for file in (folder / RUN).iterdir()} == {"best.ckpt", "last.ckpt", "log", HISTORY}
+    written = {file.name for file in (folder / RUN).iterdir()}
+    assert written == {"best.ckpt", "last.ckpt", "log", "lock", HISTORY}
 
 
 def test_the_reader_is_the_epoch_that_validated_best(options: MakeOptions) -> None:
@@ -109,6 +75,58 @@ def test_a_batch_without_questions_spoils_nothing(
     folder = train(options(data=(str(data),), batch=8, epochs=1), quiet=True)
     assert np.isfinite(history(folder)[0]["validation_loss"])
     assert all(value.isfinite().all() for value in load_reader(folder).network.state_dict().values())
+
+
+class TestAnswersThatAreNoCandidates:
+    """A question that its document cannot answer, or one of a document without a name."""
+
+    @pytest.fixture
+    def spoilt(self, stories_set: Path, tmp_path: Path) -> Callable[[int], Path]:
+        """A set with so many good documents, and as many bad ones, with questions of their own."""
+
+        def make(good: int) -> Path:
+            folder = tmp_path / f"set {good}"
+            folder.mkdir()
+            (folder / "tokenizer.json").write_bytes((stories_set / "tokenizer.json").read_bytes())
+            met, asked = [["@entity1", "met", "@entity3", "."]], ("@placeholder", "met", "@entity3", ".")
+            for split in ("training", "validation"):
+                with DocumentWriter(folder / f"{split}.parquet") as writer:
+                    for number in range(good):
+                        writer.write(ClozeDocument(f"good {number}", "", met, {}, [Question(asked, 1)]))
+                    writer.write(ClozeDocument("elsewhere", "", met, {}, [Question(asked, 2)]))
+                    writer.write(ClozeDocument("none", "", [["it", "rained", "."]], {}, [Question(asked, 0)]))
+            return folder
+
+        return make
+
+    def test_are_wrong_and_have_no_loss(self, options: MakeOptions, spoilt: Callable[[int], Path]) -> None:
+        folder = train(options(data=(str(spoilt(2)),), mechanism="named", rate=0.05, epochs=8), quiet=True)
+        rows = history(folder)
+        assert np.isfinite([[row["loss"], row["validation_loss"]] for row in rows]).all()
+        assert rows[-1]["validation_accuracy"] == 0.5
+        assert rows[-1]["validation_loss"] < 0.1
+
+    def test_alone_teach_nothing(self, options: MakeOptions, spoilt: Callable[[int], Path]) -> None:
+        folder = train(options(data=(str(spoilt(0)),)), quiet=True)
+        assert history(folder)[-1] == {"epoch": 2, "loss": 0, "validation_loss": 0, "validation_accuracy": 0}
+        assert all(value.isfinite().all() for value in load_reader(folder).network.state_dict().values())
+
+
+def test_a_folder_takes_one_run_at_a_time(options: MakeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "GOING", 0.0)
+    with (
+        alone_in(options().folder / RUN),
+        pytest.raises(AttarError, match="expected a folder that no run is at work in, got another run's"),
+    ):
+        train(options(), quiet=True)
+
+
+def test_what_is_no_folder_is_refused_before_anything_is_read(options: MakeOptions, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        AttarError, match=r"expected a folder to write to, got the file .*file; choose another"
+    ):
+        train(options("file/reader", data=("no set",)), quiet=True)
 
 
 def test_the_same_options_train_the_same_reader(options: MakeOptions) -> None:
@@ -225,6 +243,7 @@ train(TrainingOptions.from_json({shared.to_json()!r} | dict(out={shared.out!r}, 
         timeout=120,
     )
     assert ended.returncode == 0, ended.stderr
+    assert "find_unused_parameters" not in ended.stderr
     for one, other in zip(history(alone), history(shared.folder), strict=True):
         assert one == pytest.approx(other, rel=1e-4)
     weights = [load_reader(folder).network.state_dict() for folder in (alone, shared.folder)]

@@ -7,8 +7,11 @@ import pytest
 
 from attar.errors import FormatError
 from attar.reader.folder import load_reader
+from attar.training import folders
+from attar.training.fit import RUN
+from attar.training.folders import alone_in
 from attar.training.options import TrainingOptions
-from attar.training.run import RESULT, run
+from attar.training.run import OPTIONS, RESULT, main, run
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -35,3 +38,17 @@ def test_a_run_that_fails_has_no_result(make_set, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="test"):
         run(options(data, tmp_path))
     assert not (tmp_path / RESULT).exists()
+
+
+def test_a_second_run_in_a_folder_is_refused_in_one_line(
+    tested_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "GOING", 0.0)
+    given = options(tested_set, tmp_path)
+    (tmp_path / OPTIONS).write_text(json.dumps(given.to_json() | {"out": given.out}))
+    with alone_in(tmp_path / RUN), pytest.raises(SystemExit) as ended:
+        main(str(tmp_path / OPTIONS))
+    line = str(ended.value)
+    assert line.startswith("attar: ")
+    assert "no run is at work in, got another run's; wait for it" in line
+    assert "\n" not in line

@@ -66,7 +66,9 @@ def test_a_reader_settles_how_both_ways_are_joined(make_set: MakeSet, tmp_path: 
     train(first, quiet=True)
     settled = settled_by(first.out)
     assert (settled["join"], settled["head_size"]) == ("sum", 6)
-    with pytest.raises(OptionError, match="expected join 'sum', got 'halves'; leave them out"):
+    with pytest.raises(
+        OptionError, match="expected join 'sum', got 'halves'; leave out what the reader settles"
+    ):
         first_network(going_on(first, tmp_path, join="halves"), load_reader(first.out).vocabulary)
 
 
@@ -93,11 +95,12 @@ def test_training_on_writes_another_reader(start: TrainingOptions, tmp_path: Pat
     after = load_reader(train(going_on(start, tmp_path / "on"), quiet=True))
     assert after.fingerprint != before.fingerprint
     assert after.about["training"]["start"] == "reader"
+    assert after.about["before"] == before.about
     assert load_reader(start.out).fingerprint == before.fingerprint
 
 
 def test_a_reader_of_another_size_is_refused(start: TrainingOptions, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="expected size 8, got 16; leave them out"):
+    with pytest.raises(OptionError, match="expected size 8, got 16; leave out what the reader settles"):
         first_network(going_on(start, tmp_path, size=16), load_reader(start.out).vocabulary)
 
 
