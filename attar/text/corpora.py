@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import re
 import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from attar.errors import FormatError
 
 KINDS = (".txt", ".jsonl", ".txt.xz", ".jsonl.xz", ".tar.xz")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _WANTED = "text in .txt, .jsonl, .tar.xz, or the first two as .xz"
 
 
@@ -22,14 +24,34 @@ class SourceDocument(NamedTuple):
 
 
 def read_sources(paths: Iterable[str | Path]) -> Iterator[SourceDocument]:
-    """Yield the documents of files and folders in a fixed order, holding one file's text at a time."""
+    """Yield the documents of files and folders in a fixed order, holding one file's text at a time.
+
+    A file that is given twice, or once by itself and once in its folder, is read once.
+    """
+    done: set[Path] = set()
     for path in map(Path, paths):
         if path.is_dir():
-            yield from _read_folder(path)
+            yield from _read_folder(path, done)
         elif path.is_file():
-            yield from _read_file(path, _bare(path.name))
+            yield from _read_once(path, _bare(path.name), done)
         else:
             raise FormatError(str(path), "a file or a folder", "nothing there", "check the path")
+
+
+def _read_once(path: Path, name: str, done: set[Path]) -> Iterator[SourceDocument]:
+    if (place := path.resolve()) not in done:
+        done.add(place)
+        for document in _read_file(path, name):
+            yield document._replace(source=encodable(document.source), name=encodable(document.name))
+
+
+def encodable(name: str) -> str:
+    r"""Put a mark for what no encoder takes: half of a surrogate pair in JSON, a file's name in another encoding.
+
+    >>> encodable("emma"), encodable("caf\udce9") == "caf\ufffd"
+    ('emma', True)
+    """
+    return _SURROGATE.sub("\ufffd", name)
 
 
 def _bare(name: str) -> str:
@@ -42,13 +64,13 @@ def _bare(name: str) -> str:
     return name.removesuffix(kind)
 
 
-def _read_folder(folder: Path) -> Iterator[SourceDocument]:
+def _read_folder(folder: Path, done: set[Path]) -> Iterator[SourceDocument]:
     found = sorted(path for path in folder.rglob("*") if path.name.endswith(KINDS) and path.is_file())
     if not found:
         raise FormatError(str(folder), f"a folder with {_WANTED}", "none of these in it")
     for path in found:
-        for document in _read_file(path, _bare(path.relative_to(folder).as_posix())):
-            yield document._replace(source=folder.name)
+        for document in _read_once(path, _bare(path.relative_to(folder).as_posix()), done):
+            yield document._replace(source=encodable(folder.name))
 
 
 def _read_file(path: Path, name: str) -> Iterator[SourceDocument]:
@@ -89,14 +111,17 @@ def _read_archive(path: Path, source: str) -> Iterator[SourceDocument]:
 
 
 def _read_lines(path: Path, source: str) -> Iterator[SourceDocument]:
-    number = 0
+    empty = True
     with _open(path) as file:
         for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            empty = False
             where = f"{path}, line {number}"
             text = decode(line, where)
             try:
                 row = json.loads(text)
-            except ValueError as fault:
+            except (ValueError, RecursionError) as fault:
                 raise FormatError(where, "a JSON object", f"something else ({fault})") from fault
             if not isinstance(row, dict) or not isinstance(row.get("text"), str):
                 raise FormatError(where, 'an object with "text"', f"{type(row).__name__} without it")
@@ -104,7 +129,7 @@ def _read_lines(path: Path, source: str) -> Iterator[SourceDocument]:
                 (str(row[key]) for key in ("id", "name", "title") if row.get(key)), f"{source}-{number}"
             )
             yield SourceDocument(source, name, row["text"])
-    if not number:
+    if empty:
         raise FormatError(str(path), "lines of JSON", "an empty file", "leave it out")
 
 

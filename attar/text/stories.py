@@ -167,7 +167,7 @@ def story_document(story: Story, name: str, seed: int = 0) -> ClozeDocument:
     Random(f"{seed} {name}").shuffle(order)
 
     def tokens(text: str) -> list[list[str]]:
-        marked = mark(iterate_sentences(text.replace("___", PLACEHOLDER)), table, cast)
+        marked = mark(iterate_sentences(text.replace("___", PLACEHOLDER), marked=True), table, cast)
         return number_names(list(marked), table, order)[0]
 
     sentences = tokens(story.text)

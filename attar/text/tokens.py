@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from operator import itemgetter
 
@@ -68,22 +68,36 @@ def _split_word(word: str) -> Iterator[str]:
 class _Chunks(dict[str, Chunk]):
     """What stands between two spaces, cut into words once: text repeats itself, and a look-up is cheap."""
 
+    def __init__(self, cut: Callable[[str], Chunk]) -> None:
+        self._cut = cut
+
     def __missing__(self, chunk: str) -> Chunk:
         if len(self) > 200_000:
             self.clear()
-        found = cut_chunk(chunk)
+        found = self._cut(chunk)
         if len(chunk) <= 40:
             self[chunk] = found
         return found
 
 
 def cut_chunk(chunk: str) -> Chunk:
-    """Cut what stands between two spaces into words.
+    """Cut what stands between two spaces into words; what looks like the mark of a name or a blank is one too.
 
     >>> cut_chunk("Ann's,")
     (('Ann', "'s", ','), 0, False, False)
+    >>> cut_chunk("@entity7's")[0]
+    ('entity7', "'s")
     """
-    return _cut_plain(chunk) or _cut(chunk)
+    return _cut_plain(chunk) or _cut(chunk, marked=False)
+
+
+def cut_marked_chunk(chunk: str) -> Chunk:
+    """Cut the same where names and blanks are marked, as in a cloze set's texts.
+
+    >>> cut_marked_chunk("@entity7's")[0]
+    ('@entity7', "'s")
+    """
+    return _cut_plain(chunk) or _cut(chunk, marked=True)
 
 
 def _cut_plain(chunk: str) -> Chunk | None:
@@ -102,7 +116,7 @@ def _cut_plain(chunk: str) -> Chunk | None:
     return (*chunk[:start], core, *chunk[stop:]), ending, core[0].islower(), core in STARTERS
 
 
-def _cut(chunk: str) -> Chunk:
+def _cut(chunk: str, *, marked: bool) -> Chunk:
     """Cut any chunk into words, and tell how it ends and begins."""
     if not chunk.isascii():
         chunk = unicodedata.normalize("NFC", chunk)
@@ -110,6 +124,8 @@ def _cut(chunk: str) -> Chunk:
     for word in _TOKEN.findall(chunk.translate(_QUOTES)):
         if word.isalnum() or (word in _MARKS):
             found.append(word)
+        elif word[0] == "@" and len(word) > 1:
+            found.append(word if marked else word[1:])
         else:
             found += _split_word(word)
     words = tuple(found)
@@ -125,7 +141,7 @@ def _cut(chunk: str) -> Chunk:
     return words, ending, letter[:1].islower(), letter in STARTERS
 
 
-_chunks = _Chunks()
+_chunks, _marked_chunks = _Chunks(cut_chunk), _Chunks(cut_marked_chunk)
 
 
 def breaks_between(left: Chunk, right: Chunk) -> bool:
@@ -135,18 +151,22 @@ def breaks_between(left: Chunk, right: Chunk) -> bool:
     return not right[2] and not (left[1] == NUMBER and right[0][:1] and right[0][0][0].isdigit())
 
 
-def iterate_sentences(text: str) -> Iterator[list[str]]:
-    """Yield the sentences of a text one by one, holding no more than a paragraph's words."""
+def iterate_sentences(text: str, *, marked: bool = False) -> Iterator[list[str]]:
+    """Yield the sentences of a text one by one, holding no more than a paragraph's words.
+
+    In marked text `@entityN` and `@placeholder` stand for names and blanks; in any other they are words like
+    any other, without the @, so that nobody's text is taken for what a set has marked.
+    """
+    known = _marked_chunks if marked else _chunks
     start = 0
     while start < len(text):
         found = PARAGRAPH.search(text, start)
         stop, following = (found.start(), found.end()) if found else (len(text), len(text))
-        yield from _sentences_of_paragraph(text[start:stop])
+        yield from _sentences_of_paragraph(list(map(known.__getitem__, text[start:stop].split())))
         start = following
 
 
-def _sentences_of_paragraph(paragraph: str) -> Iterator[list[str]]:
-    chunks = list(map(_chunks.__getitem__, paragraph.split()))
+def _sentences_of_paragraph(chunks: list[Chunk]) -> Iterator[list[str]]:
     last = len(chunks) - 1
     start = 0
     for at in [at for at, chunk in enumerate(chunks) if chunk[1] or at == last]:

@@ -54,11 +54,16 @@ class Vocabulary:
     entities: int = ENTITIES
 
     @classmethod
-    def build(cls, texts: Iterable[str], size: int = SIZE, entities: int = ENTITIES) -> "Vocabulary":
-        """Count the words of texts and keep the most frequent ones that are not names."""
+    def build(
+        cls, texts: Iterable[str], size: int = SIZE, entities: int = ENTITIES, *, marked: bool = False
+    ) -> "Vocabulary":
+        """Count the words of texts and keep the most frequent ones that are not names.
+
+        In marked texts `@entityN` and `@placeholder` stand for names and blanks, and are no words.
+        """
         everywhere, inside = Counter[str](), Counter[str]()
         for text in texts:
-            for sentence in iterate_sentences(text):
+            for sentence in iterate_sentences(text, marked=marked):
                 everywhere.update(sentence)
                 if any(map(str.islower, sentence)):  # else a heading, whose capitals say nothing
                     inside.update(word for before, word in pairwise(sentence) if before not in OPENERS)
@@ -183,12 +188,12 @@ class Vocabulary:
             read = cls(tuple(tokens[3 + entities :]), capitals, entities)
             if read.tokens != tuple(tokens):
                 raise ValueError("its tokens are in another order")
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as fault:
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as fault:
             raise FormatError(
                 name,
                 "a vocabulary that Attar saved",
                 f"another file ({fault})",
-                "build one with Vocabulary.build",
+                "attar cloze build and attar train write one",
             ) from fault
         return read
 

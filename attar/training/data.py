@@ -47,7 +47,7 @@ def need_splits(data: Sequence[str | Path], splits: Sequence[str]) -> None:
         there = ClozeSet.open(path).splits
         for split in splits:
             if split not in there:
-                remedy = "build the set again, without --only" if len(there) == 1 else "build the set again"
+                remedy = "build the set again, from more texts and without --only"
                 raise FormatError(str(path), f"a {split} split", " and ".join(there) + " only", remedy)
 
 

@@ -31,7 +31,10 @@ def vocabulary_of(
 
 
 def counted_vocabulary(found: Sequence[ClozeSet], skip: Skip | None, progress: Progress) -> Vocabulary:
-    """The words of the first splits' texts and questions, kept in the first set until one of them changes."""
+    """The words of the first splits' texts and questions, kept in the first set until one of them changes.
+
+    Malformed files are left out without a word if `skip` is there: whoever opens the splits is told.
+    """
     folder = found[0].path / KEPT
     # A file that was left out is refused again by a run that leaves none out.
     counted = " ".join([*(each.fingerprint(each.splits[0]) for each in found), "skip" if skip else "refuse"])
@@ -43,14 +46,19 @@ def counted_vocabulary(found: Sequence[ClozeSet], skip: Skip | None, progress: P
     def texts() -> Iterator[str]:
         nonlocal highest
         for each in found:
-            for document in each.documents(each.splits[0], skip=skip, progress=progress):
+            quiet = None if skip is None else _pass_over
+            for document in each.documents(each.splits[0], skip=quiet, progress=progress):
                 highest = max(highest, max(document.names, default=0))
                 yield text_of(document)
 
-    words = Vocabulary.build(texts())
+    words = Vocabulary.build(texts(), marked=True)
     vocabulary = Vocabulary(words.words, words.capitals, highest + 1)
     _save(vocabulary, folder, counted)
     return vocabulary
+
+
+def _pass_over(fault: FormatError) -> None:
+    """Say nothing of a file that is left out."""
 
 
 def text_of(document: ClozeDocument) -> str:

@@ -66,6 +66,21 @@ def test_the_cnn_format_is_shown_and_its_malformed_files_left_out_when_asked(tmp
     assert "http://a" in run("show", tmp_path, "--skip-malformed")
 
 
+def test_files_that_are_left_out_are_named_every_time(tmp_path: Path) -> None:
+    folder = tmp_path / "questions" / "test"
+    write_folder(iter([story_document(tell_story(1), "http://a")]), folder)
+    (folder / "bad.question").write_bytes(b"oops")
+    for _ in range(2):
+        result = CliRunner().invoke(app, ["show", str(tmp_path), "--skip-malformed"], catch_exceptions=False)
+        assert result.stderr.count("bad.question, line 1") == 1
+
+
+def test_a_place_that_cannot_be_written_to_is_one_line(texts: Path, tmp_path: Path) -> None:
+    (tmp_path / "afile").write_text("here first")
+    with pytest.raises(AttarError, match="afile: expected a folder to write to, got File exists"):
+        run("build", texts, "-o", tmp_path / "afile")
+
+
 def test_a_missing_source_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(AttarError, match="nothing there"):
         run("build", tmp_path / "none.txt", "-o", tmp_path / "out")

@@ -52,6 +52,20 @@ def test_lines_of_json_carry_their_ids_or_get_numbers(tmp_path: Path) -> None:
     assert read(tmp_path / "wiki.jsonl") == read(tmp_path / "wiki.jsonl.xz") == expected
 
 
+def test_blank_lines_between_lines_of_json_are_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'\n{"text": "1"}\n \r\n{"text": "2"}\n\n')
+    assert read(tmp_path / "a.jsonl") == [("a", "a-2", "1"), ("a", "a-4", "2")]
+
+
+def test_a_file_given_twice_is_read_once(tmp_path: Path) -> None:
+    books = tmp_path / "books"
+    books.mkdir()
+    (books / "a.txt").write_text("1")
+    (books / "b.txt").write_text("2")
+    (books / "link.txt").symlink_to(books / "a.txt")
+    assert read(books / "b.txt", books, books / "a.txt", books) == [("b", "b", "2"), ("books", "a", "1")]
+
+
 def test_archives_of_text_files(tmp_path: Path) -> None:
     path = pack(
         tmp_path / "novels.tar.xz", {"novels/a.txt": b"one", "novels/notes.md": b"no", "novels/b.txt": b"two"}
@@ -70,6 +84,8 @@ def test_archives_of_text_files(tmp_path: Path) -> None:
         ("a.jsonl", b"", "an empty file"),
         ("a.jsonl", b'{"text": "1"}\n{"text": 2}\n', r"a\.jsonl, line 2: expected an object with"),
         ("a.jsonl", b'{"text": "1"}\nnot json\n', r"line 2: expected a JSON object"),
+        ("a.jsonl", b" \n\n", "an empty file"),
+        ("a.jsonl", b"[" * 200_000, r"line 1: expected a JSON object"),
         ("a.txt.xz", b"not xz", "a whole compressed file"),
         ("a.txt.xz", lzma.compress(b"text" * 99)[:40], "a whole compressed file"),
         ("a.tar.xz", b"not xz", "a whole compressed file"),

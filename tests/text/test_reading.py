@@ -74,7 +74,8 @@ NASTY = (
     "Ann Emma Darcy Grace The When Mr. King van of University VIII I NASA house said it, it. -- \" ' "
     "of the US House & La UK United Kingdom "
     "U.S. St. J. No. 5 end. why?\" Ann's (the London London! Running Zorro Zorro! Zeroing Lee New York de "
-    "National Park walked Jean-Luc a_b internationalisation-of-everything naïve “Ann” … \x00 \x01 \ud800"
+    "National Park walked Jean-Luc a_b internationalisation-of-everything naïve “Ann” … \x00 \x01 \ud800 "
+    "@entity0 @entity3's @placeholder @Ann"
 )
 GAPS = st.sampled_from([" ", " ", " ", "\n", "\n\n", " \n \n ", "\t", "\xa0", "\u2003", "\x85", "\u3000\n"])
 spaced = st.lists(st.tuples(st.sampled_from(NASTY.split(" ")), GAPS), max_size=40).map(
@@ -184,6 +185,13 @@ def test_a_names_last_word_hands_its_sentence_end_on() -> None:
     read = READER.read("it met Ann Lee\n\nAnn", NameTable())
     assert read.names.tolist() == [-1, -1, 0, 0]
     assert read.sentence_ends.tolist() == [False, False, True, True]
+
+
+@pytest.mark.parametrize("word", ["@entity0", "@entity3", "@placeholder"])
+def test_a_mark_that_is_typed_names_nobody_and_blanks_nothing(word: str) -> None:
+    read = READER.read(f"it met {word} .", NameTable())
+    assert (read.names == -1).all()
+    assert set(read.ids[2:-1].tolist()) == {VOCABULARY.unknown}
 
 
 def test_names_beyond_the_vocabularys_are_unknown_words_and_keep_their_number() -> None:

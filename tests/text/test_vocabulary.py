@@ -77,6 +77,18 @@ def test_another_file_is_refused_in_one_line(data: bytes, tmp_path: Path) -> Non
         Vocabulary.load(tmp_path / "x.json")
 
 
+def test_a_damaged_file_says_which_commands_write_one(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_bytes(b"[" * 200_000)
+    with pytest.raises(FormatError, match="; attar cloze build and attar train write one"):
+        Vocabulary.load(tmp_path / "x.json")
+
+
+def test_marks_are_words_of_no_vocabulary() -> None:
+    text = "@entity1 met @entity20 . @placeholder left"
+    assert set(Vocabulary.build([text], marked=True).words) == {"met", ".", "left"}
+    assert set(Vocabulary.build([text]).words) >= {"entity1", "entity20", "placeholder"}
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="none"):
         Vocabulary.load(tmp_path / "none")

@@ -7,6 +7,7 @@ import pytest
 
 from attar.errors import FormatError
 from attar.text.cloze import ClozeDocument, Question
+from attar.text.cloze.encoded import open_split
 from attar.text.cloze.folder_cnn import write_folder
 from attar.text.cloze.sets import VOCABULARY
 from attar.text.vocabulary import ENTITIES, Vocabulary
@@ -119,7 +120,11 @@ class TestMalformedFiles:
 
     def test_are_left_out_where_that_is_asked_for(self, malformed: Path) -> None:
         left_out: list[FormatError] = []
-        assert "met" in vocabulary_of([malformed], skip=left_out.append).words
+        vocabulary = vocabulary_of([malformed], skip=left_out.append)
+        assert "met" in vocabulary.words
+        # A run tells of each once, when it opens the split.
+        assert not left_out
+        open_split(malformed, "training", vocabulary, skip=left_out.append)
         assert len(left_out) == 1
 
     def test_are_refused_again_by_those_who_do_not_ask(self, malformed: Path) -> None:

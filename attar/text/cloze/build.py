@@ -1,6 +1,7 @@
 """Cloze sets from plain text: windows of documents, held-out sentences as questions, splits by document."""
 
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -12,12 +13,15 @@ from attar.text.cloze.document import SPLITS, ClozeDocument, count_names
 from attar.text.cloze.draw import draw_questions
 from attar.text.cloze.parquet import DocumentWriter
 from attar.text.cloze.sets import ABOUT, VOCABULARY
-from attar.text.cloze.splits import split_documents
+from attar.text.cloze.splits import share_of, split_documents
+from attar.text.cloze.together import FilesTogether
 from attar.text.cloze.windows import read_windows
 from attar.text.corpora import read_sources
 from attar.text.entities import CapitalFinder, NameFinder
 from attar.text.progress import Progress, tell_nobody
 from attar.text.vocabulary import ENTITIES, SIZE, Vocabulary
+
+SHARE = "0.08"
 
 
 @dataclass(frozen=True)
@@ -26,8 +30,8 @@ class BuildOptions:
 
     window: int = 900
     questions: int = 5
-    validation: str = "0.08"
-    test: str = "0.08"
+    validation: str = SHARE
+    test: str = SHARE
     only: str = ""
     seed: int = 0
     size: int = SIZE
@@ -36,6 +40,9 @@ class BuildOptions:
     def __post_init__(self) -> None:
         if self.only and self.only not in SPLITS:
             raise OptionError("only", " or ".join(SPLITS), repr(self.only))
+        if self.only and (self.validation, self.test) != (SHARE, SHARE):
+            came = f"{self.validation} and {self.test}"
+            raise OptionError("validation and test", f"neither beside only={self.only}", came)
         if self.window < 20 or self.questions < 1:
             came = f"{self.window} and {self.questions}"
             raise OptionError("window and questions", "20 tokens and 1 question or more", came)
@@ -82,26 +89,54 @@ def build_set(
     Without a vocabulary, one is built from the training documents, or from all if there are none.
     """
     options = options or BuildOptions()
-    names = [document.name for document in read_sources(sources)]
-    splits = [options.only] * len(names)
-    if not options.only:
-        splits = split_documents(names, options.validation, options.test, options.seed)
-    if vocabulary is None:
-        vocabulary = Vocabulary.build(_texts(sources, splits, progress), options.size, options.entities)
-    finder = finder or CapitalFinder(vocabulary)
-    tallies = {split: _Tally(splits.count(split)) for split in SPLITS if split in splits}
-    out.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        writers = {split: stack.enter_context(DocumentWriter(out / f"{split}.parquet")) for split in tallies}
-        for split, document in _documents(sources, splits, finder, options, progress):
-            writers[split].write(document)
-            tallies[split].add(document)
+    with FilesTogether(out) as files:
+        names = [document.name for document in read_sources(sources)]
+        splits = [options.only] * len(names)
+        if not options.only:
+            splits = split_documents(names, options.validation, options.test, options.seed)
+        if vocabulary is None:
+            vocabulary = Vocabulary.build(_texts(sources, splits, progress), options.size, options.entities)
+        finder = finder or CapitalFinder(vocabulary)
+        documents = _documents(sources, splits, finder, options, progress)
+        tallies = _write(documents, {split: splits.count(split) for split in SPLITS}, files)
         if not any(tally.documents for tally in tallies.values()):
             raise FormatError(", ".join(map(str, sources)), "text with names to ask for", "none")
-    for split in SPLITS:  # what an earlier build left
-        if split not in tallies:
-            (out / f"{split}.parquet").unlink(missing_ok=True)
-    return _describe(out, sources, options, vocabulary, tallies)
+        about = _describe(files, sources, options, vocabulary, tallies)
+    if not options.only:
+        _warn_of_empty_splits(options, tallies)
+    return about
+
+
+def _write(
+    documents: Iterator[tuple[str, ClozeDocument]], sources: Mapping[str, int], files: FilesTogether
+) -> dict[str, _Tally]:
+    """Write the splits that have sources; what an earlier build left of others goes."""
+    tallies = {split: _Tally(count) for split, count in sources.items() if count}
+    with ExitStack() as stack:
+        writers = {}
+        for split in SPLITS:
+            if split in tallies:
+                place = files.place(f"{split}.parquet")
+                writers[split] = stack.enter_context(DocumentWriter(place))
+            else:
+                files.remove(f"{split}.parquet")
+        for split, document in documents:
+            writers[split].write(document)
+            tallies[split].add(document)
+    return tallies
+
+
+def _warn_of_empty_splits(options: BuildOptions, tallies: Mapping[str, _Tally]) -> None:
+    wanted = {"training": "", "validation": options.validation, "test": options.test}
+    for split, rule in wanted.items():
+        if share_of(rule) != 0 and not (split in tallies and tallies[split].documents):
+            texts = sum(tally.sources for tally in tallies.values())
+            logging.getLogger("attar").warning(
+                "attar: nothing for %s in %d %s; give more texts",
+                split,
+                texts,
+                "text" if texts == 1 else "texts",
+            )
 
 
 def _texts(sources: Sequence[str | Path], splits: Sequence[str], progress: Progress) -> Iterator[str]:
@@ -130,19 +165,19 @@ def _documents(
 
 
 def _describe(
-    out: Path,
+    files: FilesTogether,
     sources: Sequence[str | Path],
     options: BuildOptions,
     vocabulary: Vocabulary,
     tallies: Mapping[str, _Tally],
 ) -> dict[str, Any]:
     """Write the vocabulary and how the set was built beside it."""
-    vocabulary.save(out / VOCABULARY)
+    files.place(VOCABULARY).write_bytes(vocabulary.to_bytes())
     about = {
         "sources": [Path(source).name for source in sources],
         "options": asdict(options),
         "vocabulary": vocabulary.fingerprint,
         "splits": {split: tally.summary() for split, tally in tallies.items()},
     }
-    (out / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    files.place(ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     return about

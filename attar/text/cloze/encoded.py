@@ -1,9 +1,10 @@
 """A split of a cloze set as flat arrays of ids: opened in a blink, and drawn from without a loop over documents."""
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import FormatError
-from attar.text.cloze.document import ClozeDocument, entity_of
+from attar.text.cloze.document import ClozeDocument, Question, entity_of
 from attar.text.cloze.folder_cnn import Skip
 from attar.text.cloze.sets import ClozeSet
 from attar.text.progress import Progress, tell_nobody
@@ -28,8 +29,9 @@ class EncodedSplit:
     """Documents one behind the other: T tokens, S sentences, D documents, N names, Q questions.
 
     A document's names are numbered from 0 in `names`, in the order of their numbers in the set, and
-    `numbers` gives these back: name j of document d is `@entity{numbers[name_starts[d] + j]}`. Tokens that are
-    names have the id 0 in `ids`: which id stands for a name is decided anew every time it is read.
+    `numbers` gives these back: name j of document d is `@entity{numbers[name_starts[d] + j]}`; for a number
+    beyond the vocabulary's it has a free one. Tokens that are names have the id 0 in `ids`: which id stands
+    for a name is decided anew every time it is read.
     """
 
     ids: Ids  # [T]
@@ -93,8 +95,12 @@ class EncodedSplit:
             return None  # another program's file, or a cut one: it is made again
 
 
-def encode_split(documents: Iterable[ClozeDocument], vocabulary: Vocabulary) -> EncodedSplit:
+def encode_split(
+    documents: Iterable[ClozeDocument], vocabulary: Vocabulary, skip: Skip | None = None
+) -> EncodedSplit:
     """Turn documents and their questions into flat arrays of ids.
+
+    A document with more names than the vocabulary has ids for is refused, or handed to `skip` and left out.
 
     >>> vocabulary = Vocabulary(("met", "left"), entities=8)
     >>> document = ClozeDocument("a", "", [["@entity7", "met", "@entity2"], ["@entity7", "left"]], {})
@@ -107,18 +113,16 @@ def encode_split(documents: Iterable[ClozeDocument], vocabulary: Vocabulary) -> 
     sources: dict[str, int] = {}
     source_of = []
     for document in documents:
-        rows = [*document.sentences, *(question.tokens for question in document.questions)]
-        entities = sorted(
-            {entity for row in rows for token in row if (entity := entity_of(token)) is not None}
-            | {question.answer for question in document.questions}
-        )
+        entities = _entities_of(document)
+        if len(entities) > vocabulary.entities:
+            fault = FormatError(document.name, f"{vocabulary.entities} names at most", f"{len(entities)}")
+            if skip is None:
+                raise fault
+            skip(fault)
+            continue
         if entities and entities[-1] >= vocabulary.entities:
-            raise FormatError(
-                document.name,
-                f"names up to @entity{vocabulary.entities - 1}",
-                f"@entity{entities[-1]}",
-                f"build the vocabulary with entities={entities[-1] + 1} or more",
-            )
+            document = _numbered_within(document, entities, vocabulary.entities)
+            entities = _entities_of(document)
         place = np.full(vocabulary.entities, NO_NAME, np.int32)
         place[entities] = np.arange(len(entities))
         flat, flat_names = _encode(document.sentences, vocabulary, place)
@@ -161,13 +165,43 @@ def encode_split(documents: Iterable[ClozeDocument], vocabulary: Vocabulary) -> 
     )
 
 
+def _entities_of(document: ClozeDocument) -> list[int]:
+    """The numbers of all names in a document's text, questions and answers, in order."""
+    rows = [*document.sentences, *(question.tokens for question in document.questions)]
+    return sorted(
+        {entity for row in rows for token in row if (entity := entity_of(token)) is not None}
+        | {question.answer for question in document.questions}
+    )
+
+
+def _numbered_within(document: ClozeDocument, entities: Sequence[int], limit: int) -> ClozeDocument:
+    """Give the names beyond a vocabulary's numbers free ones: which number a name has means nothing."""
+    free = iter(sorted(set(range(limit)) - set(entities)))
+    renumbered = {old: next(free) for old in entities if old >= limit}
+    renamed = {f"@entity{old}": f"@entity{new}" for old, new in renumbered.items()}
+    return replace(
+        document,
+        sentences=[[renamed.get(token, token) for token in row] for row in document.sentences],
+        names={renumbered.get(old, old): name for old, name in document.names.items()},
+        questions=[
+            Question(
+                tuple(renamed.get(token, token) for token in question.tokens),
+                renumbered.get(question.answer, question.answer),
+            )
+            for question in document.questions
+        ],
+    )
+
+
 def _encode(rows: Iterable[Sequence[str]], vocabulary: Vocabulary, place: Ids) -> tuple[Ids, Ids]:
     """The ids of rows of tokens, 0 for names, and which of the document's names each token is."""
     flat = np.array([number for row in rows for number in vocabulary.encode(row)], np.int32)
     entity = flat - vocabulary.first_entity
     named = (entity >= 0) & (entity < vocabulary.entities)
     names = np.where(named, place[np.where(named, entity, 0)], NO_NAME).astype(np.int32)
-    return np.where(named, 0, flat).astype(np.int32), names
+    # "@ENTITY7" of a document that has no @entity7 is no name, and no word either.
+    words = np.where(named, vocabulary.unknown, flat)
+    return np.where(names >= 0, 0, words).astype(np.int32), names
 
 
 def _count_on(starts: list[int], lengths: Iterable[int]) -> None:
@@ -191,10 +225,12 @@ def open_split(
     # What was kept without a file is not what a run wants that leaves none out.
     note = found.fingerprint(split) + ("" if skip is None else " skip")
     encoded = EncodedSplit.load(kept, note)
-    if encoded is None:
-        encoded = encode_split(found.documents(split, skip=skip, progress=progress), vocabulary)
-        try:
+    # Files that are left out are told of every time; where they are not known, the split is read again.
+    if encoded is None or not (skip is None or found.tell_left_out(split, skip)):
+        documents = found.documents(split, skip=skip, progress=progress)
+        encoded = encode_split(documents, vocabulary, skip)
+        # A set in a folder that cannot be written to is encoded every time.
+        with contextlib.suppress(OSError):
             encoded.save(kept, note)
-        except OSError:
-            return encoded  # a set in a folder that cannot be written to is encoded every time
-    return encoded
+    # A set in the CNN set's format is called by its folder, which may have another name by now.
+    return encoded if found.source is None else replace(encoded, sources=(found.source,))

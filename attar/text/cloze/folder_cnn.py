@@ -1,8 +1,10 @@
 """A folder of `.question` files, hundreds of thousands of them, kept as one Parquet beside it once read."""
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from attar.errors import FormatError
@@ -15,21 +17,29 @@ from attar.text.cloze.format_cnn import (
     ungroup_questions,
 )
 from attar.text.cloze.parquet import DocumentWriter, read_documents, read_note
+from attar.text.corpora import encodable
 from attar.text.progress import Progress, tell_nobody
 
 Skip = Callable[[FormatError], None]
+# Another one after the rules of what is malformed changed: what was kept by earlier ones is made again.
+_RULES = 2
 
 
 def list_questions(folder: Path) -> tuple[list[str], str]:
     """Give a folder's `.question` files by name, and a fingerprint of their names, sizes and times."""
-    found = []
     with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith(".question"):
-                status = entry.stat()
-                found.append((entry.name, status.st_size, status.st_mtime_ns))
-    found.sort()
-    return [row[0] for row in found], hashlib.sha256(repr(found).encode()).hexdigest()
+        found = sorted(
+            (entry.name, *_size_and_time(entry)) for entry in entries if entry.name.endswith(".question")
+        )
+    return [row[0] for row in found], hashlib.sha256(f"{_RULES} {found!r}".encode()).hexdigest()
+
+
+def _size_and_time(entry: "os.DirEntry[str]") -> tuple[int, int]:
+    try:
+        status = entry.stat()
+    except OSError:  # a link to nothing: reading it says so, with its name
+        return 0, 0
+    return status.st_size, status.st_mtime_ns
 
 
 def read_folder(
@@ -37,51 +47,102 @@ def read_folder(
 ) -> Iterator[ClozeDocument]:
     """Yield a folder's documents with all of their questions, from the Parquet beside it when that is fresh.
 
-    A malformed file is refused with its name and line, or handed to `skip` and left out.
+    A malformed file is refused with its name and line, or handed to `skip` and left out, every time.
     """
     if not folder.is_dir():
         raise FormatError(str(folder), "a folder of .question files", "no such folder", "check the path")
     names, fingerprint = list_questions(folder)
     if not names:
         raise FormatError(str(folder), "a folder of .question files", "none in it")
-    cache = folder.with_name(folder.name + ".parquet")
-    note = f"{fingerprint} {'skip' if skip else 'refuse'}"
-    if not _fresh(cache, note):
-        documents = _group_folder(folder, names, source or folder.parent.parent.name, skip, progress)
-        if not os.access(folder.parent, os.W_OK):
-            yield from documents
+    source = encodable(source or folder.parent.parent.name)
+    if not _tell_left_out(folder, fingerprint, skip):
+        groups, left_out = _group_folder(folder, names, skip, progress)
+        note = json.dumps({"fingerprint": fingerprint, "left_out": left_out})
+        if not _keep(_read_groups(folder, groups, source, progress), _kept_beside(folder), note):
+            yield from _read_groups(folder, groups, source, progress)
             return
-        with DocumentWriter(cache, note) as writer:
+    for document in read_documents(_kept_beside(folder)):
+        # The set may have been opened by another path, or moved, since.
+        yield replace(document, source=source)
+
+
+def tell_left_out(folder: Path, skip: Skip) -> bool:
+    """Hand the malformed files to `skip` that the Parquet was made without; False if there is no fresh one."""
+    return _tell_left_out(folder, list_questions(folder)[1], skip)
+
+
+def _tell_left_out(folder: Path, fingerprint: str, skip: Skip | None) -> bool:
+    """Refuse the malformed files that the Parquet was made without, or hand them to `skip`."""
+    try:
+        note = json.loads(read_note(_kept_beside(folder)))
+        if note["fingerprint"] != fingerprint:
+            return False
+        left_out = list(note["left_out"])
+    except (FormatError, ValueError, KeyError, TypeError):
+        return False  # none there, a cut one, or one of an earlier version
+    faults = [_fault_of(folder / name) for name in left_out]
+    if None in faults:
+        return False  # one that could not be read then, and can be now
+    for fault in filter(None, faults):
+        _leave_out(fault, skip)
+    return True
+
+
+def _fault_of(path: Path) -> FormatError | None:
+    try:
+        _read(path)
+    except FormatError as fault:
+        return fault
+    return None
+
+
+def _leave_out(fault: FormatError, skip: Skip | None) -> None:
+    if skip is None:
+        raise fault
+    skip(fault)
+
+
+def _kept_beside(folder: Path) -> Path:
+    return folder.with_name(folder.name + ".parquet")
+
+
+def _keep(documents: Iterator[ClozeDocument], path: Path, note: str) -> bool:
+    """Write documents to a Parquet; False where none can be written."""
+    if not os.access(path.parent, os.W_OK):
+        return False
+    try:
+        with DocumentWriter(path, note) as writer:
             for document in documents:
                 writer.write(document)
-    yield from read_documents(cache)
-
-
-def _fresh(cache: Path, note: str) -> bool:
-    try:
-        return cache.exists() and read_note(cache) == note
-    except FormatError:
+    except OSError:  # a full disk
         return False
+    return True
 
 
 def _group_folder(
-    folder: Path, names: list[str], source: str, skip: Skip | None, progress: Progress
-) -> Iterator[ClozeDocument]:
-    """Read all files twice, to hold 32 bytes a document in between and not the documents themselves."""
+    folder: Path, names: list[str], skip: Skip | None, progress: Progress
+) -> tuple[list[list[str]], list[str]]:
+    """Give the files on each document, and those left out; 32 bytes a document are held, not its text."""
     groups: dict[bytes, list[str]] = {}
+    left_out: list[str] = []
     for done, name in enumerate(names):
         progress("grouping questions", done, len(names))
         try:
             file = _read(folder / name)
         except FormatError as fault:
-            if skip is None:
-                raise
-            skip(fault)
+            _leave_out(fault, skip)
+            left_out.append(name)
             continue
         # Ids that mean different names make different documents, whatever their text.
         key = hashlib.sha256(f"{file.url}\n{file.document}\n{sorted(file.names)}".encode())
         groups.setdefault(key.digest(), []).append(name)
-    for done, group in enumerate(groups.values()):
+    return list(groups.values()), left_out
+
+
+def _read_groups(
+    folder: Path, groups: list[list[str]], source: str, progress: Progress
+) -> Iterator[ClozeDocument]:
+    for done, group in enumerate(groups):
         progress("reading documents", done, len(groups))
         yield group_questions((_read(folder / name) for name in group), source)
 

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from attar.errors import FormatError
-from attar.text.cloze.document import ClozeDocument, Question, entity_of
+from attar.text.cloze.document import ENTITY_NUMBER, ClozeDocument, Question, entity_of
 from attar.text.tokens import LONGEST, PLACEHOLDER
 
 _BLOCKS = ("url", "document", "question", "answer", "names")
-_NAME = re.compile(r"@entity(\d+):(.*)")
+_NAME = re.compile(rf"@entity({ENTITY_NUMBER}):(.*)")
+_NAME_LINE = "@entityN:Name, N from 0 to 9999 without leading zeros"
 _ENDS = frozenset((".", "!", "?"))
 _CLOSERS = frozenset(('"', "'", "''", ")", "]"))
 
@@ -58,22 +59,31 @@ def parse_question(data: bytes, where: str) -> QuestionFile:
         raise FormatError(
             f"{where}, line {lines[2]}", f"a question with one {PLACEHOLDER}", repr(question[:60])
         )
-    found = []
-    for offset, line_text in enumerate(names.split("\n")):
-        match = _NAME.fullmatch(line_text)
-        if not match:
-            raise FormatError(f"{where}, line {lines[4] + offset}", "@entityN:Name", repr(line_text[:40]))
-        found.append((int(match[1]), match[2]))
+    found = _parse_names(names, where, lines[4])
     if entity_of(answer) not in dict(found):
         raise FormatError(
             f"{where}, line {lines[3]}", "an answer among the names below it", repr(answer[:40])
         )
-    parsed = QuestionFile(url, document, question, answer, tuple(found), text[len(body) :])
-    if format_question(parsed) != data:  # @entity007, or an answer written so
-        raise FormatError(
-            f"{where}, line {lines[3]}", "names numbered without leading zeros", repr(answer[:40])
-        )
-    return parsed
+    if answer not in document.split():  # no reader could choose it
+        raise FormatError(f"{where}, line {lines[3]}", "an answer that the document holds", repr(answer[:40]))
+    return QuestionFile(url, document, question, answer, found, text[len(body) :])
+
+
+def _parse_names(block: str, where: str, first_line: int) -> tuple[tuple[int, str], ...]:
+    found: list[tuple[int, str]] = []
+    names: dict[int, str] = {}
+    for line, text in enumerate(block.split("\n"), first_line):
+        match = _NAME.fullmatch(text)
+        if not match:
+            raise FormatError(f"{where}, line {line}", _NAME_LINE, repr(text[:40]))
+        number, name = int(match[1]), match[2]
+        if names.setdefault(number, name) != name:
+            other = repr(names[number][:40])
+            raise FormatError(
+                f"{where}, line {line}", f"one name for @entity{number}", f"{name[:40]!r} after {other}"
+            )
+        found.append((number, name))
+    return tuple(found)
 
 
 def format_question(file: QuestionFile) -> bytes:

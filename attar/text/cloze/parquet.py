@@ -90,15 +90,16 @@ class DocumentWriter:
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None and self._rows:
-                self._flush()
-        finally:
-            self._file.close()
+            try:
+                if kind is None and self._rows:
+                    self._flush()
+            finally:
+                self._file.close()
+            # Not before all of it is written: a file that is there is taken for whole.
             if kind is None:
                 os.replace(self._partial, self._path)
-            else:
-                with contextlib.suppress(FileNotFoundError):
-                    self._partial.unlink()
+        finally:
+            self._partial.unlink(missing_ok=True)
 
 
 def read_documents(path: Path) -> Iterator[ClozeDocument]:

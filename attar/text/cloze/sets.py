@@ -10,7 +10,7 @@ from typing import Any
 
 from attar.errors import FormatError
 from attar.text.cloze.document import SPLITS, ClozeDocument
-from attar.text.cloze.folder_cnn import Skip, list_questions, read_folder
+from attar.text.cloze.folder_cnn import Skip, list_questions, read_folder, tell_left_out
 from attar.text.cloze.parquet import read_documents
 from attar.text.progress import Progress, tell_nobody
 from attar.text.vocabulary import Vocabulary
@@ -55,8 +55,18 @@ class ClozeSet:
         """Yield a split's documents; training ones of a built set have no questions until some are drawn."""
         place = self._place(split)
         if place.is_dir():
-            return read_folder(place, skip=skip, progress=progress, source=self.path.resolve().name)
+            return read_folder(place, skip=skip, progress=progress, source=self.source or "")
         return read_documents(place)
+
+    @property
+    def source(self) -> str | None:
+        """The name of a set in the CNN set's format, whose documents have no other source."""
+        return None if self._questions is None else self.path.resolve().name
+
+    def tell_left_out(self, split: str, skip: Skip) -> bool:
+        """Hand the malformed files to `skip` that a split was read without; False if they are not known."""
+        place = self._place(split)
+        return tell_left_out(place, skip) if place.is_dir() else True
 
     def fingerprint(self, split: str) -> str:
         """Another one after a split's texts were changed; a copied set keeps its own, if it is Parquet."""
@@ -80,7 +90,7 @@ class ClozeSet:
         file = self.path / ABOUT
         try:
             return dict(json.loads(file.read_bytes())) if file.is_file() else {}
-        except (ValueError, TypeError) as fault:
+        except (ValueError, TypeError, RecursionError) as fault:
             raise FormatError(
                 str(file), "a JSON object", f"something else ({fault})", "build the set again"
             ) from fault

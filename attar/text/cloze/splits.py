@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from attar.errors import OptionError
+from attar.errors import FormatError, OptionError
 from attar.text.cloze.document import SPLITS
 
-_RULE = re.compile(r"i\s*%\s*(\d+)\s*==\s*(\d+)")
+_RULE = re.compile(r"i\s*%\s*(\d{1,9})\s*==\s*(\d{1,9})")
 
 
 def split_documents(names: Sequence[str], validation: str, test: str, seed: int) -> list[str]:
@@ -22,11 +22,16 @@ def split_documents(names: Sequence[str], validation: str, test: str, seed: int)
     """
     splits = [""] * len(names)
     wanted = (("validation", validation), ("test", test))
-    shares = {split: share for split, rule in wanted if (share := _share(rule)) is not None}
+    shares = {split: share for split, rule in wanted if (share := share_of(rule)) is not None}
+    if sum(shares.values()) >= 1:
+        expected = "shares that leave documents for training"
+        raise OptionError("validation and test", expected, f"{validation} and {test}")
     for split, rule in wanted:
         if split not in shares:
             for at in _listed(names, rule, split):
-                splits[at] = splits[at] or split
+                if splits[at]:  # a leak, or not what was meant
+                    raise OptionError("validation and test", "no document in both", repr(names[at]))
+                splits[at] = split
     order = sorted((at for at, split in enumerate(splits) if not split), key=lambda at: (names[at], at))
     # The permutation of the older generator is the one by which published splits of these corpora are given.
     drawn = [order[place] for place in np.random.RandomState(seed).permutation(len(order))]
@@ -39,7 +44,12 @@ def split_documents(names: Sequence[str], validation: str, test: str, seed: int)
     return [split or SPLITS[0] for split in splits]
 
 
-def _share(rule: str) -> float | None:
+def share_of(rule: str) -> float | None:
+    """Give the share that a rule is, None for another kind of rule.
+
+    >>> share_of("0.08"), share_of("i%20==0")
+    (0.08, None)
+    """
     try:
         share = float(rule)
     except ValueError:
@@ -56,11 +66,7 @@ def _listed(names: Sequence[str], rule: str, split: str) -> list[int]:
         if rest >= every:
             raise OptionError(split, "i%N==R with R below N", rule)
         return [at for at in range(len(names)) if at % every == rest]
-    if not Path(rule).is_file():
-        raise OptionError(
-            split, "a share such as 0.08, a rule such as i%20==0, or a file of names", repr(rule)
-        )
-    wanted = {line.strip() for line in Path(rule).read_text(encoding="utf-8").splitlines() if line.strip()}
+    wanted = _read_list(rule, split)
     keys = [
         {name, name.rsplit("/", 1)[-1], name + ".txt", name.rsplit("/", 1)[-1] + ".txt"} for name in names
     ]
@@ -68,3 +74,17 @@ def _listed(names: Sequence[str], rule: str, split: str) -> list[int]:
     if missing:
         raise OptionError(rule, "names of documents", f"{len(missing)} unknown ones such as {min(missing)!r}")
     return [at for at, key in enumerate(keys) if key & wanted]
+
+
+def _read_list(rule: str, split: str) -> set[str]:
+    try:
+        if not Path(rule).is_file():
+            expected = "a share such as 0.08, a rule such as i%20==0, or a file of names"
+            raise OptionError(split, expected, repr(rule))
+        lines = Path(rule).read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as fault:
+        came = f"the byte 0x{fault.object[fault.start]:02x} at {fault.start}"
+        raise FormatError(rule, "UTF-8 text", came, "convert it (iconv -t UTF-8)") from fault
+    except OSError as fault:
+        raise FormatError(rule, "a file of names", fault.strerror or "an unreadable one") from fault
+    return {line.strip() for line in lines if line.strip()}

@@ -1,14 +1,18 @@
 """Sets built from plain text: windows, shuffled names, fixed questions where they must be, all seeded."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from attar.errors import FormatError, OptionError
+from attar.errors import AttarError, FormatError, OptionError
 from attar.text.cloze import ClozeSet, most_frequent_name
 from attar.text.cloze.build import BuildOptions, build_set
-from attar.text.cloze.document import count_names
+from attar.text.cloze.document import count_names, spell_out
 from attar.text.cloze.windows import cut_windows
+from attar.text.entities import CapitalFinder
+from attar.text.names import NameTable
 from attar.text.stories import tell_stories
 from attar.text.vocabulary import Vocabulary
 
@@ -103,11 +107,90 @@ def test_text_without_names_makes_no_set(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("it rained all day . " * 50)
     with pytest.raises(FormatError, match="expected text with names to ask for"):
         build_set([tmp_path / "a.txt"], tmp_path / "out", vocabulary=Vocabulary(()))
-    with pytest.raises(FormatError, match="neither"):
-        ClozeSet.open(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("options", [{"only": "dev"}, {"window": 3}, {"questions": 0}])
+def test_a_set_that_cannot_be_built_leaves_the_old_one_as_it_was(texts: Path, tmp_path: Path) -> None:
+    build_set([texts], tmp_path, OPTIONS)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+
+    class Stops(CapitalFinder):
+        def find(self, sentence: Sequence[str], known: NameTable) -> list[tuple[int, int]]:
+            if len(known) > 20:
+                raise KeyboardInterrupt
+            return super().find(sentence, known)
+
+    with pytest.raises(KeyboardInterrupt):
+        build_set([texts], tmp_path, BuildOptions(window=900), finder=Stops(Vocabulary(())))
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_files_come_when_all_are_written(
+    texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def disk_is_full(*_: object) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    build_set([texts], tmp_path, OPTIONS)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    monkeypatch.setattr(Vocabulary, "to_bytes", disk_is_full)
+    with pytest.raises(AttarError, match="expected a folder to write to, got No space left on device"):
+        build_set([texts], tmp_path, BuildOptions(window=100))
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("out", ["afile", "afile/x"])
+def test_a_file_is_no_folder_to_write_to(texts: Path, tmp_path: Path, out: str) -> None:
+    (tmp_path / "afile").write_text("here first")
+    with pytest.raises(AttarError, match=r"afile.*: expected a folder to write to, got"):
+        build_set([texts], tmp_path / out, OPTIONS)
+    assert (tmp_path / "afile").read_text() == "here first"
+
+
+def test_a_text_given_twice_is_in_the_set_once(texts: Path, tmp_path: Path) -> None:
+    build_set([texts / "0.txt", texts, texts / "1.txt"], tmp_path, OPTIONS)
+    found = ClozeSet.open(tmp_path)
+    names = [document.name for split in found.splits for document in found.documents(split)]
+    assert len(names) == len(set(names))
+    assert len({name.split("#")[0] for name in names}) == 10
+
+
+def test_splits_that_stay_empty_are_told_of(
+    texts: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    build_set([texts / "0.txt"], tmp_path / "one", BuildOptions(window=200))
+    assert [record.getMessage() for record in caplog.records] == [
+        "attar: nothing for validation in 1 text; give more texts",
+        "attar: nothing for test in 1 text; give more texts",
+    ]
+    caplog.clear()
+    build_set([texts], tmp_path / "all", OPTIONS)
+    build_set([texts / "0.txt"], tmp_path / "none", BuildOptions(window=200, validation="0", test="0"))
+    build_set([texts / "0.txt"], tmp_path / "only", BuildOptions(window=200, only="test"))
+    assert not caplog.records
+
+
+def test_marks_in_a_text_are_no_names_of_it(tmp_path: Path) -> None:
+    text = "Then Ann Lee met Bob Ray and @entity0 and @entity1 in Rome and @placeholder left with Ann Lee. "
+    (tmp_path / "a.txt").write_text(text * 12)
+    build_set([tmp_path / "a.txt"], tmp_path / "set", BuildOptions(only="test"))
+    (document,) = ClozeSet.open(tmp_path / "set").documents("test")
+    spelled = spell_out(document)
+    assert "Bob Ray and entity0 and entity1 in Rome and placeholder left" in spelled
+    assert "@" not in spelled
+
+
+def test_half_a_surrogate_pair_in_a_name_is_replaced(texts: Path, tmp_path: Path) -> None:
+    row = {"id": "\ud800x", "text": (texts / "0.txt").read_text()}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+    build_set([tmp_path / "a.jsonl"], tmp_path / "set", BuildOptions(only="test"))
+    assert {d.name[:2] for d in ClozeSet.open(tmp_path / "set").documents("test")} == {"\ufffdx"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"only": "dev"}, {"window": 3}, {"questions": 0}, {"only": "test", "validation": "nolist.txt"}],
+)
 def test_impossible_options_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(OptionError):
         BuildOptions(**options)  # type: ignore[arg-type]

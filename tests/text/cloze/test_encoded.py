@@ -146,11 +146,29 @@ def test_no_documents_make_an_empty_split() -> None:
 
 
 @pytest.mark.parametrize("where", ["text", "question", "answer"])
-def test_more_names_than_the_vocabulary_has_are_refused(where: str) -> None:
-    asked = {"text": [], "question": [Question(("@entity8",), 0)], "answer": [Question(("the",), 8)]}[where]
-    document = ClozeDocument("a", "", [["@entity8" if where == "text" else "the"]], {}, asked)
-    with pytest.raises(FormatError, match=r"a: expected names up to @entity7, got @entity8; .* entities=9"):
-        encode_split([document], VOCABULARY)
+def test_a_number_beyond_the_vocabularys_becomes_a_free_one(where: str) -> None:
+    asked = {"text": [], "question": [Question(("@entity900",), 0)], "answer": [Question(("the",), 900)]}
+    sentences = [["@entity0", "met", "@entity2"], ["@entity900" if where == "text" else "the"]]
+    split = encode_split([ClozeDocument("a", "", sentences, {}, asked[where])], VOCABULARY)
+    assert split.numbers.tolist() == [0, 1, 2]
+    found = {"text": split.names[3:], "question": split.question_names, "answer": split.answers}[where]
+    assert found.tolist() == [1]
+
+
+def test_more_names_than_the_vocabulary_has_are_refused_or_left_out() -> None:
+    many = ClozeDocument("a", "", [[f"@entity{n}" for n in range(9)]], {})
+    with pytest.raises(FormatError, match="a: expected 8 names at most, got 9"):
+        encode_split([many], VOCABULARY)
+    left_out: list[FormatError] = []
+    split = encode_split([many, *some_documents()], VOCABULARY, left_out.append)
+    assert_equal(split, encode_split(some_documents(), VOCABULARY))
+    assert len(left_out) == 1
+
+
+@pytest.mark.parametrize("token", ["@ENTITY5", "@entity005", "@entity" + "9" * 5000, "@entity٣"])
+def test_what_only_looks_like_a_name_is_an_unknown_word(token: str) -> None:
+    split = encode_split([ClozeDocument("a", "", [[token]], {})], VOCABULARY)
+    assert (split.ids.tolist(), split.names.tolist()) == ([VOCABULARY.unknown], [-1])
 
 
 class TestFile:
@@ -190,9 +208,9 @@ class TestOpenSplit:
         """The vocabularies' fingerprints that a split was encoded with, call by call."""
         calls: list[str] = []
 
-        def note_and_encode(given_documents: object, vocabulary: Vocabulary) -> EncodedSplit:
+        def note_and_encode(given_documents: object, vocabulary: Vocabulary, skip: object) -> EncodedSplit:
             calls.append(vocabulary.fingerprint)
-            return encode_split(given_documents, vocabulary)  # type: ignore[arg-type]
+            return encode_split(given_documents, vocabulary, skip)  # type: ignore[arg-type]
 
         monkeypatch.setattr(encoded_module, "encode_split", note_and_encode)
         return calls
@@ -253,16 +271,36 @@ class TestOpenSplit:
         write_folder(iter([more]), place)
         assert len(open_split(tmp_path, "training", VOCABULARY)) == 2
 
-    def test_keeps_what_is_left_of_malformed_files_for_those_who_leave_them_out(self, tmp_path: Path) -> None:
+    def test_keeps_what_is_left_of_malformed_files_for_those_who_leave_them_out(
+        self, tmp_path: Path, encoded: list[str]
+    ) -> None:
         place = tmp_path / "questions" / "training"
         write_folder(iter(some_documents()[:1]), place)
         (place / "bad.question").write_text("oops")
         left_out: list[FormatError] = []
         for _ in range(2):
             assert len(open_split(tmp_path, "training", VOCABULARY, skip=left_out.append)) == 1
-        assert len(left_out) == 1
+        assert len(encoded) == 1
+        first, again = map(str, left_out)
+        assert first == again
         with pytest.raises(FormatError, match=r"bad\.question, line 1"):
             open_split(tmp_path, "training", VOCABULARY)
+
+    def test_encodes_again_if_nobody_knows_what_was_left_out(
+        self, tmp_path: Path, encoded: list[str]
+    ) -> None:
+        write_folder(iter(some_documents()[:1]), tmp_path / "questions" / "training")
+        open_split(tmp_path, "training", VOCABULARY, skip=lambda fault: None)
+        (tmp_path / "questions" / "training.parquet").unlink()
+        open_split(tmp_path, "training", VOCABULARY, skip=lambda fault: None)
+        assert len(encoded) == 2
+
+    def test_calls_a_folder_of_question_files_by_the_name_it_has_now(self, tmp_path: Path) -> None:
+        write_folder(iter(some_documents()[:1]), tmp_path / "cnn" / "questions" / "training")
+        assert open_split(tmp_path / "cnn" / "questions", "training", VOCABULARY).sources == ("questions",)
+        assert open_split(tmp_path / "cnn", "training", VOCABULARY).sources == ("cnn",)
+        moved = (tmp_path / "cnn").rename(tmp_path / "news")
+        assert open_split(moved, "training", VOCABULARY).sources == ("news",)
 
     def test_a_split_that_is_not_there_is_refused(self, folder: Path) -> None:
         with pytest.raises(FormatError, match="split: expected training, got 'test'"):

@@ -7,7 +7,8 @@ import pytest
 
 from attar.errors import FormatError
 from attar.text.cloze import ClozeDocument, ClozeSet, Question, folder_cnn
-from attar.text.cloze.folder_cnn import read_folder, write_folder
+from attar.text.cloze.folder_cnn import list_questions, read_folder, write_folder
+from attar.text.cloze.parquet import DocumentWriter
 
 
 def document(number: int) -> ClozeDocument:
@@ -81,6 +82,63 @@ def test_a_malformed_file_is_left_out_when_asked(folder: Path) -> None:
     assert len(skipped) == 1
     with pytest.raises(FormatError):
         list(read_folder(folder))
+
+
+def test_what_is_left_out_is_told_every_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "bad.question").write_bytes(b"url only")
+    first: list[FormatError] = []
+    again: list[FormatError] = []
+    list(read_folder(folder, skip=first.append))
+    monkeypatch.setattr(folder_cnn, "_group_folder", None)
+    assert len(list(read_folder(folder, skip=again.append))) == 5
+    assert [str(fault) for fault in again] == [str(fault) for fault in first]
+
+
+def test_a_link_to_nothing_is_a_malformed_file(folder: Path) -> None:
+    (folder / "x.question").symlink_to(folder / "nowhere")
+    with pytest.raises(FormatError, match=r"x\.question: expected a \.question file, got No such file"):
+        list(read_folder(folder))
+    skipped: list[FormatError] = []
+    assert len(list(read_folder(folder, skip=skipped.append))) == 5
+    assert len(skipped) == 1
+
+
+def test_a_file_that_can_be_read_again_comes_back(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = list(read_folder(folder))
+    (folder.parent / "training.parquet").unlink()
+
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", refuse)
+        assert list(read_folder(folder, skip=lambda fault: None)) == []
+    assert list(read_folder(folder, skip=lambda fault: None)) == whole
+
+
+@pytest.mark.parametrize("note", ["{} refuse", '{{"fingerprint": "{}", "left_out": []}}'])
+def test_a_parquet_of_earlier_rules_is_made_again(
+    folder: Path, note: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(folder_cnn, "_RULES", 1)
+        with DocumentWriter(folder.parent / "training.parquet", note.format(list_questions(folder)[1])):
+            pass  # as one that lost its documents would be
+    assert len(list(read_folder(folder))) == 5
+
+
+def test_a_full_disk_keeps_nobody_from_reading(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def disk_is_full(writer: DocumentWriter) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(DocumentWriter, "_flush", disk_is_full)
+    assert len(list(read_folder(folder))) == 5
+    assert [place.name for place in folder.parent.iterdir()] == ["training"]
+
+
+def test_the_source_is_the_name_that_the_set_is_opened_by(folder: Path) -> None:
+    for path, source in ((folder.parent, "questions"), (folder.parent.parent, "cnn")):
+        assert {each.source for each in ClozeSet.open(path).documents("training")} == {source}
 
 
 def test_a_folder_that_cannot_be_written_is_read_all_the_same(

@@ -49,7 +49,12 @@ def test_every_well_formed_file_comes_back_to_the_byte(
 ) -> None:
     answer = data.draw(st.sampled_from(sorted(names)))
     file = QuestionFile(
-        url, document, "who is @placeholder ?", f"@entity{answer}", tuple(names.items()), "\n"
+        url,
+        f"{document} @entity{answer} .",
+        "who is @placeholder ?",
+        f"@entity{answer}",
+        tuple(names.items()),
+        "\n",
     )
     assert parse_question(format_question(file), "a") == file
 
@@ -72,14 +77,36 @@ def test_every_well_formed_file_comes_back_to_the_byte(
         (FILE.replace(b"@entity1:CNN", b"@entity1 CNN"), "line 9: expected @entityN:Name"),
         (FILE + b"\nnonsense", "line 11: expected @entityN:Name"),
         (FILE.replace(b"left", b"\xff"), "line 3: expected UTF-8 text, got the byte 0xff"),
-        (FILE.replace(b"@entity0", b"@entity007"), "without leading zeros"),
+        (
+            FILE.replace(b"@entity0:", b"@entity007:"),
+            "line 10: expected @entityN:Name, N .* without leading zeros",
+        ),
+        (FILE + "\n@entity٣٣:Bob".encode(), "line 11: expected @entityN:Name"),
+        (FILE + b"\n@entity4000000000:Bob", "line 11: expected @entityN:Name, N from 0 to 9999"),
+        (FILE + b"\n@entity" + b"7" * 5000 + b":Bob", "line 11: expected @entityN:Name"),
+        (
+            FILE + b"\n@entity1:BBC",
+            "line 11: expected one name for @entity1, got 'BBC' after 'CNN'",
+        ),
+        (
+            FILE.replace(b"-- @entity0 met", b"-- Ann met"),
+            "line 7: expected an answer that the document holds, got '@entity0'",
+        ),
     ],
 )
 def test_a_malformed_file_is_named_with_its_line(data: bytes, message: str) -> None:
-    with pytest.raises(
-        FormatError, match=rf"^a\.question, {message}" if message.startswith("line") else message
-    ):
+    with pytest.raises(FormatError, match=rf"^a\.question, {message}"):
         parse_question(data, "a.question")
+
+
+@pytest.mark.parametrize("word", ["@entity5000", "@entity" + "7" * 5000, "@entity007", "@placeholder"])
+def test_a_mark_in_the_document_that_names_nobody_is_let_be(word: str) -> None:
+    data = FILE.replace(b"he left", word.encode() + b" left")
+    assert word in parse_question(data, "a").document
+
+
+def test_a_name_listed_twice_is_let_be() -> None:
+    assert format_question(parse_question(FILE + b"\n@entity1:CNN", "a")) == FILE + b"\n@entity1:CNN"
 
 
 @given(st.binary(max_size=80))

@@ -62,6 +62,21 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize(
+    "document", [ClozeDocument("\ud800", "", [], {}), ClozeDocument("", "", [], {2**40: "Bob"})]
+)
+def test_a_last_part_that_cannot_be_written_leaves_the_old_file(
+    document: ClozeDocument, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.parquet"
+    with DocumentWriter(path) as writer:
+        writer.write(ClozeDocument("old", "", [["a"]], {}))
+    with pytest.raises(ValueError, match=r"surrogates|too large"), DocumentWriter(path) as writer:
+        writer.write(document)
+    assert [each.name for each in read_documents(path)] == ["old"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_other_files_are_named(tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq

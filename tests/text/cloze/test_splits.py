@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attar.errors import OptionError
+from attar.errors import AttarError, FormatError, OptionError
 from attar.text.cloze.splits import split_documents
 
 NAMES = [f"novels/{n:03}" for n in range(100)]
@@ -43,9 +43,33 @@ def test_lists_name_documents_with_or_without_folder_and_ending(tmp_path: Path) 
     assert chosen(splits, "test") == []
 
 
-@pytest.mark.parametrize("rule", ["1.5", "-0.1", "nothing", "i%5==7"])
+def test_a_list_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "list").write_bytes(b"\xef\xbb\xbfnovels/003\n")
+    assert chosen(split_documents(NAMES, str(tmp_path / "list"), "0", 0), "validation") == [3]
+
+
+def test_a_list_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "list").write_bytes(b"caf\xe9\n")
+    with pytest.raises(FormatError, match="list: expected UTF-8 text, got the byte 0xe9 at 3; convert it"):
+        split_documents(NAMES, str(tmp_path / "list"), "0", 0)
+
+
+@pytest.mark.parametrize("shares", [("0.6", "0.6"), ("0.5", "0.5"), ("0.99", "0.01")])
+def test_shares_that_leave_nothing_for_training_are_refused(shares: tuple[str, str]) -> None:
+    with pytest.raises(OptionError, match="expected shares that leave documents for training, got 0"):
+        split_documents(NAMES, *shares, 0)
+
+
+def test_a_document_in_two_splits_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "list").write_text("novels/005\n")
+    for validation, test in (("i%5==0", "i%5==0"), ("i%5==0", "i%7==5"), (str(tmp_path / "list"), "i%5==0")):
+        with pytest.raises(OptionError, match="expected no document in both, got 'novels/0"):
+            split_documents(NAMES, validation, test, 0)
+
+
+@pytest.mark.parametrize("rule", ["1.5", "-0.1", "nothing", "i%5==7", "i%" + "9" * 5000 + "==0", "x" * 5000])
 def test_other_rules_are_refused(rule: str) -> None:
-    with pytest.raises(OptionError):
+    with pytest.raises(AttarError):
         split_documents(NAMES, rule, "0.1", 0)
 
 
