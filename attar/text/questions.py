@@ -9,8 +9,6 @@ from attar.text.names import NameTable
 from attar.text.tokens import PLACEHOLDER, cut_chunk
 from attar.text.vocabulary import Vocabulary
 
-# Marks of a set's own files: typed by a person they are words like any other.
-_MARK = re.compile(r"@entity\d+")
 _BLANK = re.compile(r"_{2,}|@placeholder(?!\w)", re.IGNORECASE)
 _WH = frozenset(("who", "whom", "whose", "what", "which", "where"))
 _DO = frozenset(("did", "does", "do"))
@@ -68,10 +66,9 @@ class _Chunks(dict[str, tuple[str, ...]]):
         if len(self) > 200_000:
             self.clear()
         pieces = _BLANK.sub(f" {PLACEHOLDER} ", chunk).split()
-        words = [
-            word for piece in pieces for word in ([piece] if piece == PLACEHOLDER else cut_chunk(piece)[0])
-        ]
-        found = self.spell(word[1:] if _MARK.fullmatch(word) else word for word in words)
+        found = self.spell(
+            word for piece in pieces for word in ((piece,) if piece == PLACEHOLDER else cut_chunk(piece)[0])
+        )
         if len(chunk) <= 40:
             self[chunk] = found
         return found
