@@ -22,6 +22,8 @@ from attar.text.english import (
 # Henry VIII, World War II; not Jet Li.
 NUMERAL = re.compile("(?=[XVI])(XL|X{0,3})(IX|IV|V?I{0,3})")
 
+# What more than one name is called for short.
+_SEVERAL = -1
 # Al and Van are first names as well.
 _LENT_BY_NOBODY = FUNCTION_WORDS | ARTICLES | (PARTICLES - {"al", "van"})
 
@@ -155,7 +157,8 @@ class OtherSpellings:
     def __init__(self, ids: Mapping[str, int], names: Sequence[str]) -> None:
         self._ids, self._names = ids, names
         # The names by what they are called for short: initials are one word, and a name without middle names two.
-        self.by_short: dict[str, set[int]] = {}
+        # Numbers and no sets: there is one for every name that is read, and garbage collection walks over sets.
+        self.by_short: dict[str, int] = {}
         for key, entity in ids.items():
             if " " in key:
                 self.note(spellings_of(key), entity)
@@ -163,21 +166,23 @@ class OtherSpellings:
     def note(self, spellings: Spellings, entity: int) -> None:
         """Take note of a new name of two words or more."""
         for short in spellings.short:
-            if short in self.by_short:
-                self.by_short[short].add(entity)
-            else:
-                self.by_short[short] = {entity}
+            if self.by_short.setdefault(short, entity) != entity:
+                self.by_short[short] = _SEVERAL
 
     def find_without_middle(self, key: str) -> int | None:
         """Find the one name that has these two words at its ends."""
-        return _only(self.by_short.get(key, ()))
+        found = self.by_short.get(key, _SEVERAL)
+        return None if found == _SEVERAL else found
 
     def find_initials(self, name: str) -> int | None:
         """Find the one name that a word in capitals is short for, or the same initials with dots or without."""
         letters = letters_of_initials(name)
         if not letters:
             return None
-        return _only(self.by_short.get(letters, set()) | self._known_initials(_ways_to_write(letters)))
+        fits = self._known_initials(_ways_to_write(letters))
+        if letters in self.by_short:
+            fits.add(self.by_short[letters])
+        return None if _SEVERAL in fits else _only(fits)
 
     def find(self, key: str, by_part: bool = False) -> int | None:
         """Find the name that this one of two words or more is another spelling of.

@@ -217,7 +217,10 @@ class NameTable:
 
     def to_bytes(self) -> bytes:
         """Give all that the table is as MessagePack: limit, names, ids and the holders of parts of names."""
-        holders = self.__dict__.get("_holders", self._written_holders)
+        holders: msgspec.Raw | dict[str, list[int]] = self._written_holders
+        if "_holders" in self.__dict__:
+            # In order: how a set lies in memory depends on how it grew.
+            holders = {word: sorted(entities) for word, entities in self._holders.items()}
         return msgspec.msgpack.encode((self.limit, self.names, self.ids, holders))
 
     @classmethod

@@ -91,6 +91,13 @@ def test_a_table_is_put_away_as_the_same_bytes_before_and_after_it_is_used(met: 
     assert taken_up.to_bytes() == table.to_bytes()
 
 
+def test_a_part_that_many_names_have_is_put_away_in_one_order() -> None:
+    grown = NameTable.of(*(f"Ann {chr(65 + at)}xe" for at in range(20)))
+    taken_up = NameTable.from_bytes(grown.to_bytes())
+    taken_up.resolve(["Ann"])
+    assert taken_up.to_bytes() == grown.to_bytes()
+
+
 def test_a_copy_grows_apart() -> None:
     table = NameTable.of("Jane Bennet")
     learn(table.copy(), "Lydia Bennet")
