@@ -26,8 +26,8 @@ from attar.text.progress import Progress, tell_nobody
 from attar.text.reading import TextReader
 from attar.text.vocabulary import Vocabulary
 
-# A text of more characters is not put into ids as a whole, but by so many tokens at a time: a text of any length
-# then takes a quarter of a gigabyte beside itself.
+# A text of more characters is not put into ids as a whole, but by so many tokens at a time: what reading takes
+# beside the text itself does not grow with it.
 LONG_TEXT, TOKENS_A_PART = 4_000_000, 1_000_000
 # Questions answered at a time: 43 µs each, 60 if 256 are (k = 128, 60 names a document, one core).
 QUESTIONS_AT_ONCE = 1_024
@@ -204,7 +204,9 @@ class Reader:
         for part in self.text.iterate(text, table, TOKENS_A_PART):
             before = self._write([Reading(part, table, before).standing()], tell)[0]
             done += len(part)
-        return self.read("") if before is None else before  # nothing but spaces is nothing
+        if before is None:  # nothing but spaces
+            return self._write([self._reading("", table).standing()])[0]
+        return before
 
     def _write(self, readings: Sequence[Reading], progress: Progress = tell_nobody) -> list[Memory]:
         check_answerable(self.network)

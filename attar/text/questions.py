@@ -104,8 +104,8 @@ def _mark_names(words: list[str], text: str, table: NameTable, vocabulary: Vocab
                     key, stop = longer, end
                     break
         entity = table.meaning(key)
-        if entity is None:  # initials, if it is written so
-            entity = table.resolve([_written(at, text)])
+        if entity is None:  # initials, if it is written so; "was" seldom is
+            entity = table.resolve([_written(at, text)]) if key.upper() in text else None
         elif stop - at == 1 and not _may_be_name(at, key, text, vocabulary):
             entity = None
         if entity is not None:

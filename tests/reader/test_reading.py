@@ -166,6 +166,7 @@ def test_parts_tell_how_far_the_whole_text_is(reader, stories, monkeypatch):
 def test_nothing_but_spaces_is_nothing_however_long(reader, monkeypatch):
     monkeypatch.setattr(room, "LONG_TEXT", 5)
     assert reader.read(" " * 9).tokens == 0
+    assert reader.read(" " * 9, names=NameTable.of("Bath")).names.names == ["Bath"]
 
 
 def test_states_and_sums_are_read_side_by_side(make_reader, stories, assert_same):
