@@ -1,5 +1,9 @@
 """What a caller did that cannot work, said in one line: what was expected, what came, what to do."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 
 class AttarError(Exception):
     """A mistake that the caller can mend; the CLI prints it as one line and exits with code 2.
@@ -39,3 +43,13 @@ class RecordError(FormatError):
 
 class MissingError(AttarError, ImportError):
     """An optional part that is not installed."""
+
+
+@contextmanager
+def writing_to(folder: Path, remedy: str = "") -> Iterator[None]:
+    """Tell in one line that a folder cannot be written to, and why."""
+    try:
+        yield
+    except OSError as fault:
+        came = fault.strerror or str(fault)
+        raise AttarError(str(folder), "a folder to write to", came, remedy) from fault

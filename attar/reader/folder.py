@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from attar.errors import AttarError, FormatError, OptionError
+from attar.errors import AttarError, FormatError, OptionError, writing_to
 from attar.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -53,12 +53,10 @@ def save_reader(
     options, tokenizer = network.options.to_json(), vocabulary.to_bytes()
     digest = fingerprint_of(options, tokenizer, weights)
     config = {"format": FORMAT, "fingerprint": digest, "network": options, "about": about or {}}
-    try:
+    with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
         # The config last: a folder that has one is whole.
         (folder / CONFIG).unlink(missing_ok=True)
-    except OSError as fault:
-        raise AttarError(str(folder), "a folder to write to", fault.strerror or str(fault)) from fault
     _write(folder / TOKENIZER, tokenizer)
     _write(folder / WEIGHTS, save(weights))
     _write(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())

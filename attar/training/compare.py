@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attar.errors import AttarError, OptionError
+from attar.errors import AttarError, OptionError, writing_to
 from attar.text.progress import Progress, tell_nobody
-from attar.training.folders import need_writable, writing_to
+from attar.training.folders import ANOTHER, need_writable
 from attar.training.lifeline import WATCHED, lifeline
 from attar.training.options import TrainingOptions
 from attar.training.report import report_of
@@ -72,7 +72,7 @@ def compare(comparison: Comparison, progress: Progress = tell_nobody) -> dict[st
         name: [each for each in comparison.runs if each.mechanism == name] for name in comparison.mechanisms
     }
     report = report_of(comparison.base, runs)
-    with writing_to(out):
+    with writing_to(out, ANOTHER):
         (out / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
         draw(report, out / "figure")
     return report
@@ -135,7 +135,7 @@ def _run_all(waiting: list[TrainingOptions], at_once: int, progress: Progress) -
 def _start(options: TrainingOptions, line: int) -> "subprocess.Popen[bytes]":
     folder = options.folder
     given = options.to_json() | {"out": options.out, "workers": options.workers}
-    with writing_to(folder):
+    with writing_to(folder, ANOTHER):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / OPTIONS).write_text(json.dumps(given) + "\n", encoding="utf-8")
     program = ["-W", "ignore", "-m", "attar.training.run", WATCHED, str(folder / OPTIONS)]

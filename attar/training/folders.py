@@ -8,28 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from attar.errors import AttarError
+from attar.errors import AttarError, writing_to
 from attar.store.locks import locked
 
 LOCK = "lock"
+ANOTHER = "choose another --out"
 # How long another run may take to be gone, in seconds: the processes that made a killed run's batches hold its
 # lock with it, and look every 5 seconds whether it is still there.
 GOING = 6.0
 
 
-@contextmanager
-def writing_to(folder: Path) -> Iterator[None]:
-    """Tell in one line that a folder cannot be written to, and why."""
-    try:
-        yield
-    except OSError as fault:
-        came = fault.strerror or str(fault)
-        raise AttarError(str(folder), "a folder to write to", came, "choose another --out") from fault
-
-
 def need_writable(folder: Path) -> None:
     """Refuse what is no folder and cannot become one, before minutes are spent on what would be written there."""
-    with writing_to(folder):
+    with writing_to(folder, ANOTHER):
         place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
         if not place.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, f"the file {place}")
@@ -40,11 +31,11 @@ def need_writable(folder: Path) -> None:
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
     """Have a folder to oneself: a second run is refused, in this process too; a killed one's lock dies with it."""
-    with writing_to(folder):
+    with writing_to(folder, ANOTHER):
         folder.mkdir(parents=True, exist_ok=True)
         file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        with writing_to(folder):
+        with writing_to(folder, ANOTHER):
             had = locked(file, fcntl.LOCK_EX, time.monotonic() + GOING)
         if not had:
             remedy = "wait for it, end it, or choose another --out"

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from types import TracebackType
 
-from attar.errors import AttarError
+from attar.errors import AttarError, writing_to
 
 
 class FilesTogether:
@@ -38,26 +38,26 @@ class FilesTogether:
         above = (self.folder, *self.folder.parents)
         self._made = [folder for folder in above if not folder.exists()]
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as fault:
+            with writing_to(self.folder):
+                self.folder.mkdir(parents=True, exist_ok=True)
+        except AttarError:
             self._remove_made()
-            raise _unwritable(self.folder, fault) from fault
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None:
-                self._move()
-        except OSError as refused:
-            raise _unwritable(self.folder, refused) from refused
+            with writing_to(self.folder):
+                if kind is None:
+                    self._move()
+                elif isinstance(fault, OSError):  # a full disk, or no right to write
+                    raise fault
         finally:
             for partial in self._written.values():
                 partial.unlink(missing_ok=True)
             self._remove_made()
-        if isinstance(fault, OSError):  # a full disk, or no right to write
-            raise _unwritable(self.folder, fault) from fault
 
     def _move(self) -> None:
         for name, partial in self._written.items():
@@ -72,7 +72,3 @@ class FilesTogether:
                 folder.rmdir()
             except OSError:
                 return
-
-
-def _unwritable(folder: Path, fault: OSError) -> AttarError:
-    return AttarError(str(folder), "a folder to write to", fault.strerror or str(fault))
