@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint docs bench clean
+.PHONY: demo test lint docs bench way clean
 
 demo: .venv/ready
 	$(BIN)/attar demo
@@ -22,6 +22,10 @@ docs: .venv/ready
 
 bench: .venv/ready
 	$(BIN)/attar bench ops
+
+# The files that a document and a question pass through.
+way: .venv/ready
+	$(BIN)/python benchmarks/way.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist site

@@ -3,9 +3,9 @@
 Names load when they are first used, so that `import attar` costs no torch.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from attar._lazy import lazy_names
 from attar.errors import AttarError
 
 if TYPE_CHECKING:
@@ -13,14 +13,19 @@ if TYPE_CHECKING:
     from attar.client import AsyncClient, Client
     from attar.library import Library
     from attar.memory import Memory
-    from attar.reader import Answer, Reader
+    from attar.reader import Reader
+    from attar.results import Answer, Change, Document, DocumentDetails, Explanation
 
 __version__ = "0.1.0.dev0"
 __all__ = [
     "Answer",
     "AsyncClient",
     "AttarError",
+    "Change",
     "Client",
+    "Document",
+    "DocumentDetails",
+    "Explanation",
     "Library",
     "Memory",
     "Reader",
@@ -29,23 +34,21 @@ __all__ = [
     "ops",
 ]
 
-_ROOMS = {"nn", "ops"}
-_NAMES = {
-    "Answer": "attar.reader",
+_MODULES = {
+    "Answer": "attar.results",
     "AsyncClient": "attar.client",
+    "Change": "attar.results",
     "Client": "attar.client",
+    "Document": "attar.results",
+    "DocumentDetails": "attar.results",
+    "Explanation": "attar.results",
     "Library": "attar.library",
     "Memory": "attar.memory",
     "Reader": "attar.reader",
+    "nn": "attar.nn",
+    "ops": "attar.ops",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return importlib.import_module(f"attar.{name}")
-    if name in _NAMES:
-        return getattr(importlib.import_module(_NAMES[name]), name)
-    raise AttributeError(f"module 'attar' has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -48,7 +48,7 @@ def take_down(notes: attar.Library, topic: str, note: str) -> None:
 def answers(notes: attar.Library, topic: str, question: str) -> str:
     """The likeliest names, best first."""
     found = notes.ask(topic, question, top=3)
-    return ", ".join(f"{answer.name} {answer.probability:.0%}" for answer in found)
+    return ", ".join(f"{answer.text} {answer.probability:.0%}" for answer in found)
 
 
 def spend_the_week(notes: attar.Library) -> None:

@@ -45,7 +45,7 @@ def case_of(reader: attar.Reader, article: dict[str, Any]) -> tuple[bool, str] |
             best = reader.answer(memory, question, top=TOP)
         except attar.AttarError:  # it asks for nothing that can be blanked
             continue
-        right = best[0].name.lower() == answer.lower()
+        right = best[0].text.lower() == answer.lower()
         said = ", ".join(f"{each.name} ({each.probability:.2f})" for each in best)
         facts = (article["title"].replace("_", " "), memory.tokens, len(names), question, answer, said)
         return right, f"| {' | '.join(map(str, facts))} | {'right' if right else 'wrong'} |"

@@ -81,8 +81,9 @@ def test_a_client_loads_nothing_heavy():
     assert loaded_by("import attar; attar.Client().close()") == []
 
 
-def test_a_room_loads_when_it_is_entered():
-    assert "torch" in loaded_by("import attar; attar.ops")
+def test_ops_loads_torch_with_the_first_name_that_needs_it():
+    assert "torch" not in loaded_by("import attar; attar.ops")
+    assert "torch" in loaded_by("import attar; attar.ops.encode")
 
 
 @pytest.mark.parametrize(("room", "name"), [(room, name) for room in PUBLIC for name in PUBLIC[room]])

@@ -15,7 +15,7 @@ from attar.bench.case import Case, Contender, Goal, Measurement, duel, weigh
 from attar.bench.clocks import Effort, WallClock
 from attar.bench.machine import last_cache_bytes
 from attar.bench.referee import distance, sampled, tolerance_of
-from attar.ops.packed.products import COMPILED, product_in_use
+from attar.ops import COMPILED, product_in_use
 
 TOLERANCE = tolerance_of(torch.float32)
 BATCH = 64

@@ -89,6 +89,6 @@ def ask(console: Console, library: Library, questions: dict[str, list[str]]) -> 
             began = perf_counter()
             answers = library.ask(name, question, top=3)
             seconds = perf_counter() - began
-            said = ", ".join(f"{answer.name} {answer.probability:.0%}" for answer in answers)
+            said = ", ".join(f"{answer.text} {answer.probability:.0%}" for answer in answers)
             rows.append([name, question, said, quantity(seconds, "s")])
     print_table(console, ["document", "question", "answers", "in"], rows)

@@ -10,7 +10,7 @@ from torch import Tensor
 from attar import ops
 from attar.bench.case import Case, Clock, Contender, Goal, Measurement, check, duel, ratio_of
 from attar.bench.referee import distance
-from attar.ops.bank import MemoryBank
+from attar.ops import MemoryBank
 
 # Documents differ by their place; what they hold repeats, since the bus does not read what it carries.
 FILLING = 4096

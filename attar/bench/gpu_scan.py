@@ -12,7 +12,7 @@ from attar.bench import peers
 from attar.bench.case import Case, Clock, Contender, Goal, Measurement, duel
 from attar.bench.gpu_encode import Shape
 from attar.bench.referee import sampled, tolerance_of, worst_distance
-from attar.ops.encode import Backend
+from attar.ops import Backend
 
 T = TypeVar("T")
 

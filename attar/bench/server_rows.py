@@ -11,8 +11,8 @@ from attar.bench.load import Load, drive_now, request_for
 from attar.bench.server_process import Served
 from attar.bench.server_wrk import drive_by_wrk, wrk
 from attar.bench.tables import quantity
-from attar.client.vectors import MEDIA, pack_queries
 from attar.errors import OptionError
+from attar.wire import MEDIA, pack_queries
 
 COLUMNS = ["what", "requests/s", "each/s", "p50", "p99", "target", ""]
 QUESTION = "___ left the house before the night ."

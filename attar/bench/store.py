@@ -13,8 +13,8 @@ from attar.bench.ops import Report, busy_notes, report_on
 from attar.bench.store_filling import Piles, Sizes, Tell
 from attar.bench.store_rows import store_cases
 from attar.errors import OptionError
-from attar.ops.packed.products import COMPILED, product_in_use
-from attar.store.lookups import compiled
+from attar.ops import COMPILED, product_in_use
+from attar.store import compiled
 
 LOOKUPS_AT_ONCE = 256
 DOCUMENTS_ADDED = 64

@@ -15,11 +15,8 @@ from torch import Tensor
 from attar.bench.peers import Floats, softmax_torch
 from attar.bench.tables import quantity
 from attar.errors import OptionError
-from attar.memory import Memory
-from attar.memory.forms import matrix_of
-from attar.memory.precision import widened
-from attar.store import Record, Store
-from attar.store.environment import DATA
+from attar.memory import Memory, matrix_of, widened
+from attar.store import DATA, Record, Store
 
 READER = "made up"
 # Different memories made; the documents repeat them, each copy in pages of its own.

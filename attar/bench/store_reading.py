@@ -11,17 +11,14 @@ from torch import Tensor
 
 from attar.bench.case import Case, Contender, Goal, Measurement, duel
 from attar.bench.clocks import WallClock
-from attar.memory import Memory
-from attar.memory.forms import FORMS_OF
-from attar.nn.attention import Memories
-from attar.nn.network import Documents, Network
+from attar.bench.stories import tell_stories
+from attar.cloze import EncodedSplit
+from attar.memory import FORMS_OF, Memory
+from attar.nn import Documents, Memories, Network
 from attar.reader import Reader
 from attar.store import Store
-from attar.text.cloze.encoded import EncodedSplit
-from attar.text.names import NameTable
-from attar.text.stories import tell_stories
-from attar.text.vocabulary import Vocabulary
-from attar.training.evaluate import evaluate
+from attar.text import NameTable, Vocabulary
+from attar.training import evaluate
 
 # About 750 tokens, as the documents of the other rows.
 STORIES_A_DOCUMENT = 4
@@ -66,8 +63,8 @@ def beside_reading(
 
 def accuracy_cases(data: Sequence[Path], path: Path | None, batch: int = 64) -> list[Case]:
     """The rows of rounded memories, on the test split of cloze sets."""
-    from attar.reader.folder import DEFAULT, load_reader
-    from attar.training.data import open_splits
+    from attar.reader import DEFAULT, load_reader
+    from attar.training import open_splits
 
     saved = load_reader(path or DEFAULT)
     split = open_splits(list(data), "test", saved.vocabulary)

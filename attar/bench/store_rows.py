@@ -25,9 +25,8 @@ from attar.bench.peers import Floats, softmax_numpy
 from attar.bench.referee import distance, tolerance_of
 from attar.bench.store_filling import Pile, Piles, Sizes, hidden_documents
 from attar.bench.tables import quantity
-from attar.memory.record import NUMBERS_AT
-from attar.store import Store
-from attar.store.environment import DATA
+from attar.memory import NUMBERS_AT
+from attar.store import DATA, Store
 
 ONE_LOOKUP = 12e-6
 LOOKUPS_A_SECOND = 150_000

@@ -10,11 +10,18 @@ import torch
 
 from attar.bench.case import Clock, Contender
 from attar.bench.clocks import DeviceClock, Effort, WallClock
-from attar.nn.network import Network
-from attar.training.batches import Batch, ClozeBatches
-from attar.training.data import EpochStream, leave_out, open_splits, workers_for
-from attar.training.options import TrainingOptions, network_options
-from attar.training.words import vocabulary_of
+from attar.nn import Network
+from attar.training import (
+    Batch,
+    ClozeBatches,
+    EpochStream,
+    TrainingOptions,
+    leave_out,
+    network_options,
+    open_splits,
+    vocabulary_of,
+    workers_for,
+)
 
 # Steps before the clock starts and while it runs. On a GPU kernels are compiled, memory is taken, and the batches
 # that were made while nobody asked are used up first; a CPU has nothing of that to wait for.

@@ -46,8 +46,7 @@ def add(
 
     attar add stories novels/ emma.txt
     """
-    from attar.library import Library
-    from attar.library.sources import find_files, read_files
+    from attar.library import Library, find_files, read_files
 
     skipped: list[str] = []
     bad = skip_into(skipped) if skip_bad else None
@@ -79,7 +78,7 @@ def add(
                 print(f"attar: stopped; {kept}, and the same command goes on from there", file=sys.stderr)
                 raise typer.Exit(130) from None
     if as_json:
-        from attar.library.description import describe_outcome
+        from attar.library import describe_outcome
 
         print_json({"documents": [describe_outcome(outcome) for outcome in changes], "skipped": skipped})
     elif len(changes) != 1:
@@ -102,8 +101,7 @@ def append(
     attar append stories emma chapter2.txt
     """
     from attar.cli.cloze import progress_bar
-    from attar.library import Library
-    from attar.library.sources import find_files, read_files
+    from attar.library import Library, find_files, read_files
 
     texts = stdin_document(name) if file == STDIN else read_files(find_files([file]))
     ((_, text),) = named(texts, name)
@@ -111,7 +109,7 @@ def append(
     with library, progress_bar() as progress:
         outcome = library.append(name, text, reading=progress)
     if as_json:
-        from attar.library.description import describe_outcome
+        from attar.library import describe_outcome
 
         print_json(describe_outcome(outcome))
     else:
@@ -130,7 +128,7 @@ def skip_into(skipped: list[str]) -> Callable[[AttarError], None]:
 
 def stdin_document(name: str | None) -> list[tuple[str, str]]:
     """The text on stdin as a document."""
-    from attar.text.corpora import decode
+    from attar.text import decode
 
     if name is None:
         raise OptionError("name", "--name NAME for a text from stdin", "none")

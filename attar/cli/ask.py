@@ -29,6 +29,8 @@ def ask(
 
     attar ask stories emma "___ married Elizabeth ." "Who left?"
     """
+    import msgspec
+
     from attar.library import Library
 
     asked = [*(questions or []), *([] if file is None else questions_in(file))]
@@ -38,7 +40,7 @@ def ask(
         answers = library.ask_many(name, asked, top=top)
     if as_json:
         found = [
-            {"question": question, "answers": [answer._asdict() for answer in best]}
+            {"question": question, "answers": msgspec.to_builtins(best)}
             for question, best in zip(asked, answers, strict=True)
         ]
         print_json({"document": name, "questions": found})
@@ -46,13 +48,13 @@ def ask(
     for number, (question, best) in enumerate(zip(asked, answers, strict=True)):
         if len(asked) > 1:
             print(("\n" if number else "") + question)
-        rows = [(shown(answer.name), f"{answer.probability:.3f}") for answer in best]
-        print(columns([("name", "probability"), *rows]) if rows else "no names in this document")
+        rows = [(shown(answer.text), f"{answer.probability:.3f}") for answer in best]
+        print(columns([("answer", "probability"), *rows]) if rows else "no names in this document")
 
 
 def questions_in(file: Path) -> list[str]:
     """The questions of a file, one a line."""
-    from attar.text.corpora import decode
+    from attar.text import decode
 
     try:
         data = sys.stdin.buffer.read() if file == Path("-") else file.read_bytes()

@@ -12,8 +12,8 @@ import typer
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from attar.text.cloze import ClozeDocument
-    from attar.text.entities import NameFinder
+    from attar.cloze import ClozeDocument
+    from attar.text import NameFinder
 
 app = typer.Typer(help="Build and look at sets of cloze questions.", no_args_is_help=True)
 
@@ -51,12 +51,12 @@ def build(
 
     attar cloze build novels.tar.xz --out novels
     """
-    from attar.text.cloze.build import BuildOptions, build_set
-    from attar.text.vocabulary import ENTITIES, Vocabulary
+    from attar.cloze import BuildOptions, build_set
+    from attar.text import ENTITIES, Vocabulary
 
     finder: NameFinder | None = None
     if spacy:
-        from attar.text.spacy_names import SpacyFinder
+        from attar.text import SpacyFinder
 
         finder = SpacyFinder()
     known = Vocabulary.load(vocabulary) if vocabulary else None
@@ -95,7 +95,7 @@ def show(
 
     import numpy as np
 
-    from attar.text.cloze import ClozeSet, draw_questions
+    from attar.cloze import ClozeSet, draw_questions
 
     def skip(fault: Exception) -> None:
         typer.echo(f"attar: left out {fault}", err=True)
@@ -122,7 +122,7 @@ def colour(document: "ClozeDocument") -> "Text":
     """Lay a document out for the terminal: names in colour with their numbers, then questions and answers."""
     from rich.text import Text
 
-    from attar.text.cloze.document import entity_of
+    from attar.cloze import entity_of
 
     def write(tokens: list[str]) -> None:
         for token in tokens:

@@ -41,9 +41,7 @@ def compare(
     """
     options_of.need_lightning()
     from attar.cli.cloze import progress_bar
-    from attar.training.compare import Comparison, compare
-    from attar.training.lifeline import sigterm_ends
-    from attar.training.options import TrainingOptions
+    from attar.training import Comparison, TrainingOptions, compare, sigterm_ends
 
     base = TrainingOptions(
         data=tuple(map(str, data)),
@@ -96,7 +94,7 @@ def table(report: dict[str, Any]) -> str:
 
 def lines_of(source: str, parts: dict[str, Any]) -> list[str]:
     """One line a mechanism."""
-    from attar.training.report import step_between
+    from attar.training import step_between
 
     lines, above = [], None
     for name, row in parts.items():

@@ -3,6 +3,6 @@
 
 def demo() -> None:
     """Read two tales, ask, append, merge, remove; then time softmax against a memory as documents grow."""
-    from attar.bench.demo import run_demo
+    from attar.bench import run_demo
 
     run_demo()

@@ -18,8 +18,7 @@ def list_documents(
 
     attar list stories --limit 20
     """
-    from attar.library import Library
-    from attar.library.description import describe
+    from attar.library import Library, describe
 
     with Library(store, read_only=True) as library:
         documents = library.documents(after=after, limit=limit)
@@ -36,8 +35,7 @@ def show(store: arguments.StorePath, name: arguments.Name, as_json: arguments.As
 
     attar show stories emma
     """
-    from attar.library import Library
-    from attar.library.description import describe_record
+    from attar.library import Library, describe_record
 
     with Library(store, read_only=True) as library:
         told = describe_record(library.show(name))
@@ -70,7 +68,7 @@ def merge(
     with Library(store, create=False) as library:
         outcome = library.merge(new, names, title=title, replace=replace)
     if as_json:
-        from attar.library.description import describe_outcome
+        from attar.library import describe_outcome
 
         print_json(describe_outcome(outcome))
     else:

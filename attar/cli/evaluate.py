@@ -11,7 +11,7 @@ import typer
 from attar.cli.train import AsJson, SkipMalformed
 
 if TYPE_CHECKING:
-    from attar.training.evaluate import Score
+    from attar.training import Score
 
 
 def evaluate(
@@ -34,12 +34,9 @@ def evaluate(
     import torch
 
     from attar.cli.cloze import progress_bar
-    from attar.reader import Reader
-    from attar.reader.checks import answers_alone
-    from attar.text.cloze import ClozeSet
-    from attar.training.data import leave_out, open_splits
-    from attar.training.evaluate import evaluate
-    from attar.training.sizes import measure_memories, sample_by_source
+    from attar.cloze import ClozeSet
+    from attar.reader import Reader, answers_alone
+    from attar.training import evaluate, leave_out, measure_memories, open_splits, sample_by_source
 
     saved = Reader.load(reader)
     with progress_bar() as progress:

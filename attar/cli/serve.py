@@ -52,8 +52,8 @@ def serve(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:
-        from attar.server.running import Place, listen
-        from attar.server.running import serve as run
+        from attar.server import Place, listen
+        from attar.server import serve as run
     except ModuleNotFoundError as fault:
         part = str(fault.name).partition(".")[0]
         if part not in ("starlette", "uvicorn", "httptools"):
@@ -62,7 +62,7 @@ def serve(
             "attar serve", "the server's parts", f"no {part}", "pip install 'attar[server]'"
         ) from fault
     from attar.library import Library
-    from attar.server.settings import LOOPBACK_HOSTS, Settings, check_open, is_loopback, token_in
+    from attar.server import LOOPBACK_HOSTS, Settings, check_open, is_loopback, token_in
 
     if token is not None and token_file is not None:
         raise OptionError("token", "--token or --token-file", "both")
@@ -103,7 +103,7 @@ def serve(
 
 def is_new(store: Path) -> bool:
     """Whether no library is there yet; the folder that it would be in must be."""
-    from attar.store.environment import DATA
+    from attar.store import DATA
 
     above = store.absolute().parent
     if not above.is_dir():

@@ -96,9 +96,8 @@ def import_documents(
 
     attar import copy stories.parquet
     """
-    from attar.library.opening import open_store
-    from attar.store import import_store
-    from attar.store.parquet import read_note
+    from attar.library import open_store
+    from attar.store import import_store, read_note
 
     note = read_note(file)
     with open_store(store, None, new_dtype=note.dtype, durability=durability) as opened:  # type: ignore[arg-type]

@@ -82,8 +82,7 @@ def train(
     torchrun --nproc-per-node 2 -m attar train --data novels --out reader --processes 2
     """
     need_lightning()
-    from attar.training.options import TrainingOptions
-    from attar.training.start import check_settled, settled_by
+    from attar.training import TrainingOptions, check_settled, settled_by
 
     given: dict[str, Any] = {
         "data": tuple(map(str, data)),
@@ -122,16 +121,13 @@ def train(
         given |= {name: value for name, value in settled.items() if name not in said}
     options = TrainingOptions(**given)
     if profile:
-        from attar.bench.training import profile_step
+        from attar.bench import profile_step
 
         shares = profile_step(options)
         print(json.dumps(shares) if as_json else "\n".join(f"{k}: {v}" for k, v in shares.items()))
         return
     from attar.cli.cloze import progress_bar
-    from attar.training.fit import HISTORY, RUN, train
-    from attar.training.folders import need_writable
-    from attar.training.sets import Sets
-    from attar.training.trainer import leads
+    from attar.training import HISTORY, RUN, Sets, leads, need_writable, train
 
     need_writable(options.folder)
     with progress_bar() as progress:

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import msgspec
 
 from attar.errors import OptionError
+from attar.results import Answer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,13 +16,6 @@ if TYPE_CHECKING:
 JSON = "application/json"
 # Questions sent in one request; a server takes 1,024 unless told otherwise.
 AT_ONCE = 256
-
-
-class Answer(NamedTuple):
-    """A name of the document, and how likely it is what was asked for."""
-
-    name: str
-    probability: float
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -53,7 +47,7 @@ class Page(msgspec.Struct):
 class Found(msgspec.Struct):
     """The answers to one of several questions."""
 
-    answers: list[dict[str, Any]]
+    answers: list[Answer]
 
 
 class ManyFound(msgspec.Struct):
@@ -126,7 +120,7 @@ def asking(names: str | Sequence[str], questions: Sequence[str], top: int) -> Ca
 def looking_up(names: str | Sequence[str], vectors: "NDArray[Any]") -> Call:
     """Look vectors `[m, k]` up."""
     # numpy loads when it is needed.
-    from attar.client.vectors import MEDIA, pack_queries, unpack_readouts
+    from attar.wire import MEDIA, pack_queries, unpack_readouts
 
     body = pack_queries([names] if isinstance(names, str) else names, vectors)
     return Call("POST", "/v1/lookup", unpack_readouts, body, MEDIA)
@@ -157,4 +151,4 @@ def change_in(body: bytes) -> Change:
 def answers_in(body: bytes) -> list[list[Answer]]:
     """The answers to each question, as the server says them."""
     found = msgspec.json.decode(body, type=ManyFound)
-    return [[Answer(each["name"], each["probability"]) for each in one.answers] for one in found.results]
+    return [one.answers for one in found.results]

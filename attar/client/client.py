@@ -7,9 +7,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from attar.client import calls
-from attar.client.calls import Answer, Call, Change, Document
+from attar.client.calls import Call, Change, Document
 from attar.client.faults import UnavailableError, fault_of
 from attar.errors import MissingError
+from attar.results import Answer
 
 if TYPE_CHECKING:
     import httpx

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from attar.errors import AttarError, FormatError, OptionError
 from attar.library.drafts import Draft, by_name, in_groups
 from attar.memory import Memory
-from attar.store import Changes, Facts, Reading, Store, UnknownNameError
-from attar.store.faults import quoted
-from attar.text.progress import Progress, tell_nobody
+from attar.progress import Progress, tell_nobody
+from attar.store import Changes, Facts, Reading, Store, UnknownNameError, quoted
 
 if TYPE_CHECKING:
     from attar.reader import Reader

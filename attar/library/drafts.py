@@ -4,9 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from attar.errors import AttarError, DtypeError, FormatError, OptionError
-from attar.store import digest_of
-from attar.store.faults import quoted
-from attar.store.keys import key_of
+from attar.store import digest_of, key_of, quoted
 
 # As much text as is read before it is on the disk: a kill loses a second or two of work.
 CHARACTERS = 2**21

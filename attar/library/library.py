@@ -13,12 +13,12 @@ from attar.library.drafts import Draft, check_text
 from attar.library.merging import check_parts, merged
 from attar.library.opening import open_store
 from attar.library.unknown import suggesting
-from attar.store import Facts, Record, Store
-from attar.store.opening import Durability
-from attar.text.progress import Progress, tell_nobody
+from attar.progress import Progress, tell_nobody
+from attar.results import Answer
+from attar.store import Durability, Facts, Record, Store
 
 if TYPE_CHECKING:
-    from attar.reader import Answer, Reader
+    from attar.reader import Reader
 
 # Documents read side by side and written as one change.
 BATCH = 128
@@ -120,13 +120,13 @@ class Library:
                         facts = changes.put(name, longer, title=before.facts.title, text=whole)
                         return Outcome(name, "appended", facts.tokens, facts.memory_bytes)
 
-    def ask(self, name: str, question: str, *, top: int | None = 5) -> "list[Answer]":
+    def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
         """The document's names that may be the answer, likeliest first."""
         return self.ask_many(name, [question], top=top)[0]
 
     def ask_many(
         self, names: str | Sequence[str], questions: str | Sequence[str], *, top: int | None = 5
-    ) -> "list[list[Answer]]":
+    ) -> list[list[Answer]]:
         """The answers to each question from its own document; one name, or one question, stands for all."""
         wanted = [names] if isinstance(names, str) else list(names)
         with suggesting(self.store, wanted), self.store.reading() as now:

@@ -6,7 +6,7 @@ from operator import add
 
 from attar.errors import OptionError
 from attar.memory import Memory
-from attar.store.faults import quoted
+from attar.store import quoted
 
 
 def merged(names: Sequence[str], memories: Sequence[Memory]) -> Memory:

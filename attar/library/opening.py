@@ -2,8 +2,7 @@
 
 import os
 
-from attar.store import Store, StoreError
-from attar.store.opening import Durability
+from attar.store import Durability, Store, StoreError
 
 # Half of float32's bytes; the encoder's state, from which reading goes on, stays float32.
 DTYPE = "float16"

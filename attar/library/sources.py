@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from attar.errors import AttarError, FormatError
 from attar.library.drafts import Draft
-from attar.text.corpora import KINDS, decode, read_sources
+from attar.text import KINDS, decode, read_sources
 
 # What hears of a file that cannot be read, when the others are to be read all the same.
 Bad = Callable[[AttarError], None]

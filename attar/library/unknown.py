@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from attar.errors import AttarError
-from attar.store import Store, UnknownNameError
-from attar.store.faults import quoted
+from attar.store import Store, UnknownNameError, quoted
 
 # Of a million documents' names not all are compared: the first ones, and those that would be neighbours.
 FIRST, NEIGHBOURS = 10_000, 500

@@ -17,7 +17,7 @@ import numpy as np
 
 from attar.errors import OptionError, ShapeError
 from attar.memory.forms import Floats, stays_states
-from attar.text.names import NameTable
+from attar.text import NameTable
 
 if TYPE_CHECKING:
     from attar.memory.memory import Memory

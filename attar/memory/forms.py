@@ -116,7 +116,7 @@ def spmv_for(k: int) -> Callable[..., Any]:
     """BLAS's product of a packed triangle and a vector, for float32 without gaps: it fills the readout."""
     # Here and not above: the room of mathematics brings torch, which a memory can be made and kept without.
     # And once a size: even a repeated import takes 0.4 µs, beside a product of 3.6 µs (k = 100).
-    from attar.ops.packed.blas import KERNELS
+    from attar.ops import KERNELS
 
     return KERNELS[np.dtype(np.float32)].spmv(k)
 

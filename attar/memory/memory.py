@@ -11,7 +11,7 @@ from attar.memory import algebra, forms, precision, record
 from attar.memory.checks import check_mechanism, check_memory
 from attar.memory.company import Company
 from attar.memory.forms import FORMS_OF, Floats
-from attar.text.names import NameTable
+from attar.text import NameTable
 
 
 @dataclass(frozen=True, eq=False, repr=False)

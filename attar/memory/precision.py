@@ -60,7 +60,7 @@ def quantized_triangle(numbers: Floats) -> tuple[NDArray[np.int8], Floats]:
     """A triangle as int8 correlations, and one scale a row."""
     import torch
 
-    from attar.ops.packed import quantize
+    from attar.ops import quantize
 
     # A copy: torch warns of memory that may not be written, and numbers of a store may not.
     values, scales = quantize(torch.from_numpy(numbers.copy()))

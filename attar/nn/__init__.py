@@ -15,29 +15,75 @@ from attar.nn.attention import (
     SoftmaxAttention,
     attention,
 )
-from attar.nn.base_encoder import Encoder
-from attar.nn.encoder import ENCODERS, BidirectionalEncoder, GRUEncoder, LookaheadEncoder, encoder
-from attar.nn.second_order import SecondOrderEncoder
+from attar.nn.attention.forgetting import (
+    ForgettingAttention,
+)
+from attar.nn.attention.keyed import (
+    KeyMechanism,
+)
+from attar.nn.base_encoder import (
+    Encoder,
+)
+from attar.nn.company import (
+    Company,
+)
+from attar.nn.directions import (
+    cut_long_sentences,
+    sort_backward,
+)
+from attar.nn.encoder import (
+    ENCODERS,
+    LONGEST_LOOK,
+    BidirectionalEncoder,
+    GRUEncoder,
+    LookaheadEncoder,
+    TwoWayEncoder,
+    encoder,
+)
+from attar.nn.network import (
+    Documents,
+    Network,
+    Questions,
+)
+from attar.nn.network_options import (
+    NetworkOptions,
+    refuse_unknown,
+)
+from attar.nn.second_order import (
+    SecondOrderEncoder,
+)
 
 __all__ = [
     "COPY_MECHANISMS",
     "ENCODERS",
+    "LONGEST_LOOK",
     "MECHANISMS",
     "AdaptiveAttention",
     "BidirectionalEncoder",
+    "Company",
     "DecayedAttention",
+    "Documents",
     "Encoder",
+    "ForgettingAttention",
     "GRUEncoder",
     "GatedAttention",
+    "KeyMechanism",
     "KeyedAttention",
     "LinearAttention",
     "LookaheadEncoder",
     "Mechanism",
     "Memories",
     "NamedAttention",
+    "Network",
+    "NetworkOptions",
     "NoAttention",
+    "Questions",
     "SecondOrderEncoder",
     "SoftmaxAttention",
+    "TwoWayEncoder",
     "attention",
+    "cut_long_sentences",
     "encoder",
+    "refuse_unknown",
+    "sort_backward",
 ]

@@ -5,8 +5,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from attar.ops import checks
-from attar.ops.backends import choose_backend
+from attar.ops import checks, choose_backend
 
 Hidden = tuple[Float[Tensor, "B n k"], Float[Tensor, "B s"]]
 # As in attar.ops.fused.gru_kernels, which is imported on a GPU only.
@@ -101,7 +100,7 @@ def read_sequences(
     step: int,
 ) -> Float[Tensor, "B n s"]:
     """The states of sequences of tokens, by their places in the flattened batch; 0 elsewhere."""
-    from attar.ops.fused.gru import scan_gru
+    from attar.ops import scan_gru
 
     k = gru.hidden_size
     inner, outer = gru.get_parameter("weight_ih_l0"), gru.get_parameter("weight_hh_l0")

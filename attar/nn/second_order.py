@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from attar.nn.base_encoder import Encoder, Tokens
 from attar.nn.directions import Hidden, blank
-from attar.ops.gates import squash
+from attar.ops import squash
 
 
 class SecondOrderEncoder(Encoder):

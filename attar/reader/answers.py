@@ -1,8 +1,6 @@
 """The way of questions from queries to answers: look up, score, and name."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -10,28 +8,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attar.errors import OptionError
-from attar.memory import Memory
-from attar.memory.company import weighed_many
-from attar.nn.company import Company
-from attar.nn.network import Documents, Network, Questions
+from attar.memory import Memory, weighed_many
+from attar.nn import Company, Documents, Network, Questions
 from attar.reader.questions import QuestionBatch
+from attar.results import Answer
 
 Floats = NDArray[np.float32]
-
-
-class Answer(NamedTuple):
-    """A name of the document, and how likely it is what was asked for.
-
-    >>> Answer("Ann Lee", 0.5)
-    Answer(name='Ann Lee', probability=0.5)
-    """
-
-    name: str
-    probability: float
-
-
-# Half the time that Answer(name, probability) takes, 0.18 µs and 0.38: a question may have sixty.
-_answer: Callable[[tuple[str, float]], Answer] = partial(tuple.__new__, Answer)
 
 
 def probabilities(
@@ -143,6 +125,6 @@ def best_first(shares: Floats, memories: Sequence[Memory], top: int | None) -> l
     answers, start = [], 0
     for memory, count in zip(memories, there.sum(1).tolist(), strict=True):
         names = map(memory.names.names.__getitem__, places[start : start + count])
-        answers.append(list(map(_answer, zip(names, likely[start : start + count], strict=True))))
+        answers.append(list(map(Answer, names, likely[start : start + count])))
         start += count
     return answers

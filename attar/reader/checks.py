@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from attar.errors import DtypeError, OptionError, ShapeError
 from attar.memory import Memory
-from attar.nn.network import Network
+from attar.nn import Network
 
 
 def in_pairs(

@@ -4,12 +4,17 @@ import torch
 from torch import Tensor
 
 from attar.errors import OptionError
-from attar.nn.attention import GatedAttention, Memories
-from attar.nn.attention.forgetting import ForgettingAttention
-from attar.nn.directions import cut_long_sentences, sort_backward
-from attar.nn.encoder import LONGEST_LOOK
-from attar.nn.network import Documents, Network
-from attar.ops.encode import gated
+from attar.nn import (
+    LONGEST_LOOK,
+    Documents,
+    ForgettingAttention,
+    GatedAttention,
+    Memories,
+    Network,
+    cut_long_sentences,
+    sort_backward,
+)
+from attar.ops import gated
 from attar.reader.recurrence import TabledGRUs, sort_onward
 
 

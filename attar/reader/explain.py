@@ -1,28 +1,13 @@
 """Why an answer: the weight that each token of a text has for a question."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from attar.nn.attention import NamedAttention, NoAttention, SoftmaxAttention
-from attar.nn.attention.keyed import KeyMechanism
-from attar.reader.answers import Answer
+from attar.nn import KeyMechanism, NamedAttention, NoAttention, SoftmaxAttention
 from attar.reader.documents import DocumentEncoder
 from attar.reader.texts import Reading, side_by_side
-from attar.text.entities import NameFinder, mark
-from attar.text.names import NameTable
-from attar.text.tokens import iterate_sentences
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """A text's tokens, a name being one, the weight of each for the question, and the answers."""
-
-    tokens: list[str]
-    weights: list[float]
-    answers: list[Answer]
+from attar.text import NameFinder, NameTable, iterate_sentences, mark
 
 
 def token_weights(encoder: DocumentEncoder, reading: Reading, query: Tensor) -> list[float]:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from attar.errors import AttarError, FormatError, OptionError, writing_to
-from attar.text.vocabulary import Vocabulary
+from attar.text import Vocabulary
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attar.nn.network import Network
+    from attar.nn import Network
 
 FORMAT = 1
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "weights.safetensors"
@@ -69,8 +69,7 @@ def load_reader(path: str | Path) -> SavedReader:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    from attar.nn.network import Network
-    from attar.nn.network_options import NetworkOptions
+    from attar.nn import Network, NetworkOptions
 
     folder = Path(path)
     written = _read(folder / CONFIG)

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attar.nn.network import Network
+from attar.nn import Network
 from attar.reader.recurrence import TabledGRU, TabledGRUs, sort_onward
 
 Ids = NDArray[np.int32]

@@ -10,21 +10,19 @@ from numpy.typing import NDArray
 
 from attar.errors import AttarError, OptionError, ShapeError
 from attar.memory import Memory
-from attar.nn.network import Network
-from attar.reader.answers import Answer, best_first, probabilities
+from attar.nn import Network
+from attar.progress import Progress, tell_nobody
+from attar.reader.answers import best_first, probabilities
 from attar.reader.checks import check_answerable, check_own, check_text, check_top, in_pairs
 from attar.reader.computing import computing
 from attar.reader.documents import DocumentEncoder
-from attar.reader.explain import Explanation, spelled, token_weights
+from attar.reader.explain import spelled, token_weights
 from attar.reader.folder import DEFAULT, Precision, fingerprint_of, load_reader, save_reader
 from attar.reader.questions import QuestionBatch, QuestionEncoder
 from attar.reader.texts import Reading
 from attar.reader.writing import write_memories
-from attar.text.entities import NameFinder
-from attar.text.names import NameTable
-from attar.text.progress import Progress, tell_nobody
-from attar.text.reading import TextReader
-from attar.text.vocabulary import Vocabulary
+from attar.results import Answer, Explanation
+from attar.text import NameFinder, NameTable, TextReader, Vocabulary
 
 # A text of more characters is not put into ids as a whole, but by so many tokens at a time: what reading takes
 # beside the text itself does not grow with it.
@@ -43,7 +41,7 @@ class Reader:
     >>> memory = reader.read("Then Ann met Bob.")
     >>> memory
     <Memory: named names, size 4, 5 tokens, 2 names, 32 bytes of float32>
-    >>> sorted(answer.name for answer in reader.answer(memory, "Who left?"))
+    >>> sorted(answer.text for answer in reader.answer(memory, "Who left?"))
     ['Ann', 'Bob']
     """
 

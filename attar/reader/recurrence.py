@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from attar.nn.base_encoder import Encoder
-from attar.nn.encoder import GRUEncoder, TwoWayEncoder
+from attar.nn import Encoder, GRUEncoder, TwoWayEncoder
 
 # Fewer texts than this are read by the GRU itself: each of its steps costs less to begin than one from Python.
 TABLES_FROM = 12

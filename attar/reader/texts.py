@@ -8,10 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from attar.memory import Memory
-from attar.nn.network import Documents
-from attar.text.names import NameTable
-from attar.text.progress import Progress, tell_nobody
-from attar.text.reading import ReadText
+from attar.nn import Documents
+from attar.progress import Progress, tell_nobody
+from attar.text import NameTable, ReadText
 
 # So many tokens are read at a time, whatever a text's length: a step takes about 1 KB a token (k = 128).
 TOKENS_AT_ONCE = 32_768

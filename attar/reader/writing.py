@@ -10,16 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attar.errors import OptionError
-from attar.memory import Memory
-from attar.memory.company import Company
-from attar.memory.counting import count_companies
-from attar.memory.forms import stays_states
-from attar.nn.attention import Memories
-from attar.nn.network import Network
-from attar.nn.network_options import NetworkOptions
+from attar.memory import Company, Memory, count_companies, stays_states
+from attar.nn import Memories, Network, NetworkOptions
+from attar.progress import Progress, tell_nobody
 from attar.reader.documents import DocumentEncoder
 from attar.reader.texts import Reading, in_step
-from attar.text.progress import Progress, tell_nobody
 
 Floats = NDArray[np.float32]
 

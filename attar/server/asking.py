@@ -8,7 +8,7 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
-from attar.client import vectors
+from attar import wire as vectors
 from attar.errors import OptionError
 from attar.server import bodies, requests
 from attar.server.lookups import LookupJob, Read
@@ -52,7 +52,7 @@ def ask_job(service: Service, body: bodies.Ask) -> AskJob:
 def tell_answers(body: bodies.Ask, job: AskJob, began: float, found: Found) -> bytes:
     """The answers as JSON."""
     seconds = time.perf_counter() - began
-    answers = [bodies.named_answers(each) for each in found.answers]
+    answers = found.answers
     told: bodies.Answers | bodies.ManyAnswers
     if body.single:
         told = bodies.Answers(job.names[0], job.questions[0], answers[0], seconds, found.bytes)
@@ -63,7 +63,7 @@ def tell_answers(body: bodies.Ask, job: AskJob, began: float, found: Found) -> b
 
 
 async def lookup(service: Service, passage: Passage) -> None:
-    """Look raw vectors up, as JSON or packed (`attar.client.vectors` has the layout)."""
+    """Look raw vectors up, as JSON or packed (`attar.wire` has the layout)."""
     if requests.media_of(passage) == vectors.MEDIA:
         await lookup_packed(service, passage)
         return
@@ -124,7 +124,7 @@ async def explain(service: Service, request: Request) -> Response:
     def work() -> bodies.Explanation:
         text = service.text_of(body.document) if body.document is not None else body.text or ""
         told = service.library.reader.explain(text, body.question)
-        answers = bodies.named_answers(told.answers)
+        answers = told.answers
         return bodies.Explanation(told.tokens, told.weights, answers, time.perf_counter() - began)
 
     return requests.respond(await service.aside(work))

@@ -6,7 +6,7 @@ import msgspec
 
 from attar.errors import OptionError
 from attar.library import Outcome
-from attar.reader import Answer
+from attar.results import Answer
 
 Top = Annotated[int, msgspec.Meta(ge=1, le=1_000, description="answers a question, at most")]
 Numbers = list[float]
@@ -93,19 +93,12 @@ class Compare(Asked):
     document: str
 
 
-class NamedAnswer(msgspec.Struct):
-    """A name of the document, and how likely it is what was asked for."""
-
-    name: str
-    probability: float
-
-
 class Answers(msgspec.Struct):
     """Answers, the likeliest first; the seconds from asking to answering, and the bytes of memory read."""
 
     document: str
     question: str
-    answers: list[NamedAnswer]
+    answers: list[Answer]
     seconds: float
     bytes: int
 
@@ -115,7 +108,7 @@ class Result(msgspec.Struct):
 
     document: str
     question: str
-    answers: list[NamedAnswer]
+    answers: list[Answer]
 
 
 class ManyAnswers(msgspec.Struct):
@@ -148,7 +141,7 @@ class Explanation(msgspec.Struct):
 
     tokens: list[str]
     weights: Numbers
-    answers: list[NamedAnswer]
+    answers: list[Answer]
     seconds: float
 
 
@@ -223,11 +216,6 @@ class Change(msgspec.Struct):
     def of(cls, outcome: Outcome) -> "Change":
         """A change as the library says it."""
         return cls(*outcome)
-
-
-def named_answers(answers: list[Answer]) -> list[NamedAnswer]:
-    """Answers as objects with their words."""
-    return [NamedAnswer(name, probability) for name, probability in answers]
 
 
 def one_or_many(word: str, one: Value | None, many: list[Value] | None) -> list[Value]:

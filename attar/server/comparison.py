@@ -7,8 +7,7 @@ from statistics import median
 import numpy as np
 
 from attar.errors import OptionError
-from attar.memory import Memory
-from attar.memory.forms import look_up_hidden
+from attar.memory import Memory, look_up_hidden
 from attar.server.bodies import Comparison, Cost
 
 # States for softmax are made for the measurement; more bytes than this are not made on request.

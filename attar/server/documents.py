@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from attar.errors import OptionError
-from attar.library.description import describe, describe_record
+from attar.library import describe, describe_record
 from attar.server import requests
 from attar.server.bodies import AppendText, Change, PutDocument
 from attar.server.picture import picture_of

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attar.errors import AttarError, OptionError, ShapeError
-from attar.memory.forms import Floats
+from attar.memory import Floats
 from attar.server.requests import all_finite
 from attar.store import Reading, Store
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from attar.memory import Memory
-from attar.memory.forms import Floats
+from attar.memory import Floats, Memory
 from attar.server.bodies import Picture
 
 # A screen shows no more.

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from attar.errors import AttarError
 from attar.library import Library
-from attar.reader import Answer
+from attar.results import Answer
 from attar.server.batching import apart
 
 

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from attar.errors import FormatError, OptionError, ShapeError
-from attar.memory.forms import Floats
+from attar.memory import Floats
 from attar.server.passage import Passage
 from attar.server.problems import Refusal
 

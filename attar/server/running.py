@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
 from attar.errors import OptionError
-from attar.ops.packed.products import COMPILED
+from attar.ops import COMPILED
 from attar.server import logs
 from attar.server.app import make_app, open_library
 from attar.server.connection import Connection

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 from attar.errors import FormatError, OptionError
-from attar.library import Library, Outcome
-from attar.library.unknown import suggesting
+from attar.library import Library, Outcome, suggesting
 from attar.server.batching import Batcher, Watch
 from attar.server.bodies import Comparison
 from attar.server.comparison import compare_costs

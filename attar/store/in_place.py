@@ -14,11 +14,9 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from attar.memory import record
-from attar.memory.forms import FORMS, Floats
+from attar.memory import FORMS, Floats, record
+from attar.ops import LINE, MORE, READ_ROWS, WRITTEN_ROWS, fetch, look_up_at, multiply_one
 from attar.ops.packed import compiled
-from attar.ops.packed.compiled import LINE, MORE, READ_ROWS, WRITTEN_ROWS, fetch, multiply_one
-from attar.ops.packed.products import look_up_at
 from attar.store import seal
 from attar.store.seal import Buffer
 

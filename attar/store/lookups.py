@@ -16,13 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import ShapeError
-from attar.memory import record
-from attar.memory.forms import FORMS, Floats, spmv_for
+from attar.memory import FORMS, Floats, record, spmv_for
 from attar.store import seal
 from attar.store.seal import Buffer
 
 if TYPE_CHECKING:
-    from attar.ops.packed.later import Later
+    from attar.ops import Later
 
 START, ENVELOPE = seal.EXPECTED[b"m"]
 NUMBERS_AT = START + record.NUMBERS_AT
@@ -105,7 +104,7 @@ def by_blas(values: list[Buffer], queries: Floats, readouts: Floats) -> list[int
 def compiled() -> "Later":
     """The compiled lookups (`in_place`), once they are there."""
     # Here and not above: the room of mathematics brings torch, without which a store can be opened and listed.
-    from attar.ops.packed.later import Later
+    from attar.ops import Later
 
     return Later("attar.store.in_place")
 

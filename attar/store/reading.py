@@ -9,8 +9,7 @@ import lmdb
 from numpy.typing import NDArray
 
 from attar.errors import RecordError
-from attar.memory import Memory
-from attar.memory.forms import Floats
+from attar.memory import Floats, Memory
 from attar.store.environment import Environment, Transaction
 from attar.store.faults import UnknownNameError, line_for, quoted
 from attar.store.keys import PLAIN, is_long, key_of

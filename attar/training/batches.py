@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import IterableDataset
 
-from attar.nn.network import Documents, Questions
-from attar.text.cloze.encoded import EncodedSplit, Ids, Places
-from attar.text.cloze.epochs import DrawnQuestions, QuestionDrawer, spans
-from attar.text.vocabulary import Vocabulary
+from attar.cloze import DrawnQuestions, EncodedSplit, Ids, Places, QuestionDrawer, spans
+from attar.nn import Documents, Questions
+from attar.text import Vocabulary
 from attar.training.remaining import Remaining, side_by_side
 
 

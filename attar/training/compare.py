@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from attar.errors import AttarError, OptionError, writing_to
-from attar.text.progress import Progress, tell_nobody
+from attar.progress import Progress, tell_nobody
 from attar.training.folders import ANOTHER, need_writable
 from attar.training.lifeline import WATCHED, lifeline
 from attar.training.options import TrainingOptions

@@ -12,12 +12,10 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
+from attar.cloze import ClozeSet, EncodedSplit, Skip, open_split
 from attar.errors import FormatError
-from attar.text.cloze import ClozeSet
-from attar.text.cloze.encoded import EncodedSplit, open_split
-from attar.text.cloze.folder_cnn import Skip
-from attar.text.progress import Progress, tell_nobody
-from attar.text.vocabulary import Vocabulary
+from attar.progress import Progress, tell_nobody
+from attar.text import Vocabulary
 from attar.training.batches import Batch, ClozeBatches
 from attar.training.packing import PackedBatch, pack, unpack
 

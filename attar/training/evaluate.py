@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from attar.cloze import EncodedSplit
 from attar.errors import FormatError
-from attar.nn.network import Network
-from attar.text.cloze.encoded import EncodedSplit
-from attar.text.progress import Progress, tell_nobody
-from attar.text.vocabulary import Vocabulary
+from attar.nn import Network
+from attar.progress import Progress, tell_nobody
+from attar.text import Vocabulary
 from attar.training.batches import Batch, ClozeBatches
 
 RESAMPLES = 1000

@@ -12,8 +12,8 @@ import torch
 from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from torch import Tensor
 
-from attar.nn.network import Network
-from attar.reader.folder import save_reader
+from attar.nn import Network
+from attar.reader import save_reader
 from attar.training.batches import Batch
 from attar.training.folders import alone_in, need_writable
 from attar.training.options import TrainingOptions

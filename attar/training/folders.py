@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from attar.errors import AttarError, writing_to
-from attar.store.locks import locked
+from attar.store import locked
 
 LOCK = "lock"
 ANOTHER = "choose another --out"

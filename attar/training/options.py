@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from attar.errors import OptionError
-from attar.nn.network_options import NetworkOptions, refuse_unknown
-from attar.text.vocabulary import Vocabulary
+from attar.nn import NetworkOptions, refuse_unknown
+from attar.text import Vocabulary
 
 PRECISIONS = ("32", "bf16-mixed", "16-mixed")
 HIGHEST_SEED = 2**32 - 1  # NumPy takes no higher one

@@ -10,7 +10,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from attar.nn.network import Documents, Questions
+from attar.nn import Documents, Questions
 from attar.training.batches import Batch
 
 # Every part begins at a multiple of so many bytes, so that it can be seen as numbers of any type.

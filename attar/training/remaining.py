@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.text.cloze.encoded import EncodedSplit, Ids, Places
-from attar.text.cloze.epochs import DrawnQuestions, spans
+from attar.cloze import DrawnQuestions, EncodedSplit, Ids, Places, spans
 
 
 @dataclass(frozen=True)

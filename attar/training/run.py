@@ -17,7 +17,7 @@ def run(options: TrainingOptions) -> dict[str, Any]:
     """Train, evaluate on validation and test, and write `result.json` last: a folder that has one is done."""
     import torch
 
-    from attar.reader.folder import load_reader
+    from attar.reader import load_reader
     from attar.training.data import leave_out, open_splits
     from attar.training.evaluate import evaluate
     from attar.training.fit import train

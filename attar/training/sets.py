@@ -8,8 +8,8 @@ import numpy as np
 import pytorch_lightning as pl
 from torch.utils.data import DataLoader
 
-from attar.text.cloze.encoded import EncodedSplit
-from attar.text.progress import Progress, tell_nobody
+from attar.cloze import EncodedSplit
+from attar.progress import Progress, tell_nobody
 from attar.training.batches import Batch, ClozeBatches
 from attar.training.data import EpochStream, leave_out, need_splits, open_splits, workers_for
 from attar.training.options import TrainingOptions

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attar.cloze import ClozeDocument, spell_out
 from attar.errors import OptionError
 from attar.memory import Memory
+from attar.progress import Progress, tell_nobody
 from attar.reader import Reader
-from attar.text.cloze import ClozeDocument
-from attar.text.cloze.document import spell_out
-from attar.text.progress import Progress, tell_nobody
 
 # Means over so many documents of a source are within a few per cent of those over all.
 SAMPLE = 256

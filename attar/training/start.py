@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from attar.errors import OptionError
-from attar.nn.network import Network
-from attar.reader.folder import DEFAULT, SavedReader, load_reader
-from attar.text.vocabulary import Vocabulary
+from attar.nn import Network
+from attar.reader import DEFAULT, SavedReader, load_reader
+from attar.text import Vocabulary
 from attar.training.options import TrainingOptions, network_options
 
 # What a reader settles for whoever trains it on; dropout is the trainer's own.

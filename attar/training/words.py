@@ -4,12 +4,10 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from attar.cloze import VOCABULARY, ClozeDocument, ClozeSet, Skip
 from attar.errors import FormatError
-from attar.text.cloze import ClozeDocument, ClozeSet
-from attar.text.cloze.folder_cnn import Skip
-from attar.text.cloze.sets import VOCABULARY
-from attar.text.progress import Progress, tell_nobody
-from attar.text.vocabulary import ENTITIES, Vocabulary
+from attar.progress import Progress, tell_nobody
+from attar.text import ENTITIES, Vocabulary
 
 KEPT, NOTE = "encoded", "tokenizer.note"
 
@@ -64,7 +62,7 @@ def _pass_over(fault: FormatError) -> None:
 def text_of(document: ClozeDocument) -> str:
     r"""A document's text and its questions, one sentence a line.
 
-    >>> from attar.text.cloze import Question
+    >>> from attar.cloze import Question
     >>> text_of(ClozeDocument("", "", [["it", "rained"]], {}, [Question(("@placeholder", "left"), 0)]))
     'it rained\n@placeholder left'
     """

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from attar.bench.stories import tell_stories
 from attar.bench.training import profile_step
-from attar.text.cloze.build import BuildOptions, build_set
-from attar.text.stories import tell_stories
+from attar.cloze.build import BuildOptions, build_set
 from attar.training.options import TrainingOptions
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

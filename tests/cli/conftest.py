@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from attar.bench.stories import tell_stories
 from attar.cli.main import main
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
 from attar.reader import Reader
-from attar.text.stories import tell_stories
 from attar.text.vocabulary import Vocabulary
 
 

@@ -24,7 +24,7 @@ def test_a_cut_store_is_one_line(filled):
 def test_ask_prints_names_and_probabilities(filled):
     code, lines, _ = filled("ask", "S", "story0", "Who left?", "--top", "3")
     assert code == 0
-    assert lines[0].split() == ["name", "probability"]
+    assert lines[0].split() == ["answer", "probability"]
     assert len(lines) == 4
     assert 0 < float(lines[1].split()[-1]) <= 1
 
@@ -34,7 +34,7 @@ def test_several_questions_and_a_file_of_them(filled):
     _, (line,), _ = filled("ask", "S", "story0", "Who left?", "--questions", "questions", "--json")
     told = json.loads(line)
     assert [each["question"] for each in told["questions"]] == ["Who left?", "Who came?", "___ left ."]
-    assert set(told["questions"][0]["answers"][0]) == {"name", "probability"}
+    assert set(told["questions"][0]["answers"][0]) == {"text", "probability"}
     assert "___ left ." in filled("ask", "S", "story0", "--questions", "questions")[1]
 
 

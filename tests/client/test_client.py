@@ -11,7 +11,7 @@ from attar.client.calls import in_parts, place_of
 from attar.client.faults import NotFoundError, TokenError, UnavailableError, fault_of
 from attar.errors import AttarError, DtypeError, OptionError, RecordError
 
-FOUND = {"results": [{"answers": [{"name": "Ann", "probability": 0.5}]}]}
+FOUND = {"results": [{"answers": [{"text": "Ann", "probability": 0.5}]}]}
 
 
 class Busy:
@@ -31,7 +31,7 @@ class Busy:
 def test_a_busy_server_is_asked_again():
     busy = Busy(3)
     with attar.Client(transport=httpx.MockTransport(busy)) as client:
-        assert client.ask("emma", "Who left?")[0].name == "Ann"
+        assert client.ask("emma", "Who left?")[0].text == "Ann"
     assert len(busy.requests) == 4
 
 
@@ -40,7 +40,7 @@ def test_the_async_client_asks_again_too():
         async with attar.AsyncClient(transport=httpx.MockTransport(Busy(3))) as client:
             return await client.ask("emma", "Who left?")
 
-    assert asyncio.run(talk())[0].name == "Ann"
+    assert asyncio.run(talk())[0].text == "Ann"
 
 
 def test_a_server_that_stays_busy_is_given_up():

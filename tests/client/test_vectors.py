@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attar.client import vectors
+from attar import wire as vectors
 from attar.errors import AttarError, OptionError, ShapeError
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

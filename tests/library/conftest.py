@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from attar.bench.stories import tell_stories
 from attar.library import Library
 from attar.memory import Memory
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
 from attar.reader import Reader
-from attar.text.stories import tell_stories
 from attar.text.vocabulary import Vocabulary
 
 ENTITIES = 60

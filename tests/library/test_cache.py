@@ -46,7 +46,7 @@ def test_what_another_wrote_is_seen_at_once(library, folder, reader, texts, chan
             other.remove("emma")
             other.add("emma", texts[1])
     fresh = reader.answer(library.show("emma").memory, "Who left?", top=5)
-    assert [answer.name for answer in library.ask("emma", "Who left?")] == [each.name for each in fresh]
+    assert [answer.text for answer in library.ask("emma", "Who left?")] == [each.text for each in fresh]
 
 
 def test_what_another_removed_is_gone(library, folder, reader, texts):

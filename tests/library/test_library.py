@@ -21,14 +21,14 @@ def test_asking_is_the_readers_answering(library, reader, texts):
     library.add("emma", texts[0])
     memory = reader.read(texts[0])
     answers, wanted = library.ask("emma", QUESTIONS[1], top=3), reader.answer(memory, QUESTIONS[1], top=3)
-    assert [answer.name for answer in answers] == [answer.name for answer in wanted]
+    assert [answer.text for answer in answers] == [answer.text for answer in wanted]
     assert [a.probability for a in answers] == pytest.approx([a.probability for a in wanted], rel=1e-4)
 
 
 def test_many_questions_of_one_document(library, texts):
     library.add("emma", texts[0])
     answers = library.ask_many("emma", QUESTIONS)
-    assert [best[0].name for best in answers] == [library.ask("emma", each)[0].name for each in QUESTIONS]
+    assert [best[0].text for best in answers] == [library.ask("emma", each)[0].text for each in QUESTIONS]
 
 
 def test_each_question_of_its_own_document(library, texts):
@@ -36,7 +36,7 @@ def test_each_question_of_its_own_document(library, texts):
     library.add_many(zip("ab", texts, strict=False))
     answers = library.ask_many(names, QUESTIONS)
     for name, question, best in zip(names, QUESTIONS, answers, strict=True):
-        assert [answer.name for answer in best] == [answer.name for answer in library.ask(name, question)]
+        assert [answer.text for answer in best] == [answer.text for answer in library.ask(name, question)]
 
 
 def test_one_question_of_many_documents(library, texts):

@@ -28,9 +28,9 @@ def test_vectors_by_name_merge_by_name(library, reader, texts, assert_same):
 def test_a_merged_document_answers_with_the_names_of_all(library, texts):
     library.add_many(pair(texts))
     library.merge("both", ["one", "two"])
-    found = {answer.name for answer in library.ask("both", "Who left?", top=None)}
+    found = {answer.text for answer in library.ask("both", "Who left?", top=None)}
     for name in ("one", "two"):
-        assert {answer.name for answer in library.ask(name, "Who left?", top=None)} <= found
+        assert {answer.text for answer in library.ask(name, "Who left?", top=None)} <= found
 
 
 def test_merging_needs_no_reader(library, folder, texts):

@@ -97,7 +97,7 @@ def test_states_answer_as_their_triangle(make_reader, stories, mechanism):
     memory, question = reader.read(stories[0].text), stories[0].questions[0][0]
     assert memory.form == "states"
     kept, packed = (reader.answer(each, question) for each in (memory, memory.to_form("triangle")))
-    assert [answer.name for answer in kept] == [answer.name for answer in packed]
+    assert [answer.text for answer in kept] == [answer.text for answer in packed]
     assert [a.probability for a in kept] == pytest.approx([a.probability for a in packed], rel=1e-3)
 
 
@@ -277,7 +277,10 @@ def test_a_reader_on_a_device_reads_and_answers_the_same(
     # A GPU's GRU multiplies numbers of eleven bits; a CPU's does not.
     on_gpu = device == "cuda"
     assert_same(memory, here.read(text), close=1e-2 if on_gpu else 1e-4)
-    one, other = dict(there.answer(memory, question)), dict(here.answer(memory, question))
+    one, other = (
+        {answer.text: answer.probability for answer in reader.answer(memory, question)}
+        for reader in (there, here)
+    )
     assert one == pytest.approx(other, rel=2e-2 if on_gpu else 1e-3)
 
 

@@ -16,9 +16,9 @@ def test_an_answer_is_the_librarys_own(served, folder, make_reader):
     from attar.library import Library
 
     with Library(folder, make_reader("named"), read_only=True) as library:
-        wanted = [answer._asdict() for answer in library.ask("0", "Who left?")]
+        wanted = msgspec.to_builtins(library.ask("0", "Who left?"))
     told = served.post("/v1/ask", {"document": "0", "question": "Who left?"}).json()
-    assert [answer["name"] for answer in told["answers"]] == [answer["name"] for answer in wanted]
+    assert [answer["text"] for answer in told["answers"]] == [answer["text"] for answer in wanted]
     assert told["answers"][0]["probability"] == pytest.approx(wanted[0]["probability"], rel=1e-4)
 
 
@@ -39,7 +39,7 @@ def test_many_questions_of_one_document(served):
     told = served.post("/v1/ask", {"document": "0", "questions": QUESTIONS}).json()
     assert [result["question"] for result in told["results"]] == QUESTIONS
     assert {result["document"] for result in told["results"]} == {"0"}
-    assert told["results"][1]["answers"][0]["name"] == answers_of(served, "0", QUESTIONS[1])[0]["name"]
+    assert told["results"][1]["answers"][0]["text"] == answers_of(served, "0", QUESTIONS[1])[0]["text"]
     msgspec.convert(told, bodies.ManyAnswers)
 
 
@@ -98,7 +98,7 @@ def test_an_explanation_has_a_weight_for_every_token(served):
     told = served.post("/v1/explain", {"text": "Then Ann met Bob.", "question": "Who left?"}).json()
     assert told["tokens"] == ["Then", "Ann", "met", "Bob", "."]
     assert len(told["weights"]) == 5
-    assert {answer["name"] for answer in told["answers"]} == {"Ann", "Bob"}
+    assert {answer["text"] for answer in told["answers"]} == {"Ann", "Bob"}
 
 
 def test_a_document_whose_text_is_kept_is_explained(served):

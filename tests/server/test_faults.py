@@ -8,7 +8,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from attar.client import vectors
+from attar import wire as vectors
 from attar.server import service
 from attar.store.seal import checksum
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attar.client import vectors
+from attar import wire as vectors
 from attar.library import Library
 from attar.server import lookups
 

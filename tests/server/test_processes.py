@@ -83,7 +83,7 @@ def test_a_server_starts_answers_and_stops_well(start, folder):
     running.wait_for("startup complete")
     with attar.Client(running.url, token="s3cret") as client:
         client.put("emma", TEXT)
-        assert {answer.name for answer in client.ask("emma", "Who left?")} == {"Ann", "Bob", "Rome"}
+        assert {answer.text for answer in client.ask("emma", "Who left?")} == {"Ann", "Bob", "Rome"}
     assert running.stop(signal.SIGTERM) in (0, -signal.SIGTERM)
     said = "".join(running.lines)
     assert "shutdown complete" in said
@@ -133,7 +133,7 @@ def test_a_killed_worker_comes_back_the_others_go_on_and_nothing_is_lost(start, 
         kept.append(client.put(f"{number:05}", TEXT).name)
 
     def ask(client, number):
-        asked.append(client.ask("00000", "Who left?", top=1)[0].name)
+        asked.append(client.ask("00000", "Who left?", top=1)[0].text)
 
     threads = [threading.Thread(target=repeat, args=[write])]
     threads[0].start()

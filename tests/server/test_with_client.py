@@ -41,7 +41,7 @@ def test_a_question_has_its_answers(client):
 def test_more_questions_than_one_request_takes(client):
     found = client.ask_many("0", ["Who left?"] * 600, top=1)
     assert len(found) == 600
-    assert len({answers[0].name for answers in found}) == 1
+    assert len({answers[0].text for answers in found}) == 1
 
 
 def test_questions_of_many_documents(client):
@@ -98,7 +98,7 @@ def test_the_async_client_does_the_same(listen):
         return answers, one, told, readouts, names
 
     answers, one, told, readouts, names = asyncio.run(talk())
-    assert (len(answers), answers[0][0].name) == (300, one[0].name)
+    assert (len(answers), answers[0][0].text) == (300, one[0].text)
     assert (told["name"], readouts.shape, names) == ("new", (1, 6), ["0", "1"])
 
 
@@ -109,4 +109,4 @@ def test_questions_asked_at_once_are_all_answered(listen):
         async with attar.AsyncClient(url) as client:
             return await asyncio.gather(*(client.ask("0", "Who left?") for _ in range(60)))
 
-    assert len({str([answer.name for answer in answers]) for answers in asyncio.run(talk())}) == 1
+    assert len({str([answer.text for answer in answers]) for answers in asyncio.run(talk())}) == 1

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from attar.bench.stories import tell_stories
 from attar.errors import AttarError, OptionError
 from attar.text import coding, reading
 from attar.text.entities import CapitalFinder, NameFinder, mark
 from attar.text.names import NameTable
 from attar.text.questions import read_question
 from attar.text.reading import ReadText, TextReader
-from attar.text.stories import tell_stories
 from attar.text.tokens import LONGEST, ends_sentence, iterate_sentences
 from attar.text.vocabulary import Vocabulary
 

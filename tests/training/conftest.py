@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import pytorch_lightning as pl
 
-from attar.text.cloze import ClozeDocument
-from attar.text.cloze.folder_cnn import write_folder
-from attar.text.cloze.parquet import DocumentWriter
-from attar.text.cloze.sets import VOCABULARY
-from attar.text.stories import story_document, tell_stories
+from attar.bench.stories import story_document, tell_stories
+from attar.cloze import ClozeDocument
+from attar.cloze.folder_cnn import write_folder
+from attar.cloze.parquet import DocumentWriter
+from attar.cloze.sets import VOCABULARY
 from attar.text.vocabulary import Vocabulary
 from attar.training import fit
 from attar.training.fit import HISTORY, RUN

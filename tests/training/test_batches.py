@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from attar.text.cloze import ClozeDocument, EncodedSplit, Question, encode_split
+from attar.cloze import ClozeDocument, EncodedSplit, Question, encode_split
 from attar.text.vocabulary import Vocabulary
 from attar.training.batches import Batch, ClozeBatches, shuffled_numbers
 from attar.training.remaining import held_out

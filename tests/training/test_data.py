@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attar.cloze import ClozeDocument, EncodedSplit, Question, encode_split
 from attar.errors import FormatError
-from attar.text.cloze import ClozeDocument, EncodedSplit, Question, encode_split
 from attar.text.vocabulary import Vocabulary
 from attar.training.batches import Batch, ClozeBatches
 from attar.training.data import EpochStream, join, leave_out, need_splits, open_splits

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from attar.cloze import ClozeDocument, ClozeSet, EncodedSplit, Question, encode_split, most_frequent_name
 from attar.errors import FormatError
 from attar.nn.network import Network
-from attar.text.cloze import ClozeDocument, ClozeSet, EncodedSplit, Question, encode_split, most_frequent_name
 from attar.text.vocabulary import Vocabulary
 from attar.training.batches import ClozeBatches
 from attar.training.data import open_splits

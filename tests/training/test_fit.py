@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 
+from attar.cloze import ClozeDocument, Question
+from attar.cloze.parquet import DocumentWriter
 from attar.errors import AttarError, FormatError, OptionError
 from attar.reader.folder import load_reader
-from attar.text.cloze import ClozeDocument, Question
-from attar.text.cloze.parquet import DocumentWriter
 from attar.text.vocabulary import Vocabulary
 from attar.training import folders
 from attar.training.fit import HISTORY, RUN, Training, train

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from attar.bench.stories import tell_stories
 from attar.errors import FormatError
 from attar.reader.folder import load_reader
-from attar.text.stories import tell_stories
 from attar.text.vocabulary import Vocabulary
 from attar.training.fit import BEST, LAST, RUN, train
 from attar.training.options import TrainingOptions

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attar.cloze import ClozeDocument, ClozeSet
 from attar.memory import Memory
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
 from attar.reader import Reader
-from attar.text.cloze import ClozeDocument, ClozeSet
 from attar.text.vocabulary import Vocabulary
 from attar.training.sizes import mean_size, measure_memories, sample_by_source
 from attar.training.words import vocabulary_of

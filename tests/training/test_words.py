@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from attar.cloze import ClozeDocument, Question
+from attar.cloze.encoded import open_split
+from attar.cloze.folder_cnn import write_folder
+from attar.cloze.sets import VOCABULARY
 from attar.errors import FormatError
-from attar.text.cloze import ClozeDocument, Question
-from attar.text.cloze.encoded import open_split
-from attar.text.cloze.folder_cnn import write_folder
-from attar.text.cloze.sets import VOCABULARY
 from attar.text.vocabulary import ENTITIES, Vocabulary
 from attar.training import words
 from attar.training.words import vocabulary_of

@@ -10,7 +10,7 @@ from attar.bench.table1.findings import Exponent, Finding, exponents, findings
 from attar.bench.table1.tokens import faiss_is_installed
 from attar.bench.table1.turns import schedule_for
 from attar.errors import DeviceError, OptionError
-from attar.ops.packed.products import COMPILED, product_in_use
+from attar.ops import COMPILED, product_in_use
 
 
 class Table1(msgspec.Struct, frozen=True):

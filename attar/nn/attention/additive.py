@@ -5,8 +5,7 @@ from torch import Tensor, nn
 
 from attar.nn.attention.mechanism import MatrixMechanism, Scale, add_tokens
 from attar.nn.attention.memories import Memories
-from attar.ops import checks, encode, encode_gated
-from attar.ops.encode import Backend
+from attar.ops import Backend, checks, encode, encode_gated
 
 
 class LinearAttention(MatrixMechanism):

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from attar.errors import OptionError
 from attar.nn.attention.mechanism import MatrixMechanism, Scale
-from attar.ops import AffineGates, checks, encode_adaptive, encode_gated
-from attar.ops.encode import Backend, gated
+from attar.ops import AffineGates, Backend, checks, encode_adaptive, encode_gated, gated
 
 
 class ForgettingAttention(MatrixMechanism):

@@ -9,9 +9,7 @@ from torch import Tensor, nn
 
 from attar.errors import OptionError, ShapeError
 from attar.nn.attention.memories import Memories
-from attar.ops import checks, lookup
-from attar.ops.backends import BACKENDS
-from attar.ops.encode import Backend
+from attar.ops import BACKENDS, Backend, checks, lookup
 
 Scale = Literal["sqrt", "mean"] | None
 SCALES = (None, "sqrt", "mean")

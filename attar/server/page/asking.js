@@ -29,7 +29,7 @@ export function startAsking({ answered }) {
   function show({ answers, seconds: took, bytes: read }) {
     byId("answers").replaceChildren(...answers.map(bar));
     byId("answer-cost").textContent = `${seconds(took)} on the server · ${bytes(read)} read`;
-    const best = answers.slice(0, 3).map((answer) => `${answer.name}, ${percent(answer.probability)}`);
+    const best = answers.slice(0, 3).map((answer) => `${answer.text}, ${percent(answer.probability)}`);
     byId("answers-said").textContent = best.join("; ") || NO_NAMES;
     if (!answers.length) byId("answers").append(element("li", { class: "empty" }, NO_NAMES));
     byId("answered").hidden = false;

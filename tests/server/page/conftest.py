@@ -21,10 +21,10 @@ from urllib.parse import quote
 import pytest
 import torch
 
+from attar.bench.stories import Story, tell_stories
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
 from attar.reader import Reader
-from attar.text.stories import Story, tell_stories
 from attar.text.vocabulary import Vocabulary
 
 FLAGS = (

@@ -31,7 +31,7 @@ def asked(filled):
 def test_answers_are_bars_with_names_and_probabilities(asked, server):
     told = server.call("POST", "ask", {"document": "spring", "question": QUESTION, "top": 8})["answers"]
     shares = [f"{answer['probability']:.1%}".replace("%", " %") for answer in told]
-    expect(asked.locator("#answers .answer")).to_have_text([answer["name"] for answer in told])
+    expect(asked.locator("#answers .answer")).to_have_text([answer["text"] for answer in told])
     expect(asked.locator("#answers .share")).to_have_text(shares)
     bars = asked.locator("#answers .filled").evaluate_all("bars => bars.map(bar => bar.style.inlineSize)")
     widths = [float(bar.removesuffix("%")) for bar in bars]

@@ -1,0 +1,236 @@
+"""A split of a cloze set as flat arrays of ids: opened in a blink, and drawn from without a loop over documents."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attar.cloze.document import ClozeDocument, Question, entity_of
+from attar.cloze.folder_cnn import Skip
+from attar.cloze.sets import ClozeSet
+from attar.errors import FormatError
+from attar.progress import Progress, tell_nobody
+from attar.text import Vocabulary
+
+Ids = NDArray[np.int32]
+Places = NDArray[np.int64]
+NO_NAME = -1
+
+
+@dataclass(frozen=True)
+class EncodedSplit:
+    """Documents one behind the other: T tokens, S sentences, D documents, N names, Q questions.
+
+    A document's names are numbered from 0 in `names`, in the order of their numbers in the set, and
+    `numbers` gives these back: name j of document d is `@entity{numbers[name_starts[d] + j]}`; for a number
+    beyond the vocabulary's it has a free one. Tokens that are names have the id 0 in `ids`: which id stands
+    for a name is decided anew every time it is read.
+    """
+
+    ids: Ids  # [T]
+    names: Ids  # [T], -1 where a token is no name
+    document_starts: Places  # [D + 1], in tokens
+    sentence_starts: Places  # [S + 1], in tokens
+    document_sentences: Places  # [D + 1], in sentences
+    name_starts: Places  # [D + 1], in names
+    numbers: Ids  # [N]
+    question_ids: Ids  # [q]
+    question_names: Ids  # [q]
+    question_starts: Places  # [Q + 1], in the questions' tokens
+    document_questions: Places  # [D + 1], in questions
+    answers: Ids  # [Q], numbers as in `names`
+    source_of: Ids  # [D], in `sources`
+    sources: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.document_starts) - 1
+
+    @cached_property
+    def lengths(self) -> Places:
+        """Tokens a document."""
+        return np.diff(self.document_starts)
+
+    @cached_property
+    def sentence_ends(self) -> NDArray[np.bool_]:
+        """True at every sentence's last token."""
+        ends = np.zeros(len(self.ids), np.bool_)
+        ends[self.sentence_starts[1:][np.diff(self.sentence_starts) > 0] - 1] = True
+        return ends
+
+    def save(self, path: Path, note: str = "") -> None:
+        """Write one file, whole or not at all."""
+        from safetensors.numpy import save_file
+
+        arrays = {each.name: np.ascontiguousarray(getattr(self, each.name)) for each in fields(self)[:-1]}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        try:
+            save_file(arrays, partial, {"sources": json.dumps(self.sources), "note": note})
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: Path, note: str | None = None) -> "EncodedSplit | None":
+        """Open what `save` wrote; None if it is not there, or was written with another note."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, "np") as file:
+                about = file.metadata()
+                if note is not None and about["note"] != note:
+                    return None
+                arrays: dict[str, Any] = {each.name: file.get_tensor(each.name) for each in fields(cls)[:-1]}
+                return cls(**arrays, sources=tuple(json.loads(about["sources"])))
+        except FileNotFoundError:
+            return None
+        except (SafetensorError, KeyError, ValueError, TypeError):
+            return None  # another program's file, or a cut one: it is made again
+
+
+def encode_split(
+    documents: Iterable[ClozeDocument], vocabulary: Vocabulary, skip: Skip | None = None
+) -> EncodedSplit:
+    """Turn documents and their questions into flat arrays of ids.
+
+    A document with more names than the vocabulary has ids for is refused, or handed to `skip` and left out.
+
+    >>> vocabulary = Vocabulary(("met", "left"), entities=8)
+    >>> document = ClozeDocument("a", "", [["@entity7", "met", "@entity2"], ["@entity7", "left"]], {})
+    >>> split = encode_split([document], vocabulary)
+    >>> split.ids.tolist(), split.names.tolist(), split.numbers.tolist()
+    ([0, 11, 0, 0, 12], [1, -1, 0, 1, -1], [2, 7])
+    """
+    ids, names, numbers, question_ids, question_names, answers = ([np.zeros(0, np.int32)] for _ in range(6))
+    starts = {key: [0] for key in ("document", "sentence", "sentences", "name", "question", "questions")}
+    sources: dict[str, int] = {}
+    source_of = []
+    for document in documents:
+        entities = _entities_of(document)
+        if len(entities) > vocabulary.entities:
+            fault = FormatError(document.name, f"{vocabulary.entities} names at most", f"{len(entities)}")
+            if skip is None:
+                raise fault
+            skip(fault)
+            continue
+        if entities and entities[-1] >= vocabulary.entities:
+            document = _numbered_within(document, entities, vocabulary.entities)
+            entities = _entities_of(document)
+        place = np.full(vocabulary.entities, NO_NAME, np.int32)
+        place[entities] = np.arange(len(entities))
+        flat, flat_names = _encode(document.sentences, vocabulary, place)
+        asked, asked_names = _encode([question.tokens for question in document.questions], vocabulary, place)
+        for kept, new in (
+            (ids, flat),
+            (names, flat_names),
+            (numbers, np.array(entities, np.int32)),
+            (question_ids, asked),
+            (question_names, asked_names),
+            (answers, place[[question.answer for question in document.questions]]),
+        ):
+            kept.append(new)
+        _count_on(starts["sentence"], map(len, document.sentences))
+        _count_on(starts["question"], (len(question.tokens) for question in document.questions))
+        for key, count in (
+            ("document", len(flat)),
+            ("sentences", len(document.sentences)),
+            ("name", len(entities)),
+            ("questions", len(document.questions)),
+        ):
+            _count_on(starts[key], [count])
+        source_of.append(sources.setdefault(document.source, len(sources)))
+    places = {key: np.array(ends, np.int64) for key, ends in starts.items()}
+    return EncodedSplit(
+        np.concatenate(ids),
+        np.concatenate(names),
+        places["document"],
+        places["sentence"],
+        places["sentences"],
+        places["name"],
+        np.concatenate(numbers),
+        np.concatenate(question_ids),
+        np.concatenate(question_names),
+        places["question"],
+        places["questions"],
+        np.concatenate(answers),
+        np.array(source_of, np.int32),
+        tuple(sources),
+    )
+
+
+def _entities_of(document: ClozeDocument) -> list[int]:
+    """The numbers of all names in a document's text, questions and answers, in order."""
+    rows = [*document.sentences, *(question.tokens for question in document.questions)]
+    return sorted(
+        {entity for row in rows for token in row if (entity := entity_of(token)) is not None}
+        | {question.answer for question in document.questions}
+    )
+
+
+def _numbered_within(document: ClozeDocument, entities: Sequence[int], limit: int) -> ClozeDocument:
+    """Give the names beyond a vocabulary's numbers free ones: which number a name has means nothing."""
+    free = iter(sorted(set(range(limit)) - set(entities)))
+    renumbered = {old: next(free) for old in entities if old >= limit}
+    renamed = {f"@entity{old}": f"@entity{new}" for old, new in renumbered.items()}
+    return replace(
+        document,
+        sentences=[[renamed.get(token, token) for token in row] for row in document.sentences],
+        names={renumbered.get(old, old): name for old, name in document.names.items()},
+        questions=[
+            Question(
+                tuple(renamed.get(token, token) for token in question.tokens),
+                renumbered.get(question.answer, question.answer),
+            )
+            for question in document.questions
+        ],
+    )
+
+
+def _encode(rows: Iterable[Sequence[str]], vocabulary: Vocabulary, place: Ids) -> tuple[Ids, Ids]:
+    """The ids of rows of tokens, 0 for names, and which of the document's names each token is."""
+    flat = np.array([number for row in rows for number in vocabulary.encode(row)], np.int32)
+    entity = flat - vocabulary.first_entity
+    named = (entity >= 0) & (entity < vocabulary.entities)
+    names = np.where(named, place[np.where(named, entity, 0)], NO_NAME).astype(np.int32)
+    # "@ENTITY7" of a document that has no @entity7 is no name, and no word either.
+    words = np.where(named, vocabulary.unknown, flat)
+    return np.where(names >= 0, 0, words).astype(np.int32), names
+
+
+def _count_on(starts: list[int], lengths: Iterable[int]) -> None:
+    for length in lengths:
+        starts.append(starts[-1] + length)
+
+
+def open_split(
+    path: str | Path,
+    split: str,
+    vocabulary: Vocabulary,
+    progress: Progress = tell_nobody,
+    skip: Skip | None = None,
+) -> EncodedSplit:
+    """A set's split in a vocabulary's ids, encoded once and then kept in the set's folder, under `encoded`.
+
+    A malformed file is refused, or handed to `skip` and left out.
+    """
+    found = ClozeSet.open(path)
+    kept = found.path / "encoded" / f"{split}-{vocabulary.fingerprint[:16]}.safetensors"
+    # What was kept without a file is not what a run wants that leaves none out.
+    note = found.fingerprint(split) + ("" if skip is None else " skip")
+    encoded = EncodedSplit.load(kept, note)
+    # Files that are left out are told of every time; where they are not known, the split is read again.
+    if encoded is None or not (skip is None or found.tell_left_out(split, skip)):
+        documents = found.documents(split, skip=skip, progress=progress)
+        encoded = encode_split(documents, vocabulary, skip)
+        # A set in a folder that cannot be written to is encoded every time.
+        with contextlib.suppress(OSError):
+            encoded.save(kept, note)
+    # A set in the CNN set's format is called by its folder, which may have another name by now.
+    return encoded if found.source is None else replace(encoded, sources=(found.source,))

@@ -1,0 +1,59 @@
+"""What a library returns, served or not: `Library`, `Client` and the HTTP API share these types."""
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A phrase of the document, and how likely it is the answer.
+
+    >>> Answer("Ann Lee", 0.5)
+    Answer(text='Ann Lee', probability=0.5)
+    """
+
+    text: str
+    probability: float
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What happened to a document: its name, the change, its tokens and the bytes of its memory."""
+
+    name: str
+    change: Literal["added", "replaced", "unchanged", "appended", "merged"]
+    tokens: int
+    bytes: int
+
+
+class Document(msgspec.Struct, frozen=True):
+    """A document as lists show it. `bytes` is the size of its memory, `text_bytes` of its text if kept."""
+
+    name: str
+    title: str
+    tokens: int
+    bytes: int
+    text_bytes: int | None
+    form: str
+    dtype: str
+    digest: str | None
+    created: datetime
+    changed: datetime
+
+
+class DocumentDetails(Document, frozen=True):
+    """One document in full: what reads it, the names it can answer with, and its text if kept."""
+
+    mechanism: str
+    size: int
+    reader: str
+    names: list[str]
+    text: str | None
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """A text's tokens, each token's weight for a question, and the answers."""
+
+    tokens: list[str]
+    weights: list[float]
+    answers: list[Answer]

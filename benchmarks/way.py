@@ -1,0 +1,147 @@
+"""`make way`: the files of attar/ that a document and a question pass through, in order.
+
+A file counts if one of its functions runs. Code that runs only because a module is imported does not
+count. Files named `fast_*` are listed but not counted: each is a faster twin of a file that one may read instead.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+PACKAGE = Path(__file__).resolve().parents[1] / "attar"
+TEXT = "Captain Marlow came back to Saltmere. Agnes Pell gave him his old room. Agnes married Tobias Finch."
+QUESTION = "Who gave Marlow his old room?"
+# CPython's flag of code that is a function's, and not a module's or a class's body.
+FUNCTION = 0x1
+
+
+class Trace:
+    """Notes the functions of attar/ that run while it is recording, in every thread that starts after it."""
+
+    def __init__(self) -> None:
+        self.recording = False
+        self.files: dict[str, set[str]] = {}
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        """Note a call: what `sys.setprofile` asks for."""
+        code = frame.f_code
+        if event != "call" or not self.recording or not code.co_flags & FUNCTION:
+            return
+        if not code.co_filename.startswith(f"{PACKAGE}{os.sep}") or importing(frame):
+            return
+        file = str(Path(code.co_filename).relative_to(PACKAGE.parent))
+        self.files.setdefault(file, set()).add(code.co_qualname)
+
+    @contextlib.contextmanager
+    def on(self) -> Iterator[None]:
+        """Record what runs inside the block."""
+        self.recording = True
+        try:
+            yield
+        finally:
+            self.recording = False
+
+
+def importing(frame: FrameType) -> bool:
+    """Whether the frame runs because a module of attar/ is being imported."""
+    above: FrameType | None = frame
+    while above is not None:
+        code = above.f_code
+        if code.co_name == "<module>" and code.co_filename.startswith(str(PACKAGE)):
+            return True
+        above = above.f_back
+    return False
+
+
+@contextlib.contextmanager
+def traced() -> Iterator[Trace]:
+    """A trace that hears of every call."""
+    trace = Trace()
+    threading.setprofile(trace)
+    sys.setprofile(trace)
+    try:
+        yield trace
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+
+
+def trace_command(*arguments: str) -> dict[str, set[str]]:
+    """The files that `attar ARGUMENTS` passes through."""
+    from attar.cli.main import app
+
+    with traced() as trace, trace.on(), contextlib.redirect_stdout(io.StringIO()):
+        app(list(arguments), standalone_mode=False)
+    return trace.files
+
+
+def trace_request(store: Path) -> dict[str, set[str]]:
+    """The files that `POST /v1/ask` passes through, on a server that has answered another question."""
+    import httpx
+    import uvicorn
+
+    from attar.server import Settings, make_app
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1/ask"
+    with traced() as trace:
+        server = uvicorn.Server(uvicorn.Config(make_app(Settings(store)), log_config=None, ws="none"))
+        running = threading.Thread(target=server.run, args=([listening],))
+        running.start()
+        while not server.started:
+            time.sleep(0.01)
+        try:
+            httpx.post(url, json={"document": "marlow", "question": "Who came back?"}).raise_for_status()
+            with trace.on():
+                httpx.post(url, json={"document": "marlow", "question": QUESTION}).raise_for_status()
+        finally:
+            server.should_exit = True
+            running.join()
+            listening.close()
+    return trace.files
+
+
+def trace_all() -> dict[str, dict[str, set[str]]]:
+    """The three ways: a document's, a question's, and a question's over HTTP."""
+    with tempfile.TemporaryDirectory() as folder:
+        text, store = Path(folder) / "marlow.txt", Path(folder) / "library"
+        text.write_text(TEXT)
+        return {
+            "attar add": trace_command("add", str(store), str(text)),
+            "attar ask": trace_command("ask", str(store), "marlow", QUESTION),
+            "POST /v1/ask": trace_request(store),
+        }
+
+
+def counted(files: dict[str, set[str]]) -> list[str]:
+    """The files that count: all but the fast twins."""
+    return [file for file in files if not Path(file).name.startswith("fast_")]
+
+
+def main() -> None:
+    """Print the ways, or their counts as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print the files of each way as JSON")
+    arguments = parser.parse_args()
+    ways = trace_all()
+    if arguments.json:
+        print(json.dumps({name: list(files) for name, files in ways.items()}, indent=2))
+        return
+    for name, files in ways.items():
+        print(f"{name}: {len(counted(files))} files")
+        for file, functions in files.items():
+            print(f"  {file} ({len(functions)})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""Sets built from plain text: windows, shuffled names, fixed questions where they must be, all seeded."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from attar.bench.stories import tell_stories
+from attar.cloze import ClozeSet, most_frequent_name
+from attar.cloze.build import BuildOptions, build_set
+from attar.cloze.document import count_names, spell_out
+from attar.cloze.windows import cut_windows
+from attar.errors import AttarError, FormatError, OptionError
+from attar.text.entities import CapitalFinder
+from attar.text.names import NameTable
+from attar.text.vocabulary import Vocabulary
+
+OPTIONS = BuildOptions(window=200, questions=3, validation="0.2", test="0.2")
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("texts")
+    stories = [story.text for story in tell_stories(seed=3, count=60)]
+    for number in range(10):
+        (folder / f"{number}.txt").write_text("\n\n".join(stories[number * 6 : number * 6 + 6]))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> ClozeSet:
+    out = tmp_path_factory.mktemp("set")
+    build_set([texts], out, OPTIONS)
+    return ClozeSet.open(out)
+
+
+def test_splits_are_by_source_document(built: ClozeSet) -> None:
+    sources = {split: {d.name.split("#")[0] for d in built.documents(split)} for split in built.splits}
+    assert {split: len(names) for split, names in sources.items()} == {
+        "training": 6,
+        "validation": 2,
+        "test": 2,
+    }
+    assert len(set().union(*sources.values())) == 10
+
+
+def test_training_keeps_all_sentences_and_the_others_have_fixed_questions(built: ClozeSet) -> None:
+    assert all(not document.questions for document in built.documents("training"))
+    for split in ("validation", "test"):
+        for document in built.documents(split):
+            assert 1 <= len(document.questions) <= 3
+            for question in document.questions:
+                assert count_names(document.sentences)[question.answer] > 0
+                assert question.answer in document.names
+
+
+def test_windows_are_about_as_long_as_asked(built: ClozeSet) -> None:
+    lengths = [sum(map(len, document.sentences)) for document in built.documents("training")]
+    assert 150 < sum(lengths) / len(lengths) < 250
+
+
+def test_the_same_sources_and_seed_give_the_same_bytes(texts: Path, built: ClozeSet, tmp_path: Path) -> None:
+    build_set([texts], tmp_path, OPTIONS)
+    for file in sorted(built.path.iterdir()):
+        assert (tmp_path / file.name).read_bytes() == file.read_bytes()
+    build_set([texts], tmp_path, BuildOptions(window=200, questions=3, validation="0.2", test="0.2", seed=1))
+    assert (tmp_path / "test.parquet").read_bytes() != (built.path / "test.parquet").read_bytes()
+
+
+def test_names_are_numbered_in_no_order(built: ClozeSet) -> None:
+    firsts = [next(iter(count_names(document.sentences))) for document in built.documents("training")]
+    assert len(set(firsts)) > 5
+
+
+def test_a_set_says_how_it_was_built(built: ClozeSet) -> None:
+    assert built.about["options"]["window"] == 200
+    assert built.about["splits"]["test"]["sources"] == 2
+    assert built.vocabulary is not None
+    assert built.vocabulary.fingerprint == built.about["vocabulary"]
+
+
+def test_a_set_can_be_all_test_with_a_given_vocabulary(texts: Path, built: ClozeSet, tmp_path: Path) -> None:
+    assert built.vocabulary is not None
+    build_set([texts], tmp_path, BuildOptions(window=200, only="test"), vocabulary=built.vocabulary)
+    found = ClozeSet.open(tmp_path)
+    assert found.splits == ("test",)
+    assert found.vocabulary == built.vocabulary
+    assert all(document.questions for document in found.documents("test"))
+
+
+def test_building_again_leaves_no_split_of_the_old_set(texts: Path, tmp_path: Path) -> None:
+    build_set([texts], tmp_path, OPTIONS)
+    build_set([texts], tmp_path, BuildOptions(window=200, only="test"))
+    assert ClozeSet.open(tmp_path).splits == ("test",)
+
+
+def test_the_most_frequent_name_is_a_baseline_above_chance(built: ClozeSet) -> None:
+    asked = [(document, question) for document in built.documents("test") for question in document.questions]
+    right = sum(
+        most_frequent_name(document, question.tokens) == question.answer for document, question in asked
+    )
+    assert 0 < right < len(asked)
+
+
+def test_text_without_names_makes_no_set(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("it rained all day . " * 50)
+    with pytest.raises(FormatError, match="expected text with names to ask for"):
+        build_set([tmp_path / "a.txt"], tmp_path / "out", vocabulary=Vocabulary(()))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_set_that_cannot_be_built_leaves_the_old_one_as_it_was(texts: Path, tmp_path: Path) -> None:
+    build_set([texts], tmp_path, OPTIONS)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+
+    class Stops(CapitalFinder):
+        def find(self, sentence: Sequence[str], known: NameTable) -> list[tuple[int, int]]:
+            if len(known) > 20:
+                raise KeyboardInterrupt
+            return super().find(sentence, known)
+
+    with pytest.raises(KeyboardInterrupt):
+        build_set([texts], tmp_path, BuildOptions(window=900), finder=Stops(Vocabulary(())))
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_files_come_when_all_are_written(
+    texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def disk_is_full(*_: object) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    build_set([texts], tmp_path, OPTIONS)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    monkeypatch.setattr(Vocabulary, "to_bytes", disk_is_full)
+    with pytest.raises(AttarError, match="expected a folder to write to, got No space left on device"):
+        build_set([texts], tmp_path, BuildOptions(window=100))
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("out", ["afile", "afile/x"])
+def test_a_file_is_no_folder_to_write_to(texts: Path, tmp_path: Path, out: str) -> None:
+    (tmp_path / "afile").write_text("here first")
+    with pytest.raises(AttarError, match=r"afile.*: expected a folder to write to, got"):
+        build_set([texts], tmp_path / out, OPTIONS)
+    assert (tmp_path / "afile").read_text() == "here first"
+
+
+def test_a_text_given_twice_is_in_the_set_once(texts: Path, tmp_path: Path) -> None:
+    build_set([texts / "0.txt", texts, texts / "1.txt"], tmp_path, OPTIONS)
+    found = ClozeSet.open(tmp_path)
+    names = [document.name for split in found.splits for document in found.documents(split)]
+    assert len(names) == len(set(names))
+    assert len({name.split("#")[0] for name in names}) == 10
+
+
+def test_splits_that_stay_empty_are_told_of(
+    texts: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    build_set([texts / "0.txt"], tmp_path / "one", BuildOptions(window=200))
+    assert [record.getMessage() for record in caplog.records] == [
+        "attar: nothing for validation in 1 text; give more texts",
+        "attar: nothing for test in 1 text; give more texts",
+    ]
+    caplog.clear()
+    build_set([texts], tmp_path / "all", OPTIONS)
+    build_set([texts / "0.txt"], tmp_path / "none", BuildOptions(window=200, validation="0", test="0"))
+    build_set([texts / "0.txt"], tmp_path / "only", BuildOptions(window=200, only="test"))
+    assert not caplog.records
+
+
+def test_marks_in_a_text_are_no_names_of_it(tmp_path: Path) -> None:
+    text = "Then Ann Lee met Bob Ray and @entity0 and @entity1 in Rome and @placeholder left with Ann Lee. "
+    (tmp_path / "a.txt").write_text(text * 12)
+    build_set([tmp_path / "a.txt"], tmp_path / "set", BuildOptions(only="test"))
+    (document,) = ClozeSet.open(tmp_path / "set").documents("test")
+    spelled = spell_out(document)
+    assert "Bob Ray and entity0 and entity1 in Rome and placeholder left" in spelled
+    assert "@" not in spelled
+
+
+def test_half_a_surrogate_pair_in_a_name_is_replaced(texts: Path, tmp_path: Path) -> None:
+    row = {"id": "\ud800x", "text": (texts / "0.txt").read_text()}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+    build_set([tmp_path / "a.jsonl"], tmp_path / "set", BuildOptions(only="test"))
+    assert {d.name[:2] for d in ClozeSet.open(tmp_path / "set").documents("test")} == {"\ufffdx"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"only": "dev"}, {"window": 3}, {"questions": 0}, {"only": "test", "validation": "nolist.txt"}],
+)
+def test_impossible_options_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(OptionError):
+        BuildOptions(**options)  # type: ignore[arg-type]
+
+
+def test_windows_hold_every_sentence_once() -> None:
+    sentences = [[str(n)] * (n % 7 + 1) for n in range(100)]
+    windows = list(cut_windows(sentences, 50))
+    assert [sentence for window in windows for sentence in window] == sentences
+    assert list(cut_windows([], 50)) == []

@@ -1,0 +1,307 @@
+"""A split as flat arrays: every document comes back out of them, and the file beside a set is never stale."""
+
+from dataclasses import fields
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attar.bench.stories import story_document, tell_stories
+from attar.cloze import ClozeDocument, EncodedSplit, Question, encode_split
+from attar.cloze import encoded as encoded_module
+from attar.cloze.encoded import open_split
+from attar.cloze.folder_cnn import write_folder
+from attar.cloze.parquet import DocumentWriter
+from attar.errors import FormatError
+from attar.text.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary(("met", "in", "the", "house", "."), entities=8)
+names = st.sampled_from([1, 4, 6, 7])
+tokens = st.sampled_from(["met", "in", "the", "."]) | names.map("@entity{}".format)
+questions = st.builds(
+    lambda before, after, answer: Question((*before, "@placeholder", *after), answer),
+    st.lists(tokens, max_size=3),
+    st.lists(tokens, max_size=3),
+    names,
+)
+documents = st.lists(
+    st.builds(
+        lambda source, sentences, asked: ClozeDocument("", source, sentences, {}, asked),
+        st.sampled_from(["novels", "news"]),
+        st.lists(st.lists(tokens, min_size=1, max_size=6), max_size=4),
+        st.lists(questions, max_size=3),
+    ),
+    max_size=5,
+)
+
+
+def decoded(split: EncodedSplit, vocabulary: Vocabulary) -> list[ClozeDocument]:
+    """The documents again, by nothing but what the arrays' descriptions say."""
+
+    def rows(ids: np.ndarray, names: np.ndarray, starts: np.ndarray, numbers: np.ndarray) -> list[list[str]]:
+        return [
+            [
+                f"@entity{numbers[name]}" if name >= 0 else vocabulary.tokens[number]
+                for number, name in zip(ids[start:stop], names[start:stop], strict=True)
+            ]
+            for start, stop in pairwise(starts)
+        ]
+
+    found = []
+    for d in range(len(split)):
+        numbers = split.numbers[split.name_starts[d] : split.name_starts[d + 1]]
+        sentences = slice(split.document_sentences[d], split.document_sentences[d + 1] + 1)
+        own = slice(split.document_questions[d], split.document_questions[d + 1] + 1)
+        assert split.sentence_starts[sentences][0] == split.document_starts[d]
+        assert split.sentence_starts[sentences][-1] == split.document_starts[d + 1]
+        asked = rows(split.question_ids, split.question_names, split.question_starts[own], numbers)
+        answers = numbers[split.answers[own.start : own.stop - 1]]
+        document = ClozeDocument(
+            "",
+            split.sources[split.source_of[d]],
+            rows(split.ids, split.names, split.sentence_starts[sentences], numbers),
+            {},
+            [Question(tuple(row), int(answer)) for row, answer in zip(asked, answers, strict=True)],
+        )
+        found.append(document)
+    return found
+
+
+def assert_equal(one: EncodedSplit, other: EncodedSplit) -> None:
+    for each in fields(EncodedSplit):
+        np.testing.assert_array_equal(getattr(one, each.name), getattr(other, each.name), each.name)
+
+
+def some_documents() -> list[ClozeDocument]:
+    asked = [Question(("@placeholder", "met", "@entity2", "."), 7)]
+    return [
+        ClozeDocument("a", "novels", [["@entity7", "met", "@entity2"], ["@entity7", "."]], {7: "Ann"}, asked),
+        ClozeDocument("b", "news", [["in", "the", "house"]], {}),
+    ]
+
+
+@given(documents)
+def test_documents_come_back_out_of_the_arrays(given_documents: list[ClozeDocument]) -> None:
+    assert decoded(encode_split(given_documents, VOCABULARY), VOCABULARY) == given_documents
+
+
+def test_stories_come_back_out_of_the_arrays() -> None:
+    stories = [story_document(story, "", seed) for seed, story in enumerate(tell_stories(3, 6))]
+    words = {word: 0 for document in stories for row in document.sentences for word in row}
+    words |= {word: 0 for document in stories for asked in document.questions for word in asked.tokens}
+    vocabulary = Vocabulary(tuple(word for word in words if not word.startswith("@")), entities=20)
+    for one, other in zip(decoded(encode_split(stories, vocabulary), vocabulary), stories, strict=True):
+        assert one.sentences == other.sentences
+        assert one.questions == other.questions
+
+
+def test_a_documents_names_are_numbered_from_0_without_gaps() -> None:
+    split = encode_split(some_documents(), VOCABULARY)
+    assert split.names.tolist() == [1, -1, 0, 1, -1, -1, -1, -1]
+    assert split.numbers.tolist() == [2, 7]
+    assert split.answers.tolist() == [1]
+
+
+def test_a_names_id_is_left_to_whoever_reads() -> None:
+    split = encode_split(some_documents(), VOCABULARY)
+    assert not split.ids[split.names >= 0].any()
+    assert not split.question_ids[split.question_names >= 0].any()
+
+
+def test_an_unknown_word_is_no_name() -> None:
+    split = encode_split([ClozeDocument("a", "", [["zebra", "@placeholder", "@entity"]], {})], VOCABULARY)
+    assert split.ids.tolist() == [VOCABULARY.unknown, VOCABULARY.placeholder, VOCABULARY.unknown]
+    assert split.names.tolist() == [-1, -1, -1]
+
+
+def test_sentences_end_at_their_last_tokens() -> None:
+    split = encode_split(some_documents(), VOCABULARY)
+    assert split.sentence_ends.nonzero()[0].tolist() == [2, 4, 7]
+    assert split.lengths.tolist() == [5, 3]
+
+
+def test_a_sentence_of_no_tokens_ends_nothing() -> None:
+    document = ClozeDocument("a", "", [[], ["the", "house"], [], ["met"]], {})
+    unfinished = ClozeDocument("b", "", [["in", "the"], []], {})
+    split = encode_split([document, unfinished], VOCABULARY)
+    assert split.sentence_ends.nonzero()[0].tolist() == [1, 2, 4]
+    leading = encode_split([ClozeDocument("c", "", [[]], {})], VOCABULARY)
+    assert leading.sentence_ends.tolist() == []
+
+
+def test_an_answer_that_stands_nowhere_still_has_a_number() -> None:
+    asked = [Question(("@placeholder", "met"), 5)]
+    split = encode_split([ClozeDocument("a", "", [["@entity6", "met"]], {}, asked)], VOCABULARY)
+    assert split.numbers[split.answers].tolist() == [5]
+
+
+def test_no_documents_make_an_empty_split() -> None:
+    split = encode_split([], VOCABULARY)
+    assert len(split) == 0
+    assert split.sources == ()
+    assert split.lengths.tolist() == split.sentence_ends.tolist() == []
+
+
+@pytest.mark.parametrize("where", ["text", "question", "answer"])
+def test_a_number_beyond_the_vocabularys_becomes_a_free_one(where: str) -> None:
+    asked = {"text": [], "question": [Question(("@entity900",), 0)], "answer": [Question(("the",), 900)]}
+    sentences = [["@entity0", "met", "@entity2"], ["@entity900" if where == "text" else "the"]]
+    split = encode_split([ClozeDocument("a", "", sentences, {}, asked[where])], VOCABULARY)
+    assert split.numbers.tolist() == [0, 1, 2]
+    found = {"text": split.names[3:], "question": split.question_names, "answer": split.answers}[where]
+    assert found.tolist() == [1]
+
+
+def test_more_names_than_the_vocabulary_has_are_refused_or_left_out() -> None:
+    many = ClozeDocument("a", "", [[f"@entity{n}" for n in range(9)]], {})
+    with pytest.raises(FormatError, match="a: expected 8 names at most, got 9"):
+        encode_split([many], VOCABULARY)
+    left_out: list[FormatError] = []
+    split = encode_split([many, *some_documents()], VOCABULARY, left_out.append)
+    assert_equal(split, encode_split(some_documents(), VOCABULARY))
+    assert len(left_out) == 1
+
+
+@pytest.mark.parametrize("token", ["@ENTITY5", "@entity005", "@entity" + "9" * 5000, "@entity٣"])
+def test_what_only_looks_like_a_name_is_an_unknown_word(token: str) -> None:
+    split = encode_split([ClozeDocument("a", "", [[token]], {})], VOCABULARY)
+    assert (split.ids.tolist(), split.names.tolist()) == ([VOCABULARY.unknown], [-1])
+
+
+class TestFile:
+    def test_holds_all_that_was_saved(self, tmp_path: Path) -> None:
+        split = encode_split(some_documents(), VOCABULARY)
+        split.save(tmp_path / "folder" / "a.safetensors", "note")
+        loaded = EncodedSplit.load(tmp_path / "folder" / "a.safetensors", "note")
+        assert loaded is not None
+        assert_equal(loaded, split)
+        assert [file.name for file in (tmp_path / "folder").iterdir()] == ["a.safetensors"]
+
+    def test_is_nothing_if_it_is_missing_or_has_another_note(self, tmp_path: Path) -> None:
+        file = tmp_path / "a.safetensors"
+        assert EncodedSplit.load(file) is None
+        encode_split(some_documents(), VOCABULARY).save(file, "one")
+        assert EncodedSplit.load(file, "two") is None
+        assert EncodedSplit.load(file) is not None
+
+    @pytest.mark.parametrize("kept", [0, 7, 100, -1])
+    def test_is_nothing_if_it_was_cut(self, tmp_path: Path, kept: int) -> None:
+        file = tmp_path / "a.safetensors"
+        encode_split(some_documents(), VOCABULARY).save(file)
+        file.write_bytes(file.read_bytes()[:kept])
+        assert EncodedSplit.load(file) is None
+
+
+class TestOpenSplit:
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        with DocumentWriter(tmp_path / "training.parquet") as writer:
+            for document in some_documents():
+                writer.write(document)
+        return tmp_path
+
+    @pytest.fixture
+    def encoded(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """The vocabularies' fingerprints that a split was encoded with, call by call."""
+        calls: list[str] = []
+
+        def note_and_encode(given_documents: object, vocabulary: Vocabulary, skip: object) -> EncodedSplit:
+            calls.append(vocabulary.fingerprint)
+            return encode_split(given_documents, vocabulary, skip)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(encoded_module, "encode_split", note_and_encode)
+        return calls
+
+    def test_encodes_once_and_opens_what_it_kept(self, folder: Path, encoded: list[str]) -> None:
+        first, second = (open_split(folder, "training", VOCABULARY) for _ in range(2))
+        assert_equal(first, second)
+        assert len(encoded) == 1
+        assert len(list((folder / "encoded").iterdir())) == 1
+
+    def test_keeps_one_file_a_vocabulary(self, folder: Path, encoded: list[str]) -> None:
+        other = Vocabulary(("met", "the"), entities=8)
+        for vocabulary in (VOCABULARY, other, VOCABULARY, other):
+            open_split(folder, "training", vocabulary)
+        assert encoded == [VOCABULARY.fingerprint, other.fingerprint]
+
+    def test_encodes_again_after_the_set_was_built_again(self, folder: Path) -> None:
+        open_split(folder, "training", VOCABULARY)
+        with DocumentWriter(folder / "training.parquet") as writer:
+            for document in some_documents():
+                document.sentences[0][1] = "the"
+                writer.write(document)
+        split = open_split(folder, "training", VOCABULARY)
+        assert split.ids[1] == VOCABULARY.ids["the"]
+
+    def test_encodes_again_after_a_rebuild_of_the_same_size(self, folder: Path) -> None:
+        def write(words: list[str]) -> int:
+            with DocumentWriter(folder / "training.parquet") as writer:
+                writer.write(ClozeDocument("a", "", [words], {}))
+            return (folder / "training.parquet").stat().st_size
+
+        before = write(["the", "house", "in", "met"])
+        open_split(folder, "training", VOCABULARY)
+        assert write(["met", "house", "in", "the"]) == before
+        split = open_split(folder, "training", VOCABULARY)
+        assert VOCABULARY.decode(split.ids.tolist()) == ["met", "house", "in", "the"]
+
+    def test_makes_a_spoilt_file_again(self, folder: Path) -> None:
+        first = open_split(folder, "training", VOCABULARY)
+        (file,) = (folder / "encoded").iterdir()
+        file.write_bytes(b"\x10\0\0\0\0\0\0\0not json at all.")
+        assert_equal(open_split(folder, "training", VOCABULARY), first)
+
+    def test_needs_no_right_to_write(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: object) -> None:
+            raise PermissionError("read-only")
+
+        monkeypatch.setattr(EncodedSplit, "save", refuse)
+        assert len(open_split(folder, "training", VOCABULARY)) == 2
+        assert not (folder / "encoded").exists()
+
+    def test_follows_a_folder_of_question_files(self, tmp_path: Path) -> None:
+        place = tmp_path / "questions" / "training"
+        write_folder(iter(some_documents()[:1]), place)
+        assert len(open_split(tmp_path, "training", VOCABULARY)) == 1
+        more = some_documents()[0]
+        more.name = "another"
+        write_folder(iter([more]), place)
+        assert len(open_split(tmp_path, "training", VOCABULARY)) == 2
+
+    def test_keeps_what_is_left_of_malformed_files_for_those_who_leave_them_out(
+        self, tmp_path: Path, encoded: list[str]
+    ) -> None:
+        place = tmp_path / "questions" / "training"
+        write_folder(iter(some_documents()[:1]), place)
+        (place / "bad.question").write_text("oops")
+        left_out: list[FormatError] = []
+        for _ in range(2):
+            assert len(open_split(tmp_path, "training", VOCABULARY, skip=left_out.append)) == 1
+        assert len(encoded) == 1
+        first, again = map(str, left_out)
+        assert first == again
+        with pytest.raises(FormatError, match=r"bad\.question, line 1"):
+            open_split(tmp_path, "training", VOCABULARY)
+
+    def test_encodes_again_if_nobody_knows_what_was_left_out(
+        self, tmp_path: Path, encoded: list[str]
+    ) -> None:
+        write_folder(iter(some_documents()[:1]), tmp_path / "questions" / "training")
+        open_split(tmp_path, "training", VOCABULARY, skip=lambda fault: None)
+        (tmp_path / "questions" / "training.parquet").unlink()
+        open_split(tmp_path, "training", VOCABULARY, skip=lambda fault: None)
+        assert len(encoded) == 2
+
+    def test_calls_a_folder_of_question_files_by_the_name_it_has_now(self, tmp_path: Path) -> None:
+        write_folder(iter(some_documents()[:1]), tmp_path / "cnn" / "questions" / "training")
+        assert open_split(tmp_path / "cnn" / "questions", "training", VOCABULARY).sources == ("questions",)
+        assert open_split(tmp_path / "cnn", "training", VOCABULARY).sources == ("cnn",)
+        moved = (tmp_path / "cnn").rename(tmp_path / "news")
+        assert open_split(moved, "training", VOCABULARY).sources == ("news",)
+
+    def test_a_split_that_is_not_there_is_refused(self, folder: Path) -> None:
+        with pytest.raises(FormatError, match="split: expected training, got 'test'"):
+            open_split(folder, "test", VOCABULARY)
