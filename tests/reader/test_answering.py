@@ -44,7 +44,7 @@ def test_answers_are_what_training_scores(make_reader, stories, mechanism, encod
     reader, story = make_reader(mechanism, encoder, **options), stories[2]
     wanted, names = by_the_network(reader, story)
     answers = reader.answer_many(reader.read(story.text), [asked for asked, _ in story.questions])
-    found = np.array([[dict(each)[name] for name in names] for each in answers])
+    found = np.array([[shares(each)[name] for name in names] for each in answers])
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-5)
 
 
@@ -53,7 +53,7 @@ def test_answers_by_company_are_what_training_scores(make_company_reader, storie
     reader, story = make_company_reader(encoder), stories[2]
     wanted, names = by_the_network(reader, story)
     answers = reader.answer_many(reader.read(story.text), [asked for asked, _ in story.questions])
-    found = np.array([[dict(each)[name] for name in names] for each in answers])
+    found = np.array([[shares(each)[name] for name in names] for each in answers])
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-5)
 
 
@@ -78,7 +78,7 @@ def test_answers_of_positive_keys_are_what_training_scores(make_reader, stories,
     reader, story = make_reader("named", encoder, positive=True), stories[2]
     wanted, names = by_the_network(reader, story)
     answers = reader.answer_many(reader.read(story.text), [asked for asked, _ in story.questions])
-    found = np.array([[dict(each)[name] for name in names] for each in answers])
+    found = np.array([[shares(each)[name] for name in names] for each in answers])
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-5)
 
 
@@ -107,13 +107,13 @@ def test_more_questions_than_are_answered_at_once_keep_their_order(make_reader, 
     whole = reader.answer_many(memory, questions)
     monkeypatch.setattr("attar.reader.reader.QUESTIONS_AT_ONCE", 2)
     for found, once in zip(reader.answer_many(memory, questions), whole, strict=True):
-        assert shares(found) == pytest.approx(dict(once), abs=1e-5)
+        assert shares(found) == pytest.approx(shares(once), abs=1e-5)
 
 
 def test_one_question_is_put_to_many_memories(reader, stories):
     memories = reader.read_many([story.text for story in stories[:3]])
     many = reader.answer_many(memories, "Who left?")
-    assert [{a.name for a in each} for each in many] == [set(memory.names.names) for memory in memories]
+    assert [{a.text for a in each} for each in many] == [set(memory.names.names) for memory in memories]
 
 
 def test_one_question_of_one_memory_may_be_asked_as_many(reader):
