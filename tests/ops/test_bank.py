@@ -5,7 +5,7 @@ import torch
 
 from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
 from attar.ops import bank as banks
-from attar.ops.bank import MemoryBank, fold_order
+from attar.ops.bank import MemoryBank, _fold_order
 
 pytestmark = pytest.mark.gpu
 
@@ -141,9 +141,9 @@ def test_writing_nothing_changes_nothing(device):
 
 @pytest.mark.parametrize("programs", [1, 3])
 def test_a_program_answers_many_questions(programs, device, monkeypatch):
-    from attar.ops.fused import bank as fused
+    from attar.ops.triton import bank as kernels
 
-    monkeypatch.setattr(fused, "PROGRAMS", programs)
+    monkeypatch.setattr(kernels, "PROGRAMS", programs)
     bank = bank_of(memories_for(3, 6, device), backend="triton")
     documents, queries = torch.arange(8) % 3, torch.randn(8, 6, device=device)
     assert_close(bank.lookup(documents, queries), product(bank.read(documents), queries))
@@ -203,14 +203,14 @@ def test_a_document_takes_the_bytes_of_its_triangle(dtype, size, nbytes, device)
 
 @pytest.mark.parametrize("size", [2, 4, 6, 18, 100])
 def test_folding_moves_each_number_to_a_place_of_its_own(size):
-    order = fold_order(size, torch.device("cpu"))
+    order = _fold_order(size, torch.device("cpu"))
     assert order.sort().values.tolist() == list(range(size * (size + 1) // 2))
 
 
 def test_larger_memories_than_the_kernel_holds_are_unpacked(device, monkeypatch):
-    from attar.ops.fused import bank as fused
+    from attar.ops.triton import bank as kernels
 
-    monkeypatch.setattr(fused, "lookup", None)
+    monkeypatch.setattr(kernels, "lookup", None)
     bank = bank_of(memories_for(1, BEYOND, device), backend="triton")
     queries = torch.ones(1, BEYOND, device=device)
     assert_close(bank.lookup(torch.tensor([0]), queries), product(bank.read(torch.tensor([0])), queries))

@@ -3,7 +3,7 @@
 import torch
 
 from attar.ops import AffineGates
-from attar.ops.gates import squash
+from attar.ops.reference import squash
 
 
 def test_gates_by_hand():
