@@ -121,14 +121,10 @@ class GRUEncoder(Encoder):
 class TwoWayEncoder(Encoder):
     """A forward and a backward GRU: of size k / 2 each and concatenated ("halves"), or of size k and added ("sum")."""
 
+    extends = True
+
     def __init__(
-        self,
-        input_size: int,
-        size: int,
-        *,
-        join: Join = "halves",
-        device: Device = None,
-        dtype: Dtype = None,
+        self, input_size: int, size: int, *, join: Join = "halves", device: Device = None, dtype: Dtype = None
     ) -> None:
         super().__init__(input_size, size)
         if join not in JOINS:
@@ -137,9 +133,10 @@ class TwoWayEncoder(Encoder):
             raise OptionError("size", "2 or more for two halves", repr(size), "or use join='sum'")
         self.join: Join = join
         back_size = size if join == "sum" else size // 2
-        self.state_size = size if join == "sum" else size - back_size
+        forward_size = size if join == "sum" else size - back_size
+        self.state_size = forward_size if self.extends else 0
         # The forward and the backward GRU; saved weights have these names.
-        self.onward = nn.GRU(input_size, self.state_size, batch_first=True, device=device, dtype=dtype)
+        self.onward = nn.GRU(input_size, forward_size, batch_first=True, device=device, dtype=dtype)
         self.back = nn.GRU(input_size, back_size, batch_first=True, device=device, dtype=dtype)
 
     def read_both_ways(
@@ -182,18 +179,7 @@ class BidirectionalEncoder(TwoWayEncoder):
     """GRUs over the whole text in both directions, for comparison: states depend on the text's end, so none extends."""
 
     name = "bidirectional"
-
-    def __init__(
-        self,
-        input_size: int,
-        size: int,
-        *,
-        join: Join = "halves",
-        device: Device = None,
-        dtype: Dtype = None,
-    ) -> None:
-        super().__init__(input_size, size, join=join, device=device, dtype=dtype)
-        self.state_size = 0
+    extends = False
 
     def start(self, x: Float[Tensor, "B n d"], state: Float[Tensor, "B s"] | None) -> Float[Tensor, "B s"]:
         """An empty state: continuing is refused."""

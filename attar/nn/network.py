@@ -82,10 +82,7 @@ class PaperHead(nn.Module):
         self.entities = nn.Linear(width, entities)
 
     def forward(
-        self,
-        readouts: Float[Tensor, "Q k"],
-        queries: Float[Tensor, "Q k"],
-        candidates: Int[Tensor, "Q c"],
+        self, readouts: Float[Tensor, "Q k"], queries: Float[Tensor, "Q k"], candidates: Int[Tensor, "Q c"]
     ) -> Float[Tensor, "Q c"]:
         """The score of each candidate, given by its entity id."""
         mixed = torch.tanh(self.of_readout(readouts) + self.of_query(queries))

@@ -16,19 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attar.ops import reference
-from attar.ops.checks import (
-    Backend,
-    Lengths,
-    accumulation_dtype,
-    check_device,
-    check_floats,
-    check_gate,
-    check_initial,
-    check_shape,
-    choose_backend,
-    length_mask,
-)
+from attar.ops import checks, reference
 from attar.ops.reference import Gate, Mask, Memory, blank_padding, gated
 
 
@@ -37,9 +25,9 @@ def encode(
     *,
     alpha: Gate = None,
     beta: Gate = None,
-    lengths: Lengths = None,
+    lengths: checks.Lengths = None,
     initial: Memory | None = None,
-    backend: Backend = "auto",
+    backend: checks.Backend = "auto",
 ) -> Memory:
     """The memory C ← α_t C + β_t f_t f_tᵀ of each document, as one weighted Gram product.
 
@@ -49,9 +37,9 @@ def encode(
     >>> encode(torch.tensor([[[1.0, 2.0], [0.0, 1.0]]]))[0].tolist()
     [[1.0, 2.0], [2.0, 5.0]]
     """
-    check_floats("f", f, "B n k")
+    checks.check_floats("f", f, "B n k")
     mask = _check_options(f, alpha, beta, initial, lengths)
-    return _encode(choose_backend(backend, f), f, alpha, beta, mask, initial)
+    return _encode(checks.choose_backend(backend, f), f, alpha, beta, mask, initial)
 
 
 def encode_gated(
@@ -61,9 +49,9 @@ def encode_gated(
     *,
     alpha: Gate = None,
     beta: Gate = None,
-    lengths: Lengths = None,
+    lengths: checks.Lengths = None,
     initial: Memory | None = None,
-    backend: Backend = "auto",
+    backend: checks.Backend = "auto",
 ) -> Memory:
     """`encode` of f = σ(W h + b) ⊙ h, the paper's experiment; on a GPU f is never written to memory.
 
@@ -71,14 +59,14 @@ def encode_gated(
     >>> encode_gated(torch.tensor([[[2.0, 4.0]]]), W, b)[0].tolist()
     [[1.0, 2.0], [2.0, 4.0]]
     """
-    check_floats("h", h, "B n k")
+    checks.check_floats("h", h, "B n k")
     k = h.shape[2]
     for what, tensor, shape in (("weight", weight, (k, k)), ("bias", bias, (k,))):
-        check_floats(what, tensor, "k k" if len(shape) == 2 else "k")
-        check_shape(what, tensor, shape, f"the gate of states of size {k}")
-        check_device(what, tensor, h)
+        checks.check_floats(what, tensor, "k k" if len(shape) == 2 else "k")
+        checks.check_shape(what, tensor, shape, f"the gate of states of size {k}")
+        checks.check_device(what, tensor, h)
     mask = _check_options(h, alpha, beta, initial, lengths)
-    name = choose_backend(backend, h)
+    name = checks.choose_backend(backend, h)
     if name == "triton":
         from attar.ops.triton import gram as kernels
 
@@ -89,12 +77,12 @@ def encode_gated(
 
 
 def _check_options(
-    f: Float[Tensor, "B n k"], alpha: Gate, beta: Gate, initial: Memory | None, lengths: Lengths
+    f: Float[Tensor, "B n k"], alpha: Gate, beta: Gate, initial: Memory | None, lengths: checks.Lengths
 ) -> Mask:
-    check_gate("alpha", alpha, f)
-    check_gate("beta", beta, f)
-    check_initial(initial, f)
-    return length_mask(lengths, f)
+    checks.check_gate("alpha", alpha, f)
+    checks.check_gate("beta", beta, f)
+    checks.check_initial(initial, f)
+    return checks.length_mask(lengths, f)
 
 
 def _encode(
@@ -106,7 +94,7 @@ def _encode(
         from attar.ops.triton import gram as kernels
 
         return kernels.encode(f, alpha, beta, mask, initial)
-    dtype = accumulation_dtype(f.dtype)
+    dtype = checks.accumulation_dtype(f.dtype)
     alpha, beta = neutral_in_padding(alpha, beta, mask, dtype)
     initial = None if initial is None else initial.to(dtype)
     with torch.autocast(f.device.type, enabled=False):

@@ -27,18 +27,7 @@ from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from attar.errors import DtypeError, OptionError
-from attar.ops import fast_scan, reference
-from attar.ops.checks import (
-    Backend,
-    Lengths,
-    check_device,
-    check_floats,
-    check_initial,
-    check_shape,
-    choose_backend,
-    is_traced,
-    length_mask,
-)
+from attar.ops import checks, fast_scan, reference
 from attar.ops.gram import decay_after
 from attar.ops.reference import AffineGates, Cell, Mask, Memory, blank_padding, start_memory
 
@@ -54,11 +43,11 @@ def encode_adaptive(
     f: States,
     cell: Cell,
     *,
-    lengths: Lengths = None,
+    lengths: checks.Lengths = None,
     initial: Memory | None = None,
     backward: Literal["checkpoint", "invert"] = "checkpoint",
     digits: float = 4.0,
-    backend: Backend = "auto",
+    backend: checks.Backend = "auto",
 ) -> Memory:
     """The memory whose gates read it: α_t, β_t = cell(h_t, C_t f_t).
 
@@ -70,15 +59,15 @@ def encode_adaptive(
     >>> encode_adaptive(torch.zeros(1, 2, 1), torch.tensor([[[1.0, 2.0], [0.0, 1.0]]]), always)[0].tolist()
     [[1.0, 2.0], [2.0, 5.0]]
     """
-    check_floats("h", h, "B n d")
-    check_floats("f", f, "B n k")
-    check_shape("h", h, (*f.shape[:2], h.shape[2]), "h and f are of the same tokens")
-    check_device("h", h, f)
-    check_initial(initial, f)
+    checks.check_floats("h", h, "B n d")
+    checks.check_floats("f", f, "B n k")
+    checks.check_shape("h", h, (*f.shape[:2], h.shape[2]), "h and f are of the same tokens")
+    checks.check_device("h", h, f)
+    checks.check_initial(initial, f)
     if backward not in ("checkpoint", "invert"):
         raise OptionError("backward", "'checkpoint' or 'invert'", repr(backward))
-    mask = length_mask(lengths, f)
-    name = choose_backend(backend, f)
+    mask = checks.length_mask(lengths, f)
+    name = checks.choose_backend(backend, f)
     if name == "reference":
         return reference.encode_adaptive(h, f, cell, mask, initial)
     if name == "triton" and isinstance(cell, AffineGates) and backward == "checkpoint":
@@ -133,7 +122,7 @@ def read_segment(
     """The memory after a segment, and the gates of its tokens."""
     h, f = blank_padding(h, mask), blank_padding(f, mask)
     # The fast chunk reads values to know when to stop, and sums logarithms in float64.
-    fast = isinstance(cell, AffineGates) and f.device.type in ("cpu", "cuda") and not is_traced()
+    fast = isinstance(cell, AffineGates) and f.device.type in ("cpu", "cuda") and not checks.is_traced()
     fast = fast and not _needs_gradient(cell, h, f, C)
     read_chunk = fast_scan.read_chunk if fast else _read_chunk
     logits = cell.of_hidden(h) if isinstance(cell, AffineGates) else h

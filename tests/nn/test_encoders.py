@@ -52,7 +52,7 @@ def hidden_of(module, tokens, ends):
 
 @pytest.mark.parametrize(("name", "options"), MAKES, ids=IDS)
 class TestEveryEncoder:
-    def test_reads_ragged_texts_each_as_if_alone(self, name, options):
+    def test_ragged_batches_equal_single_texts(self, name, options):
         module, x, ends = made(name, **options), texts(), some_ends()
         padded = x.clone()
         for i, length in enumerate(LENGTHS):
@@ -90,13 +90,13 @@ class TestEveryEncoder:
         assert torch.equal(module(x)[0], other(x)[0])
 
     @pytest.mark.parametrize(("batch", "n"), [(0, 4), (2, 0)], ids=["no texts", "no tokens"])
-    def test_takes_none_of_a_thing(self, name, options, batch, n):
+    def test_empty_dimensions_are_allowed(self, name, options, batch, n):
         hidden, state = made(name, **options)(texts(batch, n), sentence_ends=some_ends(batch, n))
         assert hidden.shape == (batch, n, 5)
         assert not state.any()
 
     @pytest.mark.usefixtures("unchecked_shapes")
-    def test_names_what_does_not_fit(self, name, options):
+    def test_invalid_arguments_are_refused(self, name, options):
         module = made(name, **options)
         with pytest.raises(ShapeError, match=r"x: expected \[B, n, 3\], got \[2, 4, 2\]"):
             module(texts(2, 4, 2))
@@ -109,7 +109,7 @@ class TestEveryEncoder:
 @pytest.mark.parametrize("name", STREAMING)
 class TestReadingGoesOn:
     @pytest.mark.parametrize("split", [0, 1, 4, 8, 9])
-    def test_two_parts_at_a_sentences_end_equal_the_whole(self, name, split):
+    def test_reading_in_two_parts_at_a_sentence_end_equals_reading_at_once(self, name, split):
         module, x, ends = made(name), texts(), some_ends()
         ends[:, split - 1 : split] = True
         lengths = torch.tensor(LENGTHS)
@@ -140,7 +140,7 @@ class TestReadingGoesOn:
             module(texts(2), state=torch.zeros(2, 4))
 
 
-def test_the_second_order_state_is_carried_whole():
+def test_the_second_order_state_is_h_and_c():
     module, x = made("second-order"), texts(1)
     hidden, state = module(x)
     torch.testing.assert_close(state[:, :5], hidden[:, -1])
@@ -148,7 +148,7 @@ def test_the_second_order_state_is_carried_whole():
 
 
 class TestLookingAhead:
-    def test_sees_the_rest_of_its_own_sentence_and_nothing_beyond(self):
+    def test_states_depend_on_the_rest_of_their_sentence_only(self):
         module, x = made("lookahead"), texts(1, 6).requires_grad_()
         ends = torch.tensor([[False, False, True, False, False, True]])
         module(x, sentence_ends=ends)[0][0, 1].sum().backward()
@@ -159,7 +159,7 @@ class TestLookingAhead:
         bidirectional.load_state_dict(lookahead.state_dict())
         torch.testing.assert_close(lookahead(x, LENGTHS)[0], bidirectional(x, LENGTHS)[0])
 
-    def test_ends_in_padding_mean_nothing(self):
+    def test_sentence_ends_in_padding_are_ignored(self):
         module, x, ends = made("lookahead"), texts(), some_ends()
         behind = torch.arange(9) >= torch.tensor(LENGTHS)[:, None]
         torch.testing.assert_close(
@@ -183,7 +183,7 @@ class TestLookingAhead:
         hidden, _ = module(x, sentence_ends=ends)
         torch.testing.assert_close(hidden[0], hidden_of(module, x[0], cut[0]))
 
-    def test_reading_goes_on_after_a_sentence_longer_than_that(self):
+    def test_continuing_after_a_cut_sentence_equals_reading_at_once(self):
         module, first, n = made("lookahead"), LONGEST_LOOK + 7, 2 * LONGEST_LOOK + 9
         x, ends = texts(2, n), torch.zeros(2, n, dtype=torch.bool)
         ends[:, first - 1] = True
@@ -194,7 +194,7 @@ class TestLookingAhead:
         torch.testing.assert_close(end, last)
 
     @pytest.mark.usefixtures("unchecked_shapes")
-    def test_says_what_sentence_ends_are(self):
+    def test_invalid_sentence_ends_are_refused(self):
         with pytest.raises(DtypeError, match="sentence_ends: expected true at each sentence's last token"):
             made("lookahead")(texts(), sentence_ends=some_ends().long())
         with pytest.raises(ShapeError, match=r"sentence_ends: expected \[4, 9\], got \[4, 8\]"):
@@ -203,7 +203,7 @@ class TestLookingAhead:
 
 class TestCuttingLongSentences:
     @pytest.mark.parametrize("longest", [1, 2, 3, 7])
-    def test_ends_a_sentence_after_every_so_many_of_its_tokens(self, longest):
+    def test_cuts_sentences_after_the_given_number_of_tokens(self, longest):
         ends = torch.rand(6, 20) < 0.15
         found = cut_long_sentences(ends, longest)
         for row, cut in zip(ends.tolist(), found.tolist(), strict=True):
@@ -214,21 +214,21 @@ class TestCuttingLongSentences:
                 read = 0 if end else read
             assert cut == expected
 
-    def test_leaves_short_sentences_alone(self):
+    def test_short_sentences_are_unchanged(self):
         ends = torch.tensor([[False, False, True, False, True], [True, True, True, True, True]])
         assert torch.equal(cut_long_sentences(ends, 4), ends)
 
-    def test_leaves_what_was_given_as_it_was(self):
+    def test_the_given_ends_are_not_modified(self):
         ends = torch.zeros(1, 4, dtype=torch.bool)
         assert cut_long_sentences(ends, 2).tolist() == [[False, True, False, True]]
         assert not ends.any()
 
     @pytest.mark.parametrize(("batch", "n"), [(0, 4), (2, 0)])
-    def test_takes_none_of_a_thing(self, batch, n):
+    def test_empty_dimensions_are_allowed(self, batch, n):
         assert cut_long_sentences(torch.zeros(batch, n, dtype=torch.bool), 3).shape == (batch, n)
 
 
-def test_a_bidirectional_encoder_refuses_to_read_on_and_says_why():
+def test_a_bidirectional_encoder_refuses_a_state():
     module = made("bidirectional")
     _, state = module(texts())
     with pytest.raises(AttarError, match="depend on text still to come; use 'lookahead' or 'gru'"):
@@ -240,7 +240,7 @@ class TestMaking:
         assert ENCODERS == ("gru", "lookahead", "bidirectional", "second-order")
         assert [encoder(name, 3, 2).name for name in ENCODERS] == list(ENCODERS)
 
-    def test_states_are_as_large_as_what_is_carried(self):
+    def test_state_sizes(self):
         sizes = [encoder(name, 3, 5).state_size for name in ENCODERS]
         assert sizes == [5, 3, 0, 30]
         assert encoder("lookahead", 3, 5, join="sum").state_size == 5
@@ -259,6 +259,6 @@ class TestMaking:
             ("lookahead", 1, {}, "size: expected 2 or more for two halves, got 1; or use join='sum'"),
         ],
     )
-    def test_names_what_it_cannot_make(self, name, size, options, says):
+    def test_invalid_options_are_refused(self, name, size, options, says):
         with pytest.raises(OptionError, match=says):
             encoder(name, 3, size, **options)

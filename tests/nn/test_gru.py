@@ -12,7 +12,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.mark.parametrize("name", ["gru", "lookahead", "bidirectional"])
 @pytest.mark.parametrize("lengths", [None, [7, 0, 3]], ids=["full", "ragged"])
-def test_reads_as_on_pytorchs_gru(name, lengths, device, monkeypatch):
+def test_the_kernel_agrees_with_torch_gru(name, lengths, device, monkeypatch):
     reads = encoder(name, 5, 6).to(device)
     x = torch.randn(3, 7, 5, device=device, requires_grad=True)
     ends = torch.tensor(
@@ -29,12 +29,12 @@ def test_reads_as_on_pytorchs_gru(name, lengths, device, monkeypatch):
         torch.testing.assert_close(ours, theirs, atol=4e-3, rtol=4e-3)
 
 
-def test_a_sentence_that_goes_on_in_padding_ends_with_its_document(device):
+def test_a_sentence_ends_with_its_document(device):
     last, counts = gru._sentences(torch.tensor([[False, True, False], [False, False, True]]), [1, 3])
     assert last.tolist() == [5, 0]
     assert counts.tolist() == [3, 1]
 
 
-def test_no_tokens_have_no_sentences():
+def test_no_tokens_give_no_sentences():
     last, counts = gru._sentences(torch.zeros(2, 3, dtype=torch.bool), [0, 0])
     assert len(last) == len(counts) == 0

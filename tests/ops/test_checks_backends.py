@@ -28,7 +28,7 @@ def test_auto_is_torch_on_a_cpu():
 
 
 @pytest.mark.parametrize("name", ["reference", "torch"])
-def test_what_is_asked_for_is_what_runs(name):
+def test_a_named_backend_is_used(name):
     assert choose_backend(name, torch.zeros(1)) == name
 
 
@@ -38,7 +38,7 @@ def test_auto_is_triton_on_a_gpu_where_it_is_installed(monkeypatch):
     assert choose_backend("auto", OnAGPU(torch.float64)) == "torch"
 
 
-def test_a_missing_triton_is_said_once(monkeypatch):
+def test_a_missing_triton_is_warned_of_once(monkeypatch):
     monkeypatch.setattr(checks, "TRITON_IS_INSTALLED", False)
     with pytest.warns(RuntimeWarning, match="pip install"):
         assert choose_backend("auto", OnAGPU()) == "torch"
@@ -47,27 +47,27 @@ def test_a_missing_triton_is_said_once(monkeypatch):
         assert choose_backend("auto", OnAGPU()) == "torch"
 
 
-def test_triton_that_was_asked_for_and_is_missing_is_a_mistake(monkeypatch):
+def test_backend_triton_without_triton_is_refused(monkeypatch):
     monkeypatch.setattr(checks, "TRITON_IS_INSTALLED", False)
     with pytest.raises(MissingError, match=r"pip install 'attar\[gpu\]'"):
         encode(torch.zeros(1, 1, 1), backend="triton")
 
 
-def test_triton_on_a_cpu_without_its_interpreter_is_a_mistake(monkeypatch):
+def test_backend_triton_on_a_cpu_is_refused_without_the_interpreter(monkeypatch):
     monkeypatch.setattr(checks, "TRITON_IS_INSTALLED", True)
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(DeviceError, match="CUDA device, got cpu; use backend='torch'"):
         encode(torch.zeros(1, 1, 1), backend="triton")
 
 
-def test_triton_takes_no_float64(monkeypatch):
+def test_backend_triton_refuses_float64(monkeypatch):
     monkeypatch.setattr(checks, "TRITON_IS_INSTALLED", True)
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     with pytest.raises(DtypeError, match=r"float32, float16 or bfloat16, got torch\.float64"):
         encode(torch.zeros(1, 1, 1).double(), backend="triton")
 
 
-def test_triton_knows_one_cell_and_one_way_back(monkeypatch):
+def test_backend_triton_refuses_other_cells_and_inversion(monkeypatch):
     monkeypatch.setattr(checks, "TRITON_IS_INSTALLED", True)
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     cell = AffineGates(torch.zeros(2, 1), torch.zeros(2, 1), torch.zeros(2))

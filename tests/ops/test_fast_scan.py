@@ -50,14 +50,14 @@ def assert_exact(h, f, cell, initial=None, lengths=None, dtype=torch.float64):
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @pytest.mark.parametrize("strength", STRENGTHS)
 @pytest.mark.parametrize("n", [1, 2, CHUNK - 1, CHUNK, CHUNK + 1, 4 * CHUNK + 5], ids="n={}".format)
-def test_agrees_with_the_referee_however_strong_the_gates(n, strength, dtype):
+def test_agrees_with_the_reference_for_gates_of_any_strength(n, strength, dtype):
     h, f, initial = documents(n=n)
     assert_exact(h, f, gates(STRENGTHS[strength]), initial, dtype=dtype)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @pytest.mark.parametrize("strength", STRENGTHS)
-def test_ragged_documents(strength, dtype):
+def test_ragged_documents_agree_with_the_reference(strength, dtype):
     h, f, initial = documents(batch=6)
     behind = torch.arange(37) >= torch.tensor([37, 0, 1, 8, 9, 30])[:, None]
     h[behind], f[behind] = torch.nan, torch.nan
@@ -65,7 +65,7 @@ def test_ragged_documents(strength, dtype):
 
 
 @pytest.mark.parametrize("bias", [(-1e4, 0.0), (0.0, -1e4), (1e4, 1e4), (-40.0, 3.0)], ids=str)
-def test_gates_that_are_shut_or_wide_open(bias):
+def test_saturated_gates_agree_with_the_reference(bias):
     h, f, initial = documents()
     assert_exact(h, f, gates(1.0, bias=bias), initial)
 
@@ -82,7 +82,7 @@ def test_no_documents_and_no_tokens():
         assert torch.equal(encode_adaptive(h, f, cell, initial=initial), initial)
 
 
-def test_not_a_number_stays_in_its_document():
+def test_nan_stays_in_its_document():
     h, f, initial = documents()
     cell = gates(3.0)
     clean = encode_adaptive(h, f, cell, initial=initial)
@@ -92,14 +92,14 @@ def test_not_a_number_stays_in_its_document():
     torch.testing.assert_close(dirty[[0, 2]], clean[[0, 2]])
 
 
-def test_gates_that_ignore_the_memory_need_one_sweep(monkeypatch):
+def test_gates_that_ignore_the_memory_need_one_iteration(monkeypatch):
     made = count_sweeps(monkeypatch)
     h, f, _ = documents(n=2 * CHUNK)
     encode_adaptive(h, f, gates(0.0))
     assert len(made) == 2
 
 
-def test_a_sweep_makes_one_token_final_at_worst(monkeypatch):
+def test_an_iteration_makes_at_least_one_token_final(monkeypatch):
     made = count_sweeps(monkeypatch)
     h, f, _ = documents(n=CHUNK)
     f[:] = torch.nan  # nothing ever settles
@@ -116,7 +116,7 @@ def test_a_long_chunk_of_strong_gates_is_exact(monkeypatch):
 
 
 @pytest.mark.parametrize("wanting", ["h", "f", "initial", "cell"])
-def test_whatever_wants_a_gradient_ends_the_sweeps(monkeypatch, wanting):
+def test_inputs_that_require_a_gradient_use_the_plain_loop(monkeypatch, wanting):
     made = count_sweeps(monkeypatch)
     h, f, initial = documents()
     cell = gates(1.0)
@@ -128,7 +128,7 @@ def test_whatever_wants_a_gradient_ends_the_sweeps(monkeypatch, wanting):
     assert made
 
 
-def test_undoing_gets_its_gates_from_sweeps_too(monkeypatch):
+def test_inversion_uses_the_fast_chunk_in_forward(monkeypatch):
     made = count_sweeps(monkeypatch)
     h, f, initial = documents()
     f.requires_grad_()
@@ -136,7 +136,7 @@ def test_undoing_gets_its_gates_from_sweeps_too(monkeypatch):
     assert made
 
 
-def test_gates_are_those_of_the_loop():
+def test_gates_equal_those_of_the_plain_loop():
     h, f, initial = documents(n=20)
     cell = gates(1.0)
     _, swept = scan.read_segment(initial, h, f, cell, None)
@@ -145,7 +145,7 @@ def test_gates_are_those_of_the_loop():
 
 
 @torch.no_grad()
-def test_vmap_goes_around_the_sweeps():
+def test_vmap_uses_the_plain_loop():
     h, f, _ = documents(batch=4)
     cell = gates(1.0)
     mapped = torch.func.vmap(lambda h, f: encode_adaptive(h, f, cell))(h[:, None], f[:, None])[:, 0]

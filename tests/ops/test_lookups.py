@@ -11,7 +11,7 @@ DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 @pytest.mark.parametrize("batch", [0, 1, 3])
 @pytest.mark.parametrize("m", [0, 1, 4])
 @pytest.mark.parametrize("k", [1, 5, 16])
-def test_lookup_agrees_with_the_referee(batch, m, k):
+def test_lookup_agrees_with_the_reference(batch, m, k):
     memory = torch.randn(batch, k, k).double().requires_grad_()
     queries = torch.randn(batch, m, k).double().requires_grad_()
     readouts, expected = lookup(memory, queries), reference.lookup(memory, queries)
@@ -53,7 +53,7 @@ def test_lookup_gradcheck():
 
 @pytest.mark.parametrize("lengths", [None, [5, 9, 1]], ids=["full", "ragged"])
 @pytest.mark.parametrize("m", [1, 4])
-def test_softmax_agrees_with_the_referee(lengths, m):
+def test_softmax_agrees_with_the_reference(lengths, m):
     hidden = torch.randn(3, 9, 4).double().requires_grad_()
     queries = torch.randn(3, m, 4).double().requires_grad_()
     mask = None if lengths is None else torch.arange(9) < torch.tensor(lengths)[:, None]

@@ -80,7 +80,7 @@ def assert_agrees(inputs, cell, lengths=None, **options):
 @pytest.mark.parametrize("backward", BACKWARDS)
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 8, 9, 23], ids="n={}".format)
-def test_agrees_with_the_referee_around_the_borders_of_chunks(backend, backward, cell, n):
+def test_agrees_with_the_reference_at_chunk_boundaries(backend, backward, cell, n):
     assert_agrees(documents(n=n), CELLS[cell](3, 5), backward=backward, backend=backend)
 
 
@@ -88,7 +88,7 @@ def test_agrees_with_the_referee_around_the_borders_of_chunks(backend, backward,
 @pytest.mark.parametrize("backward", BACKWARDS)
 @pytest.mark.parametrize("k", [1, 2, 3, 8, 9])
 @pytest.mark.parametrize("batch", [0, 1, 3])
-def test_agrees_with_the_referee_at_every_size(backend, backward, k, batch):
+def test_agrees_with_the_reference_at_every_size(backend, backward, k, batch):
     assert_agrees(documents(batch=batch, n=10, k=k), affine(3, k), backward=backward, backend=backend)
 
 
@@ -104,7 +104,7 @@ def test_ragged_lengths(backend, backward, cell):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("backward", BACKWARDS)
 @pytest.mark.parametrize("cell", CELLS)
-def test_what_lies_in_padding_does_not_leak(backend, backward, cell):
+def test_padding_does_not_leak(backend, backward, cell):
     lengths, gates = [0, 6, 11], CELLS[cell](3, 5)
     h, f, initial = documents(batch=3)
     behind = torch.arange(11) >= torch.tensor(lengths)[:, None]
@@ -123,11 +123,11 @@ def test_what_lies_in_padding_does_not_leak(backend, backward, cell):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_plain_function_is_a_cell_too(backend):
+def test_a_function_can_be_a_cell(backend):
     assert_agrees(documents(), closure(3, 5), backend=backend)
 
 
-def test_a_plain_function_cannot_be_inverted_and_that_is_said():
+def test_inversion_refuses_a_function_as_a_cell():
     h, f, _ = documents()
     with pytest.raises(DtypeError, match=r"AffineGates or an nn\.Module, got function; .*'checkpoint'"):
         encode_adaptive(h, f, closure(3, 5), backward="invert")
@@ -135,7 +135,7 @@ def test_a_plain_function_cannot_be_inverted_and_that_is_said():
 
 @pytest.mark.parametrize("backend", ["reference", *BACKENDS])
 @pytest.mark.parametrize("cut", [0, 1, 3, 4, 5, 11])
-def test_reading_on_equals_reading_whole(backend, cut):
+def test_continuing_equals_encoding_at_once(backend, cut):
     h, f, initial = documents()
     cell = affine(3, 5)
     first = encode_adaptive(h[:, :cut], f[:, :cut], cell, initial=initial, backend=backend)
@@ -178,7 +178,7 @@ def test_gradcheck():
 
 @pytest.mark.parametrize("backward", BACKWARDS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
-def test_narrow_inputs_are_read_in_float32(backward, dtype):
+def test_half_precision_inputs_are_summed_in_float32(backward, dtype):
     h, f, _ = (x.detach().to(dtype) for x in documents(n=40))
     h.requires_grad_()
     cell = affine(3, 5)

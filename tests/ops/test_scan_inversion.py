@@ -37,7 +37,7 @@ def test_the_printed_formula_is_right_only_where_alpha_equals_beta():
     torch.testing.assert_close(printed_unstep(after, f, alpha, alpha), C)
 
 
-def test_a_segment_is_undone_at_once_as_step_by_step():
+def test_undoing_a_segment_equals_undoing_its_steps():
     C, f = torch.randn(2, 3, 3).double(), torch.randn(2, 7, 3).double()
     gates = 0.5 + 0.5 * torch.rand(2, 7, 2).double()
     after = C
@@ -72,18 +72,18 @@ def test_at_nine_tenths_all_digits_are_gone_after_150_steps():
     assert drift(0.9, 150) > 0.1
 
 
-def test_the_budget_is_the_rule_solved_for_length():
+def test_the_decay_budget_follows_the_error_rule():
     budget = decay_budget(3.0, torch.float32)
     tokens = budget / -math.log(0.9)
     assert torch.finfo(torch.float32).eps * 0.9**-tokens == pytest.approx(1e-3)
 
 
-def test_decay_is_that_of_the_most_forgetful_document():
+def test_decay_is_the_largest_of_the_documents():
     alpha = torch.tensor([[1.0, 1.0], [0.5, 0.5]])
     assert decay_of(alpha) == pytest.approx(2 * math.log(2))
 
 
-def test_a_shut_gate_costs_everything():
+def test_alpha_of_zero_has_infinite_decay():
     assert decay_of(torch.tensor([[1.0, 0.0]])) == math.inf
 
 
@@ -110,19 +110,19 @@ def anchors_of(memory):
     ("alpha", "digits", "kept"),
     [(1.0, 4.0, 0), (0.99, 4.0, 0), (0.9, 4.0, 1), (0.5, 4.0, 3), (0.5, -1000.0, 0), (0.0, 4.0, 3)],
 )
-def test_the_guard_keeps_memories_where_decay_would_cost_too_many_digits(alpha, digits, kept):
+def test_memories_are_kept_where_decay_would_cost_too_many_digits(alpha, digits, kept):
     _, memory = read(alpha, digits)
     assert anchors_of(memory) == (3, kept)
 
 
-def test_asking_for_more_digits_keeps_more_memories():
+def test_more_digits_keep_more_memories():
     counts = [anchors_of(read(0.9, digits)[1])[1] for digits in (-20.0, 2.0, 4.0, 6.5)]
     assert counts == sorted(counts)
     assert counts[0] < counts[-1]
 
 
 def gradient_error(alpha, digits):
-    """How far the gradient of f lies from the referee's."""
+    """How far the gradient of f lies from the reference's."""
     f, memory = read(alpha, digits)
     exact = f.detach().double().requires_grad_()
     cell = AffineGates(*(x.double() for x in constant_gates(alpha).tensors()))
@@ -134,7 +134,7 @@ def gradient_error(alpha, digits):
 
 @pytest.mark.parametrize("alpha", [1.0, 0.99, 0.9, 0.5, 0.0])
 @pytest.mark.parametrize("digits", [3.0, 5.0])
-def test_with_the_guard_gradients_have_the_digits_asked_for(alpha, digits):
+def test_gradients_have_the_requested_digits(alpha, digits):
     assert gradient_error(alpha, digits) < 10**-digits
 
 
@@ -145,7 +145,7 @@ def looking_gates(alpha, k):
     return AffineGates(*tensors, torch.tensor([math.log(alpha / (1 - alpha)), 0.0]))
 
 
-def test_without_the_guard_the_first_tokens_gradients_are_visibly_wrong():
+def test_without_the_guard_gradients_of_the_first_tokens_are_wrong():
     # The later tokens' are right: their memories have not drifted yet, and theirs are the larger ones.
     h, f, G = torch.randn(1, 160, 1), torch.randn(1, 160, 4), torch.randn(1, 4, 4)
     cell = looking_gates(0.8, 4)
@@ -163,7 +163,7 @@ def test_without_the_guard_the_first_tokens_gradients_are_visibly_wrong():
     assert not error[-1000.0] < 1e-1
 
 
-def test_inverting_keeps_no_memory_a_segment_where_nothing_decays(monkeypatch):
+def test_inversion_keeps_no_memories_without_decay(monkeypatch):
     monkeypatch.setattr(scan, "CHUNK", 4)
     undone = []
     undo = scan.undo_segment

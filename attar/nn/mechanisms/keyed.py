@@ -9,15 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attar.errors import DtypeError, OptionError, ShapeError
-from attar.nn.mechanisms.base import (
-    Device,
-    Dtype,
-    Memories,
-    Scale,
-    ScaledMechanism,
-    add_memories,
-    add_tokens,
-)
+from attar.nn.mechanisms.base import Device, Dtype, Memories, Scale, ScaledMechanism, add_memories, add_tokens
 from attar.ops import Lengths, accumulation_dtype, check_device, check_floats, check_shape, length_mask
 
 NO_NAME = -1

@@ -114,10 +114,7 @@ def quantize(
 
 
 def dequantize(
-    values: Int8[Tensor, "*batch p"],
-    scales: Float[Tensor, "*batch k"],
-    *,
-    dtype: torch.dtype = torch.float32,
+    values: Int8[Tensor, "*batch p"], scales: Float[Tensor, "*batch k"], *, dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "*batch p"]:
     """The packed memories of int8 values and their scales.
 

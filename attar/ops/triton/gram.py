@@ -13,14 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from attar.ops.gram import blank_gates, neutral_in_padding, times
-from attar.ops.triton import (
-    LARGEST_ON_CHIP,
-    Maybe,
-    alignment,
-    contiguous_rows,
-    kernel_lengths,
-    precision_for,
-)
+from attar.ops.triton import LARGEST_ON_CHIP, Maybe, alignment, contiguous_rows, kernel_lengths, precision_for
 from attar.ops.triton.gates import decay_after, energy_before, gate_states
 
 # Programs that keep every multiprocessor of a large GPU busy; documents are split until there are as many.

@@ -124,20 +124,10 @@ def _gradients_on_chip(
     grad_hidden, grad_f, d = torch.zeros_like(gates), torch.zeros_like(rho), torch.zeros_like(rho)
     grad_V = torch.zeros(batch, 2, k, device=f.device)
     strides, keeps, ragged = (f.stride(0), f.stride(1)), kept.shape[1], lengths is not None
+    overlap, both = (G * last).sum((1, 2)), (G + G.mT).contiguous()
     if batch and n:
         gradient_kernel[(batch,)](
-            *(
-                f,
-                rho,
-                phi,
-                gates,
-                V,
-                lengths,
-                kept,
-                symmetric,
-                (G * last).sum((1, 2)),
-                (G + G.mT).contiguous(),
-            ),
+            *(f, rho, phi, gates, V, lengths, kept, symmetric, overlap, both),
             *(grad_f, d, grad_hidden, grad_V, *strides, n, k, EVERY, keeps),
             RAGGED=ragged,
             INITIAL=symmetric is not None,

@@ -36,7 +36,7 @@ def expected_readout(module, hidden, values, queries):
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize(("k", "d"), [(1, 3), (3, 1), (8, 5)])
-def test_reads_ragged_documents_as_the_equation_says(k, d, dtype):
+def test_ragged_documents_follow_the_equation(k, d, dtype):
     module, lengths = trained(k), [7, 0, 1, 4]
     hidden, values, queries = (numbers(4, n, s, dtype=dtype) for n, s in ((7, k), (7, d), (2, k)))
     padded = hidden.clone(), values.clone()
@@ -67,7 +67,7 @@ class TestPositiveKeys:
         readout = module(hidden, queries, values=values).detach()
         torch.testing.assert_close(readout[0], expected_readout(module, hidden[0], values[0], queries[0]))
 
-    def test_make_weights_of_positive_queries_that_only_grow_with_the_text(self):
+    def test_readouts_of_positive_queries_only_grow_with_the_text(self):
         module, hidden = trained(3, positive=True), numbers(1, 8, 3)
         values, queries = torch.ones(1, 8, 1).double(), torch.rand(1, 2, 3).double()
         readouts = [module(hidden[:, :n], queries, values=values[:, :n]) for n in range(9)]
@@ -80,7 +80,7 @@ class TestPositiveKeys:
 
 
 @pytest.mark.parametrize("split", [0, 1, 3, 6, 7])
-def test_extends_at_any_split_as_if_read_whole(split):
+def test_extending_at_any_split_equals_encoding_at_once(split):
     module, hidden, values = trained(4), numbers(4, 7, 4), numbers(4, 7, 3)
     lengths = torch.tensor([7, 0, 3, 5])
     whole = module.encode(hidden, lengths, values=values)
@@ -91,7 +91,7 @@ def test_extends_at_any_split_as_if_read_whole(split):
     torch.testing.assert_close(memories.state, whole.state)
 
 
-def test_texts_read_apart_merge_into_one():
+def test_merging_equals_encoding_at_once():
     module, hidden, values = trained(4), numbers(2, 7, 4), numbers(2, 7, 3)
     parts = [module.encode(hidden[:, s], values=values[:, s]) for s in (slice(0, 3), slice(3, 7))]
     whole, merged = module.encode(hidden, values=values), module.merge(*parts)
@@ -99,7 +99,7 @@ def test_texts_read_apart_merge_into_one():
     torch.testing.assert_close(merged.state, whole.state)
 
 
-def test_gradients_reach_everything_and_padding_none():
+def test_gradients_reach_all_inputs_and_no_padding():
     module, lengths = trained(3, scale="sqrt"), [5, 2]
     hidden, values, queries = numbers(2, 5, 3), numbers(2, 5, 4), numbers(2, 2, 3)
     hidden[1, 2:], values[1, 2:] = torch.nan, torch.nan
@@ -113,14 +113,14 @@ def test_gradients_reach_everything_and_padding_none():
     assert not values.grad[1, 2:].any()
 
 
-def test_its_gradient_is_the_derivative():
+def test_gradcheck():
     module, queries = trained(2), numbers(2, 1, 2)
     hidden, values = numbers(2, 3, 2).requires_grad_(), numbers(2, 3, 2).requires_grad_()
     assert torch.autograd.gradcheck(lambda h, x: module(h, queries, [3, 1], values=x), (hidden, values))
 
 
 @pytest.mark.parametrize(("scale", "power"), [(None, 0.0), ("sqrt", 0.5), ("mean", 1.0)])
-def test_scale_divides_the_readout_and_leaves_the_memory_alone(scale, power):
+def test_scale_divides_the_readout_and_not_the_memory(scale, power):
     plain, scaled = trained(3), attention("keyed", 3, scale=scale).double()
     scaled.load_state_dict(plain.state_dict())
     hidden, values, queries, lengths = numbers(3, 9, 3), numbers(3, 9, 2), numbers(3, 2, 3), [9, 4, 0]
@@ -140,7 +140,7 @@ def test_a_value_written_under_a_key_is_copied_back():
 
 
 @pytest.mark.parametrize(("batch", "n", "m"), [(0, 4, 2), (2, 0, 2), (2, 4, 0)])
-def test_takes_none_of_a_thing(batch, n, m):
+def test_empty_dimensions_are_allowed(batch, n, m):
     readout = attention("keyed", 3)(
         torch.randn(batch, n, 3), torch.randn(batch, m, 3), values=torch.randn(batch, n, 5)
     )
@@ -156,7 +156,7 @@ def test_is_made_by_name():
 
 
 @pytest.mark.usefixtures("unchecked_shapes")
-def test_names_what_does_not_fit():
+def test_invalid_arguments_are_refused():
     module, hidden, values = attention("keyed", 4), torch.zeros(2, 5, 4), torch.zeros(2, 5, 3)
     memories = module.encode(hidden, values=values)
     with pytest.raises(OptionError, match=r"values: expected the tokens' embeddings \[B, n, d\], got none"):

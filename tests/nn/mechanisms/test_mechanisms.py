@@ -26,7 +26,7 @@ def documents(batch, n, k, dtype=torch.float64):
 
 
 def expected_readout(module, hidden, queries):
-    """The readout of one document `[n, k]`, from the referee's loops in float64."""
+    """The readout of one document `[n, k]`, from the reference's loops in float64."""
     H, q = hidden[None].double(), queries[None].double()
     if module.name == "none":
         return (H[:, -1] if H.shape[1] else torch.zeros_like(q[:, 0]))[:, None].expand_as(q)[0]
@@ -53,7 +53,7 @@ def expected_readout(module, hidden, queries):
 class TestEveryMechanism:
     @pytest.mark.parametrize("dtype", DTYPES, ids=str)
     @pytest.mark.parametrize("k", [1, 3, 8])
-    def test_reads_ragged_documents_as_the_equations_say(self, name, k, dtype):
+    def test_ragged_documents_follow_the_equations(self, name, k, dtype):
         module, lengths = trained(name, k), [7, 0, 1, 4]
         hidden, queries = documents(4, 7, k, dtype), documents(4, 2, k, dtype)
         padded = hidden.clone()
@@ -80,7 +80,7 @@ class TestEveryMechanism:
         assert torch.allclose(module(hidden, queries), module(hidden, queries, [5, 5]), atol=1e-12)
 
     @pytest.mark.parametrize("split", [0, 1, 3, 6, 7])
-    def test_extends_at_any_split_as_if_read_whole(self, name, split):
+    def test_extending_at_any_split_equals_encoding_at_once(self, name, split):
         module, hidden, queries = trained(name, 5), documents(4, 7, 5), documents(4, 2, 5)
         lengths = torch.tensor([7, 0, 3, 5])
         first, rest = lengths.clamp(max=split), (lengths - split).clamp(min=0)
@@ -89,7 +89,7 @@ class TestEveryMechanism:
         assert torch.equal(memories.tokens, whole.tokens)
         torch.testing.assert_close(module.lookup(memories, queries), module.lookup(whole, queries))
 
-    def test_extends_each_document_behind_its_own_last_token(self, name):
+    def test_extends_each_document_after_its_own_last_token(self, name):
         module, queries = trained(name, 3), documents(2, 1, 3)
         first, second = documents(2, 3, 3), documents(2, 2, 3)
         memories = module.extend(module.encode(first, [1, 3]), second, [2, 1])
@@ -98,14 +98,14 @@ class TestEveryMechanism:
             expected = expected_readout(module, joined, queries[i])
             torch.testing.assert_close(module.lookup(memories, queries)[i], expected)
 
-    def test_nothing_to_read_reads_as_zero(self, name):
+    def test_documents_of_no_tokens_read_as_zero(self, name):
         module, queries = attention(name, 3), torch.randn(2, 4, 3)
         readout = module(torch.zeros(2, 0, 3), queries)
         assert readout.shape == (2, 4, 3)
         assert not readout.any()
 
     @pytest.mark.parametrize(("batch", "m"), [(0, 2), (2, 0)], ids=["no documents", "no queries"])
-    def test_takes_none_of_a_thing(self, name, batch, m):
+    def test_empty_dimensions_are_allowed(self, name, batch, m):
         readout = attention(name, 3)(torch.randn(batch, 4, 3), torch.randn(batch, m, 3))
         assert readout.shape == (batch, m, 3)
 
@@ -129,7 +129,7 @@ class TestEveryMechanism:
         hidden, queries = documents(2, 5, 4), documents(2, 3, 4)
         assert torch.equal(module(hidden, queries), other(hidden, queries))
 
-    def test_memories_move_and_let_go_of_their_past(self, name):
+    def test_memories_to_and_detach(self, name):
         hidden = documents(2, 5, 4).requires_grad_()
         memories = attention(name, 4).encode(hidden)
         assert memories.state.requires_grad
@@ -139,7 +139,7 @@ class TestEveryMechanism:
         assert (moved.state.dtype, moved.tokens.dtype) == (torch.float16, torch.int64)
 
     @pytest.mark.usefixtures("unchecked_shapes")
-    def test_names_what_does_not_fit(self, name):
+    def test_invalid_arguments_are_refused(self, name):
         module, hidden = attention(name, 4), torch.zeros(2, 5, 4)
         memories = module.encode(hidden)
         with pytest.raises(ShapeError, match=r"hidden: expected \[B, n, 4\], got \[2, 5, 3\]"):
@@ -161,7 +161,7 @@ class TestEveryMechanism:
 
 
 @pytest.mark.parametrize("name", ["none", "softmax", "linear", "gated"])
-def test_texts_read_apart_merge_into_one(name):
+def test_merging_equals_encoding_at_once(name):
     module, queries = trained(name, 3), documents(3, 2, 3)
     first, second = documents(3, 4, 3), documents(3, 6, 3)
     merged = module.merge(module.encode(first, [4, 0, 2]), module.encode(second, [6, 3, 0]))
@@ -171,7 +171,7 @@ def test_texts_read_apart_merge_into_one(name):
 
 
 @pytest.mark.parametrize("name", ["decayed", "adaptive"])
-def test_what_forgets_does_not_merge(name):
+def test_mechanisms_that_forget_refuse_to_merge(name):
     module = attention(name, 3)
     memories = module.encode(torch.randn(1, 2, 3))
     with pytest.raises(OptionError, match="merge: expected a mechanism that forgets nothing"):
@@ -181,7 +181,7 @@ def test_what_forgets_does_not_merge(name):
 @pytest.mark.parametrize("name", MATRIX)
 class TestScale:
     @pytest.mark.parametrize(("scale", "power"), [(None, 0.0), ("sqrt", 0.5), ("mean", 1.0)])
-    def test_divides_the_readout_and_leaves_the_memory_alone(self, name, scale, power):
+    def test_divides_the_readout_and_not_the_memory(self, name, scale, power):
         plain = trained(name, 3)
         scaled = attention(name, 3, scale=scale).double()
         scaled.load_state_dict(plain.state_dict())
@@ -190,13 +190,13 @@ class TestScale:
         expected = plain(hidden, queries, lengths) / torch.tensor([9, 4, 1])[:, None, None] ** power
         torch.testing.assert_close(scaled(hidden, queries, lengths), expected)
 
-    def test_counts_the_tokens_of_every_extension(self, name):
+    def test_counts_the_tokens_of_extensions(self, name):
         module, hidden = attention(name, 3, scale="mean"), torch.randn(1, 6, 3)
         memories = module.extend(module.encode(hidden[:, :2]), hidden[:, 2:])
         queries = torch.randn(1, 1, 3)
         torch.testing.assert_close(module.lookup(memories, queries), module(hidden, queries))
 
-    def test_keeps_a_long_document_within_float16(self, name):
+    def test_readouts_of_long_documents_fit_into_float16(self, name):
         module, queries = attention(name, 3, scale="mean"), torch.full((1, 1, 3), 10.0, dtype=torch.float16)
         hidden = torch.full((1, 4000, 3), 10.0, dtype=torch.float16)
         assert module(hidden, queries).isfinite().all()
@@ -213,14 +213,14 @@ class TestGates:
         kept = (module.encode(first).state / module.encode(first[:, :1]).state).detach()
         assert float(kept) == pytest.approx((50 / 51) ** 50, rel=1e-4)
 
-    def test_a_gate_near_one_survives_states_in_bfloat16(self):
+    def test_alpha_near_one_is_precise_for_bfloat16_states(self):
         module = attention("decayed", 1, span=1000.0)
         first = torch.zeros(1, 1001, 1, dtype=torch.bfloat16)
         first[0, 0] = 1.0
         kept = (module.encode(first).state / module.encode(first[:, :1]).state).detach()
         assert float(kept) == pytest.approx((1000 / 1001) ** 1000, rel=0.02)
 
-    def test_both_ways_back_through_the_adaptive_memory_agree(self):
+    def test_checkpoint_and_invert_give_the_same_gradients(self):
         gradients = []
         state = trained("adaptive", 4, span=20.0).state_dict()
         hidden = documents(2, 9, 4)
@@ -247,7 +247,7 @@ class TestMaking:
         assert MECHANISMS == ("none", "softmax", "linear", "gated", "decayed", "adaptive")
         assert [attention(name, 2).name for name in MECHANISMS] == list(MECHANISMS)
 
-    def test_gates_start_where_they_are_told(self):
+    def test_gate_bias_is_the_initial_bias(self):
         assert attention("gated", 3, gate_bias=2.0).gate.bias.tolist() == [2.0] * 3
 
     def test_prints_its_size_and_options(self):
@@ -279,6 +279,6 @@ class TestMaking:
             ),
         ],
     )
-    def test_names_what_it_cannot_make(self, name, size, options, says):
+    def test_invalid_options_are_refused(self, name, size, options, says):
         with pytest.raises(OptionError, match=says):
             attention(name, size, **options)

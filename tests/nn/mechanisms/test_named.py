@@ -41,7 +41,7 @@ def expected_scores(module, hidden, names, queries, count):
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("k", [1, 3, 8])
-def test_scores_the_names_of_ragged_documents_as_the_equation_says(k, dtype):
+def test_scores_of_ragged_documents_follow_the_equation(k, dtype):
     module, lengths = trained(k), [7, 0, 1, 4]
     hidden, queries = numbers(4, 7, k, dtype=dtype), numbers(4, 2, k, dtype=dtype)
     names = some_names(4, 7, 5)
@@ -69,7 +69,7 @@ def test_positive_keys_give_every_name_of_the_text_a_weight_above_0_for_positive
     assert not weights[~held[:, None].expand_as(weights)].any()
 
 
-def test_tokens_that_are_no_names_are_not_written():
+def test_only_names_are_written():
     module, names = trained(3), torch.tensor([[-1, 0, -1, 1]])
     hidden = numbers(1, 4, 3)
     changed = hidden.masked_fill((names == -1)[:, :, None], torch.nan)
@@ -77,7 +77,7 @@ def test_tokens_that_are_no_names_are_not_written():
 
 
 @pytest.mark.parametrize("split", [0, 1, 3, 6, 7])
-def test_extends_at_any_split_as_if_read_whole(split):
+def test_extending_at_any_split_equals_encoding_at_once(split):
     module, hidden, names = trained(4), numbers(4, 7, 4), some_names(4, 7, 3)
     names[0, 6] = 8  # one more name, at the very end
     lengths = torch.tensor([7, 0, 3, 5])
@@ -91,7 +91,7 @@ def test_extends_at_any_split_as_if_read_whole(split):
 
 
 @pytest.mark.parametrize(("first", "second"), [(2, 5), (5, 2), (3, 3)])
-def test_texts_read_apart_under_one_table_of_names_merge_into_one(first, second):
+def test_merging_under_one_table_of_names_equals_encoding_at_once(first, second):
     module, hidden = trained(4), numbers(2, 7, 4)
     names = torch.cat([some_names(2, 3, first), some_names(2, 4, second)], 1)
     parts = [module.encode(hidden[:, s], names=names[:, s]) for s in (slice(0, 3), slice(3, 7))]
@@ -100,7 +100,7 @@ def test_texts_read_apart_under_one_table_of_names_merge_into_one(first, second)
     torch.testing.assert_close(merged.state, whole.state)
 
 
-def test_gradients_reach_everything_and_padding_none():
+def test_gradients_reach_all_inputs_and_no_padding():
     module, names = trained(3, scale="sqrt"), some_names(2, 5, 3)
     hidden, queries = numbers(2, 5, 3), numbers(2, 2, 3)
     hidden[1, 2:] = torch.nan
@@ -113,7 +113,7 @@ def test_gradients_reach_everything_and_padding_none():
     assert not hidden.grad[1, 2:].any()
 
 
-def test_its_gradient_is_the_derivative_also_through_an_extension():
+def test_gradcheck_through_extend():
     module, queries, names = trained(2), numbers(2, 1, 2), torch.tensor([[0, -1, 1], [1, 1, 2]])
 
     def scores(hidden):
@@ -123,7 +123,7 @@ def test_its_gradient_is_the_derivative_also_through_an_extension():
     assert torch.autograd.gradcheck(scores, (numbers(2, 3, 2).requires_grad_(),))
 
 
-def test_is_keyed_with_one_value_a_name():
+def test_equals_keyed_with_one_hot_values():
     named, keyed = trained(3), attention("keyed", 3).double()
     keyed.load_state_dict(named.state_dict())
     hidden, names = numbers(2, 6, 3), some_names(2, 6, 4)
@@ -134,7 +134,7 @@ def test_is_keyed_with_one_value_a_name():
 
 
 @pytest.mark.parametrize(("scale", "power"), [(None, 0.0), ("sqrt", 0.5), ("mean", 1.0)])
-def test_scale_divides_the_scores_and_leaves_the_memory_alone(scale, power):
+def test_scale_divides_the_scores_and_not_the_memory(scale, power):
     plain, scaled = trained(3), attention("named", 3, scale=scale).double()
     scaled.load_state_dict(plain.state_dict())
     hidden, names, queries, lengths = numbers(3, 9, 3), some_names(3, 9, 4), numbers(3, 2, 3), [9, 4, 0]
@@ -149,14 +149,14 @@ class TestSize:
         names = torch.tensor([[-1, 6, 2]])
         assert attention("named", 3).encode(torch.randn(1, 3, 3), names=names).state.shape == (1, 7, 3)
 
-    def test_is_what_was_asked_for_where_a_count_is_given(self):
+    def test_is_the_given_count(self):
         module, hidden, names = attention("named", 3), torch.randn(1, 3, 3), torch.tensor([[-1, 1, 0]])
         memories = module.encode(hidden, names=names, count=6)
         assert memories.state.shape == (1, 6, 3)
         assert module.extend(memories, hidden, names=names).state.shape == (1, 6, 3)
         assert module.extend(memories, hidden, names=names, count=9).state.shape == (1, 9, 3)
 
-    def test_is_nothing_for_a_text_without_names(self):
+    def test_is_zero_for_a_text_without_names(self):
         module, hidden = attention("named", 3), torch.randn(2, 4, 3)
         memories = module.encode(hidden, names=torch.full((2, 4), -1))
         assert memories.state.shape == (2, 0, 3)
@@ -164,7 +164,7 @@ class TestSize:
         assert module.extend(memories, hidden, names=torch.ones(2, 4).long()).state.shape == (2, 2, 3)
 
     @pytest.mark.parametrize(("batch", "n", "m"), [(0, 4, 2), (2, 0, 2), (2, 4, 0)])
-    def test_takes_none_of_a_thing(self, batch, n, m):
+    def test_empty_dimensions_are_allowed(self, batch, n, m):
         names = torch.zeros(batch, n, dtype=torch.int64)
         hidden, queries = torch.randn(batch, n, 3), torch.randn(batch, m, 3)
         assert attention("named", 3)(hidden, queries, names=names, count=2).shape == (batch, m, 2)
@@ -176,7 +176,7 @@ def test_is_made_by_name():
 
 
 @pytest.mark.usefixtures("unchecked_shapes")
-def test_names_what_does_not_fit():
+def test_invalid_arguments_are_refused():
     module, hidden, names = attention("named", 4), torch.zeros(2, 5, 4), torch.zeros(2, 5).long()
     memories = module.encode(hidden, names=names)
     with pytest.raises(OptionError, match=r"names: expected the name of each token \[B, n\]"):

@@ -53,7 +53,7 @@ def off_by(found, expected):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("k", SIZES)
-def test_is_the_matrix_times_the_query(k, dtype):
+def test_is_the_product_of_matrix_and_query(k, dtype):
     stored, scales, C = memory_of(k, dtype)
     query = np.random.standard_normal(k).astype(np.float32)
     assert off_by(read(stored, scales, query), C @ query) < 2e-6
@@ -61,7 +61,7 @@ def test_is_the_matrix_times_the_query(k, dtype):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 80), st.sampled_from(DTYPES), st.integers(0, 2**32 - 1))
-def test_is_right_for_any_memory(k, dtype, seed):
+def test_is_the_product_for_random_memories(k, dtype, seed):
     stored, scales, C = memory_of(k, dtype, seed)
     query = np.random.default_rng(seed + 1).standard_normal(k).astype(np.float32)
     expected = np.abs(C) @ np.abs(query)  # what the rounding of sums may be measured by
@@ -84,7 +84,7 @@ def test_many_memories_of_different_types_are_read_in_one_call(m, k, seed):
         assert off_by(readout, C @ query) < 1e-5
 
 
-def test_a_row_without_a_memory_is_left_alone():
+def test_rows_without_a_memory_are_skipped():
     stored, _, C = memory_of(3, "float32")
     places = places_at(np.array([0, stored.ctypes.data, 0]))
     places[[0, 2], 2] = 0
@@ -93,7 +93,7 @@ def test_a_row_without_a_memory_is_left_alone():
     np.testing.assert_allclose(readouts, [[7] * 3, C.sum(1), [7] * 3], rtol=1e-5)
 
 
-def test_nothing_before_or_behind_the_readout_is_written():
+def test_only_the_readout_is_written():
     stored, _, _ = memory_of(5, "float32")
     room = np.full(15, 7, np.float32)
     packed_lookup(stored, np.ones(5, np.float32), room[5:10])
@@ -101,7 +101,7 @@ def test_nothing_before_or_behind_the_readout_is_written():
 
 
 @pytest.mark.parametrize("place", [0, 7, 135])
-def test_what_is_not_a_number_reaches_its_row_and_its_column_alone(place):
+def test_nan_affects_only_its_row_and_column(place):
     stored, _, C = memory_of(16, "float32")
     rows, columns = np.tril_indices(16)
     stored[place] = np.nan
@@ -130,11 +130,11 @@ def test_both_products_give_the_same_readouts(product, k):
     assert np.array_equal(many[0], one)
 
 
-def test_no_queries_have_no_readouts(product):
+def test_no_queries_give_no_readouts(product):
     assert packed_lookup_many(np.zeros((0, 3), np.float32), np.zeros((0, 2), np.float32)).shape == (0, 2)
 
 
-def test_read_only_queries_are_taken(product):
+def test_read_only_queries_are_accepted(product):
     stored, _, C = memory_of(4, "float32")
     query = np.ones(4, np.float32)
     stored.flags.writeable = query.flags.writeable = False
@@ -142,7 +142,7 @@ def test_read_only_queries_are_taken(product):
     assert off_by(packed_lookup_many(stored[None], query[None])[0], C.sum(1)) < 1e-6
 
 
-def test_float64_stays_with_blas(product):
+def test_float64_uses_blas(product):
     readout = packed_lookup(np.array([1.0, 2.0, 5.0]), np.array([1.0, 1e-12]))
     assert readout.tolist() == [1.0 + 2e-12, 2.0 + 5e-12]
 
@@ -156,14 +156,14 @@ def test_float64_stays_with_blas(product):
         (np.zeros(6, np.float32)[::2], "numbers without gaps"),
     ],
 )
-def test_mistakes_are_named_alike(packed, says):
+def test_both_products_raise_the_same_errors(packed, says):
     with pytest.raises(AttarError, match=says):
         packed_lookup(packed, np.zeros(2, np.float32))
     with pytest.raises(AttarError, match=says.replace("packed:", "packed.0.:")):
         packed_lookup_many([packed], np.zeros((1, 2), np.float32))
 
 
-def test_many_lookups_let_other_threads_run():
+def test_many_lookups_release_the_gil():
     k, steps, done, interval = 2000, [0], threading.Event(), sys.getswitchinterval()
 
     def step():
@@ -193,7 +193,7 @@ def test_many_lookups_let_other_threads_run():
 class TestLazyModule:
     MODULE = "attar.ops.packed.fast_lookup"
 
-    def test_comes_in_the_background_once_it_was_missed_often_enough(self):
+    def test_is_imported_in_the_background_after_enough_misses(self):
         module = LazyModule(self.MODULE, patience=3)
         assert module.missed() is None
         assert module.missed() is None
@@ -202,7 +202,7 @@ class TestLazyModule:
         assert module.now() is fast_lookup
         assert module.missed() is fast_lookup
 
-    def test_is_not_missed_twice(self, monkeypatch):
+    def test_is_imported_only_once(self, monkeypatch):
         started = []
         monkeypatch.setattr(products.threading.Thread, "start", lambda thread: started.append(thread.name))
         module = LazyModule(self.MODULE, patience=1)
@@ -210,13 +210,13 @@ class TestLazyModule:
             module.missed()
         assert started == [f"import {self.MODULE}"]
 
-    def test_never_comes_without_numba(self, monkeypatch):
+    def test_is_never_loaded_without_numba(self, monkeypatch):
         monkeypatch.setattr(products.importlib.util, "find_spec", lambda name: None)
         module = LazyModule(self.MODULE, patience=1)
         assert module.missed() is None
         assert module.now() is None
 
-    def test_a_compiler_that_fails_is_named_in_one_line(self, monkeypatch):
+    def test_a_failing_compiler_is_warned_of_in_one_line(self, monkeypatch):
         def fail(name):
             raise RuntimeError("no cache\nanywhere")
 
@@ -224,6 +224,6 @@ class TestLazyModule:
         with pytest.warns(RuntimeWarning, match=r"could not be compiled, lookups are slower: no cache$"):
             assert LazyModule(self.MODULE).now() is None
 
-    def test_says_which_product_is_in_use(self, monkeypatch):
+    def test_names_the_product_in_use(self, monkeypatch):
         monkeypatch.setattr(products.COMPILED, "module", None)
         assert product_in_use() == "BLAS (sspmv)"

@@ -41,19 +41,19 @@ def close(dtype):
 class TestPackAndUnpack:
     @pytest.mark.parametrize("k", SIZES)
     @pytest.mark.parametrize("batch", [(), (3,), (2, 1, 2), (0,)], ids=str)
-    def test_the_triangle_row_by_row_and_the_whole_again(self, k, batch):
+    def test_pack_is_the_triangle_row_by_row_and_unpack_its_inverse(self, k, batch):
         matrix = symmetric(*batch, k)
         packed = pack(torch.from_numpy(matrix))
         assert np.array_equal(packed.numpy(), triangle(matrix))
         assert np.array_equal(unpack(packed).numpy(), matrix)
 
     @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)
-    def test_every_type_of_number_comes_back(self, dtype):
+    def test_every_dtype_is_preserved(self, dtype):
         packed = torch.randn(2, 6).to(dtype)
         assert unpack(packed).dtype == dtype
         assert torch.equal(pack(unpack(packed)), packed)
 
-    def test_what_lies_above_the_diagonal_is_not_read(self):
+    def test_values_above_the_diagonal_are_not_read(self):
         assert pack(torch.tensor([[1.0, torch.nan], [2.0, 3.0]])).tolist() == [1.0, 2.0, 3.0]
 
     def test_a_transposed_memory(self):
@@ -67,7 +67,7 @@ class TestPackAndUnpack:
             assert torch.autograd.gradcheck(function, numbers)
             assert torch.autograd.gradgradcheck(function, numbers)
 
-    def test_places_first_found_without_autograd_serve_a_gradient_later(self):
+    def test_indices_cached_in_inference_mode_work_with_autograd(self):
         with torch.inference_mode():
             pack(torch.zeros(11, 11))
         memory = torch.zeros(11, 11, requires_grad=True)
@@ -75,19 +75,19 @@ class TestPackAndUnpack:
         assert memory.grad.sum() == 66
 
     @pytest.mark.parametrize("p", [0, 2, 4, 5049, 5051])
-    def test_a_size_that_is_no_triangle(self, p):
+    def test_a_size_of_no_triangle_is_refused(self, p):
         with pytest.raises(ShapeError, match=f"got {p}; the nearest sizes are"):
             unpack(torch.zeros(p))
 
     @pytest.mark.usefixtures("unchecked_shapes")
     @pytest.mark.parametrize("shape", [(2, 3), (3,), (0, 0), ()], ids=str)
-    def test_a_memory_that_is_not_square(self, shape):
+    def test_a_memory_that_is_not_square_is_refused(self, shape):
         with pytest.raises(ShapeError, match="memory: expected"):
             pack(torch.zeros(shape))
 
     @pytest.mark.usefixtures("unchecked_shapes")
     @pytest.mark.parametrize("wrong", [[1.0], torch.zeros(1, 1, dtype=torch.int64)], ids=["list", "int"])
-    def test_what_is_not_a_tensor_of_real_numbers(self, wrong):
+    def test_other_types_than_floating_point_tensors_are_refused(self, wrong):
         for function in (pack, unpack):
             with pytest.raises(DtypeError):
                 function(wrong)
@@ -96,13 +96,13 @@ class TestPackAndUnpack:
 @pytest.mark.parametrize("dtype", DTYPES)
 class TestLookup:
     @pytest.mark.parametrize("k", [*SIZES, RELEASE_FROM, RELEASE_FROM + 1])
-    def test_is_the_matrix_times_the_query(self, k, dtype):
+    def test_is_the_product_of_matrix_and_query(self, k, dtype):
         matrix, query = symmetric(k, dtype=dtype), np.random.standard_normal(k).astype(dtype)
         expected = matrix.astype(np.float64) @ query
         assert np.allclose(packed_lookup(triangle(matrix), query), expected, **close(dtype))
 
     @pytest.mark.parametrize("k", [3, RELEASE_FROM])
-    def test_fills_the_callers_own_array_whatever_it_held(self, k, dtype):
+    def test_overwrites_the_given_output_array(self, k, dtype):
         matrix, query = symmetric(k, dtype=dtype), np.ones(k, dtype)
         out = np.full(k, np.nan, dtype)
         assert packed_lookup(triangle(matrix), query, out) is out
@@ -120,7 +120,7 @@ class TestLookup:
 
     @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview], ids=lambda kind: kind.__name__)
     @pytest.mark.parametrize("skipped", [0, 1], ids=["in step", "at an odd address"])
-    def test_bytes_of_a_store_are_read_where_they_lie(self, kind, skipped, dtype):
+    def test_bytes_are_read_in_place(self, kind, skipped, dtype):
         stored = memoryview(bytes(skipped) + np.array([1, 2, 5], dtype).tobytes())[skipped:]
         packed, query = stored if kind is memoryview else kind(stored), np.array([1, 0], dtype)
         assert packed_lookup(packed, query).tolist() == [1.0, 2.0]
@@ -175,7 +175,7 @@ class TestUpdate:
 
     @pytest.mark.parametrize("r", [0, 1, 2, 3, 4, 5, 33])
     @pytest.mark.parametrize("k", [1, 3, 100])
-    def test_of_several_tokens_is_the_sum_of_each(self, r, k, dtype):
+    def test_several_tokens_are_the_sum_of_each(self, r, k, dtype):
         f, weights = np.random.standard_normal((r, k)).astype(dtype), np.random.standard_normal(r)
         start = triangle(symmetric(k, dtype=dtype))
         at_once, one_by_one = start.copy(), start.copy()
@@ -185,7 +185,7 @@ class TestUpdate:
         assert np.allclose(at_once, one_by_one, **close(dtype))
 
     @pytest.mark.parametrize("r", [1, 2, 20])
-    def test_a_negative_weight_takes_it_out_again(self, r, dtype):
+    def test_a_negative_weight_removes_a_token(self, r, dtype):
         start, f = triangle(symmetric(10, dtype=dtype)), np.random.standard_normal((r, 10)).astype(dtype)
         packed = start.copy()
         packed_update(packed, f)
@@ -294,7 +294,7 @@ class TestMistakes:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_both_ways_to_the_same_kernels_agree(dtype):
+def test_blas_with_the_gil_held_and_released_agree(dtype):
     kernels, packed, x = KERNELS[np.dtype(dtype)], triangle(symmetric(9, dtype=dtype)), np.ones(20, dtype)
     held, released = np.zeros(20, dtype), np.zeros(20, dtype)
     kernels.spmv_held(9, 1.0, packed, x, 1, 3, 0.0, held, 1, 7, 0, 1)
@@ -324,7 +324,7 @@ def steps_of_another_thread():
     other.join()
 
 
-def test_a_long_lookup_lets_other_threads_run_and_a_short_one_does_not(steps_of_another_thread):
+def test_a_long_lookup_releases_the_gil_and_a_short_one_does_not(steps_of_another_thread):
     k = 2000  # milliseconds a call
     packed, query = np.zeros(k * (k + 1) // 2, np.float32), np.zeros(k, np.float32)
     steps, out = steps_of_another_thread, np.empty_like(query)

@@ -46,13 +46,13 @@ def assert_sums_agree(alpha, written, device):
 
 @pytest.mark.parametrize("gates", GATES)
 @pytest.mark.parametrize("n", LENGTHS, ids="n={}".format)
-def test_products_agree_around_the_borders_of_blocks(n, gates, device, short_blocks):
+def test_products_agree_at_block_boundaries(n, gates, device, short_blocks):
     assert_products_agree(GATES[gates](2, n), device)
 
 
 @pytest.mark.parametrize("gates", GATES)
 @pytest.mark.parametrize("n", LENGTHS, ids="n={}".format)
-def test_sums_agree_around_the_borders_of_blocks(n, gates, device, short_blocks):
+def test_sums_agree_at_block_boundaries(n, gates, device, short_blocks):
     assert_sums_agree(GATES[gates](2, n), torch.randn(2, n), device)
 
 
@@ -84,13 +84,13 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_gates_may_lie_in_storage_in_any_way(view, device, short_blocks):
+def test_gates_may_have_any_strides(view, device, short_blocks):
     alpha, written = VIEWS[view](GATES["mild"](3, 20)), VIEWS[view](torch.randn(3, 20))
     assert_products_agree(alpha, device)
     assert_sums_agree(alpha, written, device)
 
 
-def test_a_shut_gate_leaves_exactly_nothing(device, short_blocks):
+def test_alpha_of_zero_gives_exact_zeros(device, short_blocks):
     alpha = torch.rand(1, 20, device=device) + 0.5
     alpha[0, 12] = 0
     after, kept = kernels.decay_after(alpha)

@@ -1,4 +1,4 @@
-"""The weighted Gram product's kernels against the referee in float64, in values and in gradients."""
+"""The weighted Gram product's kernels against the reference in float64, in values and in gradients."""
 
 import math
 
@@ -99,18 +99,18 @@ def small_tiles(monkeypatch):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("use", USES)
-def test_agrees_with_the_referee_in_every_use(operation, use, dtype, device):
+def test_agrees_with_the_reference_in_every_use(operation, use, dtype, device):
     assert_agrees(operation, inputs_for(operation, device, batch=1, n=70, k=20, use=use, dtype=dtype))
 
 
 @pytest.mark.parametrize("n", [1, 32, 33, 63, 64, 65, 130], ids="n={}".format)
-def test_agrees_with_the_referee_around_blocks_of_rows(operation, n, device):
+def test_agrees_with_the_reference_around_blocks_of_rows(operation, n, device):
     inputs = inputs_for(operation, device, batch=1, n=n, use="weighted", dtype=torch.float16)
     assert_agrees(operation, inputs)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_agrees_with_the_referee_where_a_document_is_split(operation, dtype, device):
+def test_agrees_with_the_reference_where_a_document_is_split(operation, dtype, device):
     assert_agrees(operation, inputs_for(operation, device, batch=1, n=257, use="resumed", dtype=dtype))
 
 
@@ -121,24 +121,24 @@ def test_parts_behind_a_documents_end_add_nothing(operation, device):
 
 @pytest.mark.parametrize("dtype", PORTABLE)
 @pytest.mark.parametrize(("batch", "k"), [(3, 1), (1, 2), (1, 16), (3, 17)])
-def test_agrees_with_the_referee_at_every_size(operation, batch, k, dtype, device):
+def test_agrees_with_the_reference_at_every_size(operation, batch, k, dtype, device):
     assert_agrees(operation, inputs_for(operation, device, batch=batch, k=k, use="weighted", dtype=dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("k", [64, 100, 128], ids="k={}".format)
-def test_agrees_with_the_referee_at_the_largest_sizes_that_fit_a_chip(operation, k, dtype, device):
+def test_agrees_with_the_reference_at_the_largest_sizes_that_fit_a_chip(operation, k, dtype, device):
     assert_agrees(operation, inputs_for(operation, device, batch=1, n=8, k=k, dtype=dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_agrees_with_the_referee_beyond_one_tile(operation, dtype, device):
+def test_agrees_with_the_reference_beyond_one_tile(operation, dtype, device):
     assert_agrees(operation, inputs_for(operation, device, n=8, k=130, dtype=dtype), lengths=[8, 5])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("use", ["linear", "everything"])
-def test_agrees_with_the_referee_in_many_tiles(use, dtype, device, small_tiles):
+def test_agrees_with_the_reference_in_many_tiles(use, dtype, device, small_tiles):
     assert_agrees("encode", inputs_for("encode", device, batch=1, n=70, k=40, use=use, dtype=dtype))
 
 
@@ -150,7 +150,7 @@ def test_ragged_lengths_from_none_to_all(operation, use, dtype, device):
 
 
 @pytest.mark.parametrize(("k", "dtype"), [(5, torch.float32), (5, torch.float16), (130, torch.float16)])
-def test_what_lies_in_padding_does_not_leak(operation, k, dtype, device):
+def test_padding_does_not_leak(operation, k, dtype, device):
     lengths, inputs = [0, 5, 8], inputs_for(operation, device, batch=3, n=8, k=k, dtype=dtype)
     behind = torch.arange(8) >= torch.tensor(lengths)[:, None]
     tokens = [name for name in ("f", "h", "alpha", "beta") if name in inputs]
@@ -210,7 +210,7 @@ def test_a_gradient_may_come_expanded(operation, dtype, device):
     assert_close(found, expected_of(operation, inputs, torch.ones(2, 5, 5)), dtype)
 
 
-def test_a_gate_that_shuts_forgets_all_before_it(operation, device):
+def test_alpha_of_zero_forgets_everything_before_it(operation, device):
     inputs = inputs_for(operation, device, n=20)
     inputs["alpha"][0, 14] = 0
     inputs["alpha"][1, [0, 3, 19]] = 0
@@ -226,7 +226,7 @@ def test_negative_gates_are_taken_as_they_are(operation, device):
 
 @pytest.mark.parametrize("dtype", PORTABLE)
 @pytest.mark.parametrize("cut", [0, 1, 20], ids="cut={}".format)
-def test_reading_on_equals_reading_whole(operation, cut, dtype, device):
+def test_continuing_equals_encoding_at_once(operation, cut, dtype, device):
     inputs = inputs_for(operation, device, batch=1, n=20, dtype=dtype)
     tokens = {name: x for name, x in inputs.items() if name in ("f", "h", "alpha", "beta")}
     others = {name: x for name, x in inputs.items() if name in ("weight", "bias")}
@@ -248,7 +248,7 @@ def test_memories_are_float32_and_gradients_of_the_inputs_type(operation, dtype,
 
 
 @pytest.mark.parametrize("k", [5, 20], ids=["one tile", "tiled"])
-def test_parameters_may_be_wider_than_the_states(k, device, small_tiles):
+def test_parameters_may_have_a_wider_dtype_than_the_states(k, device, small_tiles):
     inputs = inputs_for("encode_gated", device, k=k, use="linear", dtype=torch.float16)
     inputs |= {name: inputs[name].float() for name in ("weight", "bias")}
     G = torch.randn(2, k, k)
@@ -268,13 +268,13 @@ def test_each_gradient_may_be_wanted_alone(wanted, device):
     assert_close({wanted: gradient}, {wanted: expected[wanted]}, torch.float32)
 
 
-def test_a_thousand_and_one_small_numbers_are_all_counted(device):
+def test_small_values_are_not_lost_in_long_sums(device):
     # In float16 a running sum of ones stops at 2,048, and of 1 / 64 at 32.
     f = torch.full((1, 1001, 1), 0.125, dtype=torch.float16, device=device)
     assert encode(f, backend="triton").item() == 1001 / 64
 
 
-def test_under_autocast_the_sum_stays_float32(operation, device):
+def test_autocast_does_not_change_the_sum_from_float32(operation, device):
     inputs = inputs_for(operation, device, n=70)
     G = torch.randn(2, 5, 5)
     with torch.autocast(device, torch.bfloat16):
@@ -309,7 +309,7 @@ def test_float64_is_refused(operation, device):
         OPERATIONS[operation](**inputs, backend="triton")
 
 
-def test_a_second_derivative_is_refused_and_not_wrong(operation, device):
+def test_a_second_derivative_is_refused(operation, device):
     inputs = inputs_for(operation, device)
     states = next(iter(inputs.values())).requires_grad_()
     memory = OPERATIONS[operation](**inputs, backend="triton")

@@ -39,11 +39,11 @@ def case(k: int, device: str):
     return gru, x
 
 
-ONWARD = ([0, 12, 20, 33], [12, 5, 0, 7], 1)
+FORWARD = ([0, 12, 20, 33], [12, 5, 0, 7], 1)
 BACKWARD = ([11, 16, 39, 30], [12, 5, 1, 9], -1)
 
 
-@pytest.mark.parametrize("sequences", [ONWARD, BACKWARD], ids=["onward", "backward"])
+@pytest.mark.parametrize("sequences", [FORWARD, BACKWARD], ids=["forward", "backward"])
 @pytest.mark.parametrize("k", [1, 5, 16, 50, 100, 128], ids="k={}".format)
 def test_states_and_gradients_are_those_of_pytorch(k, sequences, device):
     starts, lengths, step = sequences
@@ -62,7 +62,7 @@ def test_states_and_gradients_are_those_of_pytorch(k, sequences, device):
         torch.testing.assert_close(ours, theirs, atol=4e-3 * max(1.0, float(theirs.abs().max())), rtol=4e-3)
 
 
-def test_more_sequences_than_a_tile_holds(device):
+def test_more_sequences_than_one_tile(device):
     gru, x = case(8, device)
     starts, lengths = list(range(40)), [1] * 40
     initial = torch.zeros(40, 8, device=device)
@@ -82,9 +82,9 @@ def test_no_sequences_at_all(device):
 
 
 @pytest.mark.parametrize("size", [1e-6, 1e6], ids="{:g}".format)
-def test_gradients_of_any_size_keep_their_digits(size, device):
+def test_gradients_of_any_magnitude_are_precise(size, device):
     gru, x = case(16, device)
-    starts, lengths, step = ONWARD
+    starts, lengths, step = FORWARD
     initial = torch.zeros(4, 16, device=device)
     places = [torch.tensor(numbers, dtype=torch.int32, device=device) for numbers in (starts, lengths)]
     found = scan_gru(flat_gates(gru, x), gru.weight_hh_l0, gru.bias_hh_l0[32:], initial, *places, step)

@@ -1,4 +1,4 @@
-"""The adaptive scan's kernels, on the chip and wide, against the referee in float64, values and gradients."""
+"""The adaptive scan's kernels, on the chip and wide, against the reference in float64, values and gradients."""
 
 import math
 
@@ -97,42 +97,42 @@ def tolerances(path):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("initial", [None, "symmetric", "not symmetric"], ids=str)
-def test_agrees_with_the_referee_from_any_memory(path, initial, dtype, device, tolerances):
+def test_agrees_with_the_reference_from_any_memory(path, initial, dtype, device, tolerances):
     assert_agrees(inputs_for(device, n=3, initial=initial, dtype=dtype), tolerances=tolerances)
 
 
 @pytest.mark.parametrize(("spacings", "more"), [(1, -1), (1, 0), (1, 1), (2, 2)])
-def test_agrees_with_the_referee_around_kept_memories(path, spacings, more, device, tolerances):
+def test_agrees_with_the_reference_around_kept_memories(path, spacings, more, device, tolerances):
     assert_agrees(inputs_for(device, n=spacings * kernels.EVERY + more), tolerances=tolerances)
 
 
-def test_agrees_with_the_referee_across_a_memory_kept_at_the_usual_spacing(device, monkeypatch):
+def test_agrees_with_the_reference_across_a_memory_kept_at_the_usual_spacing(device, monkeypatch):
     monkeypatch.setattr(kernels, "EVERY", 64)
     assert_agrees(inputs_for(device, n=65))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_agrees_with_the_referee_across_a_kept_memory(path, dtype, device, tolerances):
+def test_agrees_with_the_reference_across_a_kept_memory(path, dtype, device, tolerances):
     inputs = inputs_for(device, n=kernels.EVERY + 2, initial="not symmetric", dtype=dtype)
     assert_agrees(inputs, tolerances=tolerances)
 
 
 @pytest.mark.parametrize(("batch", "k"), [(2, 1), (1, 2), (1, 17), (1, 33)])
-def test_agrees_with_the_referee_at_every_size(path, batch, k, device, tolerances):
+def test_agrees_with_the_reference_at_every_size(path, batch, k, device, tolerances):
     assert_agrees(inputs_for(device, batch=batch, n=3, k=k), tolerances=tolerances)
 
 
 @pytest.mark.parametrize("k", [100, 128], ids="k={}".format)
-def test_agrees_with_the_referee_up_to_the_largest_on_a_chip(k, device):
+def test_agrees_with_the_reference_up_to_the_largest_on_a_chip(k, device):
     assert_agrees(inputs_for(device, n=4, k=k))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_agrees_with_the_referee_where_no_chip_holds_a_memory(dtype, device):
+def test_agrees_with_the_reference_where_no_chip_holds_a_memory(dtype, device):
     assert_agrees(inputs_for(device, batch=2, n=18, k=130, dtype=dtype), [18, 5], tolerances=LARGE)
 
 
-def test_the_wide_way_rebuilds_the_memories_between_kept_ones(device, monkeypatch):
+def test_large_k_recomputes_the_memories_between_checkpoints(device, monkeypatch):
     # Two chunks of 64 tokens at k = 130, or of the interpreter's 16 at k = 20, before a memory is kept again.
     k, n = (130, 200) if ON_CUDA else (20, 35)
     monkeypatch.setattr(kernels, "LARGEST_ON_CHIP", 16)
@@ -151,7 +151,7 @@ def test_ragged_lengths_around_kept_memories(path, device, tolerances):
     assert_agrees(inputs_for(device, batch=2, n=every + 1), [every + 1, 2], tolerances)
 
 
-def test_what_lies_in_padding_does_not_leak(path, device, tolerances):
+def test_padding_does_not_leak(path, device, tolerances):
     lengths, inputs = [0, 1, 3], inputs_for(device, batch=3, n=3)
     behind = torch.arange(3) >= torch.tensor(lengths)[:, None]
     dirty = inputs | {name: inputs[name].clone() for name in ("h", "f")}
@@ -179,7 +179,7 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_inputs_may_lie_in_storage_in_any_way(path, view, device, tolerances):
+def test_inputs_may_have_any_strides(path, view, device, tolerances):
     inputs = inputs_for(device, batch=2, n=2, k=4)
     viewed = {name: VIEWS[view](x) if x.ndim > 1 else x for name, x in inputs.items()}
     assert_agrees(viewed, tolerances=tolerances)
@@ -193,7 +193,7 @@ def test_a_gradient_may_come_expanded(path, device, tolerances):
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning")  # the interpreter's σ(−300)
-def test_a_gate_that_shuts_forgets_all_before_it(path, device, tolerances):
+def test_alpha_of_zero_forgets_everything_before_it(path, device, tolerances):
     inputs = inputs_for(device, n=6)
     inputs["hidden_weight"][0] = torch.tensor([300.0, 0.0, 0.0])
     inputs["h"][0, :, 0] = 0.0
@@ -202,7 +202,7 @@ def test_a_gate_that_shuts_forgets_all_before_it(path, device, tolerances):
 
 
 @pytest.mark.parametrize("cut", [0, 1, 3], ids="cut={}".format)
-def test_reading_on_equals_reading_whole(path, cut, device, tolerances):
+def test_continuing_equals_encoding_at_once(path, cut, device, tolerances):
     inputs = inputs_for(device, n=3)
     tokens = ("h", "f")
     first = run(inputs | {name: inputs[name][:, :cut] for name in tokens}, backend="triton")
@@ -232,7 +232,7 @@ def test_memories_are_float32_and_gradients_of_the_inputs_type(path, dtype, devi
     assert {gradient.dtype for gradient in found.values()} == {dtype}
 
 
-def test_parameters_may_be_wider_than_the_states(path, device, tolerances):
+def test_parameters_may_have_a_wider_dtype_than_the_states(path, device, tolerances):
     inputs = inputs_for(device, n=3, dtype=torch.float16)
     inputs |= {name: inputs[name].float() for name in CELL}
     assert_agrees(inputs, tolerances=tolerances)
@@ -265,18 +265,18 @@ def test_float64_is_refused(device):
         run(inputs_for(device, dtype=torch.float64), backend="triton")
 
 
-def test_a_cell_that_the_kernels_do_not_know_is_refused(device):
+def test_other_cells_are_refused(device):
     h, f = torch.zeros(2, 1, 4, 3, device=device)
     with pytest.raises(OptionError, match=r"expected AffineGates .* got function .*; use backend='torch'"):
         encode_adaptive(h, f, lambda h, reading: (h[:, 0], h[:, 0]), backend="triton")
 
 
-def test_the_inverting_way_back_is_refused(device):
+def test_inversion_is_refused(device):
     with pytest.raises(OptionError, match="got AffineGates and 'invert'; use backend='torch'"):
         run(inputs_for(device), backward="invert", backend="triton")
 
 
-def test_a_second_derivative_is_refused_and_not_wrong(device):
+def test_a_second_derivative_is_refused(device):
     inputs = inputs_for(device, n=2)
     inputs["f"].requires_grad_()
     memory = run(inputs, backend="triton")

@@ -1,4 +1,4 @@
-"""Every backend of `encode` against the loops of the referee, in values and in gradients."""
+"""Every backend of `encode` against the loops of the reference, in values and in gradients."""
 
 import pytest
 import torch
@@ -36,7 +36,7 @@ def values_and_gradients(inputs, G, backend, lengths=None):
 
 
 def assert_agrees(inputs, backend, lengths=None, tolerance=1e-10):
-    """Values and gradients equal the referee's in float64."""
+    """Values and gradients equal the reference's in float64."""
     batch, _, k = inputs["f"].shape
     G = torch.randn(batch, k, k, dtype=torch.float64)
     found = values_and_gradients(inputs, G, backend, lengths)
@@ -51,14 +51,14 @@ def assert_agrees(inputs, backend, lengths=None, tolerance=1e-10):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("n", LENGTHS)
-def test_agrees_with_the_referee_at_every_length(backend, use, n):
+def test_agrees_with_the_reference_at_every_length(backend, use, n):
     assert_agrees(inputs_for(2, n, 5, use), backend)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("k", SIZES)
 @pytest.mark.parametrize("batch", BATCHES)
-def test_agrees_with_the_referee_at_every_size(backend, k, batch):
+def test_agrees_with_the_reference_at_every_size(backend, k, batch):
     assert_agrees(inputs_for(batch, 9, k), backend)
 
 
@@ -70,7 +70,7 @@ def test_ragged_lengths_from_none_to_all(backend, use):
 
 @pytest.mark.parametrize("backend", ["reference", *BACKENDS])
 @pytest.mark.parametrize("use", USES)
-def test_what_lies_in_padding_does_not_leak(backend, use):
+def test_padding_does_not_leak(backend, use):
     clean = inputs_for(3, 8, 3, use)
     lengths, G = [0, 5, 8], torch.randn(3, 3, 3, dtype=torch.float64)
     behind = torch.arange(8) >= torch.tensor(lengths)[:, None]
@@ -89,7 +89,7 @@ def test_what_lies_in_padding_does_not_leak(backend, use):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_gate_that_shuts_forgets_all_before_it(backend):
+def test_alpha_of_zero_forgets_everything_before_it(backend):
     inputs = inputs_for(2, 9, 3)
     with torch.no_grad():
         inputs["alpha"][0, 4] = 0
@@ -98,7 +98,7 @@ def test_a_gate_that_shuts_forgets_all_before_it(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_negative_decay_is_taken_as_it_is(backend):
+def test_negative_alpha_is_allowed(backend):
     inputs = inputs_for(2, 9, 3)
     with torch.no_grad():
         inputs["alpha"].abs_().neg_()
@@ -116,7 +116,7 @@ VIEWS = {
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("view", VIEWS)
-def test_inputs_may_lie_in_storage_in_any_way(backend, view):
+def test_inputs_may_have_any_strides(backend, view):
     plain = {name: x.detach() for name, x in inputs_for(3, 6, 4).items()}
     viewed = {name: VIEWS[view](x) for name, x in plain.items()}
     packed = {name: x.contiguous() for name, x in viewed.items()}
@@ -125,7 +125,7 @@ def test_inputs_may_lie_in_storage_in_any_way(backend, view):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
-def test_sums_are_wide_whatever_comes_in(backend, dtype):
+def test_sums_are_float32_or_float64_for_every_dtype(backend, dtype):
     inputs = {name: x.detach().to(dtype) for name, x in inputs_for(2, 200, 8, "decayed").items()}
     memory = encode(**inputs, backend=backend)
     assert memory.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
@@ -137,7 +137,7 @@ def test_sums_are_wide_whatever_comes_in(backend, dtype):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
-def test_gradients_come_in_the_inputs_type(backend, dtype):
+def test_gradients_have_the_dtype_of_the_inputs(backend, dtype):
     inputs = inputs_for(2, 20, 4, "everything", dtype)
     memory = encode(**inputs, backend=backend)
     gradients = torch.autograd.grad(memory.square().sum(), list(inputs.values()))
@@ -146,13 +146,13 @@ def test_gradients_come_in_the_inputs_type(backend, dtype):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_thousand_and_one_small_numbers_are_all_counted(backend):
+def test_small_values_are_not_lost_in_long_sums(backend):
     # In bfloat16 a running sum of ones stops at 256.
     assert encode(torch.ones(1, 1001, 1, dtype=torch.bfloat16), backend=backend).item() == 1001
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_under_autocast_the_sum_stays_float32(backend):
+def test_autocast_does_not_change_the_sum_from_float32(backend):
     f = torch.randn(2, 300, 8, requires_grad=True)
     G = torch.randn(2, 8, 8)
     with torch.autocast("cpu", torch.bfloat16):
@@ -174,7 +174,7 @@ def test_gradcheck_and_gradgradcheck(use):
     assert torch.autograd.gradgradcheck(memory, tuple(inputs.values()))
 
 
-def test_only_the_gradients_that_are_wanted_are_made():
+def test_only_required_gradients_are_computed():
     f, alpha = torch.randn(1, 4, 2), torch.rand(1, 4, requires_grad=True)
     encode(f, alpha=alpha).sum().backward()
     assert f.grad is None

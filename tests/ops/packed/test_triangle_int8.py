@@ -29,7 +29,7 @@ def assert_within_half_a_level(packed, values, scales):
 @pytest.mark.parametrize("scale_dtype", SCALE_DTYPES, ids=str)
 @pytest.mark.parametrize("n", [1, 2, 50])
 @pytest.mark.parametrize("k", [1, 2, 3, 17, 64])
-def test_a_memory_is_off_by_half_a_level_at_most(k, n, scale_dtype):
+def test_rounding_errors_are_at_most_half_a_level(k, n, scale_dtype):
     packed = memories_of(4, n, k, spread=3.0)
     values, scales = quantize(packed, scale_dtype=scale_dtype)
     assert (values.dtype, scales.dtype) == (torch.int8, scale_dtype)
@@ -38,7 +38,7 @@ def test_a_memory_is_off_by_half_a_level_at_most(k, n, scale_dtype):
 
 
 @pytest.mark.parametrize("scale_dtype", SCALE_DTYPES, ids=str)
-def test_the_scales_of_a_memory_are_the_roots_of_its_diagonal(scale_dtype):
+def test_scales_are_the_square_roots_of_the_diagonal(scale_dtype):
     packed = memories_of(3, 20, 9)
     _, scales = quantize(packed, scale_dtype=scale_dtype)
     roots = unpack(packed).diagonal(dim1=-2, dim2=-1).sqrt()
@@ -46,14 +46,14 @@ def test_the_scales_of_a_memory_are_the_roots_of_its_diagonal(scale_dtype):
     assert (scales.double() <= roots * (1 + torch.finfo(scale_dtype).eps)).all()
 
 
-def test_the_diagonal_costs_no_more_than_the_rounding_of_its_scale():
+def test_the_diagonal_is_as_exact_as_its_scale():
     packed = memories_of(3, 20, 9)
     again = dequantize(*quantize(packed), dtype=torch.float64)
     diagonal, found = (unpack(x).diagonal(dim1=-2, dim2=-1) for x in (packed, again))
     torch.testing.assert_close(found, diagonal, rtol=3e-7, atol=0)
 
 
-def test_a_small_row_keeps_its_digits_beside_a_large_one():
+def test_small_rows_are_precise_next_to_large_ones():
     f = torch.randn(1, 50, 2, dtype=torch.float64) * torch.tensor([1e-4, 1e4], dtype=torch.float64)
     packed = pack(encode(f))
     again = dequantize(*quantize(packed), dtype=torch.float64)
@@ -79,14 +79,14 @@ def test_rows_of_zeros_come_back_as_zeros():
     ids=["no diagonal", "negative", "larger off the diagonal", "one negative number"],
 )
 @pytest.mark.parametrize("scale_dtype", SCALE_DTYPES, ids=str)
-def test_a_matrix_that_is_no_memory_is_held_to_the_same_bound(matrix, scale_dtype):
+def test_indefinite_matrices_have_the_same_error_bound(matrix, scale_dtype):
     packed = pack(torch.tensor(matrix, dtype=torch.float64))
     assert_within_half_a_level(packed, *quantize(packed, scale_dtype=scale_dtype))
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(1, 9), st.integers(0, 2**32 - 1), st.floats(0, 4), st.sampled_from(SCALE_DTYPES))
-def test_any_symmetric_matrix_is_off_by_half_a_level_at_most(k, seed, spread, scale_dtype):
+def test_random_symmetric_matrices_have_the_same_error_bound(k, seed, spread, scale_dtype):
     generator = torch.Generator().manual_seed(seed)
     matrix = torch.randn(k, k, generator=generator, dtype=torch.float64)
     matrix = matrix * torch.exp(spread * torch.randn(k, k, generator=generator, dtype=torch.float64))
@@ -95,7 +95,7 @@ def test_any_symmetric_matrix_is_off_by_half_a_level_at_most(k, seed, spread, sc
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)
-def test_every_type_of_number_in_and_out(dtype):
+def test_every_dtype_in_and_out(dtype):
     packed = memories_of(2, 5, 4).to(dtype)
     values, scales = quantize(packed)
     again = dequantize(values, scales, dtype=dtype)
@@ -103,13 +103,13 @@ def test_every_type_of_number_in_and_out(dtype):
     torch.testing.assert_close(again, packed, rtol=0.02, atol=float(half_level(scales).max()) * 1.1)
 
 
-def test_no_memory_at_all():
+def test_an_empty_batch():
     values, scales = quantize(torch.zeros(0, 6))
     assert dequantize(values, scales).shape == (0, 6)
 
 
 @pytest.mark.usefixtures("unchecked_shapes")
-def test_mistakes_are_named():
+def test_invalid_arguments_are_refused():
     values, scales = quantize(torch.ones(2, 6))
     with pytest.raises(ShapeError, match="nearest sizes are 3 and 6"):
         quantize(torch.ones(5))

@@ -20,7 +20,7 @@ def memory_and_query(dtype=np.float32):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("given", [True, False], ids=["out", "no out"])
-def test_plain_arrays_take_the_short_way(monkeypatch, dtype, given):
+def test_plain_arrays_skip_the_separate_checks(monkeypatch, dtype, given):
     packed, query, expected = memory_and_query(dtype)
     packed.flags.writeable = query.flags.writeable = False
     monkeypatch.setattr(lookup, "_as_array", None)  # the long way's first step
@@ -54,12 +54,12 @@ def shut(array):
         (np.zeros(21, np.float32), np.zeros(6, np.float32), shut(np.zeros(6, np.float32))),
     ],
 )
-def test_what_is_not_as_it_should_be_is_still_refused(packed, query, out):
+def test_invalid_arrays_are_refused(packed, query, out):
     with pytest.raises(AttarError):
         packed_lookup(packed, query, out)
 
 
-def test_numbers_at_an_odd_address_are_read():
+def test_unaligned_arrays_are_read():
     packed, query, expected = memory_and_query()
     odd = np.frombuffer(b"x" + packed.tobytes(), np.uint8)[1:].view(np.float32)
     assert not odd.flags.aligned

@@ -17,7 +17,7 @@ def document(n=11, k=4, batch=2):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("cut", range(12))
-def test_reading_on_from_any_token_equals_reading_whole(backend, cut):
+def test_continuing_from_any_token_equals_encoding_at_once(backend, cut):
     f, alpha, beta = document()
     first = encode(f[:, :cut], alpha=alpha[:, :cut], beta=beta[:, :cut], backend=backend)
     both = encode(f[:, cut:], alpha=alpha[:, cut:], beta=beta[:, cut:], initial=first, backend=backend)
@@ -26,7 +26,7 @@ def test_reading_on_from_any_token_equals_reading_whole(backend, cut):
 
 @settings(max_examples=25, deadline=None)
 @given(cuts=st.lists(st.integers(0, 11), max_size=5).map(sorted))
-def test_reading_in_any_number_of_parts_equals_reading_whole(cuts):
+def test_encoding_in_parts_equals_encoding_at_once(cuts):
     f, alpha, beta = document()
     memory = None
     for start, end in zip([0, *cuts], [*cuts, 11], strict=True):
@@ -36,7 +36,7 @@ def test_reading_in_any_number_of_parts_equals_reading_whole(cuts):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_reading_on_at_each_documents_own_end(backend):
+def test_continuing_from_documents_of_different_lengths(backend):
     f, alpha, beta = document(batch=3)
     lengths = [0, 4, 11]
     first = encode(f, alpha=alpha, beta=beta, lengths=lengths, backend=backend)
@@ -55,7 +55,7 @@ def test_merging_equals_concatenating(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_subtracting_takes_a_part_out_again(backend):
+def test_subtracting_removes_a_part(backend):
     a, b = torch.randn(2, 5, 4).double(), torch.randn(2, 9, 4).double()
     both = encode(torch.cat([a, b], 1), backend=backend)
     torch.testing.assert_close(both - encode(b, backend=backend), encode(a, backend=backend))

@@ -55,7 +55,7 @@ def test_gradcheck():
     assert torch.autograd.gradcheck(lambda *x: encode_gated(*x, lengths=[4, 2]), (h, weight, bias))
 
 
-def test_parameters_may_be_wider_than_the_states():
+def test_parameters_may_have_a_wider_dtype_than_the_states():
     h, weight, bias = gated_inputs()
     memory = encode_gated(h.bfloat16(), weight.float(), bias.float())
     assert memory.dtype == torch.float32
