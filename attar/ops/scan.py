@@ -122,14 +122,16 @@ def read_segment(
     """The memory after a segment, and the gates of its tokens."""
     h, f = blank_padding(h, mask), blank_padding(f, mask)
     # The fast chunk reads values to know when to stop, and sums logarithms in float64.
-    fast = isinstance(cell, AffineGates) and f.device.type in ("cpu", "cuda") and not checks.is_traced()
-    fast = fast and not _needs_gradient(cell, h, f, C)
-    read_chunk = fast_scan.read_chunk if fast else _read_chunk
+    fast = f.device.type in ("cpu", "cuda") and not checks.is_traced() and not _needs_gradient(cell, h, f, C)
+    fast_cell = cell if fast and isinstance(cell, AffineGates) else None
     logits = cell.of_hidden(h) if isinstance(cell, AffineGates) else h
     gates = []
-    for part in _chunks(f, fast_scan.CHUNK if fast else CHUNK):
+    for part in _chunks(f, CHUNK if fast_cell is None else fast_scan.CHUNK):
         visible = None if mask is None else mask[:, part]
-        C, of_chunk = read_chunk(C, f[:, part], logits[:, part], cell, visible)
+        if fast_cell is None:
+            C, of_chunk = _read_chunk(C, f[:, part], logits[:, part], cell, visible)
+        else:
+            C, of_chunk = fast_scan.read_chunk(C, f[:, part], logits[:, part], fast_cell, visible)
         gates.append(of_chunk)
     return C, torch.cat(gates, 1)
 
@@ -170,6 +172,7 @@ def _encode_inverting(
     h: Float[Tensor, "B n d"], f: States, cell: Cell, mask: Mask, initial: Memory, digits: float
 ) -> Memory:
     # The tensors that the gates' gradients go to must be known: gates are recomputed outside of autograd.
+    parameters: tuple[Tensor, ...]
     if isinstance(cell, AffineGates):
         parameters = cell.tensors()
     elif isinstance(cell, nn.Module):
@@ -218,10 +221,12 @@ class InvertedScan(torch.autograd.Function):
             visible = None if mask is None else mask[:, part]
             start = undo_segment(C, blank_padding(f[:, part], visible), gates) if anchor is None else anchor
             with torch.enable_grad():
-                inputs = [x.detach().requires_grad_() for x in (start, h[:, part], f[:, part])]
-                end = read_segment(*inputs, cell, visible)[0]
-            found = torch.autograd.grad(end, [*inputs, *leaves], G, allow_unused=True)
-            G, C = found[0], inputs[0].detach()
+                start, states, written = (
+                    x.detach().requires_grad_() for x in (start, h[:, part], f[:, part])
+                )
+                end = read_segment(start, states, written, cell, visible)[0]
+            found = torch.autograd.grad(end, [start, states, written, *leaves], G, allow_unused=True)
+            G, C = found[0], start.detach()
             grad_h[:, part], grad_f[:, part] = (0 if g is None else g for g in found[1:3])
             for i, new in enumerate(found[3:]):
                 total = grads[i]

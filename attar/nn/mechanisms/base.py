@@ -43,7 +43,10 @@ def length_scale(scale: Scale, tokens: Numbers) -> Numbers | float:
     counts = tokens.clip(min=1)
     if scale == "mean":
         return counts
-    return counts.sqrt() if isinstance(counts, Tensor) else np.sqrt(counts)
+    if isinstance(counts, Tensor):
+        return counts.sqrt()
+    roots: NDArray[Any] = np.sqrt(counts)
+    return roots
 
 
 @dataclass(frozen=True)

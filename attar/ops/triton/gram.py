@@ -162,8 +162,8 @@ def _gram_gradient(
     energy = x.new_zeros(batch, n, dtype=torch.float32) if want_energy else None
     grad = x.new_zeros(x.shape) if lengths is not None else x.new_empty(x.shape)
     if batch == 0 or n == 0:
-        nothing = [None if p is None else torch.zeros_like(p) for p in (weight, bias)]
-        return grad, *nothing, energy
+        no_weight, no_bias = (None if p is None else torch.zeros_like(p) for p in (weight, bias))
+        return grad, no_weight, no_bias, energy
     tile = min(LARGEST_ON_CHIP, max(16, triton.next_power_of_2(k)))
     rows = ROWS if weight is None else ROWS_GATED
     splits = max(1, min(triton.cdiv(n, 4 * rows), ENOUGH_PROGRAMS // batch))
