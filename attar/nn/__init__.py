@@ -1,57 +1,31 @@
-"""The mechanisms with their parameters: modules for a model of one's own."""
+"""The mechanisms and encoders with their parameters, as torch.nn modules."""
 
-from attar.nn.attention import (
-    COPY_MECHANISMS,
-    MECHANISMS,
-    AdaptiveAttention,
-    DecayedAttention,
-    GatedAttention,
-    KeyedAttention,
-    LinearAttention,
-    Mechanism,
-    Memories,
-    NamedAttention,
-    NoAttention,
-    SoftmaxAttention,
-    attention,
-)
-from attar.nn.attention.forgetting import (
-    ForgettingAttention,
-)
-from attar.nn.attention.keyed import (
-    KeyMechanism,
-)
-from attar.nn.base_encoder import (
-    Encoder,
-)
-from attar.nn.company import (
-    Company,
-)
-from attar.nn.directions import (
-    cut_long_sentences,
-    sort_backward,
-)
-from attar.nn.encoder import (
+from attar.nn.company import Company
+from attar.nn.encoders import (
     ENCODERS,
     LONGEST_LOOK,
     BidirectionalEncoder,
+    Encoder,
     GRUEncoder,
     LookaheadEncoder,
+    SecondOrderEncoder,
     TwoWayEncoder,
     encoder,
 )
-from attar.nn.network import (
-    Documents,
-    Network,
-    Questions,
+from attar.nn.gru import cut_long_sentences, sort_backward
+from attar.nn.mechanisms import COPY_MECHANISMS, MECHANISMS, attention
+from attar.nn.mechanisms.base import Mechanism, Memories, length_scale
+from attar.nn.mechanisms.baselines import NoAttention, SoftmaxAttention
+from attar.nn.mechanisms.keyed import KeyedAttention, KeyMechanism, NamedAttention
+from attar.nn.mechanisms.linear import (
+    AdaptiveAttention,
+    DecayedAttention,
+    ForgettingAttention,
+    GatedAttention,
+    LinearAttention,
 )
-from attar.nn.network_options import (
-    NetworkOptions,
-    refuse_unknown,
-)
-from attar.nn.second_order import (
-    SecondOrderEncoder,
-)
+from attar.nn.network import Documents, Network, Questions
+from attar.nn.network_options import NetworkOptions, refuse_unknown
 
 __all__ = [
     "COPY_MECHANISMS",
@@ -84,6 +58,7 @@ __all__ = [
     "attention",
     "cut_long_sentences",
     "encoder",
+    "length_scale",
     "refuse_unknown",
     "sort_backward",
 ]

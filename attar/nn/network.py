@@ -1,5 +1,12 @@
-"""The whole network: embeddings, a document's encoder, a question's, a mechanism, an answer head."""
+"""The whole network: embeddings, document and question encoders, a mechanism, and an answer head.
 
+| head  | scores a name by                            | with                                            |
+|-------|---------------------------------------------|-------------------------------------------------|
+| paper | its own row of W_o tanh(W_r R + W_q q)      | none, softmax, linear, gated, decayed, adaptive |
+| copy  | the readout and what was written for it     | keyed, named, softmax                           |
+"""
+
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -7,29 +14,28 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attar.nn.attention import Memories, attention
-from attar.nn.attention.keyed import KeyedAttention
-from attar.nn.attention.named import NamedAttention
 from attar.nn.company import Company
-from attar.nn.encoder import TWO_WAY, encoder
-from attar.nn.heads import AskedNames, CopyHead, PaperHead
+from attar.nn.encoders import TWO_WAY, encoder
+from attar.nn.mechanisms import attention
+from attar.nn.mechanisms.base import Memories
+from attar.nn.mechanisms.keyed import KeyedAttention, NamedAttention
 from attar.nn.network_options import NetworkOptions
 
-# How far embeddings start from 0, words' and names'. A readout sums over all tokens, of which one in forty is a
-# name in a novel: with words as large as names, what differs between questions is lost among them, and the
-# paper's head sits on a plateau until they have become small (decisions.md).
+# The initial scale of the embeddings of words and of names. A readout sums over all tokens, of which one in forty is a
+# name in a novel: with words as large as names, the difference between questions is lost, and training with the
+# paper's head stays on a plateau until words have become small (decisions.md).
 WORD_SCALE, NAME_SCALE = 0.1, 2.0
 
 
 @dataclass(frozen=True)
 class Documents:
-    """A batch of documents. What is not `ids` or `candidates` is best left on the CPU: no step waits for it."""
+    """A batch of documents. All but `ids` and `candidates` are best left on the CPU: no step waits for them."""
 
     ids: Int[Tensor, "B n"]
     lengths: Int[Tensor, " B"]
     sentence_ends: Bool[Tensor, "B n"]
-    names: Int[Tensor, "B n"]  # which of its document's candidates each token is, -1 for none
-    candidates: Int[Tensor, "B c"]  # the entity number of each, -1 behind the last or if the text lost it
+    names: Int[Tensor, "B n"]  # the index of each token among its document's candidates, -1 for none
+    candidates: Int[Tensor, "B c"]  # their entity numbers, -1 after the last or if it is not in the text
 
     def to(self, device: torch.device | str) -> "Documents":
         """The same with its ids on another device."""
@@ -46,19 +52,72 @@ class Questions:
 
     ids: Int[Tensor, "Q l"]
     lengths: Int[Tensor, " Q"]
-    blanks: Int[Tensor, " Q"]  # where the blank is
-    documents: Int[Tensor, " Q"]  # which document each is about
-    places: Int[Tensor, " Q"]  # its place in [B, m], flattened
-    most: int  # questions a document, at most
-    asked: Bool[Tensor, "Q c"]  # the candidates that the question itself holds
+    blanks: Int[Tensor, " Q"]  # position of the blank
+    documents: Int[Tensor, " Q"]  # index of the document of each
+    places: Int[Tensor, " Q"]  # index in [B, m], flattened
+    most: int  # questions per document, at most
+    asked: Bool[Tensor, "Q c"]  # the candidates that occur in the question itself
 
     def to(self, device: torch.device | str) -> "Questions":
-        """The same on another device, but for the lengths."""
+        """The same on another device, except the lengths."""
         moved = {
             name: getattr(self, name).to(device, non_blocking=True)
             for name in ("ids", "blanks", "documents", "places", "asked")
         }
         return replace(self, **moved)
+
+
+class PaperHead(nn.Module):
+    """W_o tanh(W_r R + W_q q) over all entity ids, of which those of the document are selected.
+
+    The hidden layer has `width` units, by default the size of a readout: more of them distinguish more names, and do
+    not make memories larger.
+    """
+
+    def __init__(self, size: int, entities: int, width: int | None = None) -> None:
+        super().__init__()
+        width = width or size
+        self.of_readout = nn.Linear(size, width, bias=False)
+        self.of_query = nn.Linear(size, width)
+        self.entities = nn.Linear(width, entities)
+
+    def forward(
+        self, readouts: Float[Tensor, "Q k"], queries: Float[Tensor, "Q k"], candidates: Int[Tensor, "Q c"]
+    ) -> Float[Tensor, "Q c"]:
+        """The score of each candidate, given by its entity id."""
+        mixed = torch.tanh(self.of_readout(readouts) + self.of_query(queries))
+        scores: Tensor = self.entities(mixed)
+        return scores.gather(1, candidates)
+
+
+class CopyHead(nn.Module):
+    """The value of a readout for each candidate, multiplied by one learnt sharpness.
+
+    With `shares`, the values are positive weights, and scores their logarithms: probabilities are then proportional to
+    the weights, as in the attention-sum reader (Kadlec et al. 2016).
+    """
+
+    def __init__(self, sharpness: float = 1.0, *, shares: bool = False) -> None:
+        super().__init__()
+        self.shares = shares
+        self.sharpness = nn.Parameter(torch.tensor(math.log(sharpness)))
+
+    def forward(self, values: Float[Tensor, "Q c"]) -> Float[Tensor, "Q c"]:
+        """The scores of the candidates."""
+        scores = torch.log(values.clamp(min=1e-9)) if self.shares else values
+        return scores * self.sharpness.exp()
+
+
+class AskedNames(nn.Module):
+    """A learnt bonus on the score of names that occur in the question itself: they are seldom its answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bonus = nn.Parameter(torch.zeros(()))
+
+    def forward(self, scores: Float[Tensor, "Q c"], asked: Bool[Tensor, "Q c"]) -> Float[Tensor, "Q c"]:
+        """The scores, with the bonus on names in the question."""
+        return scores + self.bonus * asked.to(scores.dtype)
 
 
 class Network(nn.Module):
@@ -80,7 +139,7 @@ class Network(nn.Module):
         self.dropout = nn.Dropout(options.dropout)
         join: dict[str, Any] = {"join": options.join} if options.encoder in TWO_WAY else {}
         self.document_encoder = encoder(options.encoder, options.embedding, options.size, **join)
-        # A question is one sentence: to look ahead within it is to see all of it.
+        # A question is one sentence: looking ahead within it is reading all of it.
         self.at_blank = options.encoder in ("lookahead", "bidirectional")
         kind = "bidirectional" if self.at_blank else options.encoder
         self.question_encoder = encoder(kind, options.embedding, options.size, **join)
@@ -94,19 +153,19 @@ class Network(nn.Module):
         self.company = (
             Company(options.words, options.first_entity, options.entities) if options.company else None
         )
-        self._spread_embeddings()
+        self._scale_embeddings()
 
     @staticmethod
     def _make_head(options: NetworkOptions) -> PaperHead | CopyHead:
         if options.head == "paper":
             return PaperHead(options.size, options.entities, options.head_size)
-        if options.mechanism == "keyed":  # x_e · x_e is about that large
+        if options.mechanism == "keyed":  # x_e · x_e is about this large
             return CopyHead(1 / (options.embedding * NAME_SCALE**2))
         return CopyHead(shares=options.positive or options.mechanism == "softmax")
 
     @torch.no_grad()
-    def _spread_embeddings(self) -> None:
-        """Let names start large and words small."""
+    def _scale_embeddings(self) -> None:
+        """Scale the initial embeddings: names large, words small."""
         first, last = self.options.first_entity, self.options.first_entity + self.options.entities
         self.embedding.weight[:first] *= WORD_SCALE
         self.embedding.weight[first:last] *= NAME_SCALE
@@ -119,7 +178,7 @@ class Network(nn.Module):
         state: Float[Tensor, "B s"] | None = None,
         memories: Memories | None = None,
     ) -> tuple[Memories, Float[Tensor, "B s"]]:
-        """The memories of documents, and the encoder's state to read on from; going on from earlier ones."""
+        """The memories of documents, continuing from earlier ones, and the encoder's state to continue from."""
         embedded = self.embedding(documents.ids)
         hidden, state = self.document_encoder(
             self.dropout(embedded), documents.lengths, sentence_ends=documents.sentence_ends, state=state
@@ -133,30 +192,30 @@ class Network(nn.Module):
         documents: Documents,
         memories: Memories | None = None,
     ) -> Memories:
-        """The memories that states make, going on from earlier ones; only `keyed` writes the embeddings."""
-        written: dict[str, Any] = {}
+        """The memories of states, continuing from earlier ones; only `keyed` writes the embeddings."""
+        extra: dict[str, Any] = {}
         if isinstance(self.mechanism, KeyedAttention):
-            written = {"values": self.embedding(documents.ids) if embedded is None else embedded}
+            extra = {"values": self.embedding(documents.ids) if embedded is None else embedded}
         elif isinstance(self.mechanism, NamedAttention):
-            written = {"names": documents.names, "count": documents.candidates.shape[1]}
+            extra = {"names": documents.names, "count": documents.candidates.shape[1]}
         if memories is None:
-            return self.mechanism.encode(hidden, documents.lengths, **written)
-        return self.mechanism.extend(memories, hidden, documents.lengths, **written)
+            return self.mechanism.encode(hidden, documents.lengths, **extra)
+        return self.mechanism.extend(memories, hidden, documents.lengths, **extra)
 
     def ask(
         self, ids: Int[Tensor, "Q l"], lengths: Int[Tensor, " Q"], blanks: Int[Tensor, " Q"]
     ) -> Float[Tensor, "Q k"]:
-        """The queries of questions: the state at the blank where it knows both sides of it, else the last."""
+        """The queries of questions: the state at the blank if it depends on both sides of it, else the last."""
         hidden, last = self.question_encoder(self.dropout(self.embedding(ids)), lengths)
         if self.at_blank:
-            at = blanks.to(hidden.device)[:, None, None].expand(-1, 1, hidden.shape[2])
-            queries = hidden.gather(1, at)[:, 0]
+            index = blanks.to(hidden.device)[:, None, None].expand(-1, 1, hidden.shape[2])
+            queries = hidden.gather(1, index)[:, 0]
         else:
             queries = last[:, : self.options.size]
         return self.query(self.dropout(queries))
 
     def query(self, states: Float[Tensor, "Q k"]) -> Float[Tensor, "Q k"]:
-        """The queries that a question encoder's states make: positive ones where keys are positive."""
+        """The queries of a question encoder's states: positive where keys are positive."""
         return states if self.features is None else nn.functional.softplus(self.features(states))
 
     def forward(self, documents: Documents, questions: Questions) -> Float[Tensor, "Q c"]:
@@ -167,10 +226,8 @@ class Network(nn.Module):
         rows = queries.new_zeros(count * questions.most, queries.shape[1])
         rows = rows.index_copy(0, questions.places, queries).view(count, questions.most, queries.shape[1])
         if self.options.head == "copy" and self.options.mechanism == "softmax":
-            shares = (
-                self.attention_sum(memories, rows, documents).flatten(0, 1).index_select(0, questions.places)
-            )
-            return self.choose(self.head(shares), documents, questions)
+            shares = self.attention_sum(memories, rows, documents).flatten(0, 1)
+            return self.choose(self.head(shares.index_select(0, questions.places)), documents, questions)
         readouts = self.mechanism.lookup(memories, rows).flatten(0, 1).index_select(0, questions.places)
         scores = self.score(readouts, queries, documents, questions)
         if self.company is not None:
@@ -184,14 +241,14 @@ class Network(nn.Module):
         documents: Documents,
         questions: Questions,
     ) -> Float[Tensor, "Q c"]:
-        """What the head makes of readouts."""
+        """The scores that the head computes from readouts."""
         if isinstance(self.head, PaperHead):
             candidates = documents.candidates.clamp(min=0)[questions.documents]
             scores: Tensor = self.head(readouts, queries, candidates)
             return scores
         if isinstance(self.mechanism, KeyedAttention):
             entities = self.embedding(documents.candidates.clamp(min=0) + self.options.first_entity)
-            # Every question meets its own document's candidates: [Q, c, d] · [Q, d].
+            # Each question with its own document's candidates: [Q, c, d] · [Q, d].
             readouts = torch.einsum("qcd,qd->qc", entities[questions.documents], readouts)
         copied: Tensor = self.head(readouts)
         return copied
@@ -199,7 +256,7 @@ class Network(nn.Module):
     def choose(
         self, scores: Float[Tensor, "Q c"], documents: Documents, questions: Questions
     ) -> Float[Tensor, "Q c"]:
-        """The scores with the names of the question moved, and -inf where there is no candidate."""
+        """The scores with the bonus of names in the question, and -inf where there is no candidate."""
         if self.asked is not None:
             scores = self.asked(scores, questions.asked)
         return scores.masked_fill((documents.candidates < 0)[questions.documents], -torch.inf)
@@ -207,13 +264,13 @@ class Network(nn.Module):
     def attention_sum(
         self, memories: Memories, queries: Float[Tensor, "B m k"], documents: Documents
     ) -> Float[Tensor, "B m c"]:
-        """The softmax weights that each name's tokens get together (Kadlec et al. 2016)."""
+        """The sum of the softmax weights of each name's tokens (Kadlec et al. 2016)."""
         states = memories.state
         weights = torch.bmm(queries, states.mT)
         outside = torch.arange(states.shape[1], device=states.device) >= memories.tokens[:, None]
         weights = torch.softmax(weights.masked_fill(outside[:, None], -torch.inf), 2)
         names = documents.names.to(states.device, non_blocking=True).long()
         count = documents.candidates.shape[1]
-        place = torch.where(names < 0, count, names)[:, None].expand_as(weights)
-        sums = weights.new_zeros(*weights.shape[:2], count + 1).scatter_add(2, place, weights)
+        index = torch.where(names < 0, count, names)[:, None].expand_as(weights)
+        sums = weights.new_zeros(*weights.shape[:2], count + 1).scatter_add(2, index, weights)
         return sums[:, :, :-1]

@@ -1,30 +1,29 @@
-"""What a network is made of, said in names and numbers that a file can hold."""
+"""The options of a network, as a file stores them."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from attar.errors import OptionError
-from attar.nn.attention import COPY_MECHANISMS, MECHANISMS
-from attar.nn.attention.mechanism import Scale
-from attar.nn.encoder import ENCODERS, JOINS, TWO_WAY
+from attar.nn.encoders import ENCODERS, JOINS, TWO_WAY
+from attar.nn.mechanisms import COPY_MECHANISMS, MECHANISMS
+from attar.nn.mechanisms.base import Scale
 
 HEADS = ("paper", "copy")
 
 
 @dataclass(frozen=True)
 class NetworkOptions:
-    """What a network is made of; the paper's sizes are the defaults.
+    """The options of a network; the defaults are the paper's sizes.
 
-    `head=""` takes the copy readout where the mechanism writes for it (keyed, named), else the paper's head.
-    `asked` learns what it means that the question holds a name; `positive` makes the keys of `named`, and the
-    queries, positive, and scores logarithms of weights; `company` scores names also by what stood near them.
-    `join` says how an encoder that reads both ways puts its two states together, `head_size` how many numbers the
-    paper's head mixes, 0 for as many as a state has.
+    `head=""` is the copy head for mechanisms that write for it (keyed, named), else the paper's head. `asked` learns a
+    bonus for names that occur in the question; `positive` makes the keys of `named` and the queries positive, and
+    scores logarithms of weights; `company` scores names also by their co-occurrence with the question's words. `join`
+    is how a two-way encoder joins its two states, `head_size` the hidden size of the paper's head, 0 for `size`.
     """
 
-    words: int  # ids there are, the names' among them
-    entities: int  # of which are names'
+    words: int  # vocabulary size, names included
+    entities: int  # number of names
     first_entity: int = 3
     mechanism: str = "gated"
     encoder: str = "gru"
@@ -71,28 +70,28 @@ class NetworkOptions:
 
     def to_json(self) -> dict[str, Any]:
         """All options by name."""
-        given = asdict(self)
-        # What a reader is fingerprinted by stays as it was before there were these.
-        for name, usual in (("company", False), ("join", "halves"), ("head_size", 0)):
-            if given[name] == usual:
-                del given[name]
-        return given
+        options = asdict(self)
+        # Later options are left out at their defaults, so that fingerprints of earlier readers stay the same.
+        for name, default in (("company", False), ("join", "halves"), ("head_size", 0)):
+            if options[name] == default:
+                del options[name]
+        return options
 
     @classmethod
     def from_json(cls, options: dict[str, Any]) -> "NetworkOptions":
-        """Take up what `to_json` gave; unknown names are refused."""
+        """The options that `to_json` returned; unknown names are refused."""
         refuse_unknown("network option", options, (each.name for each in fields(cls)))
         return cls(**options)
 
 
 def refuse_unknown(what: str, options: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse names of options that there are none of.
+    """Refuse unknown names of options.
 
     >>> refuse_unknown("option", ["sise"], ["size", "scale"])
     Traceback (most recent call last):
     attar.errors.OptionError: option: expected one of scale, size, got sise
     """
-    there = sorted(known)
-    unknown = sorted(set(options).difference(there))
+    names = sorted(known)
+    unknown = sorted(set(options).difference(names))
     if unknown:
-        raise OptionError(what, "one of " + ", ".join(there), ", ".join(unknown))
+        raise OptionError(what, "one of " + ", ".join(names), ", ".join(unknown))

@@ -1,7 +1,7 @@
 """The mathematics: pure functions on tensors. No parameters, no text, no files.
 
-f   [B, n, k]   what is written of each token       C   [B, k, k]   the memory
-q   [B, m, k]   queries                             α, β  [B, n]    gates
+f   [B, n, k]   what is written per token       C   [B, k, k]   the memory
+q   [B, m, k]   queries                         α, β  [B, n]    gates
 """
 
 from typing import TYPE_CHECKING
@@ -9,63 +9,31 @@ from typing import TYPE_CHECKING
 from attar._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from attar.ops.backends import (
+    from attar.ops.bank import MemoryBank
+    from attar.ops.checks import (
         BACKENDS,
-        choose_backend,
-    )
-    from attar.ops.bank import (
-        MemoryBank,
-    )
-    from attar.ops.encoding import (
         Backend,
-        encode,
-        encode_adaptive,
-        encode_gated,
-        gated,
+        Lengths,
+        accumulation_dtype,
+        check_backend,
+        check_device,
+        check_floats,
+        check_shape,
+        choose_backend,
+        is_traced,
+        length_mask,
+        shape_of,
+        token_counts,
     )
-    from attar.ops.fused.gru import (
-        scan_gru,
-    )
-    from attar.ops.gates import (
-        AffineGates,
-        squash,
-    )
-    from attar.ops.lookups import (
-        lookup,
-        softmax_lookup,
-    )
-    from attar.ops.packed.access import (
-        packed_lookup,
-        packed_lookup_many,
-        packed_update,
-    )
-    from attar.ops.packed.blas import (
-        KERNELS,
-    )
-    from attar.ops.packed.compiled import (
-        LINE,
-        MORE,
-        READ_ROWS,
-        WRITTEN_ROWS,
-        fetch,
-        multiply_one,
-    )
-    from attar.ops.packed.int8 import (
-        dequantize,
-        quantize,
-    )
-    from attar.ops.packed.later import (
-        Later,
-    )
-    from attar.ops.packed.products import (
-        COMPILED,
-        look_up_at,
-        product_in_use,
-    )
-    from attar.ops.packed.triangle import (
-        pack,
-        unpack,
-    )
+    from attar.ops.gram import encode, encode_gated
+    from attar.ops.lookups import lookup, softmax_lookup
+    from attar.ops.packed.fast_lookup import LINE, MORE, READ_ROWS, WRITTEN_ROWS, fetch, multiply_one
+    from attar.ops.packed.lookup import packed_lookup, packed_lookup_many, packed_update
+    from attar.ops.packed.products import COMPILED, KERNELS, Later, LazyModule, look_up_at, product_in_use
+    from attar.ops.packed.triangle import dequantize, pack, quantize, unpack
+    from attar.ops.reference import AffineGates, gated, squash
+    from attar.ops.scan import encode_adaptive
+    from attar.ops.triton.gru import scan_gru
 
 __all__ = [
     "BACKENDS",
@@ -78,7 +46,14 @@ __all__ = [
     "AffineGates",
     "Backend",
     "Later",
+    "LazyModule",
+    "Lengths",
     "MemoryBank",
+    "accumulation_dtype",
+    "check_backend",
+    "check_device",
+    "check_floats",
+    "check_shape",
     "choose_backend",
     "dequantize",
     "encode",
@@ -86,6 +61,8 @@ __all__ = [
     "encode_gated",
     "fetch",
     "gated",
+    "is_traced",
+    "length_mask",
     "look_up_at",
     "lookup",
     "multiply_one",
@@ -96,42 +73,26 @@ __all__ = [
     "product_in_use",
     "quantize",
     "scan_gru",
+    "shape_of",
     "softmax_lookup",
     "squash",
+    "token_counts",
     "unpack",
 ]
 
-_MODULES = {
-    "AffineGates": "attar.ops.gates",
-    "BACKENDS": "attar.ops.backends",
-    "Backend": "attar.ops.encoding",
-    "COMPILED": "attar.ops.packed.products",
-    "KERNELS": "attar.ops.packed.blas",
-    "LINE": "attar.ops.packed.compiled",
-    "Later": "attar.ops.packed.later",
-    "MORE": "attar.ops.packed.compiled",
-    "MemoryBank": "attar.ops.bank",
-    "READ_ROWS": "attar.ops.packed.compiled",
-    "WRITTEN_ROWS": "attar.ops.packed.compiled",
-    "choose_backend": "attar.ops.backends",
-    "dequantize": "attar.ops.packed.int8",
-    "encode": "attar.ops.encoding",
-    "encode_adaptive": "attar.ops.encoding",
-    "encode_gated": "attar.ops.encoding",
-    "fetch": "attar.ops.packed.compiled",
-    "gated": "attar.ops.encoding",
-    "look_up_at": "attar.ops.packed.products",
-    "lookup": "attar.ops.lookups",
-    "multiply_one": "attar.ops.packed.compiled",
-    "pack": "attar.ops.packed.triangle",
-    "packed_lookup": "attar.ops.packed.access",
-    "packed_lookup_many": "attar.ops.packed.access",
-    "packed_update": "attar.ops.packed.access",
-    "product_in_use": "attar.ops.packed.products",
-    "quantize": "attar.ops.packed.int8",
-    "scan_gru": "attar.ops.fused.gru",
-    "softmax_lookup": "attar.ops.lookups",
-    "squash": "attar.ops.gates",
-    "unpack": "attar.ops.packed.triangle",
+_NAMES = {
+    "bank": "MemoryBank",
+    "checks": "BACKENDS Backend Lengths accumulation_dtype check_backend check_device check_floats check_shape"
+    " choose_backend is_traced length_mask shape_of token_counts",
+    "gram": "encode encode_gated",
+    "lookups": "lookup softmax_lookup",
+    "packed.fast_lookup": "LINE MORE READ_ROWS WRITTEN_ROWS fetch multiply_one",
+    "packed.lookup": "packed_lookup packed_lookup_many packed_update",
+    "packed.products": "COMPILED KERNELS Later LazyModule look_up_at product_in_use",
+    "packed.triangle": "dequantize pack quantize unpack",
+    "reference": "AffineGates gated squash",
+    "scan": "encode_adaptive",
+    "triton.gru": "scan_gru",
 }
+_MODULES = {name: f"attar.ops.{module}" for module, names in _NAMES.items() for name in names.split()}
 __getattr__ = lazy_names(__name__, _MODULES)

@@ -1,13 +1,13 @@
-"""A bank of packed memories on one device, asked by (document, query) pairs: millions of documents, one GPU.
+"""A bank of packed memories on one device, queried by (document, query) pairs: millions of documents on one GPU.
 
-A lookup's cost is its bytes. So a memory is stored as k(k+1)/2 numbers of bfloat16 or int8 and read once, in full
-rows. With k = 2m, the two triangles on the diagonal fold into one square, and the block between them is a square:
+The cost of a lookup is the bytes it reads. So a memory is stored as k(k+1)/2 values of bfloat16 or int8 and read once,
+in full rows. With k = 2m, the two triangles on the diagonal fold into one square, and the block between is a square:
 
     m × m   C_rc for c ≤ r, the first triangle;  C_(m+c)(m+r) for c > r, the second without its diagonal
     m × m   C_(m+r)c, the block between
     m       the second triangle's diagonal
 
-An odd k is stored with one more row of zeros.
+An odd k is padded with one row of zeros.
 """
 
 import functools
@@ -17,18 +17,17 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attar.errors import DtypeError, OptionError, ShapeError
-from attar.ops import checks
-from attar.ops.backends import choose_backend
-from attar.ops.packed import dequantize, pack, quantize, unpack
+from attar.ops.checks import check_device, check_floats, check_shape, choose_backend, shape_of
+from attar.ops.packed.triangle import dequantize, pack, quantize, unpack
 
-# Documents that are unpacked at a time where there is no kernel to read them as they are.
+# Documents that are unpacked at a time without the kernel.
 UNPACKED_AT_ONCE = 1024
-# Beyond, the kernel's two tiles outgrow a program's registers.
-LARGEST_FUSED = 256
+# For larger k, the kernel's two tiles do not fit into the registers of a program.
+LARGEST_IN_KERNEL = 256
 
 
 class MemoryBank:
-    """Packed memories by document number.
+    """Packed memories by document index.
 
     >>> bank = MemoryBank(documents=10, size=2, device="cpu")
     >>> bank.write(torch.tensor([7]), torch.tensor([[[1.0, 2.0], [2.0, 5.0]]]))
@@ -50,76 +49,82 @@ class MemoryBank:
         if documents < 0 or size < 1:
             raise OptionError("MemoryBank", "documents >= 0 and size >= 1", f"{documents} and {size}")
         self.size, self.documents, self.backend = size, documents, backend
-        self.even = size + size % 2
-        self.values = torch.zeros(documents, self.even * (self.even + 1) // 2, dtype=dtype, device=device)
+        self.padded_size = size + size % 2
+        self.values = torch.zeros(
+            documents, self.padded_size * (self.padded_size + 1) // 2, dtype=dtype, device=device
+        )
         quantized = dtype == torch.int8
         self.scales = (
-            torch.zeros(documents, self.even, dtype=torch.bfloat16, device=device) if quantized else None
+            torch.zeros(documents, self.padded_size, dtype=torch.bfloat16, device=device)
+            if quantized
+            else None
         )
 
     @property
     def nbytes(self) -> int:
-        """What the bank holds of its device's memory."""
+        """The bytes of device memory that the bank uses."""
         return self.values.nbytes + (0 if self.scales is None else self.scales.nbytes)
 
     def write(self, documents: Int[Tensor, " D"], memories: Float[Tensor, "D k k"]) -> None:
-        """Store memories under their documents' numbers, over what was there."""
-        checks.check_floats("memories", memories, "D k k")
-        places = self._places(documents)
-        checks.check_shape("memories", memories, (len(places), self.size, self.size), "one memory a document")
-        packed = pack(self._evened(memories.to(self.values.device, torch.float32), 2))
-        folded = fold_order(self.even, packed.device)
+        """Store memories at their documents' indices, replacing earlier ones."""
+        check_floats("memories", memories, "D k k")
+        indices = self._indices(documents)
+        check_shape("memories", memories, (len(indices), self.size, self.size), "one memory per document")
+        packed = pack(self._padded(memories.to(self.values.device, torch.float32), 2))
+        folded = _fold_order(self.padded_size, packed.device)
         if self.scales is None:
-            self.values[places] = packed[:, folded].to(self.values.dtype)
+            self.values[indices] = packed[:, folded].to(self.values.dtype)
         else:
             values, scales = quantize(packed, scale_dtype=self.scales.dtype)
-            self.values[places] = values[:, folded]
-            self.scales[places] = scales.to(self.scales.dtype)
+            self.values[indices] = values[:, folded]
+            self.scales[indices] = scales.to(self.scales.dtype)
 
     def read(self, documents: Int[Tensor, " D"]) -> Float[Tensor, "D k k"]:
         """The memories as they are stored, in float32."""
-        return self._unfolded(self._places(documents))[:, : self.size, : self.size]
+        return self._unfolded(self._indices(documents))[:, : self.size, : self.size]
 
     def lookup(self, documents: Int[Tensor, " Q"], queries: Float[Tensor, "Q k"]) -> Float[Tensor, "Q k"]:
-        """C q for each pair of a document's number and a query; float32."""
-        checks.check_floats("queries", queries, "Q k")
-        places = self._places(documents)
-        checks.check_shape("queries", queries, (len(places), self.size), "one query a document number")
-        checks.check_device("queries", queries, self.values)
-        queries = self._evened(queries, 1)
-        if choose_backend(self.backend, queries) == "triton" and self.even <= LARGEST_FUSED:
-            from attar.ops.fused.bank import lookup
+        """C q for each pair of a document index and a query; float32."""
+        check_floats("queries", queries, "Q k")
+        indices = self._indices(documents)
+        check_shape("queries", queries, (len(indices), self.size), "one query per document index")
+        check_device("queries", queries, self.values)
+        queries = self._padded(queries, 1)
+        if choose_backend(self.backend, queries) == "triton" and self.padded_size <= LARGEST_IN_KERNEL:
+            from attar.ops.triton.bank import lookup
 
-            return lookup(self.values, self.scales, places, queries)[:, : self.size]
+            return lookup(self.values, self.scales, indices, queries)[:, : self.size]
         queries = queries.float()
         parts = zip(
-            torch.split(places, UNPACKED_AT_ONCE), torch.split(queries, UNPACKED_AT_ONCE), strict=True
+            torch.split(indices, UNPACKED_AT_ONCE), torch.split(queries, UNPACKED_AT_ONCE), strict=True
         )
-        found = [torch.bmm(self._unfolded(some), q[:, :, None])[:, :, 0] for some, q in parts]
-        return torch.cat(found)[:, : self.size]
+        readouts = [torch.bmm(self._unfolded(some), q[:, :, None])[:, :, 0] for some, q in parts]
+        return torch.cat(readouts)[:, : self.size]
 
-    def _evened(self, tensor: Tensor, axes: int) -> Tensor:
-        """The tensor with a zero more at the end of its last axes where k is odd."""
-        if self.even == self.size:
+    def _padded(self, tensor: Tensor, axes: int) -> Tensor:
+        """The tensor with its last dimensions padded by one 0 where k is odd."""
+        if self.padded_size == self.size:
             return tensor  # padding by nothing would copy it
-        return torch.nn.functional.pad(tensor, (0, self.even - self.size) * axes)
+        return torch.nn.functional.pad(tensor, (0, self.padded_size - self.size) * axes)
 
-    def _unfolded(self, places: Tensor) -> Tensor:
-        packed = torch.empty(len(places), self.values.shape[1], device=places.device, dtype=self.values.dtype)
-        packed[:, fold_order(self.even, places.device)] = self.values[places]
+    def _unfolded(self, indices: Tensor) -> Tensor:
+        packed = torch.empty(
+            len(indices), self.values.shape[1], device=indices.device, dtype=self.values.dtype
+        )
+        packed[:, _fold_order(self.padded_size, indices.device)] = self.values[indices]
         if self.scales is None:
             return unpack(packed.float())
-        return unpack(dequantize(packed, self.scales[places].float()))
+        return unpack(dequantize(packed, self.scales[indices].float()))
 
-    def _places(self, documents: Tensor) -> Tensor:
-        # A mask of true and false is not what it looks like: it would read documents 0 and 1.
+    def _indices(self, documents: Tensor) -> Tensor:
+        # A boolean mask would be taken for documents 0 and 1.
         numbers = (
             isinstance(documents, Tensor)
             and not documents.is_floating_point()
             and documents.dtype != torch.bool
         )
         if not numbers or documents.ndim != 1:
-            came = checks.shape_of(documents) if isinstance(documents, Tensor) else type(documents).__name__
+            came = shape_of(documents) if isinstance(documents, Tensor) else type(documents).__name__
             raise ShapeError("documents", "a tensor of whole numbers [D]", came)
         if len(documents):
             low, high = (int(bound) for bound in torch.aminmax(documents))
@@ -130,19 +135,21 @@ class MemoryBank:
 
 
 @functools.cache
-def fold_order(size: int, device: torch.device) -> Int[Tensor, " p"]:
-    """Where each number of a folded memory of even size stands in the packed triangle.
+def _fold_order(size: int, device: torch.device) -> Int[Tensor, " p"]:
+    """The position in the packed triangle of each value of a folded memory of even size.
 
-    >>> fold_order(4, torch.device("cpu")).tolist()  # C_00 C_32 | C_10 C_11 || C_20 C_21 | C_30 C_31 || C_22 C_33
+    >>> _fold_order(4, torch.device("cpu")).tolist()  # C_00 C_32 | C_10 C_11 || C_20 C_21 | C_30 C_31 || C_22 C_33
     [0, 8, 1, 2, 3, 4, 6, 7, 5, 9]
     """
     m = size // 2
     r, c = torch.arange(m)[:, None], torch.arange(m)[None, :]
-    folded = torch.where(c <= r, place(r, c), place(m + c, m + r))
+    folded = torch.where(c <= r, _packed_index(r, c), _packed_index(m + c, m + r))
     diagonal = m + torch.arange(m)
-    return torch.cat([folded.flatten(), place(m + r, c).flatten(), place(diagonal, diagonal)]).to(device)
+    return torch.cat(
+        [folded.flatten(), _packed_index(m + r, c).flatten(), _packed_index(diagonal, diagonal)]
+    ).to(device)
 
 
-def place(row: Tensor, column: Tensor) -> Tensor:
-    """Where C_ij, j ≤ i, stands in the packed triangle."""
+def _packed_index(row: Tensor, column: Tensor) -> Tensor:
+    """The position of C_ij, j ≤ i, in the packed triangle."""
     return row * (row + 1) // 2 + column

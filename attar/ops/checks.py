@@ -1,16 +1,27 @@
-"""What the operations take, said once: wrong shapes, types, devices and lengths become one clear line."""
+"""What operations accept: shapes, dtypes, devices, lengths and backends. Each mistake is one clear line."""
+
+import functools
+import importlib.util
+import os
+import warnings
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attar.errors import DeviceError, DtypeError, ShapeError
+from attar.errors import DeviceError, DtypeError, MissingError, OptionError, ShapeError
 
 Lengths = Tensor | list[int] | tuple[int, ...] | None
+# The plain loops, PyTorch's operations on any device, or Triton kernels on a GPU.
+Backend = Literal["auto", "reference", "torch", "triton"]
+BACKENDS = get_args(Backend)
+TRITON_IS_INSTALLED = importlib.util.find_spec("triton") is not None
+TRITON_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The type that memories are summed and returned in: float64 stays, all else becomes float32.
+    """The dtype that memories are summed and returned in: float64 stays, all else becomes float32.
 
     >>> accumulation_dtype(torch.bfloat16), accumulation_dtype(torch.float64)
     (torch.float32, torch.float64)
@@ -19,7 +30,7 @@ def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
 
 
 def shape_of(tensor: Tensor) -> str:
-    """A tensor's shape as people write it.
+    """A tensor's shape for messages.
 
     >>> shape_of(torch.zeros(2, 3))
     '[2, 3]'
@@ -27,78 +38,129 @@ def shape_of(tensor: Tensor) -> str:
     return str(list(tensor.shape))
 
 
-def check_floats(what: str, tensor: object, axes: str) -> None:
-    """Refuse what is not a tensor of real numbers with the axes named, such as "B n k"."""
-    names = axes.split()
-    wanted = f"[{', '.join(names)}]"
+def is_traced() -> bool:
+    """Whether a compiler or a transform of torch.func (vmap, jvp) runs this: values cannot be read then."""
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+def check_real(what: str, tensor: object, form: str = "a tensor") -> None:
+    """Refuse what is not a floating-point tensor."""
     if not isinstance(tensor, Tensor):
-        raise DtypeError(what, f"a tensor {wanted}", type(tensor).__name__, "torch.as_tensor makes one")
+        raise DtypeError(what, form, type(tensor).__name__, "torch.as_tensor makes one")
     if not tensor.is_floating_point():
         raise DtypeError(what, "floating-point numbers", str(tensor.dtype), f"call {what}.float() first")
-    if tensor.ndim != len(names):
-        raise ShapeError(what, wanted, shape_of(tensor))
+
+
+def check_floats(what: str, tensor: object, axes: str) -> None:
+    """Refuse what is not a floating-point tensor with the named dimensions, such as "B n k"."""
+    names = axes.split()
+    shape = f"[{', '.join(names)}]"
+    check_real(what, tensor, f"a tensor {shape}")
+    if isinstance(tensor, Tensor) and tensor.ndim != len(names):
+        raise ShapeError(what, shape, shape_of(tensor))
 
 
 def check_shape(what: str, tensor: Tensor, shape: tuple[int, ...], remedy: str = "") -> None:
-    """Refuse a tensor whose sizes are not exactly those."""
+    """Refuse a tensor of another shape."""
     if tuple(tensor.shape) != shape:
         raise ShapeError(what, str(list(shape)), shape_of(tensor), remedy)
 
 
-def check_device(what: str, tensor: Tensor, beside: Tensor) -> None:
-    """Refuse a tensor that lies elsewhere than the one it is used with."""
-    if tensor.device != beside.device:
-        raise DeviceError(
-            what, f"a tensor on {beside.device}", str(tensor.device), f"call {what}.to(...) first"
-        )
+def check_device(what: str, tensor: Tensor, other: Tensor) -> None:
+    """Refuse a tensor on another device than the one it is used with."""
+    if tensor.device != other.device:
+        remedy = f"call {what}.to(...) first"
+        raise DeviceError(what, f"a tensor on {other.device}", str(tensor.device), remedy)
 
 
 def check_gate(what: str, gate: Tensor | None, f: Tensor) -> None:
-    """Refuse a gate that does not hold one number a token."""
+    """Refuse a gate that does not have one value per token."""
     if gate is not None:
         check_floats(what, gate, "B n")
-        check_shape(what, gate, tuple(f.shape[:2]), "a gate is one number a token")
+        check_shape(what, gate, tuple(f.shape[:2]), "a gate is one number per token")
         check_device(what, gate, f)
 
 
 def check_initial(initial: Tensor | None, f: Tensor) -> None:
-    """Refuse an initial memory that is not one k × k matrix a document."""
+    """Refuse an initial memory that is not one k × k matrix per document."""
     if initial is not None:
         check_floats("initial", initial, "B k k")
-        check_shape("initial", initial, (f.shape[0], f.shape[2], f.shape[2]), "it is one memory a document")
+        check_shape("initial", initial, (f.shape[0], f.shape[2], f.shape[2]), "it is one memory per document")
         check_device("initial", initial, f)
 
 
-def mask_of(
+def length_mask(
     lengths: Lengths, hidden: Float[Tensor, "B n k"], what: str = "lengths"
 ) -> Bool[Tensor, "B n"] | None:
     """True where a document has a token; None where every document fills its row.
 
-    >>> mask_of([2, 0], torch.zeros(2, 3, 1)).int().tolist()
+    >>> length_mask([2, 0], torch.zeros(2, 3, 1)).int().tolist()
     [[1, 1, 0], [0, 0, 0]]
     """
     if lengths is None:
         return None
-    counts = counts_of(lengths, hidden, what)
+    counts = token_counts(lengths, hidden, what)
     return torch.arange(hidden.shape[1], device=hidden.device) < counts[:, None]
 
 
-def counts_of(
+def token_counts(
     lengths: Tensor | list[int] | tuple[int, ...], hidden: Float[Tensor, "B n k"], what: str = "lengths"
 ) -> Int[Tensor, " B"]:
-    """The tokens of each document, beside its states; refused where a row has not as many.
+    """The tokens per document, on the device of its states; refused where a row has fewer.
 
-    Lengths may lie on the CPU beside a GPU's states: then checking their range costs no synchronisation.
+    Lengths may be on the CPU while the states are on a GPU: checking their range then needs no synchronisation.
     """
     batch, n = hidden.shape[:2]
     counts = torch.as_tensor(lengths)
     if counts.numel() and (counts.is_floating_point() or counts.dtype == torch.bool):
         raise DtypeError(what, "whole numbers", str(counts.dtype))
     if tuple(counts.shape) != (batch,):
-        raise ShapeError(what, f"[{batch}], one a document", shape_of(counts))
+        raise ShapeError(what, f"[{batch}], one per document", shape_of(counts))
     # Reading values would break a compiled graph in two; a compiled model was checked when it ran eagerly.
-    if not torch.compiler.is_compiling() and counts.numel():
+    if counts.numel() and not is_traced() and not counts.is_meta:
         low, high = (int(bound) for bound in torch.aminmax(counts))
         if low < 0 or high > n:
             raise ShapeError(what, f"numbers from 0 to {n}", f"{low if low < 0 else high}")
     return counts.to(hidden.device, torch.int64, non_blocking=True)
+
+
+def check_backend(name: str) -> None:
+    """Refuse an unknown backend."""
+    if name not in BACKENDS:
+        raise OptionError("backend", "one of " + ", ".join(BACKENDS), repr(name))
+
+
+def choose_backend(name: str, tensor: Tensor) -> str:
+    """The backend that will run: the named one, or for "auto" the fastest that accepts this tensor.
+
+    >>> choose_backend("auto", torch.zeros(2, 3, 4))
+    'torch'
+    """
+    check_backend(name)
+    if name == "triton":
+        _require_triton(tensor)
+    if name != "auto":
+        return name
+    if tensor.device.type != "cuda" or tensor.dtype not in TRITON_DTYPES:
+        return "torch"
+    if not TRITON_IS_INSTALLED:
+        _warn_once("Triton is not installed: the slower torch backend runs; pip install 'attar[gpu]'")
+        return "torch"
+    return "triton"
+
+
+def _require_triton(tensor: Tensor) -> None:
+    """Refuse what Triton kernels cannot run on; its interpreter (TRITON_INTERPRET=1, for tests) takes CPU tensors."""
+    what, remedy = "backend 'triton'", "use backend='torch'"
+    if not TRITON_IS_INSTALLED:
+        raise MissingError(what, "the package triton", "none", "pip install 'attar[gpu]'")
+    if tensor.device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
+        raise DeviceError(what, "tensors on a CUDA device", str(tensor.device), remedy)
+    if tensor.dtype not in TRITON_DTYPES:
+        raise DtypeError(what, "float32, float16 or bfloat16", str(tensor.dtype), remedy)
+
+
+@functools.cache
+def _warn_once(message: str) -> None:
+    """Warn the first time only."""
+    warnings.warn(message, RuntimeWarning, stacklevel=4)

@@ -1,4 +1,4 @@
-"""Memories whose gates ignore the memory: one weighted Gram product, no recurrence (torch backend).
+"""Memories whose gates ignore the memory: one weighted Gram product, no recurrence.
 
     C = α̂ C₀ + Fᵀ diag(w) F        w_t = s_t β_t        s_t = ∏_{u>t} α_u        α̂ = ∏ α_u
 
@@ -13,26 +13,89 @@ For α = β = 1 this is the paper's section 3.3. Saved for backward: F and the g
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
-from attar.ops.checks import accumulation_dtype
-
-Gate = Float[Tensor, "B n"] | None
-Mask = Bool[Tensor, "B n"] | None
-Memory = Float[Tensor, "B k k"]
+from attar.ops import checks, reference
+from attar.ops.reference import Gate, Mask, Memory, blank_padding, gated
 
 
 def encode(
     f: Float[Tensor, "B n k"],
+    *,
     alpha: Gate = None,
     beta: Gate = None,
-    mask: Mask = None,
+    lengths: checks.Lengths = None,
     initial: Memory | None = None,
+    backend: checks.Backend = "auto",
 ) -> Memory:
-    """The memory of each document, summed in float32 or wider whatever the type of f."""
-    dtype = accumulation_dtype(f.dtype)
-    alpha, beta = silence_padding(alpha, beta, mask, dtype)
+    """The memory C ← α_t C + β_t f_t f_tᵀ of each document, as one weighted Gram product.
+
+    α and β default to 1. `lengths` is the number of tokens per document; what follows them is ignored.
+    `initial` is a memory to continue from. Sums and the memory are float32 (float64 for float64).
+
+    >>> encode(torch.tensor([[[1.0, 2.0], [0.0, 1.0]]]))[0].tolist()
+    [[1.0, 2.0], [2.0, 5.0]]
+    """
+    checks.check_floats("f", f, "B n k")
+    mask = _check_options(f, alpha, beta, initial, lengths)
+    return _encode(checks.choose_backend(backend, f), f, alpha, beta, mask, initial)
+
+
+def encode_gated(
+    h: Float[Tensor, "B n k"],
+    weight: Float[Tensor, "k k"],
+    bias: Float[Tensor, " k"],
+    *,
+    alpha: Gate = None,
+    beta: Gate = None,
+    lengths: checks.Lengths = None,
+    initial: Memory | None = None,
+    backend: checks.Backend = "auto",
+) -> Memory:
+    """`encode` of f = σ(W h + b) ⊙ h, the paper's experiment; on a GPU f is never written to memory.
+
+    >>> W, b = torch.zeros(2, 2), torch.zeros(2)  # every gate half open
+    >>> encode_gated(torch.tensor([[[2.0, 4.0]]]), W, b)[0].tolist()
+    [[1.0, 2.0], [2.0, 4.0]]
+    """
+    checks.check_floats("h", h, "B n k")
+    k = h.shape[2]
+    for what, tensor, shape in (("weight", weight, (k, k)), ("bias", bias, (k,))):
+        checks.check_floats(what, tensor, "k k" if len(shape) == 2 else "k")
+        checks.check_shape(what, tensor, shape, f"the gate of states of size {k}")
+        checks.check_device(what, tensor, h)
+    mask = _check_options(h, alpha, beta, initial, lengths)
+    name = checks.choose_backend(backend, h)
+    if name == "triton":
+        from attar.ops.triton import gram as kernels
+
+        return kernels.encode_gated(h, weight, bias, alpha, beta, mask, initial)
+    # Padding must not meet the gate: 0 · NaN would reach the gradients of W and b.
+    h = h if mask is None else h.masked_fill(~mask[:, :, None], 0)
+    return _encode(name, gated(h, weight, bias), alpha, beta, mask, initial)
+
+
+def _check_options(
+    f: Float[Tensor, "B n k"], alpha: Gate, beta: Gate, initial: Memory | None, lengths: checks.Lengths
+) -> Mask:
+    checks.check_gate("alpha", alpha, f)
+    checks.check_gate("beta", beta, f)
+    checks.check_initial(initial, f)
+    return checks.length_mask(lengths, f)
+
+
+def _encode(
+    backend: str, f: Float[Tensor, "B n k"], alpha: Gate, beta: Gate, mask: Mask, initial: Memory | None
+) -> Memory:
+    if backend == "reference":
+        return reference.encode(f, alpha, beta, mask, initial)
+    if backend == "triton":
+        from attar.ops.triton import gram as kernels
+
+        return kernels.encode(f, alpha, beta, mask, initial)
+    dtype = checks.accumulation_dtype(f.dtype)
+    alpha, beta = neutral_in_padding(alpha, beta, mask, dtype)
     initial = None if initial is None else initial.to(dtype)
     with torch.autocast(f.device.type, enabled=False):
         memory: Tensor = WeightedGram.apply(f, alpha, beta, initial, mask)  # type: ignore[no-untyped-call]
@@ -41,6 +104,8 @@ def encode(
 
 class WeightedGram(torch.autograd.Function):
     """Fᵀ diag(w) F with the closed-form gradient, itself differentiable."""
+
+    generate_vmap_rule = True
 
     @staticmethod
     def forward(
@@ -58,7 +123,7 @@ class WeightedGram(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        """Keep the inputs, which the caller holds anyway, and nothing else."""
+        """Save the inputs, which the caller holds anyway, and nothing else."""
         ctx.save_for_backward(*inputs)
 
     @staticmethod
@@ -80,14 +145,14 @@ class WeightedGram(torch.autograd.Function):
                     grad_alpha = times(after, energy_before(alpha, written, initial, G))
             if initial is not None and ctx.needs_input_grad[3]:
                 grad_initial = G if kept is None else G * kept[:, None, None]
-            grad_f = scaled_rows(y, times(after, beta), mask) if ctx.needs_input_grad[0] else None
+            grad_f = _scale_rows(y, times(after, beta), mask) if ctx.needs_input_grad[0] else None
         return None if grad_f is None else grad_f.to(f.dtype), grad_alpha, grad_beta, grad_initial, None
 
 
 def decay_after(alpha: Float[Tensor, "B n"]) -> tuple[Float[Tensor, "B n"], Float[Tensor, " B"]]:
-    """s_t, what the later gates leave of token t, and α̂, what they all leave of the start.
+    """s_t = ∏_{u>t} α_u for each token, and α̂ = ∏ α_u.
 
-    A running product rather than exp of a running sum of logarithms: it takes α = 0 and α < 0 as they are.
+    A cumulative product rather than exp of a cumulative sum of logarithms: α = 0 and α < 0 are allowed.
 
     >>> s, kept = decay_after(torch.tensor([[0.5, 0.0, 0.25]]))
     >>> s.tolist(), kept.tolist()
@@ -101,10 +166,10 @@ def decay_after(alpha: Float[Tensor, "B n"]) -> tuple[Float[Tensor, "B n"], Floa
 def energy_before(
     alpha: Float[Tensor, "B n"], written: Float[Tensor, "B n"], initial: Memory | None, G: Memory
 ) -> Float[Tensor, "B n"]:
-    """p_t: the overlap ⟨G, C_t⟩ of what was read before token t, p_{t+1} = α_t p_t + written_t."""
+    """p_t = ⟨G, C_t⟩ before token t: p_{t+1} = α_t p_t + written_t."""
     first = G.new_zeros(G.shape[0]) if initial is None else (G * initial).sum((1, 2))
     decay, overlap = torch.cat([first[:, None] * 0, alpha], 1), torch.cat([first[:, None], written], 1)
-    # Doubling: after the step of size 2^i each place sums up its last 2^(i+1) tokens. No division anywhere.
+    # Doubling: after the step of size 2^i each position sums its last 2^(i+1) tokens. There is no division.
     step = 1
     while step < decay.shape[1]:
         overlap = torch.cat([overlap[:, :step], overlap[:, step:] + decay[:, step:] * overlap[:, :-step]], 1)
@@ -113,7 +178,7 @@ def energy_before(
     return overlap[:, :-1]
 
 
-def scaled_rows(y: Float[Tensor, "B n k"], weights: Gate, mask: Mask) -> Float[Tensor, "B n k"]:
+def _scale_rows(y: Float[Tensor, "B n k"], weights: Gate, mask: Mask) -> Float[Tensor, "B n k"]:
     """w_t y_t, 0 in padding; in place unless the result will be differentiated again."""
     if torch.is_grad_enabled():
         y = y if weights is None else y * weights[:, :, None]
@@ -129,18 +194,12 @@ def times(left: Gate, right: Gate) -> Gate:
     return left * right
 
 
-def blank_padding(states: Float[Tensor, "B n k"], mask: Mask) -> Float[Tensor, "B n k"]:
-    """States in the type that is summed in, and 0 where a document has ended, whatever lay there."""
-    states = states.to(accumulation_dtype(states.dtype))
-    return states if mask is None else states.masked_fill(~mask[:, :, None], 0)
-
-
 def blank_gates(gate: Float[Tensor, "B n"], mask: Mask, blank: float = 0.0) -> Float[Tensor, "B n"]:
-    """A gate with a set value where a document has ended."""
+    """A gate with a fixed value after the end of each document."""
     return gate if mask is None else gate.masked_fill(~mask, blank)
 
 
-def silence_padding(alpha: Gate, beta: Gate, mask: Mask, dtype: torch.dtype) -> tuple[Gate, Gate]:
-    """Gates that keep everything (α = 1) and write nothing (β = 0) where a document has ended."""
+def neutral_in_padding(alpha: Gate, beta: Gate, mask: Mask, dtype: torch.dtype) -> tuple[Gate, Gate]:
+    """Gates with α = 1 and β = 0 after the end of each document: nothing changes there."""
     alpha = None if alpha is None else blank_gates(alpha.to(dtype), mask, 1.0)
     return alpha, None if beta is None else blank_gates(beta.to(dtype), mask)

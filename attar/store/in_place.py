@@ -2,7 +2,7 @@
 
 It asks of a record what `lookups.triangle_in` asks, takes int8 too, and says where the numbers lie. What objects
 hold is asked of Python's own functions, so all this runs with the GIL. Importing it compiles it, as importing
-`attar.ops.packed.compiled` does. That product, and what `seal` and `record` say of layouts, are compiled in: whoever
+`attar.ops.packed.fast_lookup` does. That product, and what `seal` and `record` say of layouts, are compiled in: whoever
 changes one of them gives this file a new date, by which numba knows.
 """
 
@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 
 from attar.memory import FORMS, Floats, record
 from attar.ops import LINE, MORE, READ_ROWS, WRITTEN_ROWS, fetch, look_up_at, multiply_one
-from attar.ops.packed import compiled
+from attar.ops.packed import fast_lookup as compiled
 from attar.store import seal
 from attar.store.seal import Buffer
 

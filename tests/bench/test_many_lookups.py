@@ -5,7 +5,7 @@ import numpy as np
 from attar.bench.case import measure
 from attar.bench.clocks import QUICK
 from attar.bench.cpu import cpu_cases, groups
-from attar.ops.packed.products import product_in_use
+from attar.ops import product_in_use
 
 
 def test_its_row_is_right():

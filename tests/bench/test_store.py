@@ -21,7 +21,7 @@ from attar.cloze.parquet import DocumentWriter
 from attar.errors import OptionError
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
-from attar.ops.packed.products import product_in_use
+from attar.ops import product_in_use
 from attar.reader import Reader
 from attar.store import Reading, Store
 from attar.text.vocabulary import Vocabulary

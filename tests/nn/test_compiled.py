@@ -14,7 +14,7 @@ MECHANISMS = ["none", "softmax", "linear", "gated", "decayed", "adaptive"]
 
 
 @pytest.mark.slow
-def test_every_mechanism_is_one_graph_forwards_and_backwards():
+def test_every_mechanism_compiles_to_one_graph_with_backward():
     assert compiled("aot_eager", *MECHANISMS)
 
 

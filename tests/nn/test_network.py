@@ -116,14 +116,14 @@ class TestEveryNetwork:
         assert torch.equal(scores == -torch.inf, missing)
         assert scores[~missing].isfinite().all()
 
-    def test_questions_asked_together_are_answered_as_if_alone(self, make, encoder):
+    def test_a_batch_of_questions_equals_single_questions(self, make, encoder):
         network, documents = made(encoder=encoder, **make), some_documents()
         questions = some_questions(documents, [0, 2, 2, 1, 2])
         together = network(documents, questions)
         for q in range(5):
             torch.testing.assert_close(network(documents, question(questions, q))[0], together[q])
 
-    def test_documents_read_together_are_as_if_read_alone(self, make, encoder):
+    def test_a_batch_of_documents_equals_single_documents(self, make, encoder):
         network, documents = made(encoder=encoder, **make), some_documents()
         questions = some_questions(documents, [0, 1, 2])
         together = network(documents, questions)
@@ -131,7 +131,7 @@ class TestEveryNetwork:
             alone = network(document(documents, row), question(questions, row, row=0))
             torch.testing.assert_close(alone[0], together[row])
 
-    def test_what_lies_in_padding_does_not_leak(self, make, encoder):
+    def test_padding_does_not_leak(self, make, encoder):
         network, documents = made(encoder=encoder, **make), some_documents()
         questions = some_questions(documents, [0, 1, 2])
         behind = torch.arange(9) >= documents.lengths[:, None]
@@ -153,7 +153,7 @@ class TestEveryNetwork:
         network, documents = made(encoder=encoder, **make), some_documents([], 0)
         assert network(documents, some_questions(documents, [])).shape == (0, 4)
 
-    def test_a_document_without_tokens_spoils_no_gradient(self, make, encoder):
+    def test_an_empty_document_gives_finite_gradients(self, make, encoder):
         network, documents = made(encoder=encoder, **make), some_documents([9, 0])
         documents = replace(documents, candidates=torch.tensor([[2, 4, -1, 5], [-1] * 4]))
         scores = network(documents, some_questions(documents, [0, 0]))
@@ -176,7 +176,7 @@ def test_candidates_in_another_order_have_the_same_scores(make):
 @every_network
 @pytest.mark.parametrize("encoder", ["gru", "lookahead", "second-order"])
 @pytest.mark.parametrize("split", [3, 6])
-def test_reading_on_equals_reading_at_once(make, encoder, split):
+def test_continuing_equals_reading_at_once(make, encoder, split):
     network, documents = made(encoder=encoder, **make), some_documents()
 
     def part(tokens, lengths):
@@ -195,7 +195,7 @@ def test_reading_on_equals_reading_at_once(make, encoder, split):
     )
 
 
-def test_a_bidirectional_network_refuses_to_read_on():
+def test_a_bidirectional_network_refuses_a_state():
     network, documents = made(encoder="bidirectional"), some_documents()
     memories, state = network.read(documents)
     with pytest.raises(AttarError, match="depend on text still to come"):
@@ -203,7 +203,7 @@ def test_a_bidirectional_network_refuses_to_read_on():
 
 
 @every_encoder
-def test_a_query_knows_both_sides_of_the_blank(encoder):
+def test_a_query_depends_on_both_sides_of_the_blank(encoder):
     network = made(encoder=encoder)
     ids, lengths, blanks = torch.tensor([[9, PLACEHOLDER, 10]]), torch.tensor([3]), torch.tensor([1])
     query = network.ask(ids, lengths, blanks)
@@ -225,7 +225,7 @@ def test_the_attention_sum_is_the_softmax_weight_of_each_names_tokens():
             torch.testing.assert_close(sums[row, :, name], expected)
 
 
-def test_positive_networks_hold_positive_weights():
+def test_positive_networks_have_positive_readouts():
     network, documents = made(mechanism="named", positive=True), some_documents()
     questions = some_questions(documents, [0, 1, 2])
     memories, _ = network.read(documents)
@@ -233,14 +233,14 @@ def test_positive_networks_hold_positive_weights():
     assert (network.ask(questions.ids, questions.lengths, questions.blanks) > 0).all()
 
 
-def test_names_start_large_words_small_and_padding_nothing():
+def test_initial_embeddings_of_names_are_large_of_words_small_of_padding_zero():
     weight = Network(NetworkOptions(4000, 1000, embedding=20, size=4)).embedding.weight
     assert not weight[0].any()
     assert weight[FIRST : FIRST + 1000].std().item() == pytest.approx(NAME_SCALE, rel=0.05)
     assert weight[FIRST + 1000 :].std().item() == pytest.approx(WORD_SCALE, rel=0.05)
 
 
-def test_what_the_question_holds_counts_only_if_asked_for():
+def test_names_in_the_question_matter_only_with_the_asked_option():
     documents = some_documents()
     questions = some_questions(documents, [0, 1, 2])
     turned = replace(questions, asked=~questions.asked)
@@ -257,7 +257,7 @@ def test_dropout_is_for_training_only():
     assert torch.equal(network(documents, questions), network(documents, questions))
 
 
-def test_moving_documents_and_questions_leaves_on_the_cpu_what_is_read_there():
+def test_to_leaves_cpu_inputs_on_the_cpu():
     documents = some_documents()
     questions = some_questions(documents, [0, 1]).to("meta")
     documents = documents.to("meta")
@@ -274,29 +274,29 @@ class TestOptions:
         ("mechanism", "head"),
         [("gated", "paper"), ("softmax", "paper"), ("keyed", "copy"), ("named", "copy")],
     )
-    def test_a_head_that_is_not_named_follows_from_the_mechanism(self, mechanism, head):
+    def test_the_default_head_depends_on_the_mechanism(self, mechanism, head):
         assert NetworkOptions(9, 2, mechanism=mechanism).head == head
 
     @every_network
-    def test_come_back_from_json(self, make):
+    def test_json_round_trip(self, make):
         options = NetworkOptions(9, 2, **make)
         assert NetworkOptions.from_json(options.to_json()) == options
 
-    def test_both_ways_may_be_added(self):
+    def test_join_sum_is_an_option(self):
         added = NetworkOptions(9, 2, encoder="lookahead", join="sum", size=4, embedding=3)
         assert NetworkOptions.from_json(added.to_json()) == added
         network = Network(added)
         assert network.document_encoder.onward.hidden_size == network.question_encoder.back.hidden_size == 4
 
-    def test_the_papers_head_may_mix_more_numbers_than_a_state_has(self):
+    def test_head_size_may_exceed_size(self):
         wide = NetworkOptions(9, 2, size=4, embedding=3, head_size=7)
         assert NetworkOptions.from_json(wide.to_json()) == wide
         assert Network(wide).head.entities.in_features == 7
 
-    def test_what_was_added_since_is_not_said_where_it_is_not_used(self):
+    def test_later_options_are_left_out_of_json_at_their_defaults(self):
         assert {"company", "join", "head_size"}.isdisjoint(NetworkOptions(9, 2).to_json())
 
-    def test_unknown_ones_are_refused(self):
+    def test_unknown_options_are_refused(self):
         with pytest.raises(
             OptionError, match=r"network option: expected one of asked, .*, got colour, taste"
         ):
@@ -324,7 +324,7 @@ class TestOptions:
         ],
         ids=lambda value: " ".join(map(str, value.values())) if isinstance(value, dict) else "",
     )
-    def test_refuse_nonsense_with_one_line(self, options, says):
+    def test_invalid_values_are_refused_in_one_line(self, options, says):
         with pytest.raises(OptionError, match=says) as refused:
             Network(NetworkOptions(9, 2, **options))
         assert "\n" not in str(refused.value)

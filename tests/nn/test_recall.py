@@ -63,9 +63,9 @@ def one_thread(unchecked_shapes):
 
 
 @pytest.mark.parametrize("mechanism", ["softmax", "linear", "gated", "decayed", "adaptive"])
-def test_recalls_what_it_was_told(mechanism):
+def test_learns_to_recall_pairs(mechanism):
     assert accuracy_after_training(mechanism) > 0.95
 
 
-def test_without_attention_it_guesses():
+def test_without_attention_recall_is_chance():
     assert accuracy_after_training("none") < 0.2

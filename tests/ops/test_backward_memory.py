@@ -48,32 +48,32 @@ TRAINS = {
 
 @pytest.mark.parametrize("name", TRAINS)
 @pytest.mark.parametrize("k", [16, 64])
-def test_a_token_costs_a_few_vectors(name, k):
+def test_backward_keeps_a_few_vectors_per_token(name, k):
     vectors = slope(TRAINS[name], k) / (k * FLOAT)
     # F, its gradient, one memory a segment of k tokens (k²/k), and a few numbers for the gates (≤ 64 bytes).
     assert vectors <= 6 + 64 / (k * FLOAT)
 
 
 @pytest.mark.parametrize("name", TRAINS)
-def test_the_slope_grows_as_k_and_not_as_its_square(name):
+def test_backward_memory_per_token_is_linear_in_k(name):
     small, large = (slope(TRAINS[name], k) for k in (32, 128))
     assert large / small < 6  # 4 for n · k, 16 for n · k²
 
 
-def test_the_naive_loop_grows_as_the_square():
+def test_the_plain_loop_is_quadratic_in_k():
     small, large = (slope(train_naive, k) for k in (32, 128))
     assert large / small > 12
     assert large > 128 * 128 * FLOAT  # it keeps every C_t
 
 
 @pytest.mark.parametrize("n", [750, 3000])
-def test_backward_of_encode_makes_little_more_than_the_gradient(n):
+def test_backward_of_encode_allocates_little_more_than_the_gradient(n):
     f = torch.randn(2, n, 100, requires_grad=True)
     memory, G = encode(f), torch.randn(2, 100, 100)
     assert peak_bytes(lambda: torch.autograd.grad(memory, f, G)) <= 1.5 * f.nbytes
 
 
-def test_a_plain_scan_makes_many_times_that():
+def test_a_plain_scan_allocates_many_times_that():
     f, alpha = torch.randn(2, 100, 32, requires_grad=True), torch.rand(2, 100, requires_grad=True)
     G = torch.randn(2, 32, 32)
     made = peak_bytes(lambda: torch.autograd.grad(plain_scan(f, alpha), (f, alpha), G))

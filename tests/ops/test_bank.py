@@ -5,7 +5,7 @@ import torch
 
 from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
 from attar.ops import bank as banks
-from attar.ops.bank import MemoryBank, fold_order
+from attar.ops.bank import MemoryBank, _fold_order
 
 pytestmark = pytest.mark.gpu
 
@@ -85,7 +85,7 @@ def test_memories_are_read_back_symmetric(size, dtype, device):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_what_is_written_later_stands_over_what_was_there(dtype, backend, device):
+def test_writing_again_replaces_a_memory(dtype, backend, device):
     old, new = memories_for(3, 5, device), memories_for(1, 5, device)
     bank = bank_of(old, dtype, backend)
     kept = bank.read(torch.tensor([0, 2]))
@@ -97,7 +97,7 @@ def test_what_is_written_later_stands_over_what_was_there(dtype, backend, device
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_what_was_never_written_is_zero(dtype, backend, device):
+def test_documents_that_were_not_written_are_zero(dtype, backend, device):
     bank = MemoryBank(3, 5, dtype=dtype, device=device, backend=backend)
     assert (bank.lookup(torch.tensor([1]), torch.randn(1, 5, device=device)) == 0).all()
     assert (bank.read(torch.tensor([1])) == 0).all()
@@ -116,7 +116,7 @@ def test_a_row_of_zeros_stays_zero(dtype, backend, device):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_document_may_be_asked_many_times_at_once(backend, device):
+def test_a_document_may_have_many_queries_in_one_call(backend, device):
     bank = bank_of(memories_for(2, 6, device), backend=backend)
     documents, queries = torch.tensor([1, 1, 0, 1]), torch.randn(4, 6, device=device)
     alone = [bank.lookup(documents[i : i + 1], queries[i : i + 1]) for i in range(4)]
@@ -125,7 +125,7 @@ def test_a_document_may_be_asked_many_times_at_once(backend, device):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("documents", [0, 3], ids=["an empty bank", "three documents"])
-def test_no_question_has_no_answer(documents, backend, device):
+def test_no_queries_give_no_readouts(documents, backend, device):
     bank = MemoryBank(documents, 5, device=device, backend=backend)
     none = torch.zeros(0, dtype=torch.int64)
     assert bank.lookup(none, torch.zeros(0, 5, device=device)).shape == (0, 5)
@@ -140,16 +140,16 @@ def test_writing_nothing_changes_nothing(device):
 
 
 @pytest.mark.parametrize("programs", [1, 3])
-def test_a_program_answers_many_questions(programs, device, monkeypatch):
-    from attar.ops.fused import bank as fused
+def test_a_program_handles_many_queries(programs, device, monkeypatch):
+    from attar.ops.triton import bank as kernels
 
-    monkeypatch.setattr(fused, "PROGRAMS", programs)
+    monkeypatch.setattr(kernels, "PROGRAMS", programs)
     bank = bank_of(memories_for(3, 6, device), backend="triton")
     documents, queries = torch.arange(8) % 3, torch.randn(8, 6, device=device)
     assert_close(bank.lookup(documents, queries), product(bank.read(documents), queries))
 
 
-def test_many_questions_are_unpacked_a_part_at_a_time(device, monkeypatch):
+def test_many_queries_are_unpacked_in_parts(device, monkeypatch):
     monkeypatch.setattr(banks, "UNPACKED_AT_ONCE", 3)
     bank = bank_of(memories_for(3, 6, device), backend="torch")
     documents, queries = torch.arange(8) % 3, torch.randn(8, 6, device=device)
@@ -158,7 +158,7 @@ def test_many_questions_are_unpacked_a_part_at_a_time(device, monkeypatch):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
-def test_queries_may_be_of_any_type_the_backend_takes(dtype, backend, device):
+def test_queries_may_have_any_dtype_of_the_backend(dtype, backend, device):
     bank = bank_of(memories_for(2, 6, device), backend=backend)
     queries = torch.randn(2, 6, device=device).to(dtype)
     found = bank.lookup(torch.arange(2), queries)
@@ -167,21 +167,21 @@ def test_queries_may_be_of_any_type_the_backend_takes(dtype, backend, device):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_queries_may_lie_in_storage_in_any_way(backend, device):
+def test_queries_may_have_any_strides(backend, device):
     bank = bank_of(memories_for(3, 6, device), backend=backend)
     queries = torch.randn(6, 3, device=device).T
     assert_close(bank.lookup(torch.arange(3), queries), product(bank.read(torch.arange(3)), queries))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_document_numbers_may_lie_in_storage_in_any_way(backend, device):
+def test_document_indices_may_have_any_strides(backend, device):
     bank = bank_of(memories_for(3, 6, device), backend=backend)
     documents, queries = torch.tensor([2, 0, 1, 0], device=device)[::2], torch.randn(2, 6, device=device)
     assert_close(bank.lookup(documents, queries), product(bank.read(torch.tensor([2, 1])), queries))
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int16], ids=str)
-def test_document_numbers_may_be_narrow(dtype, device):
+def test_document_indices_may_be_int32_or_int16(dtype, device):
     bank = bank_of(memories_for(3, 6, device))
     assert torch.equal(bank.read(torch.tensor([2, 0], dtype=dtype)), bank.read(torch.tensor([2, 0])))
 
@@ -197,26 +197,26 @@ def test_document_numbers_may_be_narrow(dtype, device):
     ],
     ids=["bfloat16", "float32", "int8 and its scales", "an odd size, one row more", "a small int8"],
 )
-def test_a_document_takes_the_bytes_of_its_triangle(dtype, size, nbytes, device):
+def test_a_document_uses_the_bytes_of_its_triangle(dtype, size, nbytes, device):
     assert MemoryBank(10, size, dtype=dtype, device=device).nbytes == 10 * nbytes
 
 
 @pytest.mark.parametrize("size", [2, 4, 6, 18, 100])
-def test_folding_moves_each_number_to_a_place_of_its_own(size):
-    order = fold_order(size, torch.device("cpu"))
+def test_folding_is_a_permutation(size):
+    order = _fold_order(size, torch.device("cpu"))
     assert order.sort().values.tolist() == list(range(size * (size + 1) // 2))
 
 
-def test_larger_memories_than_the_kernel_holds_are_unpacked(device, monkeypatch):
-    from attar.ops.fused import bank as fused
+def test_memories_too_large_for_the_kernel_are_unpacked(device, monkeypatch):
+    from attar.ops.triton import bank as kernels
 
-    monkeypatch.setattr(fused, "lookup", None)
+    monkeypatch.setattr(kernels, "lookup", None)
     bank = bank_of(memories_for(1, BEYOND, device), backend="triton")
     queries = torch.ones(1, BEYOND, device=device)
     assert_close(bank.lookup(torch.tensor([0]), queries), product(bank.read(torch.tensor([0])), queries))
 
 
-def test_memories_of_another_type_may_be_written(device):
+def test_memories_of_another_dtype_may_be_written(device):
     memories = memories_for(2, 5, device)
     found = bank_of(memories.double(), torch.float32).read(torch.arange(2))
     assert torch.equal(found, bank_of(memories, torch.float32).read(torch.arange(2)))
@@ -282,20 +282,20 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes_are_said_in_one_line(mistake, device, unchecked_shapes):
+def test_errors_are_one_line(mistake, device, unchecked_shapes):
     call, (kind, message) = MISTAKES[mistake]
     bank = MemoryBank(4, 5, device=device, backend="triton")
     with pytest.raises(kind, match=message):
         call(bank, torch.zeros(2, 5, device=device))
 
 
-def test_a_type_that_is_not_stored_is_refused(device):
+def test_an_unsupported_dtype_is_refused(device):
     with pytest.raises(DtypeError, match=r"bfloat16, float16, float32 or int8, got torch\.float64"):
         MemoryBank(1, 2, dtype=torch.float64, device=device)
 
 
 @pytest.mark.parametrize(("documents", "size"), [(-1, 2), (1, 0)], ids=["documents", "size"])
-def test_a_bank_of_less_than_nothing_is_refused(documents, size, device):
+def test_a_bank_of_negative_size_is_refused(documents, size, device):
     with pytest.raises(OptionError, match=f"got {documents} and {size}"):
         MemoryBank(documents, size, device=device)
 
@@ -308,13 +308,13 @@ def test_an_unknown_backend_is_refused(device):
         bank.lookup(torch.tensor([0]), torch.zeros(1, 2, device=device))
 
 
-def test_float64_queries_are_refused_by_the_kernel_that_was_asked_for(device):
+def test_float64_queries_are_refused_by_backend_triton(device):
     bank = MemoryBank(1, 2, device=device, backend="triton")
     with pytest.raises(DtypeError, match=r"got torch\.float64; use backend='torch'"):
         bank.lookup(torch.tensor([0]), torch.zeros(1, 2, device=device, dtype=torch.float64))
 
 
-def test_float64_queries_are_answered_where_no_kernel_was_asked_for(device):
+def test_float64_queries_are_accepted_by_other_backends(device):
     bank = bank_of(memories_for(2, 5, device))
     queries = torch.randn(2, 5, device=device, dtype=torch.float64)
     assert_close(bank.lookup(torch.arange(2), queries), product(bank.read(torch.arange(2)), queries))

@@ -113,7 +113,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_says_what_was_expected_and_what_came_in_one_line(mistake):
+def test_an_error_is_one_line_with_what_was_expected_and_given(mistake):
     call, kind, words = MISTAKES[mistake]
     with pytest.raises(kind) as caught:
         call()
@@ -125,12 +125,12 @@ def test_says_what_was_expected_and_what_came_in_one_line(mistake):
     assert [word for word in words if word not in message] == []
 
 
-def test_python_sees_the_kinds_that_it_knows():
+def test_errors_are_also_builtin_kinds_of_errors():
     for kind, known in ((ShapeError, ValueError), (DtypeError, TypeError), (DeviceError, ValueError)):
         assert issubclass(kind, known)
 
 
-def test_lengths_may_be_lists_tuples_or_tensors_of_any_width():
+def test_lengths_may_be_lists_tuples_or_integer_tensors():
     f = torch.randn(2, 5, 3)
     expected = encode(f, lengths=[2, 4])
     for lengths in ((2, 4), torch.tensor([2, 4]), torch.tensor([2, 4], dtype=torch.uint8)):

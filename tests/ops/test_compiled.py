@@ -10,7 +10,7 @@ import pytest
 import torch
 
 
-def test_every_operation_is_one_graph_forwards_and_backwards():
+def test_every_operation_compiles_to_one_graph_with_backward():
     assert compiled("aot_eager", "read", "read_gated", "ask_softmax")
 
 

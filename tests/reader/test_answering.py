@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attar.errors import DtypeError, FormatError, OptionError, ShapeError
-from attar.nn.attention import COPY_MECHANISMS, MECHANISMS
+from attar.nn import COPY_MECHANISMS, MECHANISMS
 from attar.nn.network import Questions
 from attar.reader.questions import QuestionBatch
 from attar.reader.texts import side_by_side

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from attar.errors import DtypeError, OptionError, ShapeError
-from attar.nn.attention import COPY_MECHANISMS, MECHANISMS
+from attar.nn import COPY_MECHANISMS, MECHANISMS
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
 from attar.reader import Reader, texts

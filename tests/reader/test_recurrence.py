@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from attar.nn.encoder import LONGEST_LOOK
-from attar.nn.encoder import encoder as make_encoder
+from attar.nn import LONGEST_LOOK
+from attar.nn import encoder as make_encoder
 from attar.nn.network import Documents
 from attar.reader.documents import DocumentEncoder
 from attar.reader.questions import QuestionBatch, QuestionEncoder

@@ -1,0 +1,70 @@
+"""One class per mechanism with one interface: encode, extend, lookup, merge.
+
+| name     | written per token        | memory | forgets                       |
+|----------|--------------------------|--------|-------------------------------|
+| none     | h                        | k      | all but the last token        |
+| softmax  | h                        | n × k  | nothing                       |
+| linear   | h hᵀ                     | k × k  | nothing                       |
+| gated    | f fᵀ, f = σ(W h + b) ⊙ h | k × k  | nothing                       |
+| decayed  | f fᵀ                     | k × k  | by gates α(h), β(h)           |
+| adaptive | f fᵀ                     | k × k  | by gates α(h, C f), β(h, C f) |
+
+Two write more than states, for answers copied from the text. They encode with `values=` or `names=`:
+
+| name     | written per token                  | memory    | forgets |
+|----------|------------------------------------|-----------|---------|
+| keyed    | key xᵀ, key = σ(W h + b) ⊙ (V h)   | k × d     | nothing |
+| named    | key, to the vector of the name     | names × k | nothing |
+"""
+
+import inspect
+from typing import Any, Literal, overload
+
+from attar.errors import OptionError
+from attar.nn.mechanisms.base import Mechanism
+from attar.nn.mechanisms.baselines import NoAttention, SoftmaxAttention
+from attar.nn.mechanisms.keyed import KeyedAttention, NamedAttention
+from attar.nn.mechanisms.linear import AdaptiveAttention, DecayedAttention, GatedAttention, LinearAttention
+
+_CLASSES: dict[str, type[Mechanism]] = {
+    kind.name: kind
+    for kind in (
+        NoAttention,
+        SoftmaxAttention,
+        LinearAttention,
+        GatedAttention,
+        DecayedAttention,
+        AdaptiveAttention,
+        KeyedAttention,
+        NamedAttention,
+    )
+}
+COPY_MECHANISMS = (KeyedAttention.name, NamedAttention.name)
+# Those that read only states, so that one can replace another.
+MECHANISMS = tuple(name for name in _CLASSES if name not in COPY_MECHANISMS)
+
+
+@overload
+def attention(name: Literal["keyed"], size: int, **options: Any) -> KeyedAttention: ...
+@overload
+def attention(name: Literal["named"], size: int, **options: Any) -> NamedAttention: ...
+@overload
+def attention(name: str, size: int, **options: Any) -> Mechanism: ...
+def attention(name: str, size: int, **options: Any) -> Mechanism:
+    """The mechanism of that name for states of `size` dimensions, with the options of its class.
+
+    >>> attention("linear", 100, scale="sqrt")
+    LinearAttention(size=100, scale='sqrt')
+    >>> MECHANISMS
+    ('none', 'softmax', 'linear', 'gated', 'decayed', 'adaptive')
+    >>> COPY_MECHANISMS
+    ('keyed', 'named')
+    """
+    if name not in _CLASSES:
+        raise OptionError("mechanism", "one of " + ", ".join(_CLASSES), repr(name))
+    kind = _CLASSES[name]
+    known = [option for option in inspect.signature(kind).parameters if option != "size"]
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        raise OptionError(f"option of {name!r}", "one of " + ", ".join(known), ", ".join(unknown))
+    return kind(size, **options)

@@ -1,0 +1,87 @@
+"""The paper's two baselines: no attention as the lower, softmax over all states as the upper (sections 2 and 5)."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attar.nn.mechanisms.base import Mechanism, Memories, add_tokens
+from attar.ops import Lengths, check_floats, check_shape, is_traced, softmax_lookup
+
+
+class NoAttention(Mechanism):
+    """The last state alone: every query has the same readout.
+
+    >>> none = NoAttention(1)
+    >>> memories = none.encode(torch.tensor([[[1.0], [2.0], [3.0]]]), lengths=[2])
+    >>> none.lookup(memories, torch.zeros(1, 1, 1)).tolist()
+    [[[2.0]]]
+    """
+
+    name = "none"
+
+    def encode(self, hidden: Float[Tensor, "B n k"], lengths: Lengths = None) -> Memories:
+        """Each document's last state; zeros for a document of no tokens."""
+        tokens = self.count_tokens(hidden, lengths)
+        if hidden.shape[1] == 0:
+            return Memories(hidden.sum(1), tokens)
+        last = (tokens - 1).clamp(min=0)[:, None, None].expand(-1, 1, self.size)
+        state = hidden.gather(1, last)[:, 0]
+        return Memories(torch.where(tokens[:, None] > 0, state, 0), tokens)
+
+    def extend(self, memories: Memories, hidden: Float[Tensor, "B n k"], lengths: Lengths = None) -> Memories:
+        """The new last state, or the old one where there is no new token."""
+        return self.merge(memories, self.encode(hidden, lengths))
+
+    def merge(self, earlier: Memories, later: Memories) -> Memories:
+        """The later text's last state, or the earlier one's where the later is empty."""
+        tokens = add_tokens(earlier, later.tokens)
+        check_shape("memories.state", earlier.state, tuple(later.state.shape), "it is one state, [B, k]")
+        return Memories(torch.where(later.tokens[:, None] > 0, later.state, earlier.state), tokens)
+
+    def lookup(self, memories: Memories, queries: Float[Tensor, "B m k"]) -> Float[Tensor, "B m k"]:
+        """The last state, for any query."""
+        check_floats("queries", queries, "B m k")
+        shape = (memories.state.shape[0], queries.shape[1], self.size)
+        check_shape("queries", queries, shape, "one row of queries per memory")
+        return memories.state.to(queries.dtype)[:, None].expand(shape)
+
+
+class SoftmaxAttention(Mechanism):
+    """Hᵀ softmax(H q): the memory is all of H, and the cost of a lookup grows with the document.
+
+    >>> softmax = SoftmaxAttention(1)
+    >>> memories = softmax.encode(torch.tensor([[[1.0], [3.0]]]))
+    >>> softmax.lookup(memories, torch.zeros(1, 1, 1)).tolist()
+    [[[2.0]]]
+    """
+
+    name = "softmax"
+
+    def encode(self, hidden: Float[Tensor, "B n k"], lengths: Lengths = None) -> Memories:
+        """The states themselves."""
+        return Memories(hidden, self.count_tokens(hidden, lengths))
+
+    def extend(self, memories: Memories, hidden: Float[Tensor, "B n k"], lengths: Lengths = None) -> Memories:
+        """The old states followed by the new ones."""
+        return self.merge(memories, self.encode(hidden, lengths))
+
+    def merge(self, earlier: Memories, later: Memories) -> Memories:
+        """Each document's later states after its own last earlier one; padding stays at the end."""
+        tokens = add_tokens(earlier, later.tokens)
+        check_floats("memories.state", earlier.state, "B n k")
+        width = earlier.state.shape[1]
+        states = torch.cat([earlier.state, later.state], 1)
+        position = torch.arange(states.shape[1], device=states.device)
+        new = position - earlier.tokens[:, None]
+        source = torch.where(new < 0, position, width + new).clamp(max=states.shape[1] - 1)
+        return Memories(states.gather(1, source[:, :, None].expand(-1, -1, self.size)), tokens)
+
+    def lookup(self, memories: Memories, queries: Float[Tensor, "B m k"]) -> Float[Tensor, "B m k"]:
+        """The average of the states, weighted by softmax(H q)."""
+        # Without padding no mask is needed, which would copy all states; a GPU is not synchronised for this.
+        whole = (
+            memories.tokens.device.type == "cpu"
+            and not is_traced()
+            and bool((memories.tokens == memories.state.shape[1]).all())
+        )
+        return softmax_lookup(memories.state, queries, lengths=None if whole else memories.tokens)

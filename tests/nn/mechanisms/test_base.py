@@ -1,0 +1,143 @@
+"""`Memories` as a pytree, under torch.load, torch.export and vmap; scaling by length; device= and dtype=."""
+
+import io
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch.utils import _pytree
+
+from attar.nn import COPY_MECHANISMS, ENCODERS, MECHANISMS, Memories, attention, encoder, length_scale
+
+MATRIX = ("linear", "gated", "decayed", "adaptive")
+
+
+def some_memories():
+    return Memories(torch.randn(2, 3, 3), torch.tensor([4, 5]))
+
+
+def assert_same(found, expected):
+    assert isinstance(found, Memories)
+    assert torch.equal(found.state, expected.state)
+    assert torch.equal(found.tokens, expected.tokens)
+
+
+class TestMemories:
+    def test_are_a_pytree_of_state_and_tokens(self):
+        memories = some_memories()
+        leaves, structure = _pytree.tree_flatten(memories)
+        assert leaves[0] is memories.state
+        assert leaves[1] is memories.tokens
+        assert_same(_pytree.tree_unflatten(leaves, structure), memories)
+        assert_same(
+            _pytree.tree_map(lambda x: 2 * x, memories), Memories(2 * memories.state, 2 * memories.tokens)
+        )
+
+    def test_pytree_paths_are_the_names_of_fields(self):
+        paths, _ = _pytree.tree_flatten_with_path(some_memories())
+        assert [_pytree.keystr(path) for path, _ in paths] == [".state", ".tokens"]
+
+    def test_load_under_the_defaults_of_torch_load(self):
+        memories, file = some_memories(), io.BytesIO()
+        torch.save({"memories": memories}, file)
+        file.seek(0)
+        assert_same(torch.load(file, weights_only=True)["memories"], memories)
+
+    def test_are_pickled_by_their_public_name(self):
+        assert b"mechanisms" not in pickle.dumps(some_memories())
+
+    @pytest.mark.parametrize("name", ["softmax", *MATRIX])
+    def test_lookups_go_through_vmap(self, name):
+        module, queries = attention(name, 3), torch.randn(5, 2, 4, 3)
+        states = torch.randn(5, 2, 3, 3)
+        memories = Memories.__new__(Memories)
+        memories.__dict__.update(state=states, tokens=torch.full((5, 2), 3))
+        mapped = torch.func.vmap(module.lookup)(memories, queries)
+        expected = [
+            module.lookup(Memories(s, torch.tensor([3, 3])), q) for s, q in zip(states, queries, strict=True)
+        ]
+        torch.testing.assert_close(mapped, torch.stack(expected))
+
+    @pytest.mark.parametrize("name", MATRIX)
+    def test_are_returned_from_vmap(self, name):
+        module, hidden = attention(name, 3), torch.randn(5, 2, 4, 3)
+        with torch.no_grad():
+            mapped = torch.func.vmap(module.encode)(hidden)
+            expected = torch.stack([module.encode(each).state for each in hidden])
+        assert isinstance(mapped, Memories)
+        assert mapped.tokens.shape == (5, 2)
+        torch.testing.assert_close(mapped.state, expected)
+
+    @pytest.mark.slow
+    def test_go_through_export_in_and_out(self):
+        ran = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+        assert ran.stdout.split() == ["linear", "gated", "softmax"]
+
+
+class TestLengthScale:
+    @pytest.mark.parametrize("scale", ["sqrt", "mean"])
+    def test_is_the_same_for_tensors_and_arrays(self, scale):
+        tokens = np.array([0, 1, 2, 7, 1000], np.float32)
+        array, tensor = length_scale(scale, tokens), length_scale(scale, torch.from_numpy(tokens))
+        assert array.dtype == np.float32
+        assert array.tolist() == tensor.tolist()
+        assert array[0] == 1.0
+
+    def test_without_a_scale_divides_by_one(self):
+        assert length_scale(None, torch.tensor([9.0])) == 1.0
+
+
+@pytest.mark.parametrize("make", [*MECHANISMS, *COPY_MECHANISMS, *ENCODERS])
+class TestFactoryArguments:
+    @staticmethod
+    def made(name, **options):
+        return encoder(name, 3, 4, **options) if name in ENCODERS else attention(name, 4, **options)
+
+    def test_parameters_are_made_on_the_device(self, make):
+        assert all(p.is_meta for p in self.made(make, device="meta").parameters())
+
+    def test_parameters_are_made_in_the_dtype(self, make):
+        module = self.made(make, dtype=torch.float64)
+        assert all(p.dtype == torch.float64 for p in module.parameters())
+
+    def test_the_defaults_are_those_of_torch(self, make):
+        assert all(p.dtype == torch.float32 and p.is_cpu for p in self.made(make).parameters())
+
+    def test_a_float64_module_reads_float64(self, make):
+        module = self.made(make, dtype=torch.float64)
+        x = torch.randn(2, 5, 3 if make in ENCODERS else 4, dtype=torch.float64)
+        if make in ENCODERS:
+            assert module(x)[0].dtype == torch.float64
+        else:
+            extra = {"keyed": {"values": x}, "named": {"names": torch.zeros(2, 5).long()}}.get(make, {})
+            assert module.encode(x, **extra).state.dtype == torch.float64
+
+
+class Encodes(torch.nn.Module):
+    def __init__(self, mechanism):
+        super().__init__()
+        self.mechanism = mechanism
+
+    def forward(self, memories, hidden, queries):
+        memories = self.mechanism.extend(memories, hidden)
+        return memories, self.mechanism.lookup(memories, queries)
+
+
+if __name__ == "__main__":  # in a process without the tests' shape checks, which export cannot trace
+    for name in ("linear", "gated", "softmax"):
+        module = Encodes(attention(name, 3))
+        arguments = (
+            Memories(torch.randn(2, 3, 3), torch.tensor([3, 3])),
+            torch.randn(2, 4, 3),
+            torch.randn(2, 1, 3),
+        )
+        exported = torch.export.export(module, arguments).module()
+        (memories, readouts), (expected, expected_readouts) = exported(*arguments), module(*arguments)
+        assert isinstance(memories, Memories)
+        torch.testing.assert_close(memories.state, expected.state)
+        torch.testing.assert_close(readouts, expected_readouts)
+        print(name)

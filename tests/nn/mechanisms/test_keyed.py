@@ -1,0 +1,180 @@
+"""`keyed` writes keys with values: read ragged, extended at any split, merged, looked up among the values."""
+
+import pytest
+import torch
+
+from attar.errors import OptionError, ShapeError
+from attar.nn import COPY_MECHANISMS, KeyedAttention, attention
+
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.bfloat16: 0.1}
+
+
+def trained(size, **options):
+    """A mechanism whose parameters are no longer where they started, in float64."""
+    module = attention("keyed", size, **options).double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(0.5 * torch.randn_like(parameter))
+    return module
+
+
+def numbers(*shape, dtype=torch.float64):
+    return torch.randn(*shape, dtype=torch.float64).to(dtype)
+
+
+def expected_readout(module, hidden, values, queries):
+    """Σ (key_t · q) x_t of one document, token by token in float64."""
+    readout = torch.zeros(len(queries), values.shape[1], dtype=torch.float64)
+    for h, x in zip(hidden.double(), values.double(), strict=True):
+        key = module.key.weight @ h
+        key = torch.sigmoid(module.gate.weight @ h + module.gate.bias) * (
+            torch.nn.functional.softplus(key) if module.positive else key
+        )
+        readout += torch.outer(queries.double() @ key, x)
+    return readout.detach()
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize(("k", "d"), [(1, 3), (3, 1), (8, 5)])
+def test_ragged_documents_follow_the_equation(k, d, dtype):
+    module, lengths = trained(k), [7, 0, 1, 4]
+    hidden, values, queries = (numbers(4, n, s, dtype=dtype) for n, s in ((7, k), (7, d), (2, k)))
+    padded = hidden.clone(), values.clone()
+    for i, length in enumerate(lengths):
+        for tensor in padded:
+            tensor[i, length:] = torch.nan
+    memories = module.encode(padded[0], lengths, values=padded[1])
+    readout = module.lookup(memories, queries).detach()
+    assert memories.tokens.tolist() == lengths
+    assert memories.state.shape == (4, k, d)
+    assert memories.state.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    assert readout.dtype == dtype
+    for i, length in enumerate(lengths):
+        expected = expected_readout(module, hidden[i, :length], values[i, :length], queries[i])
+        error = (readout[i].double() - expected).abs().max()
+        assert error <= TOLERANCE[dtype] * max(1.0, float(expected.abs().max())), f"{length} tokens"
+
+
+class TestPositiveKeys:
+    def test_are_positive_and_the_others_are_not(self):
+        hidden = numbers(2, 9, 4)
+        assert (trained(4, positive=True).keys(hidden) > 0).all()
+        assert (trained(4).keys(hidden) < 0).any()
+
+    def test_read_documents_as_their_equation_says(self):
+        module = trained(4, positive=True)
+        hidden, values, queries = numbers(1, 7, 4), numbers(1, 7, 3), numbers(1, 2, 4)
+        readout = module(hidden, queries, values=values).detach()
+        torch.testing.assert_close(readout[0], expected_readout(module, hidden[0], values[0], queries[0]))
+
+    def test_readouts_of_positive_queries_only_grow_with_the_text(self):
+        module, hidden = trained(3, positive=True), numbers(1, 8, 3)
+        values, queries = torch.ones(1, 8, 1).double(), torch.rand(1, 2, 3).double()
+        readouts = [module(hidden[:, :n], queries, values=values[:, :n]) for n in range(9)]
+        weights = torch.cat(readouts, 2).detach()
+        assert not weights[:, :, 0].any()
+        assert (weights.diff(dim=2) > 0).all()
+
+    def test_are_saved_by_the_same_names(self):
+        assert trained(3, positive=True).state_dict().keys() == trained(3).state_dict().keys()
+
+
+@pytest.mark.parametrize("split", [0, 1, 3, 6, 7])
+def test_extending_at_any_split_equals_encoding_at_once(split):
+    module, hidden, values = trained(4), numbers(4, 7, 4), numbers(4, 7, 3)
+    lengths = torch.tensor([7, 0, 3, 5])
+    whole = module.encode(hidden, lengths, values=values)
+    first = module.encode(hidden[:, :split], lengths.clamp(max=split), values=values[:, :split])
+    rest = (lengths - split).clamp(min=0)
+    memories = module.extend(first, hidden[:, split:], rest, values=values[:, split:])
+    assert torch.equal(memories.tokens, whole.tokens)
+    torch.testing.assert_close(memories.state, whole.state)
+
+
+def test_merging_equals_encoding_at_once():
+    module, hidden, values = trained(4), numbers(2, 7, 4), numbers(2, 7, 3)
+    parts = [module.encode(hidden[:, s], values=values[:, s]) for s in (slice(0, 3), slice(3, 7))]
+    whole, merged = module.encode(hidden, values=values), module.merge(*parts)
+    assert torch.equal(merged.tokens, whole.tokens)
+    torch.testing.assert_close(merged.state, whole.state)
+
+
+def test_gradients_reach_all_inputs_and_no_padding():
+    module, lengths = trained(3, scale="sqrt"), [5, 2]
+    hidden, values, queries = numbers(2, 5, 3), numbers(2, 5, 4), numbers(2, 2, 3)
+    hidden[1, 2:], values[1, 2:] = torch.nan, torch.nan
+    leaves = [x.requires_grad_() for x in (hidden, values, queries)]
+    module(hidden, queries, lengths, values=values).square().sum().backward()
+    for tensor in (*leaves, *module.parameters()):
+        assert tensor.grad is not None
+        assert tensor.grad.isfinite().all()
+        assert tensor.grad.any()
+    assert not hidden.grad[1, 2:].any()
+    assert not values.grad[1, 2:].any()
+
+
+def test_gradcheck():
+    module, queries = trained(2), numbers(2, 1, 2)
+    hidden, values = numbers(2, 3, 2).requires_grad_(), numbers(2, 3, 2).requires_grad_()
+    assert torch.autograd.gradcheck(lambda h, x: module(h, queries, [3, 1], values=x), (hidden, values))
+
+
+@pytest.mark.parametrize(("scale", "power"), [(None, 0.0), ("sqrt", 0.5), ("mean", 1.0)])
+def test_scale_divides_the_readout_and_not_the_memory(scale, power):
+    plain, scaled = trained(3), attention("keyed", 3, scale=scale).double()
+    scaled.load_state_dict(plain.state_dict())
+    hidden, values, queries, lengths = numbers(3, 9, 3), numbers(3, 9, 2), numbers(3, 2, 3), [9, 4, 0]
+    memories = scaled.encode(hidden, lengths, values=values)
+    assert torch.equal(memories.state, plain.encode(hidden, lengths, values=values).state)
+    expected = plain.lookup(memories, queries) / torch.tensor([9, 4, 1])[:, None, None] ** power
+    torch.testing.assert_close(scaled.lookup(memories, queries), expected)
+
+
+def test_a_value_written_under_a_key_is_copied_back():
+    module = attention("keyed", 3, gate_bias=50.0)  # every gate open
+    with torch.no_grad():
+        module.gate.weight.zero_()
+        module.key.weight.copy_(torch.eye(3))
+    values = torch.randn(1, 3, 5)
+    torch.testing.assert_close(module(torch.eye(3)[None], torch.eye(3)[None], values=values), values)
+
+
+@pytest.mark.parametrize(("batch", "n", "m"), [(0, 4, 2), (2, 0, 2), (2, 4, 0)])
+def test_empty_dimensions_are_allowed(batch, n, m):
+    readout = attention("keyed", 3)(
+        torch.randn(batch, n, 3), torch.randn(batch, m, 3), values=torch.randn(batch, n, 5)
+    )
+    assert readout.shape == (batch, m, 5)
+    assert n or not readout.any()
+
+
+def test_is_made_by_name():
+    assert "keyed" in COPY_MECHANISMS
+    assert isinstance(attention("keyed", 3), KeyedAttention)
+    assert attention("keyed", 3, gate_bias=2.0).gate.bias.tolist() == [2.0] * 3
+    assert "(\n  size=3, scale='sqrt'\n" in repr(attention("keyed", 3, scale="sqrt"))
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_invalid_arguments_are_refused():
+    module, hidden, values = attention("keyed", 4), torch.zeros(2, 5, 4), torch.zeros(2, 5, 3)
+    memories = module.encode(hidden, values=values)
+    with pytest.raises(OptionError, match=r"values: expected the tokens' embeddings \[B, n, d\], got none"):
+        module.encode(hidden)
+    with pytest.raises(ShapeError, match=r"hidden: expected \[B, n, 4\], got \[2, 5, 3\]"):
+        module.encode(values, values=values)
+    with pytest.raises(ShapeError, match=r"values: expected \[2, 5, 3\], got \[2, 4, 3\]"):
+        module.encode(hidden, values=values[:, :4])
+    with pytest.raises(ShapeError, match=r"memories.state: expected \[2, 4, 2\], got \[2, 4, 3\]"):
+        module.extend(memories, hidden, values=values[:, :, :2])
+    with pytest.raises(ShapeError, match=r"memories\.state: expected"):
+        module.merge(memories, module.encode(hidden, values=values[:, :, :2]))
+    with pytest.raises(ShapeError, match="queries: expected"):
+        module.lookup(memories, torch.zeros(2, 1, 3))
+    with pytest.raises(OptionError, match="scale: expected None, 'sqrt' or 'mean', got 'cube'"):
+        attention("keyed", 3, scale="cube")
+    with pytest.raises(
+        OptionError,
+        match="option of 'keyed': expected one of gate_bias, scale, positive, device, dtype, got span",
+    ):
+        attention("keyed", 3, span=1.0)

@@ -1,0 +1,284 @@
+"""All mechanisms: encode, extend at any split, and look up, with any lengths."""
+
+import pytest
+import torch
+
+from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
+from attar.nn import MECHANISMS, Memories, attention
+from attar.ops import reference
+
+MATRIX = ("linear", "gated", "decayed", "adaptive")
+DTYPES = [torch.float64, torch.float32, torch.bfloat16]
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.bfloat16: 0.1}
+
+
+def trained(name, size, **options):
+    """A mechanism whose parameters are no longer where they started, in float64."""
+    module = attention(name, size, **options).double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(0.5 * torch.randn_like(parameter))
+    return module
+
+
+def documents(batch, n, k, dtype=torch.float64):
+    return torch.randn(batch, n, k, dtype=torch.float64).to(dtype)
+
+
+def expected_readout(module, hidden, queries):
+    """The readout of one document `[n, k]`, from the reference's loops in float64."""
+    H, q = hidden[None].double(), queries[None].double()
+    if module.name == "none":
+        return (H[:, -1] if H.shape[1] else torch.zeros_like(q[:, 0]))[:, None].expand_as(q)[0]
+    if module.name == "softmax":
+        return reference.softmax_lookup(H, q)[0]
+    f, alpha, beta = H, None, None
+    if module.name != "linear":
+        f = torch.sigmoid(H @ module.gate.weight.T + module.gate.bias) * H
+    if module.name == "adaptive":
+        keep = module.keep_and_write
+
+        def cell(h, reading):
+            squashed = reading / torch.sqrt(1 + reading.square().mean(-1, keepdim=True))
+            gates = torch.sigmoid(h @ keep.weight.T + squashed @ module.read_weight.T + keep.bias)
+            return gates[:, 0], gates[:, 1]
+
+        return reference.lookup(reference.encode_adaptive(H, f, cell), q)[0]
+    if module.name == "decayed":
+        alpha, beta = torch.sigmoid(module.keep_and_write(H)).unbind(-1)
+    return reference.lookup(reference.encode(f, alpha, beta), q)[0]
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+class TestEveryMechanism:
+    @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+    @pytest.mark.parametrize("k", [1, 3, 8])
+    def test_ragged_documents_follow_the_equations(self, name, k, dtype):
+        module, lengths = trained(name, k), [7, 0, 1, 4]
+        hidden, queries = documents(4, 7, k, dtype), documents(4, 2, k, dtype)
+        padded = hidden.clone()
+        for row, length in zip(padded, lengths, strict=True):
+            row[length:] = torch.nan
+        memories = module.encode(padded, lengths)
+        readout = module.lookup(memories, queries).detach()
+        assert memories.tokens.tolist() == lengths
+        assert readout.dtype == dtype
+        for i, length in enumerate(lengths):
+            expected = expected_readout(module, hidden[i, :length], queries[i]).detach()
+            scale = max(1.0, float(expected.abs().max()))
+            error = (readout[i].double() - expected).abs().max()
+            assert error <= TOLERANCE[dtype] * scale, f"document of {length} tokens"
+
+    @pytest.mark.parametrize("lengths", [[5, 2, 0], (5, 2, 0), torch.tensor([5, 2, 0])], ids=type)
+    def test_takes_lengths_as_a_list_a_tuple_or_a_tensor(self, name, lengths):
+        memories = attention(name, 3).encode(torch.randn(3, 5, 3), lengths)
+        assert memories.tokens.tolist() == [5, 2, 0]
+        assert memories.tokens.dtype == torch.int64
+
+    def test_reads_whole_rows_without_lengths(self, name):
+        module, hidden, queries = trained(name, 3), documents(2, 5, 3), documents(2, 1, 3)
+        assert torch.allclose(module(hidden, queries), module(hidden, queries, [5, 5]), atol=1e-12)
+
+    @pytest.mark.parametrize("split", [0, 1, 3, 6, 7])
+    def test_extending_at_any_split_equals_encoding_at_once(self, name, split):
+        module, hidden, queries = trained(name, 5), documents(4, 7, 5), documents(4, 2, 5)
+        lengths = torch.tensor([7, 0, 3, 5])
+        first, rest = lengths.clamp(max=split), (lengths - split).clamp(min=0)
+        whole = module.encode(hidden, lengths)
+        memories = module.extend(module.encode(hidden[:, :split], first), hidden[:, split:], rest)
+        assert torch.equal(memories.tokens, whole.tokens)
+        torch.testing.assert_close(module.lookup(memories, queries), module.lookup(whole, queries))
+
+    def test_extends_each_document_after_its_own_last_token(self, name):
+        module, queries = trained(name, 3), documents(2, 1, 3)
+        first, second = documents(2, 3, 3), documents(2, 2, 3)
+        memories = module.extend(module.encode(first, [1, 3]), second, [2, 1])
+        for i, (a, b) in enumerate(((1, 2), (3, 1))):
+            joined = torch.cat([first[i, :a], second[i, :b]])
+            expected = expected_readout(module, joined, queries[i])
+            torch.testing.assert_close(module.lookup(memories, queries)[i], expected)
+
+    def test_documents_of_no_tokens_read_as_zero(self, name):
+        module, queries = attention(name, 3), torch.randn(2, 4, 3)
+        readout = module(torch.zeros(2, 0, 3), queries)
+        assert readout.shape == (2, 4, 3)
+        assert not readout.any()
+
+    @pytest.mark.parametrize(("batch", "m"), [(0, 2), (2, 0)], ids=["no documents", "no queries"])
+    def test_empty_dimensions_are_allowed(self, name, batch, m):
+        readout = attention(name, 3)(torch.randn(batch, 4, 3), torch.randn(batch, m, 3))
+        assert readout.shape == (batch, m, 3)
+
+    def test_gradients_reach_the_states_the_queries_and_every_parameter(self, name):
+        options = {} if name in ("none", "softmax") else {"scale": "sqrt"}
+        module, hidden, queries = trained(name, 4, **options), documents(2, 5, 4), documents(2, 3, 4)
+        hidden.requires_grad_(), queries.requires_grad_()
+        memories = module.extend(module.encode(hidden, [5, 2]), hidden, [1, 3])
+        module.lookup(memories, queries).square().sum().backward()
+        wanted = {"hidden": hidden, **dict(module.named_parameters())}
+        if name != "none":
+            wanted["queries"] = queries
+        for what, tensor in wanted.items():
+            assert tensor.grad is not None, what
+            assert tensor.grad.isfinite().all(), what
+            assert tensor.grad.any(), what
+
+    def test_its_parameters_are_saved_and_loaded(self, name):
+        module, other = trained(name, 4), attention(name, 4).double()
+        other.load_state_dict(module.state_dict())
+        hidden, queries = documents(2, 5, 4), documents(2, 3, 4)
+        assert torch.equal(module(hidden, queries), other(hidden, queries))
+
+    def test_memories_to_and_detach(self, name):
+        hidden = documents(2, 5, 4).requires_grad_()
+        memories = attention(name, 4).encode(hidden)
+        assert memories.state.requires_grad
+        assert not memories.detach().state.requires_grad
+        moved = memories.to("meta", torch.float16)
+        assert (moved.state.device.type, moved.tokens.device.type) == ("meta", "meta")
+        assert (moved.state.dtype, moved.tokens.dtype) == (torch.float16, torch.int64)
+
+    @pytest.mark.usefixtures("unchecked_shapes")
+    def test_invalid_arguments_are_refused(self, name):
+        module, hidden = attention(name, 4), torch.zeros(2, 5, 4)
+        memories = module.encode(hidden)
+        with pytest.raises(ShapeError, match=r"hidden: expected \[B, n, 4\], got \[2, 5, 3\]"):
+            module.encode(torch.zeros(2, 5, 3))
+        with pytest.raises(DtypeError, match="hidden: expected floating-point"):
+            module.encode(hidden.long())
+        with pytest.raises(ShapeError, match="lengths: expected numbers from 0 to 5, got 6"):
+            module.encode(hidden, [6, 0])
+        with pytest.raises(ShapeError, match=r"lengths: expected \[2\]"):
+            module.extend(memories, hidden, [1])
+        with pytest.raises(ShapeError, match=r"memories.tokens: expected \[3\], got \[2\]"):
+            module.extend(memories, torch.zeros(3, 5, 4))
+        with pytest.raises(DeviceError, match=r"memories\.tokens: expected a tensor on cpu, got meta"):
+            module.extend(memories.to("meta"), hidden)
+        with pytest.raises(ShapeError, match="queries: expected"):
+            module.lookup(memories, torch.zeros(2, 1, 3))
+        with pytest.raises(ShapeError, match="queries: expected"):
+            module.lookup(memories, torch.zeros(3, 1, 4))
+
+
+@pytest.mark.parametrize("name", ["none", "softmax", "linear", "gated"])
+def test_merging_equals_encoding_at_once(name):
+    module, queries = trained(name, 3), documents(3, 2, 3)
+    first, second = documents(3, 4, 3), documents(3, 6, 3)
+    merged = module.merge(module.encode(first, [4, 0, 2]), module.encode(second, [6, 3, 0]))
+    whole = module.extend(module.encode(first, [4, 0, 2]), second, [6, 3, 0])
+    assert torch.equal(merged.tokens, whole.tokens)
+    torch.testing.assert_close(module.lookup(merged, queries), module.lookup(whole, queries))
+
+
+@pytest.mark.parametrize("name", ["decayed", "adaptive"])
+def test_mechanisms_that_forget_refuse_to_merge(name):
+    module = attention(name, 3)
+    memories = module.encode(torch.randn(1, 2, 3))
+    with pytest.raises(OptionError, match="merge: expected a mechanism that forgets nothing"):
+        module.merge(memories, memories)
+
+
+@pytest.mark.parametrize("name", MATRIX)
+class TestScale:
+    @pytest.mark.parametrize(("scale", "power"), [(None, 0.0), ("sqrt", 0.5), ("mean", 1.0)])
+    def test_divides_the_readout_and_not_the_memory(self, name, scale, power):
+        plain = trained(name, 3)
+        scaled = attention(name, 3, scale=scale).double()
+        scaled.load_state_dict(plain.state_dict())
+        hidden, queries, lengths = documents(3, 9, 3), documents(3, 2, 3), [9, 4, 0]
+        assert torch.equal(scaled.encode(hidden, lengths).state, plain.encode(hidden, lengths).state)
+        expected = plain(hidden, queries, lengths) / torch.tensor([9, 4, 1])[:, None, None] ** power
+        torch.testing.assert_close(scaled(hidden, queries, lengths), expected)
+
+    def test_counts_the_tokens_of_extensions(self, name):
+        module, hidden = attention(name, 3, scale="mean"), torch.randn(1, 6, 3)
+        memories = module.extend(module.encode(hidden[:, :2]), hidden[:, 2:])
+        queries = torch.randn(1, 1, 3)
+        torch.testing.assert_close(module.lookup(memories, queries), module(hidden, queries))
+
+    def test_readouts_of_long_documents_fit_into_float16(self, name):
+        module, queries = attention(name, 3, scale="mean"), torch.full((1, 1, 3), 10.0, dtype=torch.float16)
+        hidden = torch.full((1, 4000, 3), 10.0, dtype=torch.float16)
+        assert module(hidden, queries).isfinite().all()
+        memories = Memories(torch.full((1, 3, 3), 4e5), torch.tensor([4000]))
+        assert module.lookup(memories, queries).tolist() == [[[3000.0] * 3]]
+
+
+class TestGates:
+    @pytest.mark.parametrize("name", ["decayed", "adaptive"])
+    def test_starts_with_a_memory_of_span_tokens(self, name):
+        module = attention(name, 1, span=50.0)
+        first = torch.zeros(1, 51, 1)
+        first[0, 0] = 1.0
+        kept = (module.encode(first).state / module.encode(first[:, :1]).state).detach()
+        assert float(kept) == pytest.approx((50 / 51) ** 50, rel=1e-4)
+
+    def test_alpha_near_one_is_precise_for_bfloat16_states(self):
+        module = attention("decayed", 1, span=1000.0)
+        first = torch.zeros(1, 1001, 1, dtype=torch.bfloat16)
+        first[0, 0] = 1.0
+        kept = (module.encode(first).state / module.encode(first[:, :1]).state).detach()
+        assert float(kept) == pytest.approx((1000 / 1001) ** 1000, rel=0.02)
+
+    def test_checkpoint_and_invert_give_the_same_gradients(self):
+        gradients = []
+        state = trained("adaptive", 4, span=20.0).state_dict()
+        hidden = documents(2, 9, 4)
+        for backward in ("checkpoint", "invert"):
+            module = attention("adaptive", 4, backward=backward).double()
+            module.load_state_dict(state)
+            module.encode(hidden, [9, 5]).state.square().sum().backward()
+            gradients.append([parameter.grad for parameter in module.parameters()])
+        for x, y in zip(*gradients, strict=True):
+            torch.testing.assert_close(x, y)
+
+    @pytest.mark.parametrize("backend", ["reference", "torch"])
+    @pytest.mark.parametrize("name", MATRIX)
+    def test_backends_agree(self, name, backend):
+        module = trained(name, 3)
+        other = attention(name, 3, backend=backend).double()
+        other.load_state_dict(module.state_dict())
+        hidden, queries = documents(2, 6, 3), documents(2, 2, 3)
+        torch.testing.assert_close(other(hidden, queries, [6, 2]), module(hidden, queries, [6, 2]))
+
+
+class TestMaking:
+    def test_the_names_are_public(self):
+        assert MECHANISMS == ("none", "softmax", "linear", "gated", "decayed", "adaptive")
+        assert [attention(name, 2).name for name in MECHANISMS] == list(MECHANISMS)
+
+    def test_gate_bias_is_the_initial_bias(self):
+        assert attention("gated", 3, gate_bias=2.0).gate.bias.tolist() == [2.0] * 3
+
+    def test_prints_its_size_and_options(self):
+        assert repr(attention("linear", 7, scale="sqrt")) == "LinearAttention(size=7, scale='sqrt')"
+        assert "size=7, backend='torch'" in repr(attention("adaptive", 7, backend="torch"))
+
+    @pytest.mark.usefixtures("unchecked_shapes")
+    @pytest.mark.parametrize(
+        ("name", "size", "options", "says"),
+        [
+            ("linaer", 3, {}, "mechanism: expected one of none, softmax, linear, .* got 'linaer'"),
+            ("linear", 0, {}, "size: expected a whole number from 1 up, got 0"),
+            ("linear", 2.5, {}, "size: .* got 2.5"),
+            (
+                "linear",
+                3,
+                {"span": 9},
+                "option of 'linear': expected one of scale, backend, device, dtype, got span",
+            ),
+            ("none", 3, {"scale": "sqrt"}, "option of 'none': expected one of device, dtype, got scale"),
+            ("gated", 3, {"scale": "cube"}, "scale: expected None, 'sqrt' or 'mean', got 'cube'"),
+            ("gated", 3, {"backend": "cuda"}, "backend: expected one of auto, .* got 'cuda'"),
+            ("decayed", 3, {"span": 0.0}, "span: expected a number of tokens above 0"),
+            (
+                "adaptive",
+                3,
+                {"backward": "guess"},
+                "backward: expected 'checkpoint' or 'invert'",
+            ),
+        ],
+    )
+    def test_invalid_options_are_refused(self, name, size, options, says):
+        with pytest.raises(OptionError, match=says):
+            attention(name, size, **options)

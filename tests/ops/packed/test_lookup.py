@@ -1,0 +1,342 @@
+"""Packed memories: the triangle and back, lookups and updates in place, one buffer or many."""
+
+import sys
+import threading
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
+from attar.ops import encode, lookup, pack, packed_lookup, packed_lookup_many, packed_update, unpack
+from attar.ops.packed.products import COMPILED, KERNELS, RELEASE_FROM
+
+SIZES = [1, 2, 3, 64, 100, 127, 128, 129]
+DTYPES = [np.float32, np.float64]
+
+
+@pytest.fixture(autouse=True)
+def by_blas(monkeypatch):
+    """BLAS throughout, however many lookups were made before; `test_packed_compiled` is about the other."""
+    monkeypatch.setattr(COMPILED, "module", None)
+    monkeypatch.setattr(COMPILED, "_left", 0)
+
+
+def symmetric(*shape, dtype=np.float64):
+    matrix = np.random.standard_normal((*shape, shape[-1]))
+    return (matrix + matrix.swapaxes(-1, -2)).astype(dtype)
+
+
+def triangle(matrix):
+    """The definition: the rows of the lower triangle, one after the other."""
+    return np.concatenate([matrix[..., i, : i + 1] for i in range(matrix.shape[-1])], axis=-1)
+
+
+def close(dtype):
+    return {"rtol": 0, "atol": 1e-12 if dtype == np.float64 else 2e-4}
+
+
+class TestPackAndUnpack:
+    @pytest.mark.parametrize("k", SIZES)
+    @pytest.mark.parametrize("batch", [(), (3,), (2, 1, 2), (0,)], ids=str)
+    def test_pack_is_the_triangle_row_by_row_and_unpack_its_inverse(self, k, batch):
+        matrix = symmetric(*batch, k)
+        packed = pack(torch.from_numpy(matrix))
+        assert np.array_equal(packed.numpy(), triangle(matrix))
+        assert np.array_equal(unpack(packed).numpy(), matrix)
+
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)
+    def test_every_dtype_is_preserved(self, dtype):
+        packed = torch.randn(2, 6).to(dtype)
+        assert unpack(packed).dtype == dtype
+        assert torch.equal(pack(unpack(packed)), packed)
+
+    def test_values_above_the_diagonal_are_not_read(self):
+        assert pack(torch.tensor([[1.0, torch.nan], [2.0, 3.0]])).tolist() == [1.0, 2.0, 3.0]
+
+    def test_a_transposed_memory(self):
+        matrix = torch.arange(9.0).view(3, 3)
+        assert pack(matrix.T).tolist() == pack(matrix.T.contiguous()).tolist()
+
+    def test_gradients_of_gradients(self):
+        memory = torch.randn(2, 3, 3, dtype=torch.float64, requires_grad=True)
+        packed = torch.randn(2, 6, dtype=torch.float64, requires_grad=True)
+        for function, numbers in ((pack, memory), (unpack, packed)):
+            assert torch.autograd.gradcheck(function, numbers)
+            assert torch.autograd.gradgradcheck(function, numbers)
+
+    def test_indices_cached_in_inference_mode_work_with_autograd(self):
+        with torch.inference_mode():
+            pack(torch.zeros(11, 11))
+        memory = torch.zeros(11, 11, requires_grad=True)
+        pack(memory).sum().backward()
+        assert memory.grad.sum() == 66
+
+    @pytest.mark.parametrize("p", [0, 2, 4, 5049, 5051])
+    def test_a_size_of_no_triangle_is_refused(self, p):
+        with pytest.raises(ShapeError, match=f"got {p}; the nearest sizes are"):
+            unpack(torch.zeros(p))
+
+    @pytest.mark.usefixtures("unchecked_shapes")
+    @pytest.mark.parametrize("shape", [(2, 3), (3,), (0, 0), ()], ids=str)
+    def test_a_memory_that_is_not_square_is_refused(self, shape):
+        with pytest.raises(ShapeError, match="memory: expected"):
+            pack(torch.zeros(shape))
+
+    @pytest.mark.usefixtures("unchecked_shapes")
+    @pytest.mark.parametrize("wrong", [[1.0], torch.zeros(1, 1, dtype=torch.int64)], ids=["list", "int"])
+    def test_other_types_than_floating_point_tensors_are_refused(self, wrong):
+        for function in (pack, unpack):
+            with pytest.raises(DtypeError):
+                function(wrong)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+class TestLookup:
+    @pytest.mark.parametrize("k", [*SIZES, RELEASE_FROM, RELEASE_FROM + 1])
+    def test_is_the_product_of_matrix_and_query(self, k, dtype):
+        matrix, query = symmetric(k, dtype=dtype), np.random.standard_normal(k).astype(dtype)
+        expected = matrix.astype(np.float64) @ query
+        assert np.allclose(packed_lookup(triangle(matrix), query), expected, **close(dtype))
+
+    @pytest.mark.parametrize("k", [3, RELEASE_FROM])
+    def test_overwrites_the_given_output_array(self, k, dtype):
+        matrix, query = symmetric(k, dtype=dtype), np.ones(k, dtype)
+        out = np.full(k, np.nan, dtype)
+        assert packed_lookup(triangle(matrix), query, out) is out
+        assert np.allclose(out, matrix.sum(1), rtol=0, atol=1e-3)
+
+    def test_tensors_in_and_a_tensor_out(self, dtype):
+        packed, query = (
+            torch.from_numpy(np.array([1, 2, 5], dtype)),
+            torch.from_numpy(np.array([1, 0], dtype)),
+        )
+        readout = packed_lookup(packed, query)
+        assert isinstance(readout, torch.Tensor)
+        assert readout.dtype == packed.dtype
+        assert readout.tolist() == [1.0, 2.0]
+
+    @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview], ids=lambda kind: kind.__name__)
+    @pytest.mark.parametrize("skipped", [0, 1], ids=["in step", "at an odd address"])
+    def test_bytes_are_read_in_place(self, kind, skipped, dtype):
+        stored = memoryview(bytes(skipped) + np.array([1, 2, 5], dtype).tobytes())[skipped:]
+        packed, query = stored if kind is memoryview else kind(stored), np.array([1, 0], dtype)
+        assert packed_lookup(packed, query).tolist() == [1.0, 2.0]
+        assert packed_lookup_many([packed, packed], np.stack([query, query])).tolist() == [[1.0, 2.0]] * 2
+
+    def test_a_read_only_array(self, dtype):
+        packed = np.array([1, 2, 5], dtype)
+        packed.flags.writeable = False
+        assert packed_lookup(packed, np.array([1, 0], dtype)).tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+class TestLookupMany:
+    @pytest.mark.parametrize("k", [1, 3, 100, RELEASE_FROM])
+    @pytest.mark.parametrize("chosen", [None, [2, 0, 2, 1], []], ids=["each its own", "by index", "none"])
+    def test_is_one_lookup_after_the_other(self, k, chosen, dtype):
+        packed = triangle(symmetric(3, k, dtype=dtype))
+        queries = np.random.standard_normal((3 if chosen is None else len(chosen), k)).astype(dtype)
+        pairs = zip(range(3) if chosen is None else chosen, queries, strict=True)
+        expected = np.array([packed_lookup(packed[d], q) for d, q in pairs]).reshape(-1, k)
+        documents = None if chosen is None else np.array(chosen, dtype=np.int64)
+        assert np.array_equal(packed_lookup_many(packed, queries, documents), expected)
+        assert np.array_equal(packed_lookup_many(list(packed), queries, documents), expected)
+        out = np.full_like(queries, np.nan)
+        assert packed_lookup_many(packed, queries, documents, out) is out
+        assert np.array_equal(out, expected)
+
+    def test_tensors_and_lists_of_indices(self, dtype):
+        packed = torch.from_numpy(triangle(symmetric(3, 4, dtype=dtype)))
+        queries = torch.from_numpy(np.ones((2, 4), dtype))
+        expected = unpack(packed)[[2, 0]].sum(-1)
+        for documents in ([2, 0], (2, 0), torch.tensor([2, 0])):
+            torch.testing.assert_close(packed_lookup_many(packed, queries, documents), expected)
+
+    def test_agrees_with_the_batched_product(self, dtype):
+        memory = encode(torch.from_numpy(np.random.standard_normal((5, 9, 7)).astype(dtype)))
+        queries = torch.from_numpy(np.random.standard_normal((5, 7)).astype(dtype))
+        expected = lookup(memory, queries[:, None])[:, 0]
+        torch.testing.assert_close(packed_lookup_many(pack(memory), queries), expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+class TestUpdate:
+    @pytest.mark.parametrize("k", [*SIZES, RELEASE_FROM])
+    def test_adds_the_outer_product_in_place(self, k, dtype):
+        matrix, f = symmetric(k, dtype=dtype), np.random.standard_normal(k).astype(dtype)
+        packed = triangle(matrix)
+        address = packed.ctypes.data
+        assert packed_update(packed, f, 0.5) is None
+        assert packed.ctypes.data == address
+        assert np.allclose(packed, triangle(matrix + 0.5 * np.outer(f, f)), **close(dtype))
+
+    @pytest.mark.parametrize("r", [0, 1, 2, 3, 4, 5, 33])
+    @pytest.mark.parametrize("k", [1, 3, 100])
+    def test_several_tokens_are_the_sum_of_each(self, r, k, dtype):
+        f, weights = np.random.standard_normal((r, k)).astype(dtype), np.random.standard_normal(r)
+        start = triangle(symmetric(k, dtype=dtype))
+        at_once, one_by_one = start.copy(), start.copy()
+        packed_update(at_once, f, weights.astype(dtype))
+        for token, weight in zip(f, weights.tolist(), strict=True):
+            packed_update(one_by_one, token, weight)
+        assert np.allclose(at_once, one_by_one, **close(dtype))
+
+    @pytest.mark.parametrize("r", [1, 2, 20])
+    def test_a_negative_weight_removes_a_token(self, r, dtype):
+        start, f = triangle(symmetric(10, dtype=dtype)), np.random.standard_normal((r, 10)).astype(dtype)
+        packed = start.copy()
+        packed_update(packed, f)
+        packed_update(packed, f, -1.0)
+        assert np.allclose(packed, start, **close(dtype))
+
+    def test_writes_into_tensors_and_bytearrays(self, dtype):
+        f = np.array([1, 2], dtype)
+        tensor, raw = torch.zeros(3, dtype=torch.from_numpy(f).dtype), bytearray(3 * f.itemsize)
+        packed_update(tensor, torch.from_numpy(f))
+        packed_update(raw, f, 2.0)
+        assert tensor.tolist() == [1.0, 2.0, 4.0]
+        assert np.frombuffer(raw, dtype).tolist() == [2.0, 4.0, 8.0]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 12), st.integers(0, 9), st.integers(0, 2**32 - 1), st.sampled_from(DTYPES))
+def test_a_document_written_token_by_token_is_the_one_encoded_at_once(k, n, seed, dtype):
+    f = np.random.default_rng(seed).standard_normal((n, k)).astype(dtype)
+    packed = np.zeros(k * (k + 1) // 2, dtype)
+    packed_update(packed, f[: n // 2])
+    packed_update(packed, f[n // 2 :])
+    assert np.allclose(packed, pack(encode(torch.from_numpy(f)[None]))[0].numpy(), **close(dtype))
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+class TestMistakes:
+    packed, query = np.zeros(3, np.float32), np.zeros(2, np.float32)
+
+    @pytest.mark.parametrize(
+        ("packed", "query", "kind", "says"),
+        [
+            (np.zeros(4, np.float32), query, ShapeError, r"packed: expected \[3\].* k = 2, got \[4\]"),
+            (np.zeros((1, 3), np.float32), query, ShapeError, r"got \[1, 3\]"),
+            (packed, np.zeros((2, 2), np.float32), ShapeError, "packed_lookup_many takes more"),
+            (packed, np.zeros(0, np.float32), ShapeError, r"query: expected \[k\]"),
+            (packed, query.astype(np.float64), DtypeError, "expected float64 as the others, got float32"),
+            (packed.astype(np.float16), query, DtypeError, "packed: expected float32 .* got float16"),
+            (packed.astype(">f4"), query, DtypeError, "got >f4"),
+            (packed, [0.0, 0.0], DtypeError, "query: expected a numpy array.* got list"),
+            (np.zeros(6, np.float32)[::2], query, ShapeError, "packed: expected numbers without gaps"),
+            (packed, np.zeros(4, np.float32)[::2], ShapeError, "query: expected numbers without gaps"),
+            (bytes(13), query, ShapeError, "got 13 bytes"),
+            (memoryview(np.zeros(3, np.int32)), query, DtypeError, "a buffer of format 'i'"),
+            (torch.zeros(3, dtype=torch.bfloat16), query, DtypeError, "got torch.bfloat16"),
+            (torch.zeros(3, requires_grad=True), query, DtypeError, r"call \.detach\(\)"),
+            (torch.zeros(3, device="meta"), query, DeviceError, "expected a tensor on the CPU, got meta"),
+        ],
+    )
+    def test_of_a_lookup(self, packed, query, kind, says):
+        with pytest.raises(kind, match=says):
+            packed_lookup(packed, query)
+
+    @pytest.mark.parametrize(
+        ("out", "kind"),
+        [
+            (np.zeros(3, np.float32), ShapeError),
+            (np.zeros(2), DtypeError),
+            (np.broadcast_to(np.float32(0), 2), ShapeError),
+            (np.frombuffer(bytes(8), np.float32), OptionError),
+        ],
+        ids=["size", "dtype", "gaps", "read-only"],
+    )
+    def test_of_an_array_for_readouts(self, out, kind):
+        with pytest.raises(kind, match="out: expected"):
+            packed_lookup(self.packed, self.query, out)
+
+    @pytest.mark.parametrize(
+        ("packed", "documents", "says"),
+        [
+            (np.zeros((2, 3), np.float32), [0], "documents: expected one for each of 2 queries, got 1"),
+            (np.zeros((3, 3), np.float32), None, "packed: expected one for each of 2 queries, got 3"),
+            (np.zeros((2, 3), np.float32), [0, 2], "documents: expected numbers from 0 to 1, got 2"),
+            (np.zeros((2, 3), np.float32), [-1, 0], "got -1"),
+            (np.zeros((2, 3), np.float32), [[0, 1]], r"documents: expected \[m\]"),
+            (np.zeros((2, 3), np.float32), [0.0, 1.0], "documents: expected whole numbers, got float64"),
+            (np.zeros((2, 4), np.float32), None, r"expected \[D, 3\]"),
+            ([np.zeros(3, np.float32), np.zeros(4, np.float32)], None, r"packed\[1\]: expected \[3\]"),
+            ([memoryview(bytes(12)), memoryview(bytes(8))], None, r"packed\[1\]: expected \[3\]"),
+        ],
+    )
+    def test_of_many_lookups(self, packed, documents, says):
+        with pytest.raises((ShapeError, DtypeError), match=says):
+            packed_lookup_many(packed, np.zeros((2, 2), np.float32), documents)
+
+    @pytest.mark.parametrize(
+        ("packed", "f", "weight", "kind", "says"),
+        [
+            (memoryview(bytes(12)), query, 1.0, OptionError, "read-only memory; update a copy"),
+            (memoryview(bytearray(13))[1:], query, 1.0, OptionError, "an odd address"),
+            (packed, np.zeros((1, 1, 2), np.float32), 1.0, ShapeError, r"f: expected \[k\] or \[r, k\]"),
+            (packed, np.zeros((2, 3), np.float32), 1.0, ShapeError, r"packed: expected \[6\]"),
+            (
+                packed,
+                np.zeros((2, 2), np.float32),
+                [1.0],
+                ShapeError,
+                r"weight: expected one number, or \[2\]",
+            ),
+            (packed, np.zeros(2), 1.0, DtypeError, "packed: expected float64"),
+        ],
+    )
+    def test_of_an_update(self, packed, f, weight, kind, says):
+        with pytest.raises(kind, match=says):
+            packed_update(packed, f, weight)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_blas_with_the_gil_held_and_released_agree(dtype):
+    kernels, packed, x = KERNELS[np.dtype(dtype)], triangle(symmetric(9, dtype=dtype)), np.ones(20, dtype)
+    held, released = np.zeros(20, dtype), np.zeros(20, dtype)
+    kernels.spmv_held(9, 1.0, packed, x, 1, 3, 0.0, held, 1, 7, 0, 1)
+    kernels.spmv_released(9, 1.0, packed, x, 1, 3, 0.0, released, 1, 7, 0, 1)
+    assert np.array_equal(held, released)
+    written = packed.copy()
+    kernels.spr_held(9, 0.5, x, packed, 1, 3, 0, 1)
+    kernels.spr_released(9, 0.5, x, written, 1, 3, 0, 1)
+    assert np.array_equal(packed, written)
+
+
+@pytest.fixture
+def steps_of_another_thread():
+    """A count that another thread raises whenever it gets the GIL, which nobody is made to hand over."""
+    steps, done, interval = [0], threading.Event(), sys.getswitchinterval()
+
+    def step():
+        while not done.wait(0.0001):
+            steps[0] += 1
+
+    other = threading.Thread(target=step)
+    other.start()
+    sys.setswitchinterval(60)
+    yield steps
+    sys.setswitchinterval(interval)
+    done.set()
+    other.join()
+
+
+def test_a_long_lookup_releases_the_gil_and_a_short_one_does_not(steps_of_another_thread):
+    k = 2000  # milliseconds a call
+    packed, query = np.zeros(k * (k + 1) // 2, np.float32), np.zeros(k, np.float32)
+    steps, out = steps_of_another_thread, np.empty_like(query)
+
+    def steps_during(call):
+        before = steps[0]
+        call()
+        return steps[0] - before
+
+    def hold():
+        KERNELS[packed.dtype].spmv_held(k, 1.0, packed, query, 1, 0, 0.0, out, 1, 0, 0, 1)
+
+    assert all(steps_during(hold) == 0 for _ in range(20))
+    assert any(steps_during(lambda: packed_lookup(packed, query, out)) for _ in range(1000))
+    assert any(steps_during(lambda: packed_update(packed, query)) for _ in range(1000))

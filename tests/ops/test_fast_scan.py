@@ -1,0 +1,152 @@
+"""The adaptive scan where nobody differentiates: gates by sweeps, against the loop that they replace."""
+
+import pytest
+import torch
+
+from attar.ops import AffineGates, encode_adaptive, fast_scan, scan
+
+CHUNK = 8
+STRENGTHS = {"blind": 0.0, "mild": 0.3, "strong": 3.0, "saturated": 100.0}
+TOLERANCES = {torch.float64: 1e-12, torch.float32: 2e-5}
+
+
+@pytest.fixture(autouse=True)
+def short_chunks(monkeypatch):
+    monkeypatch.setattr(fast_scan, "CHUNK", CHUNK)
+
+
+def documents(batch=3, n=37, k=5, d=3):
+    h, f, root = (torch.randn(shape).double() for shape in ((batch, n, d), (batch, n, k), (batch, k, k)))
+    return h, f, root @ root.mT
+
+
+def gates(strength, d=3, k=5, bias=(2.0, 0.0)):
+    return AffineGates(
+        torch.randn(2, d).double(), strength * torch.randn(2, k).double(), torch.tensor(bias).double()
+    )
+
+
+def cast(cell, dtype):
+    return AffineGates(*(x.to(dtype) for x in cell.tensors()))
+
+
+def count_sweeps(monkeypatch):
+    made = []
+    whole = fast_scan.remaining_weights
+    monkeypatch.setattr(fast_scan, "remaining_weights", lambda *given: made.append(given) or whole(*given))
+    return made
+
+
+def assert_exact(h, f, cell, initial=None, lengths=None, dtype=torch.float64):
+    expected = encode_adaptive(h, f, cell, initial=initial, lengths=lengths, backend="reference")
+    start = None if initial is None else initial.to(dtype)
+    narrow = h.to(dtype), f.to(dtype), cast(cell, dtype)
+    found = encode_adaptive(*narrow, initial=start, lengths=lengths, backend="torch")
+    assert found.dtype == dtype
+    error = (found - expected).norm() / expected.norm().clamp_min(1e-300)
+    assert error <= TOLERANCES[dtype]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("strength", STRENGTHS)
+@pytest.mark.parametrize("n", [1, 2, CHUNK - 1, CHUNK, CHUNK + 1, 4 * CHUNK + 5], ids="n={}".format)
+def test_agrees_with_the_reference_for_gates_of_any_strength(n, strength, dtype):
+    h, f, initial = documents(n=n)
+    assert_exact(h, f, gates(STRENGTHS[strength]), initial, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("strength", STRENGTHS)
+def test_ragged_documents_agree_with_the_reference(strength, dtype):
+    h, f, initial = documents(batch=6)
+    behind = torch.arange(37) >= torch.tensor([37, 0, 1, 8, 9, 30])[:, None]
+    h[behind], f[behind] = torch.nan, torch.nan
+    assert_exact(h, f, gates(STRENGTHS[strength]), initial, [37, 0, 1, 8, 9, 30], dtype)
+
+
+@pytest.mark.parametrize("bias", [(-1e4, 0.0), (0.0, -1e4), (1e4, 1e4), (-40.0, 3.0)], ids=str)
+def test_saturated_gates_agree_with_the_reference(bias):
+    h, f, initial = documents()
+    assert_exact(h, f, gates(1.0, bias=bias), initial)
+
+
+def test_an_initial_memory_need_not_be_symmetric():
+    h, f, _ = documents()
+    assert_exact(h, f, gates(1.0), torch.randn(3, 5, 5).double())
+
+
+def test_no_documents_and_no_tokens():
+    cell = gates(1.0)
+    for batch, n in ((0, 20), (2, 0)):
+        h, f, initial = documents(batch=batch, n=n)
+        assert torch.equal(encode_adaptive(h, f, cell, initial=initial), initial)
+
+
+def test_nan_stays_in_its_document():
+    h, f, initial = documents()
+    cell = gates(3.0)
+    clean = encode_adaptive(h, f, cell, initial=initial)
+    f[1, 4] = torch.nan
+    dirty = encode_adaptive(h, f, cell, initial=initial)
+    assert dirty[1].isnan().all()
+    torch.testing.assert_close(dirty[[0, 2]], clean[[0, 2]])
+
+
+def test_gates_that_ignore_the_memory_need_one_iteration(monkeypatch):
+    made = count_sweeps(monkeypatch)
+    h, f, _ = documents(n=2 * CHUNK)
+    encode_adaptive(h, f, gates(0.0))
+    assert len(made) == 2
+
+
+def test_an_iteration_makes_at_least_one_token_final(monkeypatch):
+    made = count_sweeps(monkeypatch)
+    h, f, _ = documents(n=CHUNK)
+    f[:] = torch.nan  # nothing ever settles
+    encode_adaptive(h, f, gates(1.0))
+    assert [first for _, first in made] == list(range(1, CHUNK))
+
+
+def test_a_long_chunk_of_strong_gates_is_exact(monkeypatch):
+    monkeypatch.setattr(fast_scan, "CHUNK", 64)
+    made = count_sweeps(monkeypatch)
+    h, f, _ = documents(n=64)
+    assert_exact(h, f, gates(1.0))
+    assert len(made) > 10
+
+
+@pytest.mark.parametrize("wanting", ["h", "f", "initial", "cell"])
+def test_inputs_that_require_a_gradient_use_the_plain_loop(monkeypatch, wanting):
+    made = count_sweeps(monkeypatch)
+    h, f, initial = documents()
+    cell = gates(1.0)
+    {"h": h, "f": f, "initial": initial, "cell": cell.read_weight}[wanting].requires_grad_()
+    assert encode_adaptive(h, f, cell, initial=initial).requires_grad
+    assert not made
+    with torch.no_grad():
+        encode_adaptive(h, f, cell, initial=initial)
+    assert made
+
+
+def test_inversion_uses_the_fast_chunk_in_forward(monkeypatch):
+    made = count_sweeps(monkeypatch)
+    h, f, initial = documents()
+    f.requires_grad_()
+    encode_adaptive(h, f, gates(1.0), initial=initial, backward="invert")
+    assert made
+
+
+def test_gates_equal_those_of_the_plain_loop():
+    h, f, initial = documents(n=20)
+    cell = gates(1.0)
+    _, swept = scan.read_segment(initial, h, f, cell, None)
+    _, looped = scan.read_segment(initial, h.requires_grad_(), f, cell, None)
+    torch.testing.assert_close(swept, looped.detach(), rtol=1e-13, atol=1e-13)
+
+
+@torch.no_grad()
+def test_vmap_uses_the_plain_loop():
+    h, f, _ = documents(batch=4)
+    cell = gates(1.0)
+    mapped = torch.func.vmap(lambda h, f: encode_adaptive(h, f, cell))(h[:, None], f[:, None])[:, 0]
+    torch.testing.assert_close(mapped, encode_adaptive(h, f, cell))

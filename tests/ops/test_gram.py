@@ -1,0 +1,181 @@
+"""Every backend of `encode` against the loops of the reference, in values and in gradients."""
+
+import pytest
+import torch
+
+from attar.ops import encode
+
+BACKENDS = ["torch"]
+LENGTHS = [0, 1, 2, 31, 32, 33, 70]
+SIZES = [1, 2, 3, 5, 16, 17]
+BATCHES = [0, 1, 3]
+USES = {
+    "linear": (),
+    "decayed": ("alpha",),
+    "weighted": ("beta",),
+    "both gates": ("alpha", "beta"),
+    "resumed": ("initial",),
+    "everything": ("alpha", "beta", "initial"),
+}
+
+
+def inputs_for(batch, n, k, use="everything", dtype=torch.float64):
+    """Random arguments of `encode` that want a gradient; gates lie on both sides of 0 and of 1."""
+    made = {"f": torch.randn(batch, n, k), "alpha": torch.randn(batch, n).clamp(-1.2, 1.2)}
+    made |= {"beta": torch.randn(batch, n), "initial": torch.randn(batch, k, k)}
+    return {name: made[name].to(dtype).requires_grad_() for name in ("f", *USES[use])}
+
+
+def values_and_gradients(inputs, G, backend, lengths=None):
+    inputs = {name: x.detach().requires_grad_() for name, x in inputs.items()}
+    memory = encode(**inputs, lengths=lengths, backend=backend)
+    if not memory.requires_grad:  # a loop over no tokens has met none of its inputs
+        return memory, *(torch.zeros_like(x) for x in inputs.values())
+    wanted, G = list(inputs.values()), G.to(memory.dtype)
+    return memory, *torch.autograd.grad(memory, wanted, G, allow_unused=True, materialize_grads=True)
+
+
+def assert_agrees(inputs, backend, lengths=None, tolerance=1e-10):
+    """Values and gradients equal the reference's in float64."""
+    batch, _, k = inputs["f"].shape
+    G = torch.randn(batch, k, k, dtype=torch.float64)
+    found = values_and_gradients(inputs, G, backend, lengths)
+    expected = values_and_gradients({n: x.double() for n, x in inputs.items()}, G, "reference", lengths)
+    for name, x, y in zip(["memory", *inputs], found, expected, strict=True):
+        scale = float(y.detach().abs().max()) if y.numel() else 1.0
+        torch.testing.assert_close(
+            x.double(), y, rtol=0, atol=tolerance * max(scale, 1e-3), msg=lambda m, name=name: f"{name}: {m}"
+        )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("n", LENGTHS)
+def test_agrees_with_the_reference_at_every_length(backend, use, n):
+    assert_agrees(inputs_for(2, n, 5, use), backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("k", SIZES)
+@pytest.mark.parametrize("batch", BATCHES)
+def test_agrees_with_the_reference_at_every_size(backend, k, batch):
+    assert_agrees(inputs_for(batch, 9, k), backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("use", USES)
+def test_ragged_lengths_from_none_to_all(backend, use):
+    assert_agrees(inputs_for(5, 12, 4, use), backend, lengths=[0, 12, 1, 11, 5])
+
+
+@pytest.mark.parametrize("backend", ["reference", *BACKENDS])
+@pytest.mark.parametrize("use", USES)
+def test_padding_does_not_leak(backend, use):
+    clean = inputs_for(3, 8, 3, use)
+    lengths, G = [0, 5, 8], torch.randn(3, 3, 3, dtype=torch.float64)
+    behind = torch.arange(8) >= torch.tensor(lengths)[:, None]
+    dirty = {}
+    for name, x in clean.items():
+        dirty[name] = x.detach().clone()
+        if name != "initial":
+            dirty[name][behind] = torch.nan
+    expected = values_and_gradients(clean, G, "reference", lengths)
+    found = values_and_gradients(dirty, G, backend, lengths)
+    for x, y in zip(found, expected, strict=True):
+        torch.testing.assert_close(x, y)
+    for gradient in found[1:]:
+        if gradient.shape[1] == 8:
+            assert (gradient[behind] == 0).all()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_alpha_of_zero_forgets_everything_before_it(backend):
+    inputs = inputs_for(2, 9, 3)
+    with torch.no_grad():
+        inputs["alpha"][0, 4] = 0
+        inputs["alpha"][1, [0, 3, 8]] = 0
+    assert_agrees(inputs, backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_negative_alpha_is_allowed(backend):
+    inputs = inputs_for(2, 9, 3)
+    with torch.no_grad():
+        inputs["alpha"].abs_().neg_()
+    assert_agrees(inputs, backend)
+
+
+VIEWS = {
+    "transposed": lambda x: x.transpose(0, 1).contiguous().transpose(0, 1),
+    "strided": lambda x: torch.stack([x, x * 0], -1).flatten(-2)[..., ::2],
+    "reversed storage": lambda x: x.flip(1).contiguous().flip(1),
+    "expanded": lambda x: x[:1].expand(x.shape),
+    "offset": lambda x: torch.cat([x[:1] * 0, x])[1:],
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("view", VIEWS)
+def test_inputs_may_have_any_strides(backend, view):
+    plain = {name: x.detach() for name, x in inputs_for(3, 6, 4).items()}
+    viewed = {name: VIEWS[view](x) for name, x in plain.items()}
+    packed = {name: x.contiguous() for name, x in viewed.items()}
+    torch.testing.assert_close(encode(**viewed, backend=backend), encode(**packed, backend="reference"))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_sums_are_float32_or_float64_for_every_dtype(backend, dtype):
+    inputs = {name: x.detach().to(dtype) for name, x in inputs_for(2, 200, 8, "decayed").items()}
+    memory = encode(**inputs, backend=backend)
+    assert memory.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    expected = encode(**{name: x.double() for name, x in inputs.items()}, backend="reference")
+    # The inputs are exact in float64, so all of the error is the sum's own.
+    eps = torch.finfo(memory.dtype).eps
+    assert (memory - expected).abs().max() <= 20 * eps * expected.abs().max()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+def test_gradients_have_the_dtype_of_the_inputs(backend, dtype):
+    inputs = inputs_for(2, 20, 4, "everything", dtype)
+    memory = encode(**inputs, backend=backend)
+    gradients = torch.autograd.grad(memory.square().sum(), list(inputs.values()))
+    assert {g.dtype for g in gradients} == {dtype}
+    assert_agrees(inputs, backend, tolerance=2 * torch.finfo(dtype).eps + 2e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_small_values_are_not_lost_in_long_sums(backend):
+    # In bfloat16 a running sum of ones stops at 256.
+    assert encode(torch.ones(1, 1001, 1, dtype=torch.bfloat16), backend=backend).item() == 1001
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_autocast_does_not_change_the_sum_from_float32(backend):
+    f = torch.randn(2, 300, 8, requires_grad=True)
+    G = torch.randn(2, 8, 8)
+    with torch.autocast("cpu", torch.bfloat16):
+        memory = encode(f, backend=backend)
+        (gradient,) = torch.autograd.grad(memory, f, G)
+    assert memory.dtype == torch.float32
+    torch.testing.assert_close(memory, encode(f))
+    torch.testing.assert_close(gradient, torch.autograd.grad(encode(f), f, G)[0])
+
+
+@pytest.mark.parametrize("use", USES)
+def test_gradcheck_and_gradgradcheck(use):
+    inputs = inputs_for(2, 5, 3, use)
+
+    def memory(*tensors):
+        return encode(**dict(zip(inputs, tensors, strict=True)), lengths=[5, 3])
+
+    assert torch.autograd.gradcheck(memory, tuple(inputs.values()))
+    assert torch.autograd.gradgradcheck(memory, tuple(inputs.values()))
+
+
+def test_only_required_gradients_are_computed():
+    f, alpha = torch.randn(1, 4, 2), torch.rand(1, 4, requires_grad=True)
+    encode(f, alpha=alpha).sum().backward()
+    assert f.grad is None
+    assert alpha.grad is not None

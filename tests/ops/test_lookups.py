@@ -1,0 +1,107 @@
+"""Questions put to memories, and softmax over every state beside them."""
+
+import pytest
+import torch
+
+from attar.ops import encode, lookup, reference, softmax_lookup
+
+DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+
+@pytest.mark.parametrize("batch", [0, 1, 3])
+@pytest.mark.parametrize("m", [0, 1, 4])
+@pytest.mark.parametrize("k", [1, 5, 16])
+def test_lookup_agrees_with_the_reference(batch, m, k):
+    memory = torch.randn(batch, k, k).double().requires_grad_()
+    queries = torch.randn(batch, m, k).double().requires_grad_()
+    readouts, expected = lookup(memory, queries), reference.lookup(memory, queries)
+    torch.testing.assert_close(readouts, expected)
+    R = torch.randn_like(expected)
+    for x, y in zip(
+        *(torch.autograd.grad(r, (memory, queries), R) for r in (readouts, expected)), strict=True
+    ):
+        torch.testing.assert_close(x, y)
+
+
+def test_a_memory_may_be_keys_by_values():
+    memory, queries = torch.randn(2, 7, 3), torch.randn(2, 4, 3)
+    assert lookup(memory, queries).shape == (2, 4, 7)
+
+
+def test_reading_a_memory_is_linear_attention():
+    hidden, queries = torch.randn(2, 30, 6).double(), torch.randn(2, 3, 6).double()
+    expected = torch.einsum("bnk,bnj,bmj->bmk", hidden, hidden, queries)
+    torch.testing.assert_close(lookup(encode(hidden), queries), expected)
+
+
+@pytest.mark.parametrize("of_memory", DTYPES, ids=str)
+@pytest.mark.parametrize("of_queries", DTYPES, ids=str)
+def test_lookup_multiplies_in_the_wider_type_and_answers_in_the_queries(of_memory, of_queries):
+    memory, queries = torch.randn(2, 5, 5).to(of_memory), torch.randn(2, 3, 5).to(of_queries)
+    readouts = lookup(memory, queries)
+    assert readouts.dtype == of_queries
+    expected = reference.lookup(memory.double(), queries.double())
+    eps = torch.finfo(of_queries).eps + torch.finfo(torch.promote_types(of_memory, of_queries)).eps
+    assert (readouts.double() - expected).abs().max() <= 2 * eps * expected.abs().max()
+
+
+def test_lookup_gradcheck():
+    memory = torch.randn(2, 3, 3).double().requires_grad_()
+    queries = torch.randn(2, 2, 3).double().requires_grad_()
+    assert torch.autograd.gradcheck(lookup, (memory, queries))
+
+
+@pytest.mark.parametrize("lengths", [None, [5, 9, 1]], ids=["full", "ragged"])
+@pytest.mark.parametrize("m", [1, 4])
+def test_softmax_agrees_with_the_reference(lengths, m):
+    hidden = torch.randn(3, 9, 4).double().requires_grad_()
+    queries = torch.randn(3, m, 4).double().requires_grad_()
+    mask = None if lengths is None else torch.arange(9) < torch.tensor(lengths)[:, None]
+    readouts = softmax_lookup(hidden, queries, lengths=lengths)
+    expected = reference.softmax_lookup(hidden, queries, mask)
+    torch.testing.assert_close(readouts, expected)
+    R = torch.randn_like(expected)
+    for x, y in zip(
+        *(torch.autograd.grad(r, (hidden, queries), R) for r in (readouts, expected)), strict=True
+    ):
+        torch.testing.assert_close(x, y)
+
+
+@pytest.mark.parametrize(("batch", "n", "m"), [(0, 3, 2), (2, 0, 2), (2, 3, 0)])
+def test_softmax_over_nothing_reads_nothing(batch, n, m):
+    readouts = softmax_lookup(torch.randn(batch, n, 4), torch.randn(batch, m, 4))
+    assert readouts.shape == (batch, m, 4)
+    assert (readouts == 0).all()
+
+
+def test_a_document_of_no_tokens_reads_as_zero_beside_others():
+    hidden, queries = torch.randn(2, 3, 4), torch.randn(2, 2, 4)
+    readouts = softmax_lookup(hidden, queries, lengths=[0, 3])
+    assert (readouts[0] == 0).all()
+    torch.testing.assert_close(readouts[1], softmax_lookup(hidden[1:], queries[1:])[0])
+
+
+def test_what_lies_in_padding_does_not_leak_into_softmax():
+    hidden = torch.randn(3, 6, 4).double()
+    lengths = torch.tensor([0, 2, 6])
+    dirty = hidden.clone()
+    behind = torch.arange(6) >= lengths[:, None]
+    dirty[behind] = torch.nan
+    dirty.requires_grad_()
+    queries = torch.randn(3, 2, 4).double().requires_grad_()
+    readouts = softmax_lookup(dirty, queries, lengths=lengths)
+    torch.testing.assert_close(readouts, softmax_lookup(hidden, queries, lengths=lengths))
+    of_hidden, of_queries = torch.autograd.grad(readouts.square().sum(), (dirty, queries))
+    assert of_hidden.isfinite().all()
+    assert of_queries.isfinite().all()
+    assert (of_hidden[behind] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_softmax_answers_in_the_queries_type(dtype):
+    assert softmax_lookup(torch.randn(1, 3, 4), torch.randn(1, 2, 4).to(dtype)).dtype == dtype
+
+
+def test_softmax_of_large_scores_stays_finite():
+    hidden = torch.tensor([[[300.0], [-300.0]]])
+    assert softmax_lookup(hidden, torch.tensor([[[300.0]]])).item() == 300
