@@ -11,7 +11,7 @@ from attar.nn.attention import COPY_MECHANISMS, MECHANISMS
 from attar.nn.network import Questions
 from attar.reader.questions import QuestionBatch
 from attar.reader.texts import side_by_side
-from attar.text.names import NameTable
+from attar.text import NameTable
 
 ALL = (*MECHANISMS, *COPY_MECHANISMS)
 ENCODERS = ("gru", "lookahead", "bidirectional", "second-order")
