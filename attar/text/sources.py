@@ -93,7 +93,7 @@ def _read_file(path: Path, name: str) -> Iterator[SourceDocument]:
                 yield SourceDocument(source, name, decode_text(file.read(), str(path)))
     except (lzma.LZMAError, tarfile.TarError, EOFError) as fault:
         raise FormatError(
-            str(path), "a whole compressed file", str(fault) or "a cut one", "fetch it again"
+            str(path), "a whole compressed file", str(fault) or "an incomplete one", "fetch it again"
         ) from fault
     except OSError as fault:
         raise FormatError(str(path), "a file to read", fault.strerror or str(fault)) from fault

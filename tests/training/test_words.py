@@ -121,7 +121,7 @@ class TestMalformedFiles:
         assert "met" in vocabulary.words
         # A run tells of each once, when it opens the split.
         assert not left_out
-        open_split(malformed, "training", vocabulary, skip=left_out.append)
+        open_split(malformed, "training", vocabulary, on_malformed=left_out.append)
         assert len(left_out) == 1
 
     def test_are_refused_again_by_those_who_do_not_ask(self, malformed: Path) -> None:
