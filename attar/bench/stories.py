@@ -18,10 +18,8 @@ from attar.bench.story_words import (
     TOWN_ENDINGS,
     TOWN_STARTS,
 )
-from attar.cloze import ClozeDocument, Question, number_names
-from attar.text.entities import mark
-from attar.text.names import NameTable
-from attar.text.tokens import PLACEHOLDER, iterate_sentences
+from attar.cloze import ClozeDocument, Question, renumber_names
+from attar.text import PLACEHOLDER, NameTable, iterate_sentences, mark_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +164,12 @@ def story_document(story: Story, name: str, seed: int = 0) -> ClozeDocument:
     Random(f"{seed} {name}").shuffle(order)
 
     def tokens(text: str) -> list[list[str]]:
-        marked = mark(iterate_sentences(text.replace("___", PLACEHOLDER), marked=True), table, cast)
-        return number_names(list(marked), table, order)[0]
+        marked = mark_names(iterate_sentences(text.replace("___", PLACEHOLDER), marked=True), table, cast)
+        return renumber_names(list(marked), table, order)[0]
 
     sentences = tokens(story.text)
     questions = []
     for asked, answer in story.questions:
         words = tuple(word for sentence in tokens(asked) for word in sentence)
         questions.append(Question(words, order[table.ids[answer.lower()]]))
-    return ClozeDocument(name, "stories", sentences, number_names([], table, order)[1], questions)
+    return ClozeDocument(name, "stories", sentences, renumber_names([], table, order)[1], questions)

@@ -128,11 +128,11 @@ def skip_into(skipped: list[str]) -> Callable[[AttarError], None]:
 
 def stdin_document(name: str | None) -> list[tuple[str, str]]:
     """The text on stdin as a document."""
-    from attar.text import decode
+    from attar.text import decode_text
 
     if name is None:
         raise OptionError("name", "--name NAME for a text from stdin", "none")
-    return [(name, decode(sys.stdin.buffer.read(), "stdin"))]
+    return [(name, decode_text(sys.stdin.buffer.read(), "stdin"))]
 
 
 def named(documents: Iterable[tuple[str, str]], name: str) -> list[tuple[str, str]]:

@@ -54,10 +54,10 @@ def ask(
 
 def questions_in(file: Path) -> list[str]:
     """The questions of a file, one a line."""
-    from attar.text import decode
+    from attar.text import decode_text
 
     try:
         data = sys.stdin.buffer.read() if file == Path("-") else file.read_bytes()
     except OSError as fault:
         raise FormatError(str(file), "a file of questions", fault.strerror or str(fault)) from fault
-    return [line.strip() for line in decode(data, str(file)).splitlines() if line.strip()]
+    return [line.strip() for line in decode_text(data, str(file)).splitlines() if line.strip()]

@@ -103,7 +103,7 @@ def show(
     found = ClozeSet.open(folder)
     with progress_bar() as progress:
         documents = found.documents(
-            split or found.splits[-1], skip=skip if skip_malformed else None, progress=progress
+            split or found.splits[-1], on_malformed=skip if skip_malformed else None, progress=progress
         )
         first = list(islice(documents, count))
     rng = np.random.default_rng(seed)
@@ -122,11 +122,11 @@ def colour(document: "ClozeDocument") -> "Text":
     """Lay a document out for the terminal: names in colour with their numbers, then questions and answers."""
     from rich.text import Text
 
-    from attar.cloze import entity_of
+    from attar.cloze import entity_number
 
     def write(tokens: list[str]) -> None:
         for token in tokens:
-            entity = entity_of(token)
+            entity = entity_number(token)
             if entity is not None:
                 page.append(f"{document.names.get(entity, '?')}", style=f"color({entity % 6 + 1})")
                 page.append(f"/{entity} ", style="dim")

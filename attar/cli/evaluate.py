@@ -46,7 +46,7 @@ def evaluate(
         found = evaluate(
             saved.network, saved.vocabulary, documents, batch=batch, device=device, progress=progress
         )
-        texts = chain.from_iterable(ClozeSet.open(path).documents(split, skip=skip) for path in data)
+        texts = chain.from_iterable(ClozeSet.open(path).documents(split, on_malformed=skip) for path in data)
         sample = sample_by_source(texts) if answers_alone(saved.network) else {}
         memories = measure_memories(saved, sample, progress)
     if as_json:

@@ -1,63 +1,40 @@
 """Cloze sets: documents with names as `@entityN` and questions with one name blanked."""
 
-from attar.cloze.build import (
-    BuildOptions,
-    build_set,
-)
-from attar.cloze.document import (
+from attar.cloze.build import BuildOptions, build_set, renumber_names
+from attar.cloze.cnn import OnMalformed, write_folder
+from attar.cloze.documents import (
     SPLITS,
     ClozeDocument,
+    DocumentWriter,
     Question,
-    entity_of,
+    entity_number,
     most_frequent_name,
-    spell_out,
 )
-from attar.cloze.draw import (
-    draw_questions,
-)
-from attar.cloze.encoded import (
-    EncodedSplit,
-    Ids,
-    Places,
-    encode_split,
-    open_split,
-)
-from attar.cloze.epochs import (
-    DrawnQuestions,
-    QuestionDrawer,
-    spans,
-)
-from attar.cloze.folder_cnn import (
-    Skip,
-)
-from attar.cloze.sets import (
-    VOCABULARY,
-    ClozeSet,
-)
-from attar.cloze.windows import (
-    number_names,
-)
+from attar.cloze.encoded import EncodedSplit, Ids, Offsets, encode_split, open_split
+from attar.cloze.questions import DrawnQuestions, QuestionDrawer, concatenate_ranges, draw_questions
+from attar.cloze.sets import VOCABULARY_FILE, ClozeSet
 
 __all__ = [
     "SPLITS",
-    "VOCABULARY",
+    "VOCABULARY_FILE",
     "BuildOptions",
     "ClozeDocument",
     "ClozeSet",
+    "DocumentWriter",
     "DrawnQuestions",
     "EncodedSplit",
     "Ids",
-    "Places",
+    "Offsets",
+    "OnMalformed",
     "Question",
     "QuestionDrawer",
-    "Skip",
     "build_set",
+    "concatenate_ranges",
     "draw_questions",
     "encode_split",
-    "entity_of",
+    "entity_number",
     "most_frequent_name",
-    "number_names",
     "open_split",
-    "spans",
-    "spell_out",
+    "renumber_names",
+    "write_folder",
 ]

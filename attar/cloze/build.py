@@ -1,46 +1,63 @@
-"""Cloze sets from plain text: windows of documents, held-out sentences as questions, splits by document."""
+"""Cloze sets from plain text: documents are split, cut into windows, and sentences held out as questions."""
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from attar.cloze.document import SPLITS, ClozeDocument, count_names
-from attar.cloze.draw import draw_questions
-from attar.cloze.parquet import DocumentWriter
-from attar.cloze.sets import ABOUT, VOCABULARY
-from attar.cloze.splits import share_of, split_documents
-from attar.cloze.together import FilesTogether
-from attar.cloze.windows import read_windows
-from attar.errors import FormatError, OptionError
-from attar.progress import Progress, tell_nobody
-from attar.text import ENTITIES, SIZE, CapitalFinder, NameFinder, Vocabulary, read_sources
+import numpy as np
 
-SHARE = "0.08"
+from attar.cloze.documents import SPLITS, ClozeDocument, DocumentWriter, count_names
+from attar.cloze.questions import draw_questions
+from attar.cloze.sets import ABOUT_FILE, VOCABULARY_FILE
+from attar.errors import FormatError, OptionError
+from attar.files import AtomicFiles
+from attar.progress import Progress, tell_nobody
+from attar.text import (
+    ENTITIES,
+    VOCABULARY_SIZE,
+    CapitalFinder,
+    NameFinder,
+    NameTable,
+    SourceDocument,
+    Vocabulary,
+    iterate_sentences,
+    mark_names,
+    read_sources,
+)
+
+_SHARE = "0.08"
+_RULE = re.compile(r"i\s*%\s*(\d{1,9})\s*==\s*(\d{1,9})")
 
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """How a set is built; the same options and sources give the same set."""
+    """How a set is built; the same options and sources give the same set.
+
+    `window` and `questions` are tokens and questions per document; `validation` and `test` are a share, a rule or
+    a file of names (see `split_documents`); `only` puts all documents into one split.
+    """
 
     window: int = 900
     questions: int = 5
-    validation: str = SHARE
-    test: str = SHARE
+    validation: str = _SHARE
+    test: str = _SHARE
     only: str = ""
     seed: int = 0
-    size: int = SIZE
+    size: int = VOCABULARY_SIZE
     entities: int = ENTITIES
 
     def __post_init__(self) -> None:
         if self.only and self.only not in SPLITS:
             raise OptionError("only", " or ".join(SPLITS), repr(self.only))
-        if self.only and (self.validation, self.test) != (SHARE, SHARE):
+        if self.only and (self.validation, self.test) != (_SHARE, _SHARE):
             came = f"{self.validation} and {self.test}"
-            raise OptionError("validation and test", f"neither beside only={self.only}", came)
+            raise OptionError("validation and test", f"neither with only={self.only}", came)
         if self.window < 20 or self.questions < 1:
             came = f"{self.window} and {self.questions}"
             raise OptionError("window and questions", "20 tokens and 1 question or more", came)
@@ -48,7 +65,7 @@ class BuildOptions:
 
 @dataclass
 class _Tally:
-    """What went into a split."""
+    """Counts of one split."""
 
     sources: int
     documents: int = 0
@@ -63,13 +80,13 @@ class _Tally:
         self.names += len(count_names(document.sentences))
 
     def summary(self) -> dict[str, Any]:
-        each = max(self.documents, 1)
+        documents = max(self.documents, 1)
         return {
             "sources": self.sources,
             "documents": self.documents,
             "questions": self.questions,
-            "tokens_a_document": round(self.tokens / each, 1),
-            "names_a_document": round(self.names / each, 2),
+            "tokens_a_document": round(self.tokens / documents, 1),
+            "names_a_document": round(self.names / documents, 2),
         }
 
 
@@ -82,12 +99,12 @@ def build_set(
     finder: NameFinder | None = None,
     progress: Progress = tell_nobody,
 ) -> dict[str, Any]:
-    """Build a set from text files; training keeps all sentences, the other splits get their questions here.
+    """Build a set from text files; training documents keep all sentences, the others get their questions here.
 
-    Without a vocabulary, one is built from the training documents, or from all if there are none.
+    Without a vocabulary, one is built from the training documents, or from all documents if there are none.
     """
     options = options or BuildOptions()
-    with FilesTogether(out) as files:
+    with AtomicFiles(out) as files:
         names = [document.name for document in read_sources(sources)]
         splits = [options.only] * len(names)
         if not options.only:
@@ -106,16 +123,16 @@ def build_set(
 
 
 def _write(
-    documents: Iterator[tuple[str, ClozeDocument]], sources: Mapping[str, int], files: FilesTogether
+    documents: Iterator[tuple[str, ClozeDocument]], sources: Mapping[str, int], files: AtomicFiles
 ) -> dict[str, _Tally]:
-    """Write the splits that have sources; what an earlier build left of others goes."""
+    """Write the splits that have sources; remove the other splits of an earlier build."""
     tallies = {split: _Tally(count) for split, count in sources.items() if count}
     with ExitStack() as stack:
         writers = {}
         for split in SPLITS:
             if split in tallies:
-                place = files.place(f"{split}.parquet")
-                writers[split] = stack.enter_context(DocumentWriter(place))
+                path = files.path(f"{split}.parquet")
+                writers[split] = stack.enter_context(DocumentWriter(path))
             else:
                 files.remove(f"{split}.parquet")
         for split, document in documents:
@@ -127,7 +144,7 @@ def _write(
 def _warn_of_empty_splits(options: BuildOptions, tallies: Mapping[str, _Tally]) -> None:
     wanted = {"training": "", "validation": options.validation, "test": options.test}
     for split, rule in wanted.items():
-        if share_of(rule) != 0 and not (split in tallies and tallies[split].documents):
+        if _share(rule) != 0 and not (split in tallies and tallies[split].documents):
             texts = sum(tally.sources for tally in tallies.values())
             logging.getLogger("attar").warning(
                 "attar: nothing for %s in %d %s; give more texts",
@@ -153,29 +170,149 @@ def _documents(
     options: BuildOptions,
     progress: Progress,
 ) -> Iterator[tuple[str, ClozeDocument]]:
-    """Yield all windows with their splits; those of which nothing can be asked are left out."""
+    """Yield all windows with their splits, except those without a possible question."""
     for at, source in enumerate(read_sources(sources)):
         progress("building", at, len(splits))
-        for whole, rng in read_windows(source, finder, options.window, options.entities, options.seed):
+        for whole, rng in _read_windows(source, finder, options.window, options.entities, options.seed):
             drawn = draw_questions(whole, rng, options.questions)
             if drawn.questions and len(count_names(drawn.sentences)) > 1:
                 yield splits[at], whole if splits[at] == SPLITS[0] else drawn
 
 
 def _describe(
-    files: FilesTogether,
+    files: AtomicFiles,
     sources: Sequence[str | Path],
     options: BuildOptions,
     vocabulary: Vocabulary,
     tallies: Mapping[str, _Tally],
 ) -> dict[str, Any]:
-    """Write the vocabulary and how the set was built beside it."""
-    files.place(VOCABULARY).write_bytes(vocabulary.to_bytes())
+    """Write the vocabulary, and a description of how the set was built."""
+    files.path(VOCABULARY_FILE).write_bytes(vocabulary.to_bytes())
     about = {
         "sources": [Path(source).name for source in sources],
         "options": asdict(options),
         "vocabulary": vocabulary.fingerprint,
         "splits": {split: tally.summary() for split, tally in tallies.items()},
     }
-    files.place(ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    files.path(ABOUT_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     return about
+
+
+def _cut_windows(sentences: Sequence[list[str]], size: int) -> Iterator[list[list[str]]]:
+    """Cut at sentence ends into windows of about `size` tokens, all of similar length.
+
+    >>> [sum(map(len, window)) for window in _cut_windows([["a"] * 5] * 9, 20)]
+    [25, 20]
+    """
+    total = sum(map(len, sentences))
+    number = max(1, round(total / size))
+    window: list[list[str]] = []
+    done, cut = 0, 1
+    for sentence in sentences:
+        window.append(sentence)
+        done += len(sentence)
+        if done * number >= cut * total:
+            yield window
+            window = []
+            cut += 1
+
+
+def renumber_names(
+    marked: Iterable[Sequence[str]], table: NameTable, order: Sequence[int]
+) -> tuple[list[list[str]], dict[int, str]]:
+    """Replace `@entityN` with `@entity{order[N]}` and lower-case other words; return names by new number too."""
+    renamed = {f"@entity{old}": f"@entity{new}" for old, new in enumerate(order)}
+    sentences = [[renamed.get(token) or token.lower() for token in sentence] for sentence in marked]
+    return sentences, dict(sorted((order[old], name) for old, name in enumerate(table.names)))
+
+
+def _read_windows(
+    document: SourceDocument, finder: NameFinder, size: int, entities: int, seed: int
+) -> Iterator[tuple[ClozeDocument, np.random.Generator]]:
+    """Yield a text's windows, their names numbered in random order, each with its random generator."""
+    for number, window in enumerate(_cut_windows(list(iterate_sentences(document.text)), size)):
+        name = f"{document.name}#{number}"
+        # Seeded by name, so that a document's result does not depend on the documents before it.
+        rng = np.random.default_rng([seed, zlib.crc32(name.encode("utf-8", "replace"))])
+        table = NameTable(entities)
+        marked = list(mark_names(window, table, finder))
+        sentences, names = renumber_names(marked, table, rng.permutation(len(table)).tolist())
+        yield ClozeDocument(name, document.source, sentences, names), rng
+
+
+def split_documents(names: Sequence[str], validation: str, test: str, seed: int) -> list[str]:
+    """Assign documents to splits by a share (`0.08`), a rule on the index (`i%20==0`), or a file of names.
+
+    Shares are drawn from the sorted names, so that the order and packing of the sources do not matter.
+
+    >>> split_documents(["a", "b", "c", "d"], "i%2==1", "0.25", seed=0)
+    ['training', 'validation', 'test', 'validation']
+    """
+    splits = [""] * len(names)
+    rules = (("validation", validation), ("test", test))
+    shares = {split: share for split, rule in rules if (share := _share(rule)) is not None}
+    if sum(shares.values()) >= 1:
+        expected = "shares that leave documents for training"
+        raise OptionError("validation and test", expected, f"{validation} and {test}")
+    for split, rule in rules:
+        if split not in shares:
+            for at in _listed(names, rule, split):
+                if splits[at]:  # a leak from one split into another
+                    raise OptionError("validation and test", "no document in both", repr(names[at]))
+                splits[at] = split
+    order = sorted((at for at, split in enumerate(splits) if not split), key=lambda at: (names[at], at))
+    # Published splits of these corpora are given by the permutation of this older generator.
+    drawn = [order[place] for place in np.random.RandomState(seed).permutation(len(order))]
+    done = 0
+    for split, share in shares.items():
+        number = max(round(share * len(names)), 1 if share > 0 and len(drawn) >= 3 else 0)
+        for at in drawn[done : done + number]:
+            splits[at] = split
+        done += number
+    return [split or SPLITS[0] for split in splits]
+
+
+def _share(rule: str) -> float | None:
+    """Return the share if a rule is one, None for another kind of rule.
+
+    >>> _share("0.08"), _share("i%20==0")
+    (0.08, None)
+    """
+    try:
+        share = float(rule)
+    except ValueError:
+        return None
+    if not 0 <= share < 1:
+        raise OptionError("share of documents", "a number from 0 to below 1", rule)
+    return share
+
+
+def _listed(names: Sequence[str], rule: str, split: str) -> list[int]:
+    match = _RULE.fullmatch(rule.strip())
+    if match:
+        every, rest = int(match[1]), int(match[2])
+        if rest >= every:
+            raise OptionError(split, "i%N==R with R below N", rule)
+        return [at for at in range(len(names)) if at % every == rest]
+    wanted = _read_list(rule, split)
+    keys = [
+        {name, name.rsplit("/", 1)[-1], name + ".txt", name.rsplit("/", 1)[-1] + ".txt"} for name in names
+    ]
+    missing = wanted - set().union(*keys)
+    if missing:
+        raise OptionError(rule, "names of documents", f"{len(missing)} unknown ones such as {min(missing)!r}")
+    return [at for at, key in enumerate(keys) if key & wanted]
+
+
+def _read_list(rule: str, split: str) -> set[str]:
+    try:
+        if not Path(rule).is_file():
+            expected = "a share such as 0.08, a rule such as i%20==0, or a file of names"
+            raise OptionError(split, expected, repr(rule))
+        lines = Path(rule).read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as fault:
+        came = f"the byte 0x{fault.object[fault.start]:02x} at {fault.start}"
+        raise FormatError(rule, "UTF-8 text", came, "convert it (iconv -t UTF-8)") from fault
+    except OSError as fault:
+        raise FormatError(rule, "a file of names", fault.strerror or "an unreadable one") from fault
+    return {line.strip() for line in lines if line.strip()}

@@ -1,8 +1,7 @@
-"""A split of a cloze set as flat arrays of ids: opened in a blink, and drawn from without a loop over documents."""
+"""A split of a cloze set as flat arrays of ids, cached in the set's folder."""
 
 import contextlib
 import json
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -12,39 +11,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.cloze.document import ClozeDocument, Question, entity_of
-from attar.cloze.folder_cnn import Skip
+from attar.cloze.cnn import OnMalformed
+from attar.cloze.documents import ClozeDocument, Question, entity_number
 from attar.cloze.sets import ClozeSet
 from attar.errors import FormatError
+from attar.files import atomic_file
 from attar.progress import Progress, tell_nobody
 from attar.text import Vocabulary
 
 Ids = NDArray[np.int32]
-Places = NDArray[np.int64]
-NO_NAME = -1
+Offsets = NDArray[np.int64]
+_NO_NAME = -1
 
 
 @dataclass(frozen=True)
 class EncodedSplit:
-    """Documents one behind the other: T tokens, S sentences, D documents, N names, Q questions.
+    """Documents as flat arrays: T tokens, S sentences, D documents, N names, Q questions.
 
-    A document's names are numbered from 0 in `names`, in the order of their numbers in the set, and
-    `numbers` gives these back: name j of document d is `@entity{numbers[name_starts[d] + j]}`; for a number
-    beyond the vocabulary's it has a free one. Tokens that are names have the id 0 in `ids`: which id stands
-    for a name is decided anew every time it is read.
+    Within a document names are numbered from 0, in the order of their numbers in the set: name j of document
+    d is `@entity{numbers[name_starts[d] + j]}`. A number beyond the vocabulary's is replaced with a free one.
+    Tokens that are names have id 0 in `ids`: which id a name gets is drawn anew for every batch.
     """
 
     ids: Ids  # [T]
-    names: Ids  # [T], -1 where a token is no name
-    document_starts: Places  # [D + 1], in tokens
-    sentence_starts: Places  # [S + 1], in tokens
-    document_sentences: Places  # [D + 1], in sentences
-    name_starts: Places  # [D + 1], in names
+    names: Ids  # [T], -1 where a token is not a name
+    document_starts: Offsets  # [D + 1], in tokens
+    sentence_starts: Offsets  # [S + 1], in tokens
+    document_sentences: Offsets  # [D + 1], in sentences
+    name_starts: Offsets  # [D + 1], in names
     numbers: Ids  # [N]
     question_ids: Ids  # [q]
     question_names: Ids  # [q]
-    question_starts: Places  # [Q + 1], in the questions' tokens
-    document_questions: Places  # [D + 1], in questions
+    question_starts: Offsets  # [Q + 1], in the questions' tokens
+    document_questions: Offsets  # [D + 1], in questions
     answers: Ids  # [Q], numbers as in `names`
     source_of: Ids  # [D], in `sources`
     sources: tuple[str, ...]
@@ -53,33 +52,29 @@ class EncodedSplit:
         return len(self.document_starts) - 1
 
     @cached_property
-    def lengths(self) -> Places:
-        """Tokens a document."""
+    def lengths(self) -> Offsets:
+        """Tokens per document [D]."""
         return np.diff(self.document_starts)
 
     @cached_property
     def sentence_ends(self) -> NDArray[np.bool_]:
-        """True at every sentence's last token."""
+        """True at the last token of every sentence [T]."""
         ends = np.zeros(len(self.ids), np.bool_)
         ends[self.sentence_starts[1:][np.diff(self.sentence_starts) > 0] - 1] = True
         return ends
 
     def save(self, path: Path, note: str = "") -> None:
-        """Write one file, whole or not at all."""
+        """Write one file atomically."""
         from safetensors.numpy import save_file
 
         arrays = {each.name: np.ascontiguousarray(getattr(self, each.name)) for each in fields(self)[:-1]}
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        try:
+        with atomic_file(path) as partial:
             save_file(arrays, partial, {"sources": json.dumps(self.sources), "note": note})
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: Path, note: str | None = None) -> "EncodedSplit | None":
-        """Open what `save` wrote; None if it is not there, or was written with another note."""
+        """Load what `save` wrote; None if the file is missing, damaged, or has another note."""
         from safetensors import SafetensorError, safe_open
 
         try:
@@ -89,18 +84,16 @@ class EncodedSplit:
                     return None
                 arrays: dict[str, Any] = {each.name: file.get_tensor(each.name) for each in fields(cls)[:-1]}
                 return cls(**arrays, sources=tuple(json.loads(about["sources"])))
-        except FileNotFoundError:
+        except (FileNotFoundError, SafetensorError, KeyError, ValueError, TypeError):
             return None
-        except (SafetensorError, KeyError, ValueError, TypeError):
-            return None  # another program's file, or a cut one: it is made again
 
 
 def encode_split(
-    documents: Iterable[ClozeDocument], vocabulary: Vocabulary, skip: Skip | None = None
+    documents: Iterable[ClozeDocument], vocabulary: Vocabulary, on_malformed: OnMalformed | None = None
 ) -> EncodedSplit:
     """Turn documents and their questions into flat arrays of ids.
 
-    A document with more names than the vocabulary has ids for is refused, or handed to `skip` and left out.
+    A document with more names than the vocabulary has entities is refused, or passed to `on_malformed` and skipped.
 
     >>> vocabulary = Vocabulary(("met", "left"), entities=8)
     >>> document = ClozeDocument("a", "", [["@entity7", "met", "@entity2"], ["@entity7", "left"]], {})
@@ -115,15 +108,15 @@ def encode_split(
     for document in documents:
         entities = _entities_of(document)
         if len(entities) > vocabulary.entities:
-            fault = FormatError(document.name, f"{vocabulary.entities} names at most", f"{len(entities)}")
-            if skip is None:
+            fault = FormatError(document.name, f"at most {vocabulary.entities} names", f"{len(entities)}")
+            if on_malformed is None:
                 raise fault
-            skip(fault)
+            on_malformed(fault)
             continue
         if entities and entities[-1] >= vocabulary.entities:
             document = _numbered_within(document, entities, vocabulary.entities)
             entities = _entities_of(document)
-        place = np.full(vocabulary.entities, NO_NAME, np.int32)
+        place = np.full(vocabulary.entities, _NO_NAME, np.int32)
         place[entities] = np.arange(len(entities))
         flat, flat_names = _encode(document.sentences, vocabulary, place)
         asked, asked_names = _encode([question.tokens for question in document.questions], vocabulary, place)
@@ -136,15 +129,15 @@ def encode_split(
             (answers, place[[question.answer for question in document.questions]]),
         ):
             kept.append(new)
-        _count_on(starts["sentence"], map(len, document.sentences))
-        _count_on(starts["question"], (len(question.tokens) for question in document.questions))
+        _extend_offsets(starts["sentence"], map(len, document.sentences))
+        _extend_offsets(starts["question"], (len(question.tokens) for question in document.questions))
         for key, count in (
             ("document", len(flat)),
             ("sentences", len(document.sentences)),
             ("name", len(entities)),
             ("questions", len(document.questions)),
         ):
-            _count_on(starts[key], [count])
+            _extend_offsets(starts[key], [count])
         source_of.append(sources.setdefault(document.source, len(sources)))
     places = {key: np.array(ends, np.int64) for key, ends in starts.items()}
     return EncodedSplit(
@@ -166,16 +159,16 @@ def encode_split(
 
 
 def _entities_of(document: ClozeDocument) -> list[int]:
-    """The numbers of all names in a document's text, questions and answers, in order."""
+    """Return the sorted numbers of all names in a document's text, questions and answers."""
     rows = [*document.sentences, *(question.tokens for question in document.questions)]
     return sorted(
-        {entity for row in rows for token in row if (entity := entity_of(token)) is not None}
+        {entity for row in rows for token in row if (entity := entity_number(token)) is not None}
         | {question.answer for question in document.questions}
     )
 
 
 def _numbered_within(document: ClozeDocument, entities: Sequence[int], limit: int) -> ClozeDocument:
-    """Give the names beyond a vocabulary's numbers free ones: which number a name has means nothing."""
+    """Give names beyond the limit free numbers: which number a name has means nothing."""
     free = iter(sorted(set(range(limit)) - set(entities)))
     renumbered = {old: next(free) for old in entities if old >= limit}
     renamed = {f"@entity{old}": f"@entity{new}" for old, new in renumbered.items()}
@@ -194,17 +187,17 @@ def _numbered_within(document: ClozeDocument, entities: Sequence[int], limit: in
 
 
 def _encode(rows: Iterable[Sequence[str]], vocabulary: Vocabulary, place: Ids) -> tuple[Ids, Ids]:
-    """The ids of rows of tokens, 0 for names, and which of the document's names each token is."""
+    """Return the ids of rows of tokens, 0 for names, and which of the document's names each token is."""
     flat = np.array([number for row in rows for number in vocabulary.encode(row)], np.int32)
     entity = flat - vocabulary.first_entity
     named = (entity >= 0) & (entity < vocabulary.entities)
-    names = np.where(named, place[np.where(named, entity, 0)], NO_NAME).astype(np.int32)
-    # "@ENTITY7" of a document that has no @entity7 is no name, and no word either.
+    names = np.where(named, place[np.where(named, entity, 0)], _NO_NAME).astype(np.int32)
+    # "@ENTITY7" in a document without @entity7 is not a name, and not a word either.
     words = np.where(named, vocabulary.unknown, flat)
     return np.where(names >= 0, 0, words).astype(np.int32), names
 
 
-def _count_on(starts: list[int], lengths: Iterable[int]) -> None:
+def _extend_offsets(starts: list[int], lengths: Iterable[int]) -> None:
     for length in lengths:
         starts.append(starts[-1] + length)
 
@@ -214,23 +207,23 @@ def open_split(
     split: str,
     vocabulary: Vocabulary,
     progress: Progress = tell_nobody,
-    skip: Skip | None = None,
+    on_malformed: OnMalformed | None = None,
 ) -> EncodedSplit:
-    """A set's split in a vocabulary's ids, encoded once and then kept in the set's folder, under `encoded`.
+    """Open a split in a vocabulary's ids; it is encoded once and cached in the set's folder, under `encoded`.
 
-    A malformed file is refused, or handed to `skip` and left out.
+    A malformed file is refused, or passed to `on_malformed` and skipped.
     """
-    found = ClozeSet.open(path)
-    kept = found.path / "encoded" / f"{split}-{vocabulary.fingerprint[:16]}.safetensors"
-    # What was kept without a file is not what a run wants that leaves none out.
-    note = found.fingerprint(split) + ("" if skip is None else " skip")
-    encoded = EncodedSplit.load(kept, note)
-    # Files that are left out are told of every time; where they are not known, the split is read again.
-    if encoded is None or not (skip is None or found.tell_left_out(split, skip)):
-        documents = found.documents(split, skip=skip, progress=progress)
-        encoded = encode_split(documents, vocabulary, skip)
-        # A set in a folder that cannot be written to is encoded every time.
+    cloze_set = ClozeSet.open(path)
+    cache = cloze_set.path / "encoded" / f"{split}-{vocabulary.fingerprint[:16]}.safetensors"
+    # A split cached without its malformed files is not valid for a call that refuses them.
+    note = cloze_set.fingerprint(split) + ("" if on_malformed is None else " skip")
+    encoded = EncodedSplit.load(cache, note)
+    # Skipped files are reported every time; where they are not known, the split is read again.
+    if encoded is None or not (on_malformed is None or cloze_set.report_malformed(split, on_malformed)):
+        documents = cloze_set.documents(split, on_malformed=on_malformed, progress=progress)
+        encoded = encode_split(documents, vocabulary, on_malformed)
+        # A set in a read-only folder is encoded every time.
         with contextlib.suppress(OSError):
-            encoded.save(kept, note)
-    # A set in the CNN set's format is called by its folder, which may have another name by now.
-    return encoded if found.source is None else replace(encoded, sources=(found.source,))
+            encoded.save(cache, note)
+    # A set in the CNN format is named after its folder, which may have been renamed since.
+    return encoded if cloze_set.source is None else replace(encoded, sources=(cloze_set.source,))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from attar.errors import AttarError, FormatError
 from attar.library.drafts import Draft
-from attar.text import KINDS, decode, read_sources
+from attar.text import SOURCE_SUFFIXES, decode_text, read_sources
 
 # What hears of a file that cannot be read, when the others are to be read all the same.
 Bad = Callable[[AttarError], None]
@@ -41,9 +41,9 @@ def files_of(path: Path) -> list[SourceFile]:
         if not path.exists():
             raise FormatError(str(path), "a file or a folder", "nothing there", "check the path")
         return [SourceFile(path, "", path.stat().st_size)]
-    files = sorted(file for file in path.rglob("*") if file.name.endswith(KINDS) and file.is_file())
+    files = sorted(file for file in path.rglob("*") if file.name.endswith(SOURCE_SUFFIXES) and file.is_file())
     if not files:
-        wanted = f"a folder with files that end in {', '.join(KINDS)}"
+        wanted = f"a folder with files that end in {', '.join(SOURCE_SUFFIXES)}"
         raise FormatError(str(path), wanted, "none of these in it", "name files themselves")
     places = (file.relative_to(path).parent.as_posix() for file in files)
     return [
@@ -79,9 +79,9 @@ def read_files(
 def read_file(file: SourceFile) -> Iterator[tuple[str, str]]:
     """Yield the names and texts of one file; what ends in no known way is plain text."""
     path = file.path
-    if not path.name.endswith(KINDS):
+    if not path.name.endswith(SOURCE_SUFFIXES):
         try:
-            yield path.name, decode(path.read_bytes(), str(path))
+            yield path.name, decode_text(path.read_bytes(), str(path))
         except OSError as fault:
             raise FormatError(str(path), "a file to read", fault.strerror or str(fault)) from fault
         return

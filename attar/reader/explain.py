@@ -7,7 +7,7 @@ from torch import Tensor
 from attar.nn import KeyMechanism, NamedAttention, NoAttention, SoftmaxAttention
 from attar.reader.documents import DocumentEncoder
 from attar.reader.texts import Reading, side_by_side
-from attar.text import NameFinder, NameTable, iterate_sentences, mark
+from attar.text import NameFinder, NameTable, iterate_sentences, mark_names
 
 
 def token_weights(encoder: DocumentEncoder, reading: Reading, query: Tensor) -> list[float]:
@@ -39,11 +39,10 @@ def token_weights(encoder: DocumentEncoder, reading: Reading, query: Tensor) -> 
 def spelled(text: str, finder: NameFinder, table: NameTable) -> list[str]:
     """The text's own tokens, every name by the longest form that the text has of it.
 
-    >>> from attar.text.entities import CapitalFinder
-    >>> from attar.text.vocabulary import Vocabulary
+    >>> from attar.text import CapitalFinder, Vocabulary
     >>> spelled("Then Ann Lee met Bob. Ann left.", CapitalFinder(Vocabulary(())), NameTable())
     ['Then', 'Ann Lee', 'met', 'Bob', '.', 'Ann Lee', 'left', '.']
     """
-    marked = [token for sentence in mark(iterate_sentences(text), table, finder) for token in sentence]
+    marked = [token for sentence in mark_names(iterate_sentences(text), table, finder) for token in sentence]
     names = {f"@entity{number}": name for number, name in enumerate(table.names)}
     return [names.get(token, token) for token in marked]

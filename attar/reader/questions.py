@@ -24,7 +24,7 @@ class QuestionBatch:
 
     @classmethod
     def of(cls, questions: Sequence[tuple[Ids, int]]) -> "QuestionBatch":
-        """A batch of what `TextReader.question` gives.
+        """A batch of what `TextReader.read_question` returns.
 
         >>> two = (np.array([7, 2], np.int32), 1), (np.array([2, 8, 9], np.int32), 0)
         >>> QuestionBatch.of(two).ids.tolist()

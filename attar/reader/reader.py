@@ -199,7 +199,7 @@ class Reader:
         def tell(what: str, read: int, _: int) -> None:
             progress(what, done + read, max(about, done + read))
 
-        for part in self.text.iterate(text, table, TOKENS_A_PART):
+        for part in self.text.read_in_parts(text, table, TOKENS_A_PART):
             before = self._write([Reading(part, table, before).standing()], tell)[0]
             done += len(part)
         if before is None:  # nothing but spaces
@@ -213,4 +213,4 @@ class Reader:
 
     def _question(self, text: str, table: NameTable) -> tuple[NDArray[np.int32], int]:
         check_text("question", text)
-        return self.text.question(text, table)
+        return self.text.read_question(text, table)

@@ -1,44 +1,24 @@
-"""Words: tokens, names, questions, corpora and cloze sets. English where a language must be chosen."""
+"""Text into sentences, tokens, names and ids; questions; files into texts. The word lists are English."""
 
-from attar.text.corpora import (
-    KINDS,
+from attar.text.name_table import NameTable
+from attar.text.names import CapitalFinder, NameFinder, SpacyFinder, mark_names
+from attar.text.reading import ReadText, TextReader
+from attar.text.sources import (
+    SOURCE_SUFFIXES,
     SourceDocument,
-    decode,
-    encodable,
+    decode_text,
     read_sources,
+    replace_surrogates,
 )
-from attar.text.entities import (
-    CapitalFinder,
-    NameFinder,
-    mark,
-)
-from attar.text.names import (
-    NameTable,
-)
-from attar.text.reading import (
-    ReadText,
-    TextReader,
-)
-from attar.text.spacy_names import (
-    SpacyFinder,
-)
-from attar.text.tokens import (
-    LONGEST,
-    PLACEHOLDER,
-    iterate_sentences,
-)
-from attar.text.vocabulary import (
-    ENTITIES,
-    SIZE,
-    Vocabulary,
-)
+from attar.text.tokens import LONGEST_SENTENCE, PLACEHOLDER, iterate_sentences
+from attar.text.vocabulary import ENTITIES, VOCABULARY_SIZE, Vocabulary
 
 __all__ = [
     "ENTITIES",
-    "KINDS",
-    "LONGEST",
+    "LONGEST_SENTENCE",
     "PLACEHOLDER",
-    "SIZE",
+    "SOURCE_SUFFIXES",
+    "VOCABULARY_SIZE",
     "CapitalFinder",
     "NameFinder",
     "NameTable",
@@ -47,9 +27,9 @@ __all__ = [
     "SpacyFinder",
     "TextReader",
     "Vocabulary",
-    "decode",
-    "encodable",
+    "decode_text",
     "iterate_sentences",
-    "mark",
+    "mark_names",
     "read_sources",
+    "replace_surrogates",
 ]

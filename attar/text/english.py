@@ -1,17 +1,17 @@
-"""English word lists: what ends no sentence, what is capitalised and yet no name."""
+"""English word lists: abbreviations, titles, places, and capitalised words that are not names."""
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Written with a full stop that ends no sentence, because a name or a number follows.
+# Their full stop never ends a sentence, because a name or a number follows.
 BEFORE_NAMES = _words(
     "mr. mrs. ms. messrs. mme. mlle. mons. dr. st. ste. prof. rev. hon. fr. sr. gen. col. capt. lieut. "
     "lt. maj. sgt. cpl. cmdr. adm. gov. sen. rep. pres. supt. mt. ft. vs. nos. vol. pp. pg. eq. eds. cf. "
     "viz. approx."
 )
-# Written with a full stop that may end a sentence as well: settled by the word that follows.
+# Their full stop may end a sentence as well; the next word decides.
 ABBREVIATIONS = _words(
     "jr. esq. inc. ltd. co. corp. bros. etc. dept. univ. ave. blvd. rd. jan. feb. apr. jul. aug. sept. "
     "oct. nov. dec."
@@ -56,14 +56,14 @@ ALONE = (
 )
 # Inside a name only: Ludwig van Beethoven, Charles de Gaulle, Simon & Garfunkel.
 PARTICLES = _words("van von der den de di da du del della la le ten ter bin ibn al el y &")
-# A name's first word, and none by itself: La Scala, but not the La of La traviata.
+# The first word of a name, but not a name by itself: La Scala, but not the La of La traviata.
 ARTICLES = _words("la le les il el los las")
 SUFFIXES = _words("jr jr. sr sr. esq esq.")
 # Before a capital these begin a place even at a sentence's start: "New York is …".
 PLACE_PREFIXES = _words(
     "new north south east west northern southern eastern western saint st. mount lake fort san"
 )
-# A name with one of these is no person's, so a lone part of it is something else: London, London Bridge.
+# A name with one of these is not a person's, so a single word of it means something else: London Bridge, London.
 NOT_PEOPLE = PLACE_PREFIXES | _words(
     "county city town village university college school academy institute river lake street road avenue "
     "lane square bridge house hall park castle church abbey cathedral hotel inn theatre theater museum "
@@ -91,7 +91,7 @@ NOT_PEOPLE = PLACE_PREFIXES | _words(
     "world champion downtown midtown uptown greater lower upper metropolitan public northwest northeast "
     "southwest southeast schools colleges universities institutes churches &"
 )
-# Peoples, places and makes: a name with one of these is no person's either, but they are names by themselves.
+# Peoples, places and brands: a name with one of these is not a person's either, but each is a name by itself.
 PLACES = _words(
     "american americans british english french dutch irish scottish welsh italian spanish portuguese german "
     "austrian swiss belgian danish swedish norwegian finnish icelandic polish czech hungarian romanian "
@@ -118,14 +118,14 @@ PLACES = _words(
     "hindi malayalam telugu anglican islam olympic playstation xbox nintendo windows billboard netflix toyota "
     "honda nissan us u.s. usa uk u.k. nba nfl nhl mlb ncaa ucla wnba fifa uefa bbc nbc cbs abc mtv espn hbo cnn"
 )
-# These are people's surnames too: no person's name begins with one, but one may end so (Jack London).
+# Surnames as well: no person's name begins with one of these, but it may end with one (Jack London).
 PLACES_FIRST = PLACES | _words(
     "london boston houston washington dallas cleveland denver berlin paris france england ireland india "
     "israel texas tennessee montana nevada indiana maine york buffalo"
 )
 # The words of a name that its initials leave out: Federal Bureau of Investigation, FBI.
 LEFT_OUT_OF_INITIALS = _words("of the and & for in")
-# Initials that mean one place, whatever else in a text they spell, and the names of those places.
+# Initials that always mean one place, and the names of those places.
 PLACE_INITIALS = {
     "us": ("us", "u.s.", "usa", "u.s.a."),
     "uk": ("uk", "u.k."),
@@ -137,12 +137,17 @@ PLACES_BY_INITIALS = {
     "united kingdom": "uk",
     "district of columbia": "dc",
 }
-# They open and join titles of books and films ("The Curse Of …") and name nothing by themselves.
+# They begin and join titles of books and films ("The Curse Of …") and are not names by themselves.
 FUNCTION_WORDS = frozenset(map(str.lower, STARTERS)) | _words(
     "of into onto upon over under about is are was were be been has have had do does did not no yes my "
     "your our me us him them whom whose which where whether than nor yet because until till though all "
     "any each every some such more most other another will would shall should can could may might must "
     "let don't didn't can't won't isn't ain't"
 )
-# Endings of common words: an unknown word with one of these at a sentence's start is seldom a name.
+# Endings of common words: an unknown word with one of these at the start of a sentence is rarely a name.
 COMMON_ENDINGS = ("ing", "ed", "ly", "ness", "tion", "ment", "less", "ful", "ism", "ity", "ings", "tions")
+# Nouns that only say what kind of name is asked for: "What company bought …"
+KINDS_OF_NAMES = _words(
+    "company firm city town country place village state river island street person man woman girl boy name "
+    "actor actress writer player lady team club band film book school house gentleman"
+)

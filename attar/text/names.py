@@ -1,241 +1,235 @@
-"""The names met so far and their ids: what a reader keeps of a document's people, places and things."""
+"""Names in English text: found by capitals or by spaCy, learned by a table, marked as `@entityN`."""
 
-from collections.abc import Iterable, Sequence
-from functools import cached_property
-from itertools import islice
-from typing import Annotated
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from typing import Any, Protocol
 
-import msgspec
-
-from attar.errors import RecordError
-from attar.text.aliases import OtherSpellings, Spellings, spell_like, spellings_of
-from attar.text.vocabulary import ENTITIES
-
-
-def _key(words: Iterable[str]) -> str:
-    return " ".join(words).lower()
-
-
-def _check_ids(highest: int, names: list[str]) -> None:
-    if highest >= len(names):
-        raise RecordError("table of names", f"ids of its {len(names)} names", str(highest), "it is damaged")
-
-
-_Id = Annotated[int, msgspec.Meta(ge=0)]
-_TABLE = msgspec.msgpack.Decoder(tuple[int, list[str], dict[str, _Id], msgspec.Raw])
-_HOLDERS = msgspec.msgpack.Decoder(dict[str, Annotated[set[_Id], msgspec.Meta(min_length=1)]])
-_NO_HOLDERS = msgspec.Raw(msgspec.msgpack.encode({}))
+from attar.errors import MissingError
+from attar.text.aliases import NUMERAL
+from attar.text.english import (
+    ALONE,
+    ARTICLES,
+    COMMON_ENDINGS,
+    FUNCTION_WORDS,
+    MISTERS,
+    NOT_PEOPLE,
+    PARTICLES,
+    PLACE_PREFIXES,
+    SUFFIXES,
+    TITLES,
+)
+from attar.text.name_table import NameTable
+from attar.text.vocabulary import OPENERS, Vocabulary
 
 
-class NameTable:
-    """Names by id, each in the longest spelling read; a short one means the one longer name that it fits.
+class NameFinder(Protocol):
+    """Finds the names in one sentence, given the names known so far."""
 
-    >>> table = NameTable()
-    >>> [table.learn(name.split()) for name in ("Jane Austen", "Bath", "Austen", "Fanny", "Fanny Price")]
-    [0, 1, 0, 2, 2]
-    >>> table.names
-    ['Jane Austen', 'Bath', 'Fanny Price']
+    def find(self, sentence: Sequence[str], known: NameTable) -> list[tuple[int, int]]:
+        """Return the names' positions as (start, stop), in order."""
+        ...
+
+
+# What a word can be to a name. Plain integers: an Enum's comparisons would cost more than the rest of the search.
+_PLAIN = 0  # a lower-case word, a number, a comma
+_OPENER = 1  # a mark after which a capital may mean nothing
+_PARTICLE = 2  # van, de, &: inside a name only
+_OF = 3  # inside a name after University, Battle and the like
+_THE = 4  # inside a name after that "of"
+_ALONE = 5  # capitalised and never a name: I, The, May, Monday
+_MISTER = 6  # Mr., Dr.: before a name, never in it
+_TITLE = 7  # King, Dame: before a name, or inside it (Stephen King)
+_TAIL = 8  # Jr., VIII: never a name's first word
+_INITIAL = 9  # J.: never a name by itself
+_GENERIC = 10  # University, North: neither
+_COMMON = 11  # capitalised here, usually lower-case
+_UPPER = 12  # US: a name, unless everything is in capitals
+_UNSEEN = 13  # capitalised, and never counted
+_PROPER = 14  # usually capitalised
+
+# Generic words that begin a name even at the start of a sentence.
+_NAME_STARTS = PLACE_PREFIXES | ARTICLES
+
+
+class _Kinds(dict[str, int]):
+    """The kind of every word, decided once by the vocabulary's counts."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._words = frozenset(vocabulary.words)
+
+    def __missing__(self, word: str) -> int:
+        if len(self) > 300_000:
+            self.clear()
+        self[word] = kind = self._decide(word)
+        return kind
+
+    def _decide(self, word: str) -> int:
+        """Decide by the word's letters, the lists and its counts, the surest first."""
+        lower = word.lower()
+        if word in OPENERS:
+            return _OPENER
+        if word in PARTICLES:
+            return _PARTICLE
+        if word in ("of", "the"):
+            return _OF if word == "of" else _THE
+        numeral = word[0] in "XVI" and word != "I" and NUMERAL.fullmatch(word)
+        if numeral or (word != lower and lower in SUFFIXES):
+            return _TAIL
+        if not (word[0].isupper() or (word[1:2] == "'" and word[2:3].isupper())):
+            return _PLAIN
+        return self._decide_capitalised(word, lower)
+
+    def _decide_capitalised(self, word: str, lower: str) -> int:
+        if word == "US":
+            return _UPPER
+        share = self._vocabulary.capital_share(lower)
+        emphasis = len(word) > 1 and word.isupper() and share is not None and share < 0.5
+        if emphasis or lower in FUNCTION_WORDS or lower in ALONE:
+            return _ALONE
+        if len(word.rstrip(".")) == 1:
+            return _INITIAL
+        if lower.rstrip(".") in MISTERS:
+            return _MISTER
+        if lower.rstrip(".") in TITLES:
+            return _TITLE
+        if lower in NOT_PEOPLE or lower in ARTICLES:
+            return _GENERIC
+        # A word of the vocabulary that was never counted inside a sentence begins sentences: Nobody.
+        if share is None:
+            return _COMMON if lower in self._words else _UNSEEN
+        return _PROPER if share >= 0.5 else _COMMON
+
+
+class CapitalFinder:
+    """Finds English names by capitals; at the start of a sentence, counts and known names decide.
+
+    >>> vocabulary = Vocabulary((), {"when": (0, 9), "darcy": (9, 0)})
+    >>> CapitalFinder(vocabulary).find("When Mr. Darcy met Jane Bennet in May".split(), NameTable())
+    [(2, 3), (4, 6)]
     """
 
-    def __init__(self, limit: int = ENTITIES) -> None:
-        self.limit = limit
-        self.names: list[str] = []
-        self.ids: dict[str, int] = {}
-        self._written_holders = _NO_HOLDERS
-        self._longest: dict[str, int] = {}
-        self._counted = 0
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._kinds = _Kinds(vocabulary)
 
-    @classmethod
-    def of(cls, *names: str, limit: int = ENTITIES) -> "NameTable":
-        """The table of a text in which these names stand, in this order.
+    def find(self, sentence: Sequence[str], known: NameTable) -> list[tuple[int, int]]:
+        """Return the names' positions as (start, stop), in order."""
+        kinds = list(map(self._kinds.__getitem__, sentence))
+        if max(kinds, default=_PLAIN) < _INITIAL:
+            return []
+        heading = not any(map(str.islower, sentence))
+        names = []
+        stop = 0
+        for at in [at for at, kind in enumerate(kinds) if kind >= _INITIAL]:
+            if at >= stop:
+                stop = _end_of_name(kinds, at, heading)
+                start = _start_of_name(sentence, kinds, at, stop, heading, known)
+                if start < stop:
+                    names.append((start, stop))
+        return names
 
-        >>> NameTable.of("Jane Austen", "Bath", "Austen").names
-        ['Jane Austen', 'Bath']
-        """
-        table = cls(limit)
-        for name in names:
-            table.learn(name.split())
-        return table
 
-    @cached_property
-    def _holders(self) -> dict[str, set[int]]:
-        """The ids of the longer names that each part of a name is in; decoded when a part is first met."""
-        try:
-            holders = _HOLDERS.decode(self._written_holders)
-        except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-            raise RecordError("table of names", "parts of names and who has them", f"{fault}") from fault
-        _check_ids(max(map(max, holders.values()), default=-1), self.names)
-        return holders
+def _end_of_name(kinds: list[int], start: int, heading: bool) -> int:
+    """Follow capitalised words, across particles between two of them."""
+    stop = start + 1
+    while stop < len(kinds):
+        after = stop
+        if kinds[after] == _OF and kinds[after - 1] == _GENERIC:
+            after += 1 + (kinds[after + 1 : after + 2] == [_THE])
+        while after < len(kinds) and kinds[after] == _PARTICLE:
+            after += 1
+        if after == len(kinds) or kinds[after] < _TITLE or (heading and kinds[after] in (_COMMON, _UPPER)):
+            break
+        stop = after + 1
+    return stop
 
-    @cached_property
-    def _spellings(self) -> OtherSpellings:
-        return OtherSpellings(self.ids, self.names)
 
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, NameTable):
-            return NotImplemented
-        return (self.limit, self.names, self.ids) == (other.limit, other.names, other.ids)
-
-    __hash__ = None  # type: ignore[assignment]  # a table grows
-
-    def has(self, words: Sequence[str]) -> bool:
-        """Tell whether these very words have been a name before."""
-        return _key(words) in self.ids
-
-    def resolve(self, words: Sequence[str]) -> int | None:
-        """Give the id that a name has, if any, in whatever case it is written; initials only in capitals."""
-        name = " ".join(words)
-        key = name.lower()
-        found = self.meaning(key)
-        if found is None:
-            found = self._spellings.find(key) if " " in key else self._spellings.find_initials(name)
-        return found
-
-    def meaning(self, key: str) -> int | None:
-        """Give the id of a name in small letters, its words parted by single spaces."""
-        found = self.ids.get(key)
-        if found is None:
-            first, _, last = key.partition(" ")
-            if last:  # a name without its middle names is two of its parts
-                parts = first in self._holders and last in self._holders
-                return self._spellings.find_without_middle(key) if parts else None
-            holders = self._holders.get(key, ())
-            if len(holders) == 1:
-                (found,) = holders
-        return found
-
-    def longest_by_first_word(self) -> dict[str, int]:
-        """Give how many words a name can have that begins with a word, by every word that begins one.
-
-        >>> NameTable.of("Jane Austen").longest_by_first_word()
-        {'jane': 2, 'austen': 1}
-        """
-        if self._counted < len(self.ids):  # what was learnt since
-            longest = self._longest
-            for key in islice(self.ids, self._counted, None):
-                first = key.partition(" ")[0]
-                longest[first] = max(longest.get(first, 0), key.count(" ") + 1)
-                if " " in key:
-                    for short in spellings_of(key).alone:
-                        longest.setdefault(short, 1)
-            self._counted = len(self.ids)
-        return self._longest
-
-    def learn(self, words: Sequence[str]) -> int | None:
-        """Give a name's id, a new one if it is new; None once the table is full and the name stays words."""
-        name = " ".join(words)
-        return self.learn_spelled(name, name.lower())
-
-    def learn_spelled(self, name: str, key: str) -> int | None:
-        """Learn a name whose words are joined by spaces already, as written and in small letters."""
-        found = self.ids.get(key)
-        if found is not None:
-            return found
-        spellings = None
-        if " " not in key:
-            # A part of a longer name stays open: a second holder makes it mean neither.
-            holders = self._holders.get(key)
-            if holders and len(holders) == 1:
-                return next(iter(holders))
-            if name.isupper():
-                found = self._spellings.find_initials(name)
+def _start_of_name(
+    sentence: Sequence[str], kinds: Sequence[int], start: int, stop: int, heading: bool, known: NameTable
+) -> int:
+    """Skip the first words whose capital has another reason; `stop` if no name is left."""
+    before = kinds[start - 1] if start else _OPENER
+    opening = before == _OPENER
+    titled = before in (_TITLE, _MISTER)
+    for at in range(start, stop):
+        first, single = kinds[at], stop - at == 1
+        if single and first < _COMMON:
+            return stop
+        key = " ".join(sentence[at:stop]).lower()
+        # A common word that begins a sentence must have been a name by itself; part of a name is not enough.
+        if key in known.ids or (not (opening and first == _COMMON) and known.id_of(key) is not None):
+            return at
+        if first == _COMMON:
+            sure = (titled or not single) and not opening and not heading
+        elif first == _UPPER:
+            sure = not heading
+        elif first == _UNSEEN:
+            exclamation = single and stop < len(sentence) and sentence[stop] == "!"
+            common = heading or exclamation or sentence[at].lower().endswith(COMMON_ENDINGS)
+            sure = not opening or not common
+        elif first == _GENERIC:
+            sure = not opening or kinds[at + 1] in (_OF, _GENERIC) or sentence[at].lower() in _NAME_STARTS
         else:
-            spellings = spellings_of(key)
-            # Most names are like none before; one look tells.
-            if key in self._spellings.by_short or not self.ids.keys().isdisjoint(spellings.all):
-                found = self._spellings.find(key, by_part=True)
-        if found is None:
-            found = len(self.names)
-            if found >= self.limit:
-                return None
-            self.names.append(name)
-        elif len(name) > len(self.names[found]):
-            self.names[found] = name
-        self._note(key, spellings, found)
-        return found
+            sure = first not in (_OF, _THE, _PARTICLE, _TITLE, _TAIL)
+        if sure:
+            return at
+        opening = False  # the next word is inside the sentence
+    return stop
 
-    def _note(self, key: str, spellings: Spellings | None, entity: int) -> None:
-        self.ids[key] = entity
-        if spellings is not None:
-            holders = self._holders
-            for word in spellings.lent:
-                if word in holders:
-                    holders[word].add(entity)
-                else:
-                    holders[word] = {entity}
-            if spellings.short:
-                self._spellings.note(spellings, entity)
 
-    def copy(self) -> "NameTable":
-        """Give a table that grows apart from this one."""
-        table = NameTable(self.limit)
-        table.names, table.ids = self.names.copy(), self.ids.copy()
-        table._holders = {word: holders.copy() for word, holders in self._holders.items()}
-        return table
+class SpacyFinder:
+    """Finds names with a spaCy pipeline, one sentence at a time; spaCy is an optional package."""
 
-    def learn_all(self, other: "NameTable") -> list[int | None]:
-        """Learn another table's names as if its text came next; give their ids here, by their ids there.
+    _LABELS = frozenset(("PERSON", "ORG", "GPE", "LOC", "FAC", "PRODUCT", "WORK_OF_ART", "EVENT"))
 
-        A lone name that here is part of a longer one joins it. What a name became it stays, so that what was
-        written of it can be taken out again. None where this table is full.
-
-        >>> NameTable.of("Bath", "Jane Bennet").learn_all(NameTable.of("Bennet", "London"))
-        [1, 2]
-        """
-        places: list[int | None] = [None] * len(other.names)
-        for key, n in other.ids.items():  # in the order in which they were learnt
-            words = other.names[n].split()
-            if _key(words) == key:
-                places[n] = place = self.learn(words)
-                if place is not None and key not in self.ids:
-                    self._note(key, spellings_of(key) if " " in key else None, place)
-            else:  # another spelling
-                self.learn(spell_like(key, other.names[n]).split(" "))
-        return places
-
-    def agrees_with(self, other: "NameTable") -> bool:
-        """Tell whether both can be one table at two times: where both have an id it means the same name.
-
-        >>> table, grown, apart = NameTable.of("Bath"), NameTable.of("Bath", "London"), NameTable.of("London")
-        >>> table.agrees_with(grown), grown.agrees_with(table), table.agrees_with(apart)
-        (True, True, False)
-        """
-        shared = self.ids.keys() & other.ids.keys()
-        if any(self.ids[key] != other.ids[key] for key in shared):
-            return False
-        both = list(zip(self.names, other.names, strict=False))
-        if len({self.ids[key] for key in shared}) < len(both):
-            return False
-        # What a name was called at first it is still called when it has a longer spelling.
-        return all(
-            a == b or other.ids.get(a.lower()) == n or self.ids.get(b.lower()) == n
-            for n, (a, b) in enumerate(both)
-        )
-
-    def to_bytes(self) -> bytes:
-        """Give all that the table is as MessagePack: limit, names, ids and the holders of parts of names."""
-        holders: msgspec.Raw | dict[str, list[int]] = self._written_holders
-        if "_holders" in self.__dict__:
-            # In order: how a set lies in memory depends on how it grew.
-            holders = {word: sorted(entities) for word, entities in self._holders.items()}
-        return msgspec.msgpack.encode((self.limit, self.names, self.ids, holders))
-
-    @classmethod
-    def from_bytes(cls, buffer: bytes | bytearray | memoryview) -> "NameTable":
-        """Take up what `to_bytes` gave.
-
-        >>> NameTable.from_bytes(NameTable.of("Bath", "Jane Austen").to_bytes()).resolve(["Austen"])
-        1
-        """
+    def __init__(self, model: str = "en_core_web_sm") -> None:
         try:
-            limit, names, ids, holders = _TABLE.decode(buffer)
-        except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-            raise RecordError("table of names", "limit, names, ids and holders", f"{fault}") from fault
-        _check_ids(max(ids.values(), default=-1), names)
-        table = cls(limit)
-        # A copy of the bytes: the buffer may be a store's, and gone by the time they are needed.
-        table.names, table.ids, table._written_holders = names, ids, holders.copy()
-        return table
+            spacy: Any = import_module("spacy")
+        except ImportError as fault:
+            raise MissingError("names by spaCy", "the package spacy", "none", "pip install spacy") from fault
+        try:
+            self._pipeline: Any = spacy.load(model)
+        except OSError as fault:
+            remedy = f"python -m spacy download {model}"
+            raise MissingError("names by spaCy", f"the model {model}", "none", remedy) from fault
+        self._document: Any = spacy.tokens.Doc
+
+    def find(self, sentence: Sequence[str], known: NameTable) -> list[tuple[int, int]]:
+        """Return the names' positions as (start, stop), in order."""
+        document = self._pipeline(self._document(self._pipeline.vocab, words=list(sentence)))
+        return [(int(name.start), int(name.end)) for name in document.ents if name.label_ in self._LABELS]
+
+
+def learn_names(sentence: Sequence[str], table: NameTable, finder: NameFinder) -> list[tuple[int, int, int]]:
+    """Find a sentence's names, let the table learn them, and return each as (start, stop, id).
+
+    Names that a full table does not take are left out: they stay words.
+
+    >>> learn_names(["Then", "Ann", "Lee", "met", "Bob"], NameTable(), CapitalFinder(Vocabulary(())))
+    [(1, 3, 0), (4, 5, 1)]
+    """
+    return [
+        (start, stop, entity)
+        for start, stop in finder.find(sentence, table)
+        if (entity := table.learn(sentence[start:stop])) is not None
+    ]
+
+
+def mark_names(
+    sentences: Iterable[Sequence[str]], table: NameTable, finder: NameFinder
+) -> Iterator[list[str]]:
+    """Replace every name with `@entityN`; the table learns the names, N being a name's id in it.
+
+    >>> finder = CapitalFinder(Vocabulary(()))
+    >>> list(mark_names([["Then", "Ann", "Lee", "met", "Bob"], ["Ann", "left"]], NameTable(), finder))
+    [['Then', '@entity0', 'met', '@entity1'], ['@entity0', 'left']]
+    """
+    for sentence in sentences:
+        marked: list[str] = []
+        done = 0
+        for start, stop, entity in learn_names(sentence, table, finder):
+            marked += sentence[done:start]
+            marked.append(f"@entity{entity}")
+            done = stop
+        marked += sentence[done:]
+        yield marked

@@ -1,12 +1,12 @@
-"""A question in text to tokens with one `@placeholder` in them, its names those of the document."""
+"""A question in text into tokens with one `@placeholder`, its names replaced with the document's `@entityN`."""
 
 import re
-from collections.abc import Iterable
 from itertools import chain, islice
 
 from attar.errors import FormatError
-from attar.text.names import NameTable
-from attar.text.tokens import PLACEHOLDER, cut_chunk
+from attar.text.english import KINDS_OF_NAMES
+from attar.text.name_table import NameTable
+from attar.text.tokens import PLACEHOLDER, ChunkCache, cut_chunk
 from attar.text.vocabulary import Vocabulary
 
 _BLANK = re.compile(r"_{2,}|@placeholder(?!\w)", re.IGNORECASE)
@@ -14,31 +14,11 @@ _WH = frozenset(("who", "whom", "whose", "what", "which", "where"))
 _DO = frozenset(("did", "does", "do"))
 _BE = frozenset(("is", "was", "are", "were"))
 _PREPOSITIONS = frozenset(("for", "to", "with", "from", "by", "in", "at", "of", "on", "about", "against"))
-# Nouns that only say what kind of name is asked for: "What company bought …"
-_KINDS = frozenset(
-    (
-        *(
-            "company",
-            "firm",
-            "city",
-            "town",
-            "country",
-            "place",
-            "village",
-            "state",
-            "river",
-            "island",
-            "street",
-        ),
-        *("person", "man", "woman", "girl", "boy", "name", "actor", "actress", "writer", "player", "lady"),
-        *("team", "club", "band", "film", "book", "school", "house", "gentleman"),
-    )
-)
-_LONGEST_NAME = 6
+_LONGEST_NAME = 6  # in words
 
 
 def read_question(text: str, table: NameTable, vocabulary: Vocabulary) -> list[str]:
-    """Turn a question with `___`, `@placeholder` or a wh-word into lower-cased tokens and one `@placeholder`.
+    """Turn a question with `___`, `@placeholder` or a wh-word into lower-case tokens and one `@placeholder`.
 
     >>> table = NameTable.of("Elizabeth Bennet")
     >>> read_question("Who married Elizabeth?", table, Vocabulary(()))
@@ -46,7 +26,7 @@ def read_question(text: str, table: NameTable, vocabulary: Vocabulary) -> list[s
     >>> read_question("elizabeth bennet lives in ___", table, Vocabulary(()))
     ['@entity0', 'lives', 'in', '@placeholder', '.']
     """
-    words = list(chain.from_iterable(map(_lower_chunks.__getitem__, text.split())))
+    words = list(chain.from_iterable(map(_lower_words.__getitem__, text.split())))
     blanks = words.count(PLACEHOLDER)
     if blanks > 1:
         raise FormatError("question", "one blank", f"{blanks} blanks", "ask for one name at a time")
@@ -59,36 +39,20 @@ def read_question(text: str, table: NameTable, vocabulary: Vocabulary) -> list[s
     return tokens
 
 
-class _Chunks(dict[str, tuple[str, ...]]):
-    """The words of what stands between two spaces, cut once: questions repeat themselves. A blank is one."""
-
-    def __missing__(self, chunk: str) -> tuple[str, ...]:
-        if len(self) > 200_000:
-            self.clear()
-        pieces = _BLANK.sub(f" {PLACEHOLDER} ", chunk).split()
-        found = self.spell(
-            word for piece in pieces for word in ((piece,) if piece == PLACEHOLDER else cut_chunk(piece)[0])
-        )
-        if len(chunk) <= 40:
-            self[chunk] = found
-        return found
-
-    def spell(self, words: Iterable[str]) -> tuple[str, ...]:
-        return tuple(words)
+def _cut(chunk: str) -> tuple[str, ...]:
+    """Cut the text between two spaces into words; a blank is one word."""
+    words: list[str] = []
+    for piece in _BLANK.sub(f" {PLACEHOLDER} ", chunk).split():
+        words += (piece,) if piece == PLACEHOLDER else cut_chunk(piece).words
+    return tuple(words)
 
 
-class _LowerChunks(_Chunks):
-    """The same in small letters."""
-
-    def spell(self, words: Iterable[str]) -> tuple[str, ...]:
-        return tuple(map(str.lower, words))
-
-
-_written_chunks, _lower_chunks = _Chunks(), _LowerChunks()
+_words = ChunkCache(_cut)
+_lower_words = ChunkCache(lambda chunk: tuple(map(str.lower, _cut(chunk))))
 
 
 def _mark_names(words: list[str], text: str, table: NameTable, vocabulary: Vocabulary) -> list[str]:
-    """Put `@entityN` for the names that the document has, the longest first, among words in small letters."""
+    """Replace the document's names among lower-case words with `@entityN`, the longest first."""
     longest = table.longest_by_first_word()
     tokens: list[str] = []
     done = 0
@@ -100,12 +64,12 @@ def _mark_names(words: list[str], text: str, table: NameTable, vocabulary: Vocab
         if most > 1:
             for end in range(min(at + min(most, _LONGEST_NAME), len(words)), stop, -1):
                 longer = " ".join(words[at:end])
-                if table.meaning(longer) is not None:
+                if table.id_of(longer) is not None:
                     key, stop = longer, end
                     break
-        entity = table.meaning(key)
-        if entity is None:  # initials, if it is written so; "was" seldom is
-            entity = table.resolve([_written(at, text)]) if key.upper() in text else None
+        entity = table.id_of(key)
+        if entity is None:  # initials, if it is written in capitals
+            entity = table.resolve([_as_written(at, text)]) if key.upper() in text else None
         elif stop - at == 1 and not _may_be_name(at, key, text, vocabulary):
             entity = None
         if entity is not None:
@@ -117,19 +81,20 @@ def _mark_names(words: list[str], text: str, table: NameTable, vocabulary: Vocab
 
 
 def _may_be_name(at: int, word: str, text: str, vocabulary: Vocabulary) -> bool:
-    """Take `elizabeth` for Elizabeth, since people type so, but not `will` for Will."""
+    """Accept `elizabeth` for Elizabeth, as people type it, but not `will` for Will."""
     capital, small = vocabulary.capitals.get(word, (0, 0))
     if capital >= small:
         return True
-    return not _written(at, text).islower()
+    return not _as_written(at, text).islower()
 
 
-def _written(at: int, text: str) -> str:
-    """Give a word of the question with its capitals."""
-    return next(islice(chain.from_iterable(map(_written_chunks.__getitem__, text.split())), at, None))
+def _as_written(at: int, text: str) -> str:
+    """Return a word of the question with its capitals."""
+    return next(islice(chain.from_iterable(map(_words.__getitem__, text.split())), at, None))
 
 
 def _blank_wh_word(tokens: list[str], text: str) -> list[str]:
+    """Turn a wh-question into a statement with a blank."""
     asked = [at for at, token in enumerate(tokens) if token in _WH]
     leading = asked and (asked[0] == 0 or (asked[0] == 1 and tokens[0] in _PREPOSITIONS))
     if not asked or not (leading or "?" in text):
@@ -146,7 +111,7 @@ def _blank_wh_word(tokens: list[str], text: str) -> list[str]:
         return [*before, PLACEHOLDER, "'s", *after]
     auxiliary = after and after[0] in (_DO | _BE)
     kind = word in ("what", "which") and len(after) > 1 and after[0].isalpha() and not auxiliary
-    if kind and (word == "which" or after[0] in _KINDS):
+    if kind and (word == "which" or after[0] in KINDS_OF_NAMES):
         after = after[1:]
     rest = [token for token in after if token != "?"]
     if rest and rest[0] in _DO:  # Who did Ann marry? → Ann marry ___

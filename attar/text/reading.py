@@ -1,27 +1,22 @@
-"""Raw text to ids, names found and learnt on the way, as fast as a core can: what a reader feeds its encoder."""
+"""Text into token ids: sentences, then tokens, then names, then ids. What a reader feeds its encoder."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import OptionError
-from attar.text.coding import CodeBook, CodedText, code_text
-from attar.text.entities import CapitalFinder, NameFinder
-from attar.text.names import NameTable
+from attar.text.name_table import NameTable
+from attar.text.names import CapitalFinder, NameFinder, learn_names
 from attar.text.questions import read_question
-from attar.text.runs import Found, find_by_capitals
-from attar.text.tokens import PLACEHOLDER
+from attar.text.tokens import PLACEHOLDER, iterate_sentences
 from attar.text.vocabulary import Vocabulary
-
-# A book of codes with more characters in its chunks than this is put away for an empty one.
-_FULL_BOOK = 4_000_000
 
 
 @dataclass(frozen=True)
 class ReadText:
-    """Tokens' ids `[n]`, whether each ends a sentence `[n]`, and the table's number of each name `[n]`, else -1."""
+    """Token ids `[n]`, whether each token ends a sentence `[n]`, and the name's id in the table `[n]`, else -1."""
 
     ids: NDArray[np.int32]
     sentence_ends: NDArray[np.bool_]
@@ -32,7 +27,7 @@ class ReadText:
 
 
 class TextReader:
-    """Reads text with a vocabulary and a finder of names, and remembers how words are read.
+    """Turns text into ids with a vocabulary and a finder of names.
 
     >>> reader = TextReader(Vocabulary(("left", "met", "."), {}, entities=5))
     >>> table = NameTable()
@@ -44,111 +39,57 @@ class TextReader:
     def __init__(self, vocabulary: Vocabulary, finder: NameFinder | None = None) -> None:
         self.vocabulary = vocabulary
         self.finder = CapitalFinder(vocabulary) if finder is None else finder
-        self._id_of = vocabulary.ids.__getitem__
-        self._book = self._empty_book()
-
-    def _empty_book(self) -> CodeBook:
-        kind_of = self.finder.kind_of if isinstance(self.finder, CapitalFinder) else lambda word: 0
-        return CodeBook(self.vocabulary.ids, kind_of)
-
-    def _open_book(self) -> CodeBook:
-        if self._book.characters > _FULL_BOOK:
-            self._book = self._empty_book()
-        return self._book
 
     def read(self, text: str, table: NameTable) -> ReadText:
-        """Read a whole text; the table learns its names, and reading on equals reading at once."""
-        read = [self._read_sentences(part, table) for part in code_text(text, self._open_book)]
-        if len(read) == 1:
-            return read[0]
-        nothing = ReadText(np.zeros(0, np.int32), np.zeros(0, np.bool_), np.zeros(0, np.int32))
-        parts = [nothing, *read]
-        return ReadText(
-            np.concatenate([part.ids for part in parts]),
-            np.concatenate([part.sentence_ends for part in parts]),
-            np.concatenate([part.names for part in parts]),
-        )
+        """Read a text; the table learns its names. Two texts read in turn give what their join gives."""
+        return self._read_sentences(iterate_sentences(text), table)
 
-    def iterate(self, text: str, table: NameTable, tokens: int) -> Iterator[ReadText]:
-        """Yield a text in pieces of whole sentences, each as short as so many words allow."""
+    def read_in_parts(self, text: str, table: NameTable, tokens: int) -> Iterator[ReadText]:
+        """Yield a text in parts of whole sentences: each part is the shortest with at least `tokens` words."""
         if tokens < 1:
             raise OptionError("tokens", "a whole number from 1 up", repr(tokens))
-        for piece in _regroup(code_text(text, self._open_book), tokens):
-            yield self._read_sentences(piece, table)
+        part: list[list[str]] = []
+        length = 0
+        for sentence in iterate_sentences(text):
+            part.append(sentence)
+            length += len(sentence)
+            if length >= tokens:
+                yield self._read_sentences(part, table)
+                part, length = [], 0
+        if part:
+            yield self._read_sentences(part, table)
 
-    def question(self, text: str, table: NameTable) -> tuple[NDArray[np.int32], int]:
-        """Turn a question into ids `[l]`, and tell where its blank is; the table learns nothing.
+    def read_question(self, text: str, table: NameTable) -> tuple[NDArray[np.int32], int]:
+        """Turn a question into ids `[l]` and the position of its blank; the table learns nothing.
 
         >>> reader = TextReader(Vocabulary(("married", "."), {}, entities=1))
-        >>> ids, blank = reader.question("Who married Ann?", NameTable())
+        >>> ids, blank = reader.read_question("Who married Ann?", NameTable())
         >>> ids.tolist(), blank
         ([2, 4, 1, 5], 0)
         """
         tokens = read_question(text, table, self.vocabulary)
-        ids = np.fromiter(map(self._id_of, tokens), np.int32, len(tokens))
-        return ids, tokens.index(PLACEHOLDER)
+        return np.array(self.vocabulary.encode(tokens), np.int32), tokens.index(PLACEHOLDER)
 
-    def _read_sentences(self, text: CodedText, table: NameTable) -> ReadText:
-        """Turn coded sentences into ids, with one token for each name."""
-        # Another finder's subclass may find as it likes.
-        by_capitals = type(self.finder) is CapitalFinder
-        found = find_by_capitals(text, table) if by_capitals else _find_one_by_one(text, table, self.finder)
-        ids = text.book.ids_of(text.words)
-        ends = np.zeros(len(ids), np.bool_)
-        ends[text.stops - 1] = True
+    def _read_sentences(self, sentences: Iterable[list[str]], table: NameTable) -> ReadText:
+        """Turn sentences into ids, one token per name."""
+        vocabulary = self.vocabulary
+        ids: list[int] = []
+        positions: list[int] = []  # of the names
+        entities: list[int] = []
+        stops: list[int] = []  # one past each sentence's last token
+        for sentence in sentences:
+            done = 0
+            for start, stop, entity in learn_names(sentence, table, self.finder):
+                ids += vocabulary.encode(sentence[done:start])
+                positions.append(len(ids))
+                entities.append(entity)
+                known = entity < vocabulary.entities
+                ids.append(vocabulary.first_entity + entity if known else vocabulary.unknown)
+                done = stop
+            ids += vocabulary.encode(sentence[done:])
+            stops.append(len(ids))
+        sentence_ends = np.zeros(len(ids), np.bool_)
+        sentence_ends[np.array(stops, np.intp) - 1] = True
         names = np.full(len(ids), -1, np.int32)
-        if found.starts:
-            starts, entities = np.array(found.starts), np.array(found.entities, np.int32)
-            lasts = np.array(found.stops) - 1
-            if entities.min() < 0:  # the table is full, and these stay words
-                named = entities >= 0
-                starts, lasts, entities = starts[named], lasts[named], entities[named]
-            names[starts] = entities
-            known = entities < self.vocabulary.entities
-            ids[starts] = np.where(known, entities + self.vocabulary.first_entity, self.vocabulary.unknown)
-            ends[starts] = ends[lasts]
-            # One more where a name's second word is, one less behind its last: zero where words are kept.
-            depth = np.zeros(len(ids) + 1, np.int8)
-            depth[starts + 1] += 1
-            depth[lasts + 1] -= 1
-            kept = depth[:-1].cumsum(dtype=np.int8) == 0
-            ids, ends, names = ids[kept], ends[kept], names[kept]
-        return ReadText(ids, ends, names)
-
-
-def _find_one_by_one(text: CodedText, table: NameTable, finder: NameFinder) -> Found:
-    """Find and learn names as `mark` does, with any finder."""
-    found = Found([], [], [])
-    words = text.spelled()
-    first = 0
-    for last in text.stops.tolist():
-        sentence = words[first:last]
-        for start, stop in finder.find(sentence, table):
-            entity = table.learn(sentence[start:stop])
-            found.starts.append(first + start)
-            found.stops.append(first + stop)
-            found.entities.append(-1 if entity is None else entity)
-        first = last
-    return found
-
-
-def _regroup(parts: Iterator[CodedText], tokens: int) -> Iterator[CodedText]:
-    """Cut and join at sentences' ends, so that each part but the last just reaches so many words."""
-    rest: CodedText | None = None
-    for part in parts:
-        if rest is not None:
-            rest = rest.moved_to(part.book)
-            part = CodedText(
-                np.concatenate((rest.words, part.words)),
-                np.concatenate((rest.stops, part.stops + len(rest.words))),
-                part.book,
-            )
-        done = first = 0
-        # The sentence that reaches so many words more is a piece's last.
-        while (last := int(part.stops.searchsorted(done + tokens))) < len(part.stops):
-            stop = int(part.stops[last])
-            yield CodedText(part.words[done:stop], part.stops[first : last + 1] - done, part.book)
-            done, first = stop, last + 1
-        rest = CodedText(part.words[done:], part.stops[first:] - done, part.book)
-    if rest is not None and len(rest.words):
-        yield rest
+        names[positions] = entities
+        return ReadText(np.array(ids, np.int32), sentence_ends, names)

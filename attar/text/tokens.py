@@ -1,18 +1,18 @@
-"""Text to sentences of words, in one pass that never looks further than the next word."""
+"""Text into sentences of words, in one pass that looks ahead by one word at most."""
 
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from itertools import chain
-from operator import itemgetter
+from typing import Generic, NamedTuple, TypeVar
 
 from attar.text.english import ABBREVIATIONS, BEFORE_NAMES, STARTERS
 
 PLACEHOLDER = "@placeholder"
-# A sentence without an end (a table, a list) is cut here, so that whatever looks ahead in one stays bounded.
-LONGEST = 256
+# A sentence without an end (a table, a list) is cut at this many words: encoders look ahead within a sentence.
+LONGEST_SENTENCE = 256
 
-PARAGRAPH = re.compile(r"\n\s*\n")
+_BLANK_LINE = re.compile(r"\n\s*\n")
+_SPACE = re.compile(r"\s")
 _QUOTES = str.maketrans(
     {"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "`": "'", "—": "--"}
 )
@@ -38,11 +38,20 @@ _TOKEN = re.compile(
 )
 _ALIKE = {"…": "...", "''": '"'}
 
-# How a chunk ends: inside a sentence, at its end, perhaps there (what follows settles it), or with "No."
-INSIDE, END, PERHAPS, NUMBER = 0, 1, 2, 3
-# Its words, how it ends, whether a small letter begins it, whether a word that often begins a sentence.
-Chunk = tuple[tuple[str, ...], int, bool, bool]
-_words_of = itemgetter(0)
+# How a chunk ends: inside a sentence, at its end, perhaps there (the next chunk decides), or with "No."
+_INSIDE, _END, _PERHAPS, _NUMBER = range(4)
+# Characters split at a time, so that a text without blank lines needs no more working memory than one with.
+_BLOCK = 100_000
+_T = TypeVar("_T")
+
+
+class Chunk(NamedTuple):
+    """The text between two spaces as words, with what decides whether a sentence ends before or after it."""
+
+    words: tuple[str, ...]
+    ending: int
+    starts_lower: bool  # its first letter is lower-case
+    starter: bool  # its first word often begins a sentence
 
 
 def _split_word(word: str) -> Iterator[str]:
@@ -65,64 +74,32 @@ def _split_word(word: str) -> Iterator[str]:
         yield "\ufffd"  # half of a surrogate pair: no encoder takes it
 
 
-class _Chunks(dict[str, Chunk]):
-    """What stands between two spaces, cut into words once: text repeats itself, and a look-up is cheap."""
+class ChunkCache(dict[str, _T], Generic[_T]):
+    """Values by chunk, computed once per chunk: text repeats itself, and a look-up is cheap."""
 
-    def __init__(self, cut: Callable[[str], Chunk]) -> None:
-        self._cut = cut
+    def __init__(self, compute: Callable[[str], _T]) -> None:
+        self._compute = compute
 
-    def __missing__(self, chunk: str) -> Chunk:
+    def __missing__(self, chunk: str) -> _T:
         if len(self) > 200_000:
             self.clear()
-        found = self._cut(chunk)
+        value = self._compute(chunk)
         if len(chunk) <= 40:
-            self[chunk] = found
-        return found
+            self[chunk] = value
+        return value
 
 
-def cut_chunk(chunk: str) -> Chunk:
-    """Cut what stands between two spaces into words; what looks like the mark of a name or a blank is one too.
+def cut_chunk(chunk: str, *, marked: bool = False) -> Chunk:
+    """Cut the text between two spaces into words; in marked text `@entityN` and `@placeholder` are kept.
 
-    >>> cut_chunk("Ann's,")
-    (('Ann', "'s", ','), 0, False, False)
-    >>> cut_chunk("@entity7's")[0]
-    ('entity7', "'s")
+    >>> cut_chunk("Ann's,").words, cut_chunk("@entity7's").words, cut_chunk("@entity7's", marked=True).words
+    (('Ann', "'s", ','), ('entity7', "'s"), ('@entity7', "'s"))
     """
-    return _cut_plain(chunk) or _cut(chunk, marked=False)
-
-
-def cut_marked_chunk(chunk: str) -> Chunk:
-    """Cut the same where names and blanks are marked, as in a cloze set's texts.
-
-    >>> cut_marked_chunk("@entity7's")[0]
-    ('@entity7', "'s")
-    """
-    return _cut_plain(chunk) or _cut(chunk, marked=True)
-
-
-def _cut_plain(chunk: str) -> Chunk | None:
-    """Cut the plain chunks, most of them: letters between marks, and no full stop that might abbreviate."""
-    core = chunk.strip("\"'(),.;:!?[]")
-    if not (core.isalpha() and core.isascii()):
-        return None
-    start = chunk.index(core)
-    stop = start + len(core)
-    if ".." in chunk or "''" in chunk or (chunk[stop : stop + 1] == "." and len(core) < 7):
-        return None
-    if len(core) < 3 and "'" in chunk[:start]:  # 's, 'll
-        return None
-    last = chunk.rstrip("\"')]")[-1]
-    ending = END if last in _ENDS else INSIDE
-    return (*chunk[:start], core, *chunk[stop:]), ending, core[0].islower(), core in STARTERS
-
-
-def _cut(chunk: str, *, marked: bool) -> Chunk:
-    """Cut any chunk into words, and tell how it ends and begins."""
     if not chunk.isascii():
         chunk = unicodedata.normalize("NFC", chunk)
     found: list[str] = []
     for word in _TOKEN.findall(chunk.translate(_QUOTES)):
-        if word.isalnum() or (word in _MARKS):
+        if word.isalnum() or word in _MARKS:
             found.append(word)
         elif word[0] == "@" and len(word) > 1:
             found.append(word if marked else word[1:])
@@ -132,72 +109,80 @@ def _cut(chunk: str, *, marked: bool) -> Chunk:
     last = words[-1] if words else ""
     if last in _CLOSERS:
         last = next((word for word in reversed(words) if word not in _CLOSERS), "")
-    ending = INSIDE
+    ending = _INSIDE
     if last in _ENDS:
-        ending = NUMBER if words[-2:] == ("No", ".") else END
+        ending = _NUMBER if words[-2:] == ("No", ".") else _END
     elif len(last) > 1 and last[-1] == "." and last.lower() not in BEFORE_NAMES:
-        ending = PERHAPS
+        ending = _PERHAPS
     letter = next((word for word in words if word[0].isalpha()), "")
-    return words, ending, letter[:1].islower(), letter in STARTERS
+    return Chunk(words, ending, letter[:1].islower(), letter in STARTERS)
 
 
-_chunks, _marked_chunks = _Chunks(cut_chunk), _Chunks(cut_marked_chunk)
+_chunks = ChunkCache(cut_chunk)
+_marked_chunks = ChunkCache(lambda chunk: cut_chunk(chunk, marked=True))
 
 
-def breaks_between(left: Chunk, right: Chunk) -> bool:
-    """Tell whether a sentence ends between two: `"Why?" said he` goes on, `"Why?" He left` does not."""
-    if left[1] == PERHAPS:
-        return right[3]
-    return not right[2] and not (left[1] == NUMBER and right[0][:1] and right[0][0][0].isdigit())
+def _breaks_between(left: Chunk, right: Chunk) -> bool:
+    """Tell whether a sentence ends between two chunks: not in `"Why?" said he`, but in `"Why?" He left`."""
+    if left.ending in (_INSIDE, _PERHAPS):
+        return left.ending == _PERHAPS and right.starter
+    before_number = left.ending == _NUMBER and right.words and right.words[0][0].isdigit()
+    return not right.starts_lower and not before_number
 
 
 def iterate_sentences(text: str, *, marked: bool = False) -> Iterator[list[str]]:
-    """Yield the sentences of a text one by one, holding no more than a paragraph's words.
+    """Yield the sentences of a text one by one as lists of words, capitals kept; a blank line ends a sentence.
 
-    In marked text `@entityN` and `@placeholder` stand for names and blanks; in any other they are words like
-    any other, without the @, so that nobody's text is taken for what a set has marked.
+    In marked text `@entityN` and `@placeholder` stand for names and blanks. In any other text they are words
+    without the @, so that a user's text is never taken for a set's marks.
+
+    >>> list(iterate_sentences('"Why?" said Mr. Darcy. He left.'))
+    [['"', 'Why', '?', '"', 'said', 'Mr.', 'Darcy', '.'], ['He', 'left', '.']]
     """
-    known = _marked_chunks if marked else _chunks
+    cache = _marked_chunks if marked else _chunks
     start = 0
     while start < len(text):
-        found = PARAGRAPH.search(text, start)
-        stop, following = (found.start(), found.end()) if found else (len(text), len(text))
-        yield from _sentences_of_paragraph(list(map(known.__getitem__, text[start:stop].split())))
+        found = _BLANK_LINE.search(text, start)
+        stop, following = found.span() if found else (len(text), len(text))
+        yield from _sentences_of_paragraph(map(cache.__getitem__, _split(text, start, stop)))
         start = following
 
 
-def _sentences_of_paragraph(chunks: list[Chunk]) -> Iterator[list[str]]:
-    last = len(chunks) - 1
-    start = 0
-    for at in [at for at, chunk in enumerate(chunks) if chunk[1] or at == last]:
-        if at == last or breaks_between(chunks[at], chunks[at + 1]):
-            words = list(chain.from_iterable(map(_words_of, chunks[start : at + 1])))
-            start = at + 1
-            if len(words) <= LONGEST:
-                if words:
-                    yield words
-            else:
-                yield from (words[cut : cut + LONGEST] for cut in range(0, len(words), LONGEST))
+def _split(text: str, start: int, stop: int) -> Iterator[str]:
+    """Split part of a text at spaces, holding a block's chunks at a time."""
+    while start < stop:
+        space = _SPACE.search(text, start + _BLOCK, stop)
+        end = space.start() if space else stop
+        yield from text[start:end].split()
+        start = end
 
 
-def sentences(text: str) -> list[list[str]]:
-    """Cut a text into sentences of words, capitals kept; a blank line always ends a sentence.
-
-    >>> sentences('"Why?" said Mr. Darcy. He left Elizabeth\\'s house.')
-    [['"', 'Why', '?', '"', 'said', 'Mr.', 'Darcy', '.'], ['He', 'left', 'Elizabeth', "'s", 'house', '.']]
-    """
-    return list(iterate_sentences(text))
+def _sentences_of_paragraph(chunks: Iterator[Chunk]) -> Iterator[list[str]]:
+    words: list[str] = []
+    left = None
+    for right in chunks:
+        if left is not None and left.ending and _breaks_between(left, right) and words:
+            yield words
+            words = []
+        words += right.words
+        while len(words) > LONGEST_SENTENCE:
+            yield words[:LONGEST_SENTENCE]
+            words = words[LONGEST_SENTENCE:]
+        left = right
+    if words:
+        yield words
 
 
 def ends_sentence(text: str, following: str = "") -> bool:
-    """Tell whether a text ends where a sentence does, so that what follows can be read on its own.
+    """Tell whether a sentence ends where a text ends, so that what follows can be read on its own.
 
     >>> ends_sentence("He left. "), ends_sentence("He saw Mr. "), ends_sentence("He left. ", "and came back.")
     (True, False, False)
     """
-    if not text.strip() or PARAGRAPH.search(text[len(text.rstrip()) :]):
+    if not text.strip() or _BLANK_LINE.search(text[len(text.rstrip()) :]):
         return True
-    if not (text[-1].isspace() or following[:1].isspace()):
-        return not following and _chunks[text.split()[-1]][1] in (END, NUMBER)
     left, right = _chunks[text.split()[-1]], following.split(None, 1)[:1]
-    return bool(left[1]) and breaks_between(left, _chunks[right[0]]) if right else left[1] in (END, NUMBER)
+    if not right:
+        return left.ending in (_END, _NUMBER)
+    separated = text[-1].isspace() or following[0].isspace()
+    return separated and _breaks_between(left, _chunks[right[0]])

@@ -1,4 +1,4 @@
-"""The words a reader knows, their ids, and how often each is capitalised inside a sentence."""
+"""The words that a reader knows, their ids, and how often each is capitalised inside a sentence."""
 
 import hashlib
 import json
@@ -17,12 +17,12 @@ from attar.text.tokens import PLACEHOLDER, iterate_sentences
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-PAD, UNKNOWN = "<pad>", "<unk>"
+_PAD, _UNKNOWN = "<pad>", "<unk>"
 # Three times the most names in a window of 900 tokens: 134 in 84 novels, 183 in 6,663 wiki texts.
 ENTITIES = 600
-SIZE = 20_000
-# Counts of capitals are kept for this many times its words: names are no words of it, yet settle sentences.
-COUNTED = 3
+VOCABULARY_SIZE = 20_000
+# Counts of capitals are kept for this many times its size: names are not among its words, but are counted.
+_COUNTED = 3
 # After one of these a capital may only mean that a sentence or a quotation begins.
 OPENERS = frozenset(('"', "'", "(", "[", "{", "--", "-", "–", ":", ".", "!", "?", "...", "*", "/", "•", "|"))
 
@@ -32,7 +32,7 @@ class _Ids(dict[str, int]):
 
     def __missing__(self, word: str) -> int:
         lower = word.lower()
-        found = self[lower] if lower != word and lower in self else self[UNKNOWN]
+        found = self[lower] if lower != word and lower in self else self[_UNKNOWN]
         if len(self) < 1_000_000:
             self[word] = found
         return found
@@ -55,24 +55,29 @@ class Vocabulary:
 
     @classmethod
     def build(
-        cls, texts: Iterable[str], size: int = SIZE, entities: int = ENTITIES, *, marked: bool = False
+        cls,
+        texts: Iterable[str],
+        size: int = VOCABULARY_SIZE,
+        entities: int = ENTITIES,
+        *,
+        marked: bool = False,
     ) -> "Vocabulary":
         """Count the words of texts and keep the most frequent ones that are not names.
 
-        In marked texts `@entityN` and `@placeholder` stand for names and blanks, and are no words.
+        In marked texts `@entityN` and `@placeholder` stand for names and blanks, and are not counted as words.
         """
         everywhere, inside = Counter[str](), Counter[str]()
         for text in texts:
             for sentence in iterate_sentences(text, marked=marked):
                 everywhere.update(sentence)
-                if any(map(str.islower, sentence)):  # else a heading, whose capitals say nothing
+                if any(map(str.islower, sentence)):  # in a heading capitals mean nothing
                     inside.update(word for before, word in pairwise(sentence) if before not in OPENERS)
         capitals = _count_capitals(inside)
         counts = Counter[str]()
         for word, count in everywhere.items():
             lower = word.lower()
             capital, small = capitals.get(lower, (0, 0))
-            # A name's capitals become `@entityN`; only its other uses (a rose, the reading) need a word.
+            # A capitalised name becomes `@entityN`; only its other uses (a rose, the reading) need a word.
             counted = (
                 count if capital <= small or lower in ALONE or lower in TITLES else small * (word == lower)
             )
@@ -80,18 +85,18 @@ class Vocabulary:
         ranked = sorted((word for word in counts if counts[word] > 0), key=lambda word: (-counts[word], word))
         words = tuple(word for word in ranked if not word.startswith(("@placeholder", "@entity")))[:size]
         kept = set(words) | set(
-            sorted(capitals, key=lambda word: (-sum(capitals[word]), word))[: COUNTED * size]
+            sorted(capitals, key=lambda word: (-sum(capitals[word]), word))[: _COUNTED * size]
         )
         return cls(words, {word: capitals[word] for word in sorted(kept & capitals.keys())}, entities)
 
     @cached_property
     def tokens(self) -> tuple[str, ...]:
         """All tokens by id."""
-        return (PAD, UNKNOWN, PLACEHOLDER, *(f"@entity{n}" for n in range(self.entities)), *self.words)
+        return (_PAD, _UNKNOWN, PLACEHOLDER, *(f"@entity{n}" for n in range(self.entities)), *self.words)
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """Ids by token, in any case; every string has one."""
+        """Ids by token in any case; every string has one."""
         return _Ids({token: n for n, token in enumerate(self.tokens)})
 
     def __len__(self) -> int:
@@ -99,12 +104,12 @@ class Vocabulary:
 
     @property
     def pad(self) -> int:
-        """The id that fills up a batch."""
+        """The id of padding."""
         return 0
 
     @property
     def unknown(self) -> int:
-        """The id of every word that is not known."""
+        """The id of every unknown word."""
         return 1
 
     @property
@@ -114,7 +119,7 @@ class Vocabulary:
 
     @property
     def first_entity(self) -> int:
-        """The id of `@entity0`; the others follow it."""
+        """The id of `@entity0`; the other entities follow."""
         return 3
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
@@ -126,22 +131,22 @@ class Vocabulary:
         return [self.tokens[n] for n in ids]
 
     def capital_share(self, word: str) -> float | None:
-        """Tell how often a lower-cased word has a capital inside a sentence; None if never seen there."""
+        """Return the share of a lower-case word's uses inside sentences with a capital; None if never counted."""
         capital, small = self.capitals.get(word, (0, 0))
         return capital / (capital + small) if capital + small else None
 
     def tokenizer(self) -> "Tokenizer":
-        """Give the Hugging Face tokenizer of the same ids, for text whose words are parted by spaces."""
+        """Return the Hugging Face tokenizer with the same ids, for text whose words are separated by spaces."""
         from tokenizers import Tokenizer
 
         return Tokenizer.from_str(self.to_bytes().decode())
 
     def to_bytes(self) -> bytes:
-        """Write `tokenizer.json` in the Hugging Face format, the counts beside the words in its `model`."""
+        """Return `tokenizer.json` in the Hugging Face format, with the counts of capitals in its `model`."""
         model = {
             "type": "WordLevel",
             "vocab": {token: n for n, token in enumerate(self.tokens)},
-            "unk_token": UNKNOWN,
+            "unk_token": _UNKNOWN,
             "attar": {"entities": self.entities, "capitals": {w: list(c) for w, c in self.capitals.items()}},
         }
         whole: dict[str, Any] = {
@@ -159,11 +164,11 @@ class Vocabulary:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The same for the same vocabulary, on every machine."""
+        """A hash of the vocabulary, the same on every machine."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
     def save(self, path: str | Path) -> None:
-        """Write one file."""
+        """Write `tokenizer.json`."""
         Path(path).write_bytes(self.to_bytes())
 
     @classmethod

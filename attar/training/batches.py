@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import IterableDataset
 
-from attar.cloze import DrawnQuestions, EncodedSplit, Ids, Places, QuestionDrawer, spans
+from attar.cloze import DrawnQuestions, EncodedSplit, Ids, Offsets, QuestionDrawer, concatenate_ranges
 from attar.nn import Documents, Questions
 from attar.text import Vocabulary
 from attar.training.remaining import Remaining, side_by_side
@@ -79,7 +79,7 @@ class ClozeBatches(IterableDataset[Batch]):
         for documents in self.buckets(rng, shuffle=drawn is not None)[first::step]:
             yield self.assemble(documents, drawn, numbers, remaining)
 
-    def buckets(self, rng: np.random.Generator, *, shuffle: bool) -> list[Places]:
+    def buckets(self, rng: np.random.Generator, *, shuffle: bool) -> list[Offsets]:
         """Documents of about one length together: sorted by it, with noise so that batches differ."""
         lengths = self.split.lengths.astype(np.float64)
         if shuffle:
@@ -89,7 +89,7 @@ class ClozeBatches(IterableDataset[Batch]):
         return [batches[at] for at in rng.permutation(len(batches))] if shuffle else batches
 
     def assemble(
-        self, documents: Places, drawn: DrawnQuestions | None, numbers: Ids, remaining: Remaining
+        self, documents: Offsets, drawn: DrawnQuestions | None, numbers: Ids, remaining: Remaining
     ) -> Batch:
         """The batch of some documents, or this process's part of it."""
         split = self.split
@@ -97,7 +97,7 @@ class ClozeBatches(IterableDataset[Batch]):
         whole = int((offered[documents + 1] - offered[documents]).sum())
         documents = documents[self.rank :: self.world]
         first, stop = offered[documents], offered[documents + 1]
-        questions = spans(first, stop)
+        questions = concatenate_ranges(first, stop)
         rows = list(
             zip(remaining.starts[documents].tolist(), remaining.starts[documents + 1].tolist(), strict=True)
         )
@@ -107,7 +107,7 @@ class ClozeBatches(IterableDataset[Batch]):
         name = names[row, column]
         most_names = max(int(np.diff(split.name_starts)[documents].max(initial=0)), 1)
         numbered = np.full((len(documents), most_names), -1, np.int64)
-        own = spans(split.name_starts[documents], split.name_starts[documents + 1])
+        own = concatenate_ranges(split.name_starts[documents], split.name_starts[documents + 1])
         own_row = np.repeat(np.arange(len(documents)), np.diff(split.name_starts)[documents])
         numbered[own_row, own - split.name_starts[documents][own_row]] = numbers[own]
         ids = side_by_side(remaining.ids, rows, np.int64(0))
@@ -136,7 +136,7 @@ class ClozeBatches(IterableDataset[Batch]):
         )
 
     def _questions(
-        self, questions: Places, document: Places, drawn: DrawnQuestions | None, numbered: Places
+        self, questions: Offsets, document: Offsets, drawn: DrawnQuestions | None, numbered: Offsets
     ) -> tuple[Questions, Ids]:
         """The questions of documents, and their answers."""
         split = self.split
@@ -149,7 +149,7 @@ class ClozeBatches(IterableDataset[Batch]):
             all_ids, all_names = split.ids, split.names
             first, stop = split.sentence_starts[sentences], split.sentence_starts[sentences + 1]
             answers = split.names[drawn.blanks[questions]]
-        token = spans(first, stop)
+        token = concatenate_ranges(first, stop)
         row = np.repeat(np.arange(len(questions)), stop - first)
         ids, names = all_ids[token], all_names[token]
         if drawn is not None:
@@ -187,7 +187,7 @@ class ClozeBatches(IterableDataset[Batch]):
 class _Padded:
     """Rows of different lengths, one behind the other, into a rectangle."""
 
-    def __init__(self, row: Places, lengths: Places) -> None:
+    def __init__(self, row: Offsets, lengths: Offsets) -> None:
         self.shape = (len(lengths), int(lengths.max(initial=0)))
         column = np.arange(len(row)) - (np.cumsum(lengths) - lengths)[row]
         self.at = row * self.shape[1] + column

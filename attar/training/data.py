@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from attar.cloze import ClozeSet, EncodedSplit, Skip, open_split
+from attar.cloze import ClozeSet, EncodedSplit, OnMalformed, open_split
 from attar.errors import FormatError
 from attar.progress import Progress, tell_nobody
 from attar.text import Vocabulary
@@ -29,7 +29,7 @@ def open_splits(
     split: str,
     vocabulary: Vocabulary,
     progress: Progress = tell_nobody,
-    skip: Skip | None = None,
+    skip: OnMalformed | None = None,
 ) -> EncodedSplit:
     """The documents of several sets' split as one; each set is one source or more.
 

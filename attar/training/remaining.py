@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.cloze import DrawnQuestions, EncodedSplit, Ids, Places, spans
+from attar.cloze import DrawnQuestions, EncodedSplit, Ids, Offsets, concatenate_ranges
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Remaining:
     ids: Ids
     names: Ids
     sentence_ends: NDArray[np.bool_]
-    starts: Places  # [D + 1], in tokens
+    starts: Offsets  # [D + 1], in tokens
 
     @classmethod
     def of(cls, split: EncodedSplit, drawn: DrawnQuestions | None) -> "Remaining":
@@ -50,5 +50,7 @@ def held_out(split: EncodedSplit, drawn: DrawnQuestions | None) -> NDArray[np.bo
     if drawn is None:
         return None
     held = np.zeros(len(split.ids), np.bool_)
-    held[spans(split.sentence_starts[drawn.sentences], split.sentence_starts[drawn.sentences + 1])] = True
+    held[
+        concatenate_ranges(split.sentence_starts[drawn.sentences], split.sentence_starts[drawn.sentences + 1])
+    ] = True
     return held

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attar.cloze import ClozeDocument, spell_out
+from attar.cloze import ClozeDocument
 from attar.errors import OptionError
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
@@ -48,7 +48,7 @@ def measure_memories(
 ) -> dict[str, MemorySize]:
     """What the memories of each source's documents take, read as a user's text is, names found anew."""
     return {
-        source: mean_size(reader.read_many([spell_out(each) for each in documents], progress=progress))
+        source: mean_size(reader.read_many([each.text() for each in documents], progress=progress))
         for source, documents in sample.items()
     }
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from attar.cloze import VOCABULARY, ClozeDocument, ClozeSet, Skip
+from attar.cloze import VOCABULARY_FILE, ClozeDocument, ClozeSet, OnMalformed
 from attar.errors import FormatError
 from attar.progress import Progress, tell_nobody
 from attar.text import ENTITIES, Vocabulary
@@ -13,7 +13,7 @@ KEPT, NOTE = "encoded", "tokenizer.note"
 
 
 def vocabulary_of(
-    data: Sequence[str | Path], *, skip: Skip | None = None, progress: Progress = tell_nobody
+    data: Sequence[str | Path], *, skip: OnMalformed | None = None, progress: Progress = tell_nobody
 ) -> Vocabulary:
     """The one vocabulary of sets, which they must share; of sets without one the words are counted."""
     found = [ClozeSet.open(path) for path in data]
@@ -28,7 +28,7 @@ def vocabulary_of(
     return next(iter(known.values())) if known else counted_vocabulary(found, skip, progress)
 
 
-def counted_vocabulary(found: Sequence[ClozeSet], skip: Skip | None, progress: Progress) -> Vocabulary:
+def counted_vocabulary(found: Sequence[ClozeSet], skip: OnMalformed | None, progress: Progress) -> Vocabulary:
     """The words of the first splits' texts and questions, kept in the first set until one of them changes.
 
     Malformed files are left out without a word if `skip` is there: whoever opens the splits is told.
@@ -45,7 +45,7 @@ def counted_vocabulary(found: Sequence[ClozeSet], skip: Skip | None, progress: P
         nonlocal highest
         for each in found:
             quiet = None if skip is None else _pass_over
-            for document in each.documents(each.splits[0], skip=quiet, progress=progress):
+            for document in each.documents(each.splits[0], on_malformed=quiet, progress=progress):
                 highest = max(highest, max(document.names, default=0))
                 yield text_of(document)
 
@@ -73,7 +73,7 @@ def text_of(document: ClozeDocument) -> str:
 def _load(folder: Path, counted: str) -> Vocabulary | None:
     """What was kept, if it is whole and of the same texts."""
     try:
-        vocabulary = Vocabulary.load(folder / VOCABULARY)
+        vocabulary = Vocabulary.load(folder / VOCABULARY_FILE)
         note = (folder / NOTE).read_text(encoding="utf-8")
     except (FormatError, OSError, UnicodeDecodeError):
         return None
@@ -81,7 +81,7 @@ def _load(folder: Path, counted: str) -> Vocabulary | None:
 
 
 def _save(vocabulary: Vocabulary, folder: Path, counted: str) -> None:
-    written = {VOCABULARY: vocabulary.to_bytes(), NOTE: _note(vocabulary, counted).encode()}
+    written = {VOCABULARY_FILE: vocabulary.to_bytes(), NOTE: _note(vocabulary, counted).encode()}
     try:
         folder.mkdir(exist_ok=True)
         for name, data in written.items():

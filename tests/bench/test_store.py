@@ -17,7 +17,7 @@ from attar.bench.store_reading import RoundedNetwork, accuracy_cases, beside_rea
 from attar.bench.store_rows import store_cases
 from attar.bench.stories import story_document, tell_stories
 from attar.cli.main import app
-from attar.cloze.parquet import DocumentWriter
+from attar.cloze import DocumentWriter
 from attar.errors import OptionError
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions

@@ -1,11 +1,8 @@
 """Made-up stories are coherent, seeded, and marked as the finder of names would mark them."""
 
 from attar.bench.stories import story_document, tell_stories, tell_story
-from attar.cloze.document import count_names
-from attar.text.entities import CapitalFinder, mark
-from attar.text.names import NameTable
-from attar.text.tokens import sentences
-from attar.text.vocabulary import Vocabulary
+from attar.cloze.documents import count_names
+from attar.text import CapitalFinder, NameTable, Vocabulary, iterate_sentences, mark_names
 
 STORIES = list(tell_stories(seed=1, count=200))
 
@@ -17,7 +14,7 @@ def test_the_same_seed_tells_the_same_story() -> None:
 
 def test_stories_are_short_and_state_every_fact() -> None:
     for story in STORIES:
-        assert 8 <= len(sentences(story.text)) <= 30
+        assert 8 <= len(list(iterate_sentences(story.text))) <= 30
         for fact in story.facts:
             assert fact.subject in story.text
             assert fact.object in story.text
@@ -57,5 +54,5 @@ def test_the_finder_finds_the_same_names() -> None:
     finder = CapitalFinder(Vocabulary.build(story.text for story in STORIES))
     for story in STORIES:
         table = NameTable()
-        list(mark(sentences(story.text), table, finder))
+        list(mark_names(iterate_sentences(story.text), table, finder))
         assert table.names == list(story.names)

@@ -6,7 +6,7 @@ import pytest
 
 from attar.bench.stories import tell_stories
 from attar.bench.training import profile_step
-from attar.cloze.build import BuildOptions, build_set
+from attar.cloze import BuildOptions, build_set
 from attar.training.options import TrainingOptions
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

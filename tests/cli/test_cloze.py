@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from attar.bench.stories import story_document, tell_stories, tell_story
 from attar.cli.cloze import app
-from attar.cloze.folder_cnn import write_folder
+from attar.cloze import write_folder
 from attar.errors import AttarError
 
 

@@ -14,8 +14,7 @@ import pytest
 
 from attar.bench.stories import story_document, tell_stories
 from attar.cli.main import main
-from attar.cloze.folder_cnn import write_folder
-from attar.cloze.parquet import DocumentWriter
+from attar.cloze import DocumentWriter, write_folder
 from attar.reader.folder import load_reader
 from attar.text.vocabulary import Vocabulary
 

@@ -1,19 +1,18 @@
-"""Sets built from plain text: windows, shuffled names, fixed questions where they must be, all seeded."""
+"""Sets are built from plain text: splits by document, windows, shuffled names, fixed questions, all seeded."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from attar.bench.stories import tell_stories
-from attar.cloze import ClozeSet, most_frequent_name
-from attar.cloze.build import BuildOptions, build_set
-from attar.cloze.document import count_names, spell_out
-from attar.cloze.windows import cut_windows
+from attar.cloze import BuildOptions, ClozeSet, build_set, most_frequent_name
+from attar.cloze.build import _cut_windows, split_documents
+from attar.cloze.documents import count_names
 from attar.errors import AttarError, FormatError, OptionError
-from attar.text.entities import CapitalFinder
-from attar.text.names import NameTable
+from attar.text import CapitalFinder, NameTable
 from attar.text.vocabulary import Vocabulary
 
 OPTIONS = BuildOptions(window=200, questions=3, validation="0.2", test="0.2")
@@ -55,7 +54,7 @@ def test_training_keeps_all_sentences_and_the_others_have_fixed_questions(built:
                 assert question.answer in document.names
 
 
-def test_windows_are_about_as_long_as_asked(built: ClozeSet) -> None:
+def test_windows_have_about_the_wanted_length(built: ClozeSet) -> None:
     lengths = [sum(map(len, document.sentences)) for document in built.documents("training")]
     assert 150 < sum(lengths) / len(lengths) < 250
 
@@ -68,12 +67,12 @@ def test_the_same_sources_and_seed_give_the_same_bytes(texts: Path, built: Cloze
     assert (tmp_path / "test.parquet").read_bytes() != (built.path / "test.parquet").read_bytes()
 
 
-def test_names_are_numbered_in_no_order(built: ClozeSet) -> None:
+def test_names_are_numbered_in_random_order(built: ClozeSet) -> None:
     firsts = [next(iter(count_names(document.sentences))) for document in built.documents("training")]
     assert len(set(firsts)) > 5
 
 
-def test_a_set_says_how_it_was_built(built: ClozeSet) -> None:
+def test_a_set_describes_how_it_was_built(built: ClozeSet) -> None:
     assert built.about["options"]["window"] == 200
     assert built.about["splits"]["test"]["sources"] == 2
     assert built.vocabulary is not None
@@ -89,7 +88,7 @@ def test_a_set_can_be_all_test_with_a_given_vocabulary(texts: Path, built: Cloze
     assert all(document.questions for document in found.documents("test"))
 
 
-def test_building_again_leaves_no_split_of_the_old_set(texts: Path, tmp_path: Path) -> None:
+def test_building_again_removes_the_old_splits(texts: Path, tmp_path: Path) -> None:
     build_set([texts], tmp_path, OPTIONS)
     build_set([texts], tmp_path, BuildOptions(window=200, only="test"))
     assert ClozeSet.open(tmp_path).splits == ("test",)
@@ -103,14 +102,14 @@ def test_the_most_frequent_name_is_a_baseline_above_chance(built: ClozeSet) -> N
     assert 0 < right < len(asked)
 
 
-def test_text_without_names_makes_no_set(tmp_path: Path) -> None:
+def test_text_without_names_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("it rained all day . " * 50)
     with pytest.raises(FormatError, match="expected text with names to ask for"):
         build_set([tmp_path / "a.txt"], tmp_path / "out", vocabulary=Vocabulary(()))
     assert not (tmp_path / "out").exists()
 
 
-def test_a_set_that_cannot_be_built_leaves_the_old_one_as_it_was(texts: Path, tmp_path: Path) -> None:
+def test_an_interrupted_build_leaves_the_old_set_unchanged(texts: Path, tmp_path: Path) -> None:
     build_set([texts], tmp_path, OPTIONS)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
 
@@ -125,7 +124,7 @@ def test_a_set_that_cannot_be_built_leaves_the_old_one_as_it_was(texts: Path, tm
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
-def test_files_come_when_all_are_written(
+def test_a_full_disk_leaves_the_old_set_unchanged(
     texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def disk_is_full(*_: object) -> bytes:
@@ -140,7 +139,7 @@ def test_files_come_when_all_are_written(
 
 
 @pytest.mark.parametrize("out", ["afile", "afile/x"])
-def test_a_file_is_no_folder_to_write_to(texts: Path, tmp_path: Path, out: str) -> None:
+def test_a_file_in_the_place_of_the_folder_is_refused(texts: Path, tmp_path: Path, out: str) -> None:
     (tmp_path / "afile").write_text("here first")
     with pytest.raises(AttarError, match=r"afile.*: expected a folder to write to, got"):
         build_set([texts], tmp_path / out, OPTIONS)
@@ -155,9 +154,7 @@ def test_a_text_given_twice_is_in_the_set_once(texts: Path, tmp_path: Path) -> N
     assert len({name.split("#")[0] for name in names}) == 10
 
 
-def test_splits_that_stay_empty_are_told_of(
-    texts: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_empty_splits_are_logged(texts: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     build_set([texts / "0.txt"], tmp_path / "one", BuildOptions(window=200))
     assert [record.getMessage() for record in caplog.records] == [
         "attar: nothing for validation in 1 text; give more texts",
@@ -170,14 +167,14 @@ def test_splits_that_stay_empty_are_told_of(
     assert not caplog.records
 
 
-def test_marks_in_a_text_are_no_names_of_it(tmp_path: Path) -> None:
+def test_typed_marks_are_ordinary_words(tmp_path: Path) -> None:
     text = "Then Ann Lee met Bob Ray and @entity0 and @entity1 in Rome and @placeholder left with Ann Lee. "
     (tmp_path / "a.txt").write_text(text * 12)
     build_set([tmp_path / "a.txt"], tmp_path / "set", BuildOptions(only="test"))
     (document,) = ClozeSet.open(tmp_path / "set").documents("test")
-    spelled = spell_out(document)
-    assert "Bob Ray and entity0 and entity1 in Rome and placeholder left" in spelled
-    assert "@" not in spelled
+    text_again = document.text()
+    assert "Bob Ray and entity0 and entity1 in Rome and placeholder left" in text_again
+    assert "@" not in text_again
 
 
 def test_half_a_surrogate_pair_in_a_name_is_replaced(texts: Path, tmp_path: Path) -> None:
@@ -196,8 +193,79 @@ def test_impossible_options_are_refused(options: dict[str, object]) -> None:
         BuildOptions(**options)  # type: ignore[arg-type]
 
 
-def test_windows_hold_every_sentence_once() -> None:
+def test_windows_contain_every_sentence_once() -> None:
     sentences = [[str(n)] * (n % 7 + 1) for n in range(100)]
-    windows = list(cut_windows(sentences, 50))
+    windows = list(_cut_windows(sentences, 50))
     assert [sentence for window in windows for sentence in window] == sentences
-    assert list(cut_windows([], 50)) == []
+    assert list(_cut_windows([], 50)) == []
+
+
+NAMES = [f"novels/{n:03}" for n in range(100)]
+
+
+def chosen(splits: list[str], split: str) -> list[int]:
+    return [at for at, found in enumerate(splits) if found == split]
+
+
+def test_shares_are_the_first_names_of_a_seeded_permutation() -> None:
+    order = np.random.RandomState(0).permutation(100).tolist()
+    splits = split_documents(NAMES, "0.08", "0.08", seed=0)
+    assert chosen(splits, "validation") == sorted(order[:8])
+    assert chosen(splits, "test") == sorted(order[8:16])
+    assert split_documents(NAMES[::-1], "0.08", "0.08", seed=0) == splits[::-1]
+    assert split_documents(NAMES, "0.08", "0.08", seed=1) != splits
+
+
+def test_a_small_corpus_still_has_every_split() -> None:
+    assert sorted(split_documents(["a", "b", "c"], "0.08", "0.08", 0)) == ["test", "training", "validation"]
+    assert split_documents(["a"], "0.08", "0.08", 0) == ["training"]
+    assert split_documents(["a", "b", "c"], "0", "0", 0) == ["training"] * 3
+
+
+def test_rules_select_documents_by_index() -> None:
+    splits = split_documents(NAMES, "i%20==0", "i % 20 == 1", 0)
+    assert chosen(splits, "validation") == [0, 20, 40, 60, 80]
+    assert chosen(splits, "test") == [1, 21, 41, 61, 81]
+
+
+def test_lists_may_leave_out_folder_and_suffix(tmp_path: Path) -> None:
+    (tmp_path / "list").write_text("novels/003\n004.txt\n\n005\n")
+    splits = split_documents(NAMES, str(tmp_path / "list"), "0", 0)
+    assert chosen(splits, "validation") == [3, 4, 5]
+    assert chosen(splits, "test") == []
+
+
+def test_a_list_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "list").write_bytes(b"\xef\xbb\xbfnovels/003\n")
+    assert chosen(split_documents(NAMES, str(tmp_path / "list"), "0", 0), "validation") == [3]
+
+
+def test_a_list_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "list").write_bytes(b"caf\xe9\n")
+    with pytest.raises(FormatError, match="list: expected UTF-8 text, got the byte 0xe9 at 3; convert it"):
+        split_documents(NAMES, str(tmp_path / "list"), "0", 0)
+
+
+@pytest.mark.parametrize("shares", [("0.6", "0.6"), ("0.5", "0.5"), ("0.99", "0.01")])
+def test_shares_that_leave_nothing_for_training_are_refused(shares: tuple[str, str]) -> None:
+    with pytest.raises(OptionError, match="expected shares that leave documents for training, got 0"):
+        split_documents(NAMES, *shares, 0)
+
+
+def test_a_document_in_two_splits_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "list").write_text("novels/005\n")
+    for validation, test in (("i%5==0", "i%5==0"), ("i%5==0", "i%7==5"), (str(tmp_path / "list"), "i%5==0")):
+        with pytest.raises(OptionError, match="expected no document in both, got 'novels/0"):
+            split_documents(NAMES, validation, test, 0)
+
+
+@pytest.mark.parametrize("rule", ["1.5", "-0.1", "nothing", "i%5==7", "i%" + "9" * 5000 + "==0", "x" * 5000])
+def test_invalid_rules_are_refused(rule: str) -> None:
+    with pytest.raises(AttarError):
+        split_documents(NAMES, rule, "0.1", 0)
+
+
+def test_a_list_with_unknown_names_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "list").write_text("novels/003\nemma\n")
+    with pytest.raises(OptionError, match="1 unknown ones such as 'emma'"):
+        split_documents(NAMES, str(tmp_path / "list"), "0", 0)

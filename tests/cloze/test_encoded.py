@@ -1,4 +1,4 @@
-"""A split as flat arrays: every document comes back out of them, and the file beside a set is never stale."""
+"""A split as flat arrays: documents can be recovered from them, and the cached file is never stale."""
 
 from dataclasses import fields
 from itertools import pairwise
@@ -10,13 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attar.bench.stories import story_document, tell_stories
-from attar.cloze import ClozeDocument, EncodedSplit, Question, encode_split
+from attar.cloze import (
+    ClozeDocument,
+    DocumentWriter,
+    EncodedSplit,
+    Question,
+    encode_split,
+    open_split,
+    write_folder,
+)
 from attar.cloze import encoded as encoded_module
-from attar.cloze.encoded import open_split
-from attar.cloze.folder_cnn import write_folder
-from attar.cloze.parquet import DocumentWriter
 from attar.errors import FormatError
-from attar.text.vocabulary import Vocabulary
+from attar.text import Vocabulary
 
 VOCABULARY = Vocabulary(("met", "in", "the", "house", "."), entities=8)
 names = st.sampled_from([1, 4, 6, 7])
@@ -84,11 +89,11 @@ def some_documents() -> list[ClozeDocument]:
 
 
 @given(documents)
-def test_documents_come_back_out_of_the_arrays(given_documents: list[ClozeDocument]) -> None:
+def test_documents_can_be_recovered_from_the_arrays(given_documents: list[ClozeDocument]) -> None:
     assert decoded(encode_split(given_documents, VOCABULARY), VOCABULARY) == given_documents
 
 
-def test_stories_come_back_out_of_the_arrays() -> None:
+def test_stories_can_be_recovered_from_the_arrays() -> None:
     stories = [story_document(story, "", seed) for seed, story in enumerate(tell_stories(3, 6))]
     words = {word: 0 for document in stories for row in document.sentences for word in row}
     words |= {word: 0 for document in stories for asked in document.questions for word in asked.tokens}
@@ -105,13 +110,13 @@ def test_a_documents_names_are_numbered_from_0_without_gaps() -> None:
     assert split.answers.tolist() == [1]
 
 
-def test_a_names_id_is_left_to_whoever_reads() -> None:
+def test_names_have_id_0() -> None:
     split = encode_split(some_documents(), VOCABULARY)
     assert not split.ids[split.names >= 0].any()
     assert not split.question_ids[split.question_names >= 0].any()
 
 
-def test_an_unknown_word_is_no_name() -> None:
+def test_an_unknown_word_is_not_a_name() -> None:
     split = encode_split([ClozeDocument("a", "", [["zebra", "@placeholder", "@entity"]], {})], VOCABULARY)
     assert split.ids.tolist() == [VOCABULARY.unknown, VOCABULARY.placeholder, VOCABULARY.unknown]
     assert split.names.tolist() == [-1, -1, -1]
@@ -132,7 +137,7 @@ def test_a_sentence_of_no_tokens_ends_nothing() -> None:
     assert leading.sentence_ends.tolist() == []
 
 
-def test_an_answer_that_stands_nowhere_still_has_a_number() -> None:
+def test_an_answer_that_is_not_in_the_text_has_a_number() -> None:
     asked = [Question(("@placeholder", "met"), 5)]
     split = encode_split([ClozeDocument("a", "", [["@entity6", "met"]], {}, asked)], VOCABULARY)
     assert split.numbers[split.answers].tolist() == [5]
@@ -155,24 +160,24 @@ def test_a_number_beyond_the_vocabularys_becomes_a_free_one(where: str) -> None:
     assert found.tolist() == [1]
 
 
-def test_more_names_than_the_vocabulary_has_are_refused_or_left_out() -> None:
+def test_documents_with_too_many_names_are_refused_or_skipped() -> None:
     many = ClozeDocument("a", "", [[f"@entity{n}" for n in range(9)]], {})
-    with pytest.raises(FormatError, match="a: expected 8 names at most, got 9"):
+    with pytest.raises(FormatError, match="a: expected at most 8 names, got 9"):
         encode_split([many], VOCABULARY)
-    left_out: list[FormatError] = []
-    split = encode_split([many, *some_documents()], VOCABULARY, left_out.append)
+    skipped: list[FormatError] = []
+    split = encode_split([many, *some_documents()], VOCABULARY, skipped.append)
     assert_equal(split, encode_split(some_documents(), VOCABULARY))
-    assert len(left_out) == 1
+    assert len(skipped) == 1
 
 
 @pytest.mark.parametrize("token", ["@ENTITY5", "@entity005", "@entity" + "9" * 5000, "@entity٣"])
-def test_what_only_looks_like_a_name_is_an_unknown_word(token: str) -> None:
+def test_a_token_that_only_resembles_a_name_is_an_unknown_word(token: str) -> None:
     split = encode_split([ClozeDocument("a", "", [[token]], {})], VOCABULARY)
     assert (split.ids.tolist(), split.names.tolist()) == ([VOCABULARY.unknown], [-1])
 
 
 class TestFile:
-    def test_holds_all_that_was_saved(self, tmp_path: Path) -> None:
+    def test_loads_everything_that_was_saved(self, tmp_path: Path) -> None:
         split = encode_split(some_documents(), VOCABULARY)
         split.save(tmp_path / "folder" / "a.safetensors", "note")
         loaded = EncodedSplit.load(tmp_path / "folder" / "a.safetensors", "note")
@@ -180,7 +185,7 @@ class TestFile:
         assert_equal(loaded, split)
         assert [file.name for file in (tmp_path / "folder").iterdir()] == ["a.safetensors"]
 
-    def test_is_nothing_if_it_is_missing_or_has_another_note(self, tmp_path: Path) -> None:
+    def test_is_none_if_missing_or_written_with_another_note(self, tmp_path: Path) -> None:
         file = tmp_path / "a.safetensors"
         assert EncodedSplit.load(file) is None
         encode_split(some_documents(), VOCABULARY).save(file, "one")
@@ -188,7 +193,7 @@ class TestFile:
         assert EncodedSplit.load(file) is not None
 
     @pytest.mark.parametrize("kept", [0, 7, 100, -1])
-    def test_is_nothing_if_it_was_cut(self, tmp_path: Path, kept: int) -> None:
+    def test_is_none_if_incomplete(self, tmp_path: Path, kept: int) -> None:
         file = tmp_path / "a.safetensors"
         encode_split(some_documents(), VOCABULARY).save(file)
         file.write_bytes(file.read_bytes()[:kept])
@@ -208,20 +213,22 @@ class TestOpenSplit:
         """The vocabularies' fingerprints that a split was encoded with, call by call."""
         calls: list[str] = []
 
-        def note_and_encode(given_documents: object, vocabulary: Vocabulary, skip: object) -> EncodedSplit:
+        def note_and_encode(
+            given_documents: object, vocabulary: Vocabulary, on_malformed: object
+        ) -> EncodedSplit:
             calls.append(vocabulary.fingerprint)
-            return encode_split(given_documents, vocabulary, skip)  # type: ignore[arg-type]
+            return encode_split(given_documents, vocabulary, on_malformed)  # type: ignore[arg-type]
 
         monkeypatch.setattr(encoded_module, "encode_split", note_and_encode)
         return calls
 
-    def test_encodes_once_and_opens_what_it_kept(self, folder: Path, encoded: list[str]) -> None:
+    def test_encodes_once_and_loads_the_cache(self, folder: Path, encoded: list[str]) -> None:
         first, second = (open_split(folder, "training", VOCABULARY) for _ in range(2))
         assert_equal(first, second)
         assert len(encoded) == 1
         assert len(list((folder / "encoded").iterdir())) == 1
 
-    def test_keeps_one_file_a_vocabulary(self, folder: Path, encoded: list[str]) -> None:
+    def test_caches_one_file_per_vocabulary(self, folder: Path, encoded: list[str]) -> None:
         other = Vocabulary(("met", "the"), entities=8)
         for vocabulary in (VOCABULARY, other, VOCABULARY, other):
             open_split(folder, "training", vocabulary)
@@ -248,13 +255,13 @@ class TestOpenSplit:
         split = open_split(folder, "training", VOCABULARY)
         assert VOCABULARY.decode(split.ids.tolist()) == ["met", "house", "in", "the"]
 
-    def test_makes_a_spoilt_file_again(self, folder: Path) -> None:
+    def test_replaces_a_damaged_file(self, folder: Path) -> None:
         first = open_split(folder, "training", VOCABULARY)
         (file,) = (folder / "encoded").iterdir()
         file.write_bytes(b"\x10\0\0\0\0\0\0\0not json at all.")
         assert_equal(open_split(folder, "training", VOCABULARY), first)
 
-    def test_needs_no_right_to_write(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_needs_no_write_permission(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(*_: object) -> None:
             raise PermissionError("read-only")
 
@@ -271,37 +278,37 @@ class TestOpenSplit:
         write_folder(iter([more]), place)
         assert len(open_split(tmp_path, "training", VOCABULARY)) == 2
 
-    def test_keeps_what_is_left_of_malformed_files_for_those_who_leave_them_out(
+    def test_caches_a_split_without_malformed_files_for_callers_that_skip_them(
         self, tmp_path: Path, encoded: list[str]
     ) -> None:
         place = tmp_path / "questions" / "training"
         write_folder(iter(some_documents()[:1]), place)
         (place / "bad.question").write_text("oops")
-        left_out: list[FormatError] = []
+        skipped: list[FormatError] = []
         for _ in range(2):
-            assert len(open_split(tmp_path, "training", VOCABULARY, skip=left_out.append)) == 1
+            assert len(open_split(tmp_path, "training", VOCABULARY, on_malformed=skipped.append)) == 1
         assert len(encoded) == 1
-        first, again = map(str, left_out)
+        first, again = map(str, skipped)
         assert first == again
         with pytest.raises(FormatError, match=r"bad\.question, line 1"):
             open_split(tmp_path, "training", VOCABULARY)
 
-    def test_encodes_again_if_nobody_knows_what_was_left_out(
+    def test_encodes_again_if_the_skipped_files_are_not_known(
         self, tmp_path: Path, encoded: list[str]
     ) -> None:
         write_folder(iter(some_documents()[:1]), tmp_path / "questions" / "training")
-        open_split(tmp_path, "training", VOCABULARY, skip=lambda fault: None)
+        open_split(tmp_path, "training", VOCABULARY, on_malformed=lambda fault: None)
         (tmp_path / "questions" / "training.parquet").unlink()
-        open_split(tmp_path, "training", VOCABULARY, skip=lambda fault: None)
+        open_split(tmp_path, "training", VOCABULARY, on_malformed=lambda fault: None)
         assert len(encoded) == 2
 
-    def test_calls_a_folder_of_question_files_by_the_name_it_has_now(self, tmp_path: Path) -> None:
+    def test_names_a_folder_of_question_files_by_its_current_name(self, tmp_path: Path) -> None:
         write_folder(iter(some_documents()[:1]), tmp_path / "cnn" / "questions" / "training")
         assert open_split(tmp_path / "cnn" / "questions", "training", VOCABULARY).sources == ("questions",)
         assert open_split(tmp_path / "cnn", "training", VOCABULARY).sources == ("cnn",)
         moved = (tmp_path / "cnn").rename(tmp_path / "news")
         assert open_split(moved, "training", VOCABULARY).sources == ("news",)
 
-    def test_a_split_that_is_not_there_is_refused(self, folder: Path) -> None:
+    def test_a_missing_split_is_refused(self, folder: Path) -> None:
         with pytest.raises(FormatError, match="split: expected training, got 'test'"):
             open_split(folder, "test", VOCABULARY)

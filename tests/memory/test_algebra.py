@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from attar import Memory
 from attar.errors import OptionError, ShapeError
 from attar.memory.forms import FORMS_OF
-from attar.text.names import NameTable
+from attar.text import NameTable
 
 K = 5
 CLOSE = {"rtol": 0, "atol": 1e-4}

@@ -9,7 +9,7 @@ from attar import Memory
 from attar.errors import OptionError
 from attar.memory.company import Company
 from attar.memory.counting import count_company
-from attar.text.names import NameTable
+from attar.text import NameTable
 
 
 def named(names: NameTable | list[str], *rows: float, tokens: int = 1) -> Memory:

@@ -15,7 +15,7 @@ from attar.memory.company import Company
 from attar.memory.counting import count_company
 from attar.memory.forms import FORMS_OF, UNPACK_FROM
 from attar.nn import attention
-from attar.text.names import NameTable
+from attar.text import NameTable
 
 SIZES = [1, 2, 3, 64, 100]
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}

@@ -15,7 +15,7 @@ from attar.memory.company import Company
 from attar.memory.counting import count_company
 from attar.memory.forms import FORMS_OF
 from attar.memory.record import NUMBERS_AT
-from attar.text.names import NameTable
+from attar.text import NameTable
 
 PRECISIONS = ["float32", "float16", "int8"]
 

@@ -11,7 +11,7 @@ from attar.nn import COPY_MECHANISMS, MECHANISMS
 from attar.nn.network import Questions
 from attar.reader.questions import QuestionBatch
 from attar.reader.texts import side_by_side
-from attar.text.names import NameTable
+from attar.text import NameTable
 
 ALL = (*MECHANISMS, *COPY_MECHANISMS)
 ENCODERS = ("gru", "lookahead", "bidirectional", "second-order")
@@ -27,7 +27,7 @@ def by_the_network(reader, story):
     table = NameTable(reader.vocabulary.entities)
     documents = side_by_side([reader.text.read(story.text, table)], len(table))
     documents.candidates.copy_(torch.arange(len(table)))
-    batch = QuestionBatch.of([reader.text.question(asked, table) for asked, _ in story.questions])
+    batch = QuestionBatch.of([reader.text.read_question(asked, table) for asked, _ in story.questions])
     count, mentioned = len(batch.ids), torch.zeros(len(batch.ids), len(table), dtype=torch.bool)
     mentioned[batch.names_in(reader.vocabulary.first_entity, reader.vocabulary.entities)] = True
     ids, lengths, blanks = batch.to(torch.device("cpu"))

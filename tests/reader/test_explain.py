@@ -13,7 +13,7 @@ ALL = ("none", "softmax", "linear", "gated", "decayed", "adaptive", "keyed", "na
 
 def query_of(reader, memory):
     with torch.inference_mode():
-        batch = QuestionBatch.of([reader.text.question(QUESTION, memory.names)])
+        batch = QuestionBatch.of([reader.text.read_question(QUESTION, memory.names)])
         return reader.questions.encode(batch).numpy()
 
 

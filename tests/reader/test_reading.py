@@ -10,7 +10,7 @@ from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
 from attar.reader import Reader, texts
 from attar.reader import reader as room
-from attar.text.names import NameTable
+from attar.text import NameTable
 
 ALL = (*MECHANISMS, *COPY_MECHANISMS)
 READING_ON = ("gru", "lookahead", "second-order")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attar.reader.texts import LONGEST_PIECE, TOKENS_AT_ONCE, Reading, cut_at_ends, in_step, piece_length
-from attar.text.names import NameTable
+from attar.text import NameTable
 from attar.text.reading import ReadText
 
 

@@ -9,7 +9,7 @@ import pytest
 from attar.memory import Memory
 from attar.memory.counting import count_company
 from attar.store import Store
-from attar.text.names import NameTable
+from attar.text import NameTable
 
 READER = "reader-1"
 MakeMemory = Callable[..., Memory]

@@ -10,7 +10,7 @@ from attar.errors import RecordError, ShapeError
 from attar.memory import Memory
 from attar.store import Store, UnknownNameError, lookups
 from attar.store.lookups import triangle_in
-from attar.text.names import NameTable
+from attar.text import NameTable
 
 SIZE = 40  # its float32 triangle has pages of its own; that of 6 shares one
 

@@ -1,8 +1,8 @@
-"""Different spellings of one name have one id, settled by what was read before."""
+"""Different spellings of a name get one id, decided by the text read so far."""
 
 import pytest
 
-from attar.text.names import NameTable
+from attar.text import NameTable
 
 
 def learn(*names: str) -> list[int | None]:
@@ -35,7 +35,7 @@ def test_two_spellings_are_one_name_in_either_order(longer: str, shorter: str) -
         assert table.names == [longer]
 
 
-def test_initials_are_one_name_with_dots_and_without() -> None:
+def test_initials_with_and_without_dots_are_one_name() -> None:
     assert learn("U.S.", "US", "USA", "U.K.", "UK", "N.B.A.", "NBA") == [0, 0, 0, 1, 1, 2, 2]
 
 
@@ -53,42 +53,42 @@ def test_initials_are_one_name_with_dots_and_without() -> None:
         ("J. Edgar Hoover", "J. Hoover"),
     ],
 )
-def test_two_names_that_look_alike_stay_two(longer: str, other: str) -> None:
+def test_two_similar_names_stay_two(longer: str, other: str) -> None:
     assert learn(longer, other) == [0, 1]
     assert learn(other, longer) == [0, 1]
 
 
-def test_a_short_spelling_that_fits_two_names_is_a_third() -> None:
+def test_a_short_form_that_fits_two_names_is_a_third_name() -> None:
     assert learn("John Quincy Adams", "John Francis Adams", "John Adams") == [0, 1, 2]
     assert learn("Arena Football League", "American Football League", "AFL") == [0, 1, 2]
 
 
-def test_a_second_middle_name_is_somebody_else() -> None:
+def test_a_second_middle_name_is_another_person() -> None:
     assert learn("John Adams", "John Quincy Adams", "John Francis Adams", "John Adams") == [0, 0, 1, 0]
 
 
-def test_initials_that_have_a_meaning_keep_it() -> None:
+def test_initials_keep_their_first_meaning() -> None:
     assert learn("Arena Football League", "AFL", "American Football League", "AFL") == [0, 0, 1, 0]
     assert learn("AFL", "American Football League", "Arena Football League", "AFL") == [0, 0, 1, 0]
 
 
-def test_a_surname_of_two_spellings_of_one_name_is_that_name() -> None:
+def test_a_surname_shared_by_two_spellings_means_their_name() -> None:
     assert learn("Paul Dukas", "Paul Abraham Dukas", "Dukas", "Paul") == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
     "longer", ["Chicago Bulls", "American Idol", "Real Madrid", "NBA Rookie", "Simon & Garfunkel"]
 )
-def test_peoples_places_and_makes_lend_no_part_and_take_none(longer: str) -> None:
+def test_a_word_of_a_place_or_brand_name_is_another_name(longer: str) -> None:
     first = longer.split()[0]
     assert learn(first, longer, longer.split()[-1]) == [0, 1, 2]
 
 
-def test_a_surname_that_is_a_place_is_lent_all_the_same() -> None:
+def test_a_surname_that_is_also_a_place_means_the_person() -> None:
     assert learn("Jack London", "London") == [0, 0]
 
 
-def test_initials_are_resolved_as_they_are_written_and_nothing_is_learnt() -> None:
+def test_resolving_needs_capitals_for_initials_and_learns_nothing() -> None:
     table = NameTable.of("American Dental Association", "Paul Abraham Dukas")
     before = table.copy()
     assert [table.resolve([word]) for word in ("ADA", "A.D.A.", "Ada", "ada")] == [0, 0, None, None]
@@ -96,14 +96,14 @@ def test_initials_are_resolved_as_they_are_written_and_nothing_is_learnt() -> No
     assert table == before
 
 
-def test_another_tables_spellings_join_what_is_known_here() -> None:
+def test_learning_another_table_joins_different_spellings() -> None:
     table = NameTable.of("NBA", "Paul Dukas")
     other = NameTable.of("National Basketball Association", "Paul Abraham Dukas", "NBA", "Bath")
     assert table.learn_all(other) == [0, 1, 2]
     assert table.names == ["National Basketball Association", "Paul Abraham Dukas", "Bath"]
 
 
-def test_a_table_agrees_with_one_that_read_longer_spellings() -> None:
+def test_a_table_agrees_with_one_that_learned_longer_spellings() -> None:
     table = NameTable.of("U.S.", "Paul Dukas")
     grown = NameTable.of("U.S.", "Paul Dukas", "United States", "Paul Abraham Dukas")
     assert table.agrees_with(grown)
@@ -111,6 +111,6 @@ def test_a_table_agrees_with_one_that_read_longer_spellings() -> None:
     assert not grown.agrees_with(NameTable.of("U.S.", "Paul Dukas", "Paul Emil Dukas"))
 
 
-def test_a_stored_table_knows_initials_and_middle_names() -> None:
+def test_a_decoded_table_knows_initials_and_middle_names() -> None:
     table = NameTable.from_bytes(NameTable.of("United States", "Paul Abraham Dukas").to_bytes())
     assert [table.learn(["U.S."]), table.learn(["Paul", "Dukas"])] == [0, 1]

@@ -1,168 +1,138 @@
-"""A table of names gives the same name the same id, and can be put away and taken up again."""
+"""Names in English text become `@entityN`, decided by counts and by the text read so far."""
 
-import msgspec
+import sys
+from types import ModuleType
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attar.errors import RecordError
-from attar.text.names import NameTable
+from attar.errors import MissingError
+from attar.text import CapitalFinder, NameTable, SpacyFinder, Vocabulary, iterate_sentences, mark_names
 
-
-def learn(table: NameTable, *names: str) -> list[int | None]:
-    return [table.learn(name.split()) for name in names]
-
-
-def test_a_lone_surname_or_first_name_means_the_longer_name() -> None:
-    assert learn(NameTable(), "Elizabeth Bennet", "Bennet", "Elizabeth", "ELIZABETH BENNET") == [0, 0, 0, 0]
-
-
-def test_two_longer_names_make_their_common_part_a_name_of_its_own() -> None:
-    assert learn(NameTable(), "Jane Bennet", "Lydia Bennet", "Bennet", "Jane") == [0, 1, 2, 0]
-
-
-def test_a_longer_name_joins_the_part_that_was_known() -> None:
-    table = NameTable()
-    assert learn(table, "Heathcliff", "Linton", "Edgar Linton", "Linton") == [0, 1, 1, 1]
-    assert table.names == ["Heathcliff", "Edgar Linton"]
-
-
-@pytest.mark.parametrize("longer", ["London Bridge", "New York", "University of London", "The London"])
-def test_places_and_institutions_lend_no_part(longer: str) -> None:
-    assert learn(NameTable(), longer, longer.split()[-1], longer.split()[0]) != [0, 0, 0]
-    assert NameTable().resolve(["London"]) is None
-
-
-def test_numerals_and_suffixes_are_no_surnames() -> None:
-    assert learn(NameTable(), "Edward Wood Jr.", "Wood", "Henry Tudor VIII", "Tudor") == [0, 0, 1, 1]
-
-
-def test_a_full_table_takes_no_new_name() -> None:
-    assert learn(NameTable(limit=1), "Ann", "Bob", "Ann Lee") == [0, None, 0]
-
-
-names = st.lists(
-    st.lists(
-        st.sampled_from(
-            [
-                "Ann",
-                "Bob",
-                "Lee",
-                "LEE",
-                "New",
-                "VIII",
-                "Jr.",
-                "of",
-                "Hall",
-                "Halls",
-                "NH",
-                "N.H.",
-                "BAL",
-                "Bal",
-            ]
-        ),
-        min_size=1,
-        max_size=3,
-    ),
-    max_size=12,
+COMMON = "when then the after house said walked rose grace people never loudly running little death red new"
+VOCABULARY = Vocabulary(
+    (), dict.fromkeys(COMMON.split(), (0, 9)) | dict.fromkeys(["darcy", "london", "ann", "emma"], (9, 0))
 )
+FINDER = CapitalFinder(VOCABULARY)
 
 
-@given(names, names)
-def test_going_on_later_equals_going_on_at_once(before: list[list[str]], after: list[list[str]]) -> None:
-    table = NameTable(limit=6)
-    for name in before:
-        table.learn(name)
-    for later in (NameTable.from_bytes(table.to_bytes()), table.copy()):
-        at_once = table.copy()
-        assert later == table
-        assert [at_once.learn(name) for name in after] == [later.learn(name) for name in after]
-        assert later == at_once
-
-
-@given(names)
-def test_a_table_is_put_away_as_the_same_bytes_before_and_after_it_is_used(met: list[list[str]]) -> None:
+def names(text: str) -> list[str]:
     table = NameTable()
-    for name in met:
-        table.learn(name)
-    taken_up = NameTable.from_bytes(table.to_bytes())
-    assert taken_up.to_bytes() == table.to_bytes()
-    taken_up.resolve(["Lee"])
-    assert taken_up.to_bytes() == table.to_bytes()
-
-
-def test_a_part_that_many_names_have_is_put_away_in_one_order() -> None:
-    grown = NameTable.of(*(f"Ann {chr(65 + at)}xe" for at in range(20)))
-    taken_up = NameTable.from_bytes(grown.to_bytes())
-    taken_up.resolve(["Ann"])
-    assert taken_up.to_bytes() == grown.to_bytes()
-
-
-def test_a_copy_grows_apart() -> None:
-    table = NameTable.of("Jane Bennet")
-    learn(table.copy(), "Lydia Bennet")
-    assert learn(table, "Bennet", "Bath") == [0, 1]
-
-
-@given(names, names)
-def test_a_table_agrees_with_what_it_grows_into(before: list[list[str]], after: list[list[str]]) -> None:
-    table = NameTable(limit=6)
-    for name in before:
-        table.learn(name)
-    grown = table.copy()
-    for name in after:
-        grown.learn(name)
-    assert table.agrees_with(grown)
-    assert grown.agrees_with(table)
-    assert table.learn_all(grown) == list(range(len(grown)))
-    assert table == grown
-
-
-@given(names)
-def test_an_empty_table_learns_another_as_it_is(met: list[list[str]]) -> None:
-    table, empty = NameTable(), NameTable()
-    for name in met:
-        table.learn(name)
-    assert empty.learn_all(table) == list(range(len(table)))
-    assert empty == table
-
-
-@given(names, names)
-def test_names_that_were_learnt_from_another_table_keep_their_ids(
-    first: list[list[str]], second: list[list[str]]
-) -> None:
-    table, other = NameTable(), NameTable()
-    for name in first:
-        table.learn(name)
-    for name in second:
-        other.learn(name)
-    places = table.learn_all(other)
-    assert [table.resolve(name.split()) for name in other.names] == places
-    assert table.learn_all(other) == places
-
-
-def test_a_full_table_learns_what_it_can_of_another() -> None:
-    table = NameTable.of("Ann", limit=2)
-    assert table.learn_all(NameTable.of("Bob", "Ann", "Bath")) == [1, 0, None]
+    list(mark_names(iterate_sentences(text), table, FINDER))
+    return table.names
 
 
 @pytest.mark.parametrize(
-    "table",
+    ("text", "expected"),
     [
-        [],
-        {},
-        (3, ["Ann"], {"ann": 1}, {}),
-        (3, ["Ann"], {"ann": -1}, {}),
-        (3, ["Ann"], {"ann": 0}, {"lee": [1]}),
+        ("When Mr. Darcy came, he met Jane Bennet.", ["Darcy", "Jane Bennet"]),
+        ("Darcy left. Then Emma's aunt came.", ["Darcy", "Emma"]),
+        ("I saw her on Monday in May, at Christmas.", []),
+        ("The English doctor spoke to Norman Bates.", ["English", "Norman Bates"]),
+        ("He admired O'Brien, McGregor and d'Artagnan.", ["O'Brien", "McGregor", "d'Artagnan"]),
+        ("They sailed to St. Petersburg and Baden-Baden.", ["St. Petersburg", "Baden-Baden"]),
+        ("She loved Ludwig van Beethoven and J. K. Rowling.", ["Ludwig van Beethoven", "J. K. Rowling"]),
+        ("He read of Henry VIII and Stephen King.", ["Henry VIII", "Stephen King"]),
+        ("King Lear met Sir Walter Scott.", ["Lear", "Walter Scott"]),
+        ("We went to the University of London.", ["University of London"]),
+        ("It was at the University then.", []),
+        ("He fell in the Battle of the Marne.", ["Battle of the Marne"]),
+        ("House of the Dragon is long.", ["House of the Dragon"]),
+        ("He signed the Treaty of Versailles.", ["Treaty of Versailles"]),
+        ("It was Darcy of the London of the rich.", ["Darcy", "London"]),
+        ("National League of Zorro went on.", ["National League of Zorro"]),
+        ("He went to La Scala for La traviata.", ["La Scala"]),
+        ("La Scala is in Milan.", ["La Scala", "Milan"]),
+        ("They heard Simon & Garfunkel, and Ann & others.", ["Simon & Garfunkel", "Ann"]),
+        ("He left the US then. US people said so.", ["US"]),
+        ("AFTER US THE HOUSE OF LONDON", ["LONDON"]),
+        ("Their CEO said the EP came in 30 AD.", []),
+        ("He said Don't Panic to Ann.", ["Panic", "Ann"]),
+        ("New York is large.", ["New York"]),
+        ("CHAPTER XII\n\nTHE HOUSE", []),
+        ("Running loudly, people said so. Zeroing in, he left.", []),
+        ('He said, "Never!" and "The house?"', []),
+        ("The Red Death came.", ["Red Death"]),
+        ("He said NEVER to NASA.", ["NASA"]),
+        ("A text without any of them.", []),
+        ("", []),
     ],
-    ids=["list", "map", "an id without a name", "a negative id", "a holder without a name"],
 )
-def test_other_bytes_are_refused(table: object) -> None:
-    with pytest.raises(RecordError, match="table of names"):
-        NameTable.from_bytes(msgspec.msgpack.encode(table)).resolve(["Lee"])
+def test_names_are_found(text: str, expected: list[str]) -> None:
+    assert names(text) == expected
 
 
-@given(st.binary(max_size=40))
-def test_nothing_but_a_record_error_comes_of_any_bytes(noise: bytes) -> None:
-    with pytest.raises(RecordError, match="table of names"):
-        NameTable.from_bytes(b"\x94" + noise).resolve(["Lee"])
+def test_a_common_word_at_the_start_is_a_name_after_it_was_one_inside_a_sentence() -> None:
+    assert names("Grace walked. He saw Miss Grace. Grace walked.") == ["Grace"]
+    marked = list(
+        mark_names(iterate_sentences("Grace walked. He saw Miss Grace. Grace walked."), NameTable(), FINDER)
+    )
+    assert [sentence[0] for sentence in marked] == ["Grace", "He", "@entity0"]
+
+
+def test_other_words_keep_their_capitals() -> None:
+    assert list(mark_names([["The", "Darcy", "Mr."]], NameTable(), FINDER)) == [["The", "@entity0", "Mr."]]
+
+
+def test_names_that_a_full_table_does_not_take_stay_words() -> None:
+    marked = list(mark_names([["then", "Ann", "met", "Emma"]], NameTable(limit=1), FINDER))
+    assert marked == [["then", "@entity0", "met", "Emma"]]
+
+
+WORDS = (
+    "Ann Emma Darcy Grace The When Mr. King van of University VIII I NASA US the & La Treaty "
+    "house said , . -- \" '"
+)
+words = st.sampled_from(WORDS.split())
+texts = st.lists(st.lists(words, min_size=1, max_size=9), max_size=6)
+
+
+@given(texts, texts)
+def test_marking_in_two_parts_equals_marking_the_whole(a: list[list[str]], b: list[list[str]]) -> None:
+    whole, parts = NameTable(limit=5), NameTable(limit=5)
+    at_once = list(mark_names(a + b, whole, FINDER))
+    first = list(mark_names(a, parts, FINDER))
+    parts = NameTable.from_bytes(parts.to_bytes())
+    assert first + list(mark_names(b, parts, FINDER)) == at_once
+    assert parts == whole
+
+
+@given(st.text(), st.text())
+def test_marking_any_two_paragraphs_in_turn_equals_marking_their_join(a: str, b: str) -> None:
+    table = NameTable()
+    parts = [
+        *mark_names(iterate_sentences(a), table, FINDER),
+        *mark_names(iterate_sentences(b), table, FINDER),
+    ]
+    assert parts == list(mark_names(iterate_sentences(a + "\n\n" + b), NameTable(), FINDER))
+
+
+def test_the_error_without_spacy_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(MissingError, match="pip install spacy"):
+        SpacyFinder()
+
+
+def test_spacy_finds_names_through_the_same_interface(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Name:
+        start, end, label_ = 0, 2, "PERSON"
+
+    class Date:
+        start, end, label_ = 2, 3, "DATE"
+
+    class Read:
+        ents = (Name(), Date())
+
+    class Pipeline:
+        vocab = None
+
+        def __call__(self, document: object) -> Read:
+            return Read()
+
+    spacy = ModuleType("spacy")
+    spacy.load = lambda model: Pipeline()  # type: ignore[attr-defined]
+    spacy.tokens = ModuleType("tokens")  # type: ignore[attr-defined]
+    spacy.tokens.Doc = lambda vocab, words: list(words)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "spacy", spacy)
+    assert list(mark_names([["ann", "lee", "left"]], NameTable(), SpacyFinder())) == [["@entity0", "left"]]

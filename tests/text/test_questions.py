@@ -1,13 +1,12 @@
-"""A question in text becomes tokens with one blank, its names those of the document."""
+"""A question becomes tokens with one blank; its names become the document's `@entityN`."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attar.errors import AttarError, FormatError
-from attar.text.names import NameTable
+from attar.text import NameTable, Vocabulary
 from attar.text.questions import read_question
-from attar.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary((), {"will": (2, 90)})
 
@@ -38,17 +37,17 @@ def table() -> NameTable:
         ("The man who left is ___", "the man who left is @placeholder ."),
     ],
 )
-def test_ways_to_ask(question: str, expected: str, table: NameTable) -> None:
+def test_questions_become_statements_with_a_blank(question: str, expected: str, table: NameTable) -> None:
     assert read_question(question, table, VOCABULARY) == expected.split()
 
 
 @pytest.mark.parametrize("question", ["Elizabeth married Darcy.", "the man who left", "", "  ", "?", "Why?"])
-def test_a_question_without_a_blank_says_how_to_ask(question: str, table: NameTable) -> None:
+def test_the_error_without_a_blank_says_how_to_ask(question: str, table: NameTable) -> None:
     with pytest.raises(FormatError, match=r'ask "___ married Elizabeth \."'):
         read_question(question, table, VOCABULARY)
 
 
-def test_two_blanks_are_one_too_many(table: NameTable) -> None:
+def test_two_blanks_are_refused(table: NameTable) -> None:
     with pytest.raises(FormatError, match="expected one blank, got 2 blanks"):
         read_question("___ married @placeholder", table, VOCABULARY)
 
@@ -75,17 +74,17 @@ def test_any_text_is_a_question_or_a_clear_error(text: str) -> None:
         ("Who met Paul Dukas?", "@placeholder met @entity2 ."),
     ],
 )
-def test_a_short_spelling_asks_for_the_longer_name(question: str, expected: str) -> None:
+def test_a_short_form_means_the_longer_name(question: str, expected: str) -> None:
     table = NameTable.of("United States", "American Dental Association", "Paul Abraham Dukas")
     vocabulary = Vocabulary((), {"us": (1, 90)})
     assert read_question(question, table, vocabulary) == expected.split()
 
 
-def test_marks_that_are_typed_name_nobody(table: NameTable) -> None:
+def test_a_typed_entity_mark_is_an_ordinary_word(table: NameTable) -> None:
     assert read_question("@entity0 met @placeholder", table, VOCABULARY)[:1] == ["entity0"]
 
 
-def test_asking_teaches_the_table_nothing(table: NameTable) -> None:
+def test_the_table_learns_nothing_from_a_question(table: NameTable) -> None:
     before = table.copy()
     read_question("Who met Zorro?", table, VOCABULARY)
     assert table == before

@@ -1,10 +1,17 @@
-"""Text becomes sentences of words, the same whether it is read at once or in parts."""
+"""Text becomes sentences of words, the same as a whole and in parts."""
+
+import tracemalloc
 
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from attar.text.tokens import LONGEST, _cut, _cut_plain, ends_sentence, iterate_sentences, sentences
+from attar.text import LONGEST_SENTENCE, iterate_sentences, tokens
+from attar.text.tokens import ends_sentence
+
+
+def sentences(text: str) -> list[list[str]]:
+    return list(iterate_sentences(text))
 
 
 def words(text: str) -> list[str]:
@@ -34,11 +41,11 @@ def words(text: str) -> list[str]:
     ],
     ids=repr,
 )
-def test_words(text: str, expected: list[str]) -> None:
+def test_text_is_cut_into_words(text: str, expected: list[str]) -> None:
     assert words(text) == expected
 
 
-def test_marks_of_names_and_blanks_are_kept_where_a_set_has_put_them() -> None:
+def test_marks_are_kept_in_marked_text() -> None:
     (found,) = iterate_sentences("@entity12 's house , @placeholder .", marked=True)
     assert found == ["@entity12", "'s", "house", ",", "@placeholder", "."]
 
@@ -58,13 +65,13 @@ def test_marks_of_names_and_blanks_are_kept_where_a_set_has_put_them() -> None:
         ("a line\nbroken by the page", 1),
     ],
 )
-def test_a_sentence_ends_where_a_reader_would_end_it(text: str, count: int) -> None:
+def test_text_is_cut_into_sentences(text: str, count: int) -> None:
     assert len(sentences(text)) == count
 
 
-def test_a_text_without_ends_is_cut_into_bounded_sentences() -> None:
+def test_a_text_without_sentence_ends_is_cut_at_the_longest_length() -> None:
     lengths = [len(sentence) for sentence in iterate_sentences("word " * 1000)]
-    assert max(lengths) == LONGEST
+    assert max(lengths) == LONGEST_SENTENCE
     assert sum(lengths) == 1000
 
 
@@ -94,7 +101,7 @@ texts = st.one_of(pieces, st.text(max_size=40))
 
 
 @given(texts, st.sampled_from([" ", "\n", "\n\n", " \n \n "]), texts)
-def test_reading_in_two_parts_equals_reading_at_once_at_a_sentences_end(a: str, gap: str, b: str) -> None:
+def test_two_parts_cut_at_a_sentence_end_equal_the_whole(a: str, gap: str, b: str) -> None:
     assume(ends_sentence(a + gap, b))
     assert sentences(a + gap + b) == sentences(a + gap) + sentences(b)
 
@@ -105,15 +112,29 @@ def test_a_blank_line_always_ends_a_sentence(a: str, b: str) -> None:
     assert sentences(a + "\n\n" + b) == sentences(a) + sentences(b)
 
 
-@example("'s")
-@example("'LL,")
-@given(st.text("aBsdmrl.'\",;!?()[]-", min_size=1, max_size=9))
-def test_the_short_way_to_cut_a_chunk_gives_what_the_long_way_gives(chunk: str) -> None:
-    assert _cut_plain(chunk) in (None, _cut(chunk, marked=False))
+@example("one two three. Four", 3)
+@given(texts, st.integers(1, 20))
+def test_the_block_size_does_not_matter(text: str, block: int) -> None:
+    expected = sentences(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens, "_BLOCK", block)
+        assert sentences(text) == expected
+
+
+def test_a_long_text_without_blank_lines_is_read_in_bounded_memory() -> None:
+    text = "He met Ann at the house of a friend. " * 60_000
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in iterate_sentences(text))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert count == 60_000
+    assert peak < len(text)  # the words of the whole text would take some 30 times this
 
 
 @given(st.text())
-def test_any_text_gives_words_without_spaces(text: str) -> None:
+def test_words_of_any_text_have_no_spaces_and_can_be_encoded(text: str) -> None:
     for word in words(text):
         assert word
         assert word.split() == [word]
@@ -132,5 +153,5 @@ def test_any_text_gives_words_without_spaces(text: str) -> None:
         ("", "anything", True),
     ],
 )
-def test_where_a_text_can_be_read_on(text: str, following: str, ends: bool) -> None:
+def test_whether_a_sentence_ends_where_a_text_ends(text: str, following: str, ends: bool) -> None:
     assert ends_sentence(text, following) is ends

@@ -1,4 +1,4 @@
-"""A vocabulary knows its words by id, in one file that Hugging Face's tokenizers read as well."""
+"""A vocabulary maps words to ids, in one file that Hugging Face tokenizers read too."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attar.errors import FormatError
-from attar.text.vocabulary import Vocabulary
+from attar.text import Vocabulary
 
 TEXT = "The dog saw Rex and Rex saw the dog. Then Mary gave a rose to Rex. In May the dog slept, said Mary."
 
@@ -22,7 +22,7 @@ def test_special_tokens_come_first(vocabulary: Vocabulary) -> None:
     assert vocabulary.encode(vocabulary.tokens[:6]) == [0, 1, 2, 3, 4, 5]
 
 
-def test_names_take_no_place_among_the_words_but_are_counted(vocabulary: Vocabulary) -> None:
+def test_names_are_counted_but_are_not_among_the_words(vocabulary: Vocabulary) -> None:
     assert "dog" in vocabulary.words
     assert "may" in vocabulary.words
     assert "rex" not in vocabulary.words
@@ -40,12 +40,12 @@ def test_decoding_gives_the_tokens_back(vocabulary: Vocabulary) -> None:
     assert vocabulary.decode(vocabulary.encode(["the", "@entity2", "slept"])) == ["the", "@entity2", "slept"]
 
 
-def test_size_limits_the_words() -> None:
+def test_size_limits_the_number_of_words() -> None:
     assert len(Vocabulary.build([TEXT], size=4, entities=3)) == 3 + 3 + 4
     assert len(Vocabulary.build([], entities=3)) == 6
 
 
-def test_one_file_holds_it_all(vocabulary: Vocabulary, tmp_path: Path) -> None:
+def test_saving_and_loading_gives_the_same_vocabulary(vocabulary: Vocabulary, tmp_path: Path) -> None:
     vocabulary.save(tmp_path / "tokenizer.json")
     loaded = Vocabulary.load(tmp_path / "tokenizer.json")
     assert loaded == vocabulary
@@ -54,7 +54,7 @@ def test_one_file_holds_it_all(vocabulary: Vocabulary, tmp_path: Path) -> None:
 
 
 @given(st.lists(st.text(max_size=30), max_size=4))
-def test_every_text_gives_a_vocabulary_that_survives_its_file(texts: list[str]) -> None:
+def test_a_vocabulary_of_any_text_survives_encoding(texts: list[str]) -> None:
     vocabulary = Vocabulary.build(texts, entities=2)
     assert Vocabulary.from_bytes(vocabulary.to_bytes()) == vocabulary
 
@@ -71,24 +71,24 @@ def test_hugging_face_reads_the_same_file(vocabulary: Vocabulary, tmp_path: Path
 @pytest.mark.parametrize(
     "data", [b"", b"{}", b'{"model": {}}', b"[1]", b"\xff", b'{"model": {"vocab": {"a": 1}}}']
 )
-def test_another_file_is_refused_in_one_line(data: bytes, tmp_path: Path) -> None:
+def test_a_file_of_another_kind_is_refused_in_one_line(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_bytes(data)
     with pytest.raises(FormatError, match=r"x\.json: expected a vocabulary"):
         Vocabulary.load(tmp_path / "x.json")
 
 
-def test_a_damaged_file_says_which_commands_write_one(tmp_path: Path) -> None:
+def test_the_error_for_a_damaged_file_names_the_commands_that_write_one(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_bytes(b"[" * 200_000)
     with pytest.raises(FormatError, match="; attar cloze build and attar train write one"):
         Vocabulary.load(tmp_path / "x.json")
 
 
-def test_marks_are_words_of_no_vocabulary() -> None:
+def test_marks_in_marked_text_are_not_words() -> None:
     text = "@entity1 met @entity20 . @placeholder left"
     assert set(Vocabulary.build([text], marked=True).words) == {"met", ".", "left"}
     assert set(Vocabulary.build([text]).words) >= {"entity1", "entity20", "placeholder"}
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="none"):
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"none: expected a tokenizer\.json, got No such file"):
         Vocabulary.load(tmp_path / "none")

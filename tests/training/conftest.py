@@ -9,10 +9,7 @@ import pytest
 import pytorch_lightning as pl
 
 from attar.bench.stories import story_document, tell_stories
-from attar.cloze import ClozeDocument
-from attar.cloze.folder_cnn import write_folder
-from attar.cloze.parquet import DocumentWriter
-from attar.cloze.sets import VOCABULARY
+from attar.cloze import VOCABULARY_FILE, ClozeDocument, DocumentWriter, write_folder
 from attar.text.vocabulary import Vocabulary
 from attar.training import fit
 from attar.training.fit import HISTORY, RUN
@@ -82,7 +79,7 @@ def make_set(tmp_path_factory: pytest.TempPathFactory) -> MakeSet:
                 for number in range(plain if split == "training" else 0):
                     writer.write(ClozeDocument(f"plain {number}", "", [["it", "rained", "."]], {}))
         if vocabulary:
-            words.save(folder / VOCABULARY)
+            words.save(folder / VOCABULARY_FILE)
         return folder
 
     return make

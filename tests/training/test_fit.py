@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from attar.cloze import ClozeDocument, Question
-from attar.cloze.parquet import DocumentWriter
+from attar.cloze import ClozeDocument, DocumentWriter, Question
 from attar.errors import AttarError, FormatError, OptionError
 from attar.reader.folder import load_reader
 from attar.text.vocabulary import Vocabulary

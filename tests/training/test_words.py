@@ -5,10 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from attar.cloze import ClozeDocument, Question
-from attar.cloze.encoded import open_split
-from attar.cloze.folder_cnn import write_folder
-from attar.cloze.sets import VOCABULARY
+from attar.cloze import VOCABULARY_FILE, ClozeDocument, Question, open_split, write_folder
 from attar.errors import FormatError
 from attar.text.vocabulary import ENTITIES, Vocabulary
 from attar.training import words
@@ -41,7 +38,7 @@ def nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 class TestOwn:
     def test_is_the_sets_own(self, stories_set: Path) -> None:
-        assert vocabulary_of([stories_set]) == Vocabulary.load(stories_set / VOCABULARY)
+        assert vocabulary_of([stories_set]) == Vocabulary.load(stories_set / VOCABULARY_FILE)
 
     def test_of_sets_that_share_one_is_that_one(self, stories_set: Path, make_set: MakeSet) -> None:
         other, bare = make_set(training=2, validation=2), make_set(training=2, validation=2, vocabulary=False)
@@ -49,7 +46,7 @@ class TestOwn:
 
     def test_of_sets_that_share_none_is_refused(self, stories_set: Path, make_set: MakeSet) -> None:
         other = make_set(training=2, validation=2, vocabulary=False)
-        Vocabulary(("met",), entities=9).save(other / VOCABULARY)
+        Vocabulary(("met",), entities=9).save(other / VOCABULARY_FILE)
         with pytest.raises(FormatError, match="expected sets of one vocabulary, got 2 vocabularies; build"):
             vocabulary_of([stories_set, other])
 
@@ -124,7 +121,7 @@ class TestMalformedFiles:
         assert "met" in vocabulary.words
         # A run tells of each once, when it opens the split.
         assert not left_out
-        open_split(malformed, "training", vocabulary, skip=left_out.append)
+        open_split(malformed, "training", vocabulary, on_malformed=left_out.append)
         assert len(left_out) == 1
 
     def test_are_refused_again_by_those_who_do_not_ask(self, malformed: Path) -> None:

@@ -1,4 +1,4 @@
-"""Plain text as it lies on disk: files, folders, lines of JSON, compressed or not, one document at a time."""
+"""Files, folders and archives into texts: plain or compressed text, JSON lines, one document at a time."""
 
 import json
 import lzma
@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from attar.errors import FormatError
 
-KINDS = (".txt", ".jsonl", ".txt.xz", ".jsonl.xz", ".tar.xz")
+SOURCE_SUFFIXES = (".txt", ".jsonl", ".txt.xz", ".jsonl.xz", ".tar.xz")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_WANTED = "text in .txt, .jsonl, .tar.xz, or the first two as .xz"
+_EXPECTED = "text in .txt, .jsonl, .tar.xz, or the first two as .xz"
 
 
 class SourceDocument(NamedTuple):
-    """A text, what it is called, and the file or folder it was found in."""
+    """A text, its name, and the name of the file or folder that it came from."""
 
     source: str
     name: str
@@ -24,59 +24,65 @@ class SourceDocument(NamedTuple):
 
 
 def read_sources(paths: Iterable[str | Path]) -> Iterator[SourceDocument]:
-    """Yield the documents of files and folders in a fixed order, holding one file's text at a time.
+    """Yield the documents of files and folders in a fixed order, with one file's text in memory at a time.
 
-    A file that is given twice, or once by itself and once in its folder, is read once.
+    A file that is given twice, or by itself and in its folder, is read once.
     """
     done: set[Path] = set()
     for path in map(Path, paths):
         if path.is_dir():
             yield from _read_folder(path, done)
         elif path.is_file():
-            yield from _read_once(path, _bare(path.name), done)
+            yield from _read_once(path, _without_suffix(path.name), done)
         else:
             raise FormatError(str(path), "a file or a folder", "nothing there", "check the path")
 
 
 def _read_once(path: Path, name: str, done: set[Path]) -> Iterator[SourceDocument]:
-    if (place := path.resolve()) not in done:
-        done.add(place)
+    if (resolved := path.resolve()) not in done:
+        done.add(resolved)
         for document in _read_file(path, name):
-            yield document._replace(source=encodable(document.source), name=encodable(document.name))
+            yield document._replace(
+                source=replace_surrogates(document.source), name=replace_surrogates(document.name)
+            )
 
 
-def encodable(name: str) -> str:
-    r"""Put a mark for what no encoder takes: half of a surrogate pair in JSON, a file's name in another encoding.
+def replace_surrogates(name: str) -> str:
+    r"""Replace what UTF-8 cannot encode: half of a surrogate pair in JSON, a file name in another encoding.
 
-    >>> encodable("emma"), encodable("caf\udce9") == "caf\ufffd"
+    >>> replace_surrogates("emma"), replace_surrogates("caf\udce9") == "caf\ufffd"
     ('emma', True)
     """
     return _SURROGATE.sub("\ufffd", name)
 
 
-def _bare(name: str) -> str:
-    """Leave out the endings that only say how a text is kept.
+def _without_suffix(name: str) -> str:
+    """Remove the suffix that says how a text is stored.
 
-    >>> _bare("emma.txt.xz"), _bare("v1.2.txt"), _bare("wiki.jsonl")
+    >>> _without_suffix("emma.txt.xz"), _without_suffix("v1.2.txt"), _without_suffix("wiki.jsonl")
     ('emma', 'v1.2', 'wiki')
     """
-    kind = next((kind for kind in sorted(KINDS, key=len, reverse=True) if name.endswith(kind)), "")
-    return name.removesuffix(kind)
+    suffix = next(
+        (suffix for suffix in sorted(SOURCE_SUFFIXES, key=len, reverse=True) if name.endswith(suffix)), ""
+    )
+    return name.removesuffix(suffix)
 
 
 def _read_folder(folder: Path, done: set[Path]) -> Iterator[SourceDocument]:
-    found = sorted(path for path in folder.rglob("*") if path.name.endswith(KINDS) and path.is_file())
-    if not found:
-        raise FormatError(str(folder), f"a folder with {_WANTED}", "none of these in it")
-    for path in found:
-        for document in _read_once(path, _bare(path.relative_to(folder).as_posix()), done):
-            yield document._replace(source=encodable(folder.name))
+    paths = sorted(
+        path for path in folder.rglob("*") if path.name.endswith(SOURCE_SUFFIXES) and path.is_file()
+    )
+    if not paths:
+        raise FormatError(str(folder), f"a folder with {_EXPECTED}", "none of these in it")
+    for path in paths:
+        for document in _read_once(path, _without_suffix(path.relative_to(folder).as_posix()), done):
+            yield document._replace(source=replace_surrogates(folder.name))
 
 
 def _read_file(path: Path, name: str) -> Iterator[SourceDocument]:
-    source = _bare(path.name)
-    if not path.name.endswith(KINDS):
-        raise FormatError(str(path), _WANTED, f"a file that ends in {path.suffix or 'nothing'}")
+    source = _without_suffix(path.name)
+    if not path.name.endswith(SOURCE_SUFFIXES):
+        raise FormatError(str(path), _EXPECTED, f"a file that ends in {path.suffix or 'nothing'}")
     try:
         if path.name.endswith(".tar.xz"):
             yield from _read_archive(path, source)
@@ -84,10 +90,10 @@ def _read_file(path: Path, name: str) -> Iterator[SourceDocument]:
             yield from _read_lines(path, source)
         else:
             with _open(path) as file:
-                yield SourceDocument(source, name, decode(file.read(), str(path)))
+                yield SourceDocument(source, name, decode_text(file.read(), str(path)))
     except (lzma.LZMAError, tarfile.TarError, EOFError) as fault:
         raise FormatError(
-            str(path), "a whole compressed file", str(fault) or "a cut one", "fetch it again"
+            str(path), "a whole compressed file", str(fault) or "an incomplete one", "fetch it again"
         ) from fault
     except OSError as fault:
         raise FormatError(str(path), "a file to read", fault.strerror or str(fault)) from fault
@@ -104,8 +110,8 @@ def _read_archive(path: Path, source: str) -> Iterator[SourceDocument]:
             file = archive.extractfile(member) if member.isfile() and member.name.endswith(".txt") else None
             if file is not None:
                 empty = False
-                name = _bare(PurePosixPath(member.name).as_posix())
-                yield SourceDocument(source, name, decode(file.read(), f"{path}: {member.name}"))
+                name = _without_suffix(PurePosixPath(member.name).as_posix())
+                yield SourceDocument(source, name, decode_text(file.read(), f"{path}: {member.name}"))
     if empty:
         raise FormatError(str(path), "an archive with .txt files", "none in it")
 
@@ -118,7 +124,7 @@ def _read_lines(path: Path, source: str) -> Iterator[SourceDocument]:
                 continue
             empty = False
             where = f"{path}, line {number}"
-            text = decode(line, where)
+            text = decode_text(line, where)
             try:
                 row = json.loads(text)
             except (ValueError, RecursionError) as fault:
@@ -133,10 +139,10 @@ def _read_lines(path: Path, source: str) -> Iterator[SourceDocument]:
         raise FormatError(str(path), "lines of JSON", "an empty file", "leave it out")
 
 
-def decode(data: bytes, where: str) -> str:
-    """Plain text, or the line that says why it is none.
+def decode_text(data: bytes, where: str) -> str:
+    """Decode UTF-8 text; raise `FormatError` for empty, binary or otherwise encoded data.
 
-    >>> decode(b"Ann left.", "stdin")
+    >>> decode_text(b"Ann left.", "stdin")
     'Ann left.'
     """
     if not data.strip():

@@ -1,4 +1,4 @@
-"""Texts are read from wherever they lie, and what is no text is named in one line."""
+"""Files, folders and archives are read into texts; errors name the file in one line."""
 
 import io
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from attar.errors import FormatError
-from attar.text.corpora import read_sources
+from attar.text import read_sources
 
 
 def read(*paths: Path) -> list[tuple[str, str, str]]:
@@ -25,7 +25,7 @@ def pack(path: Path, files: dict[str, bytes]) -> Path:
     return path
 
 
-def test_text_files_plain_and_compressed(tmp_path: Path) -> None:
+def test_plain_and_compressed_text_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "emma.txt").write_bytes(b"\xef\xbb\xbfEmma Woodhouse")
     (tmp_path / "vol.2.txt.xz").write_bytes(lzma.compress("naïve".encode()))
     assert read(tmp_path / "emma.txt", tmp_path / "vol.2.txt.xz") == [
@@ -34,7 +34,7 @@ def test_text_files_plain_and_compressed(tmp_path: Path) -> None:
     ]
 
 
-def test_folders_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
+def test_folders_are_read_in_order_of_file_name(tmp_path: Path) -> None:
     books = tmp_path / "books"
     (books / "b").mkdir(parents=True)
     (books / "b" / "one.txt").write_text("1")
@@ -43,7 +43,7 @@ def test_folders_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
     assert read(books) == [("books", "a", "2"), ("books", "b/one", "1")]
 
 
-def test_lines_of_json_carry_their_ids_or_get_numbers(tmp_path: Path) -> None:
+def test_json_lines_are_named_by_id_title_or_line_number(tmp_path: Path) -> None:
     rows = [{"id": "x", "text": "1"}, {"text": "2"}, {"title": "t", "text": ""}]
     data = "\n".join(map(json.dumps, rows)).encode()
     (tmp_path / "wiki.jsonl").write_bytes(data)
@@ -52,7 +52,7 @@ def test_lines_of_json_carry_their_ids_or_get_numbers(tmp_path: Path) -> None:
     assert read(tmp_path / "wiki.jsonl") == read(tmp_path / "wiki.jsonl.xz") == expected
 
 
-def test_blank_lines_between_lines_of_json_are_nothing(tmp_path: Path) -> None:
+def test_blank_lines_in_json_lines_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'\n{"text": "1"}\n \r\n{"text": "2"}\n\n')
     assert read(tmp_path / "a.jsonl") == [("a", "a-2", "1"), ("a", "a-4", "2")]
 
@@ -66,7 +66,7 @@ def test_a_file_given_twice_is_read_once(tmp_path: Path) -> None:
     assert read(books / "b.txt", books, books / "a.txt", books) == [("b", "b", "2"), ("books", "a", "1")]
 
 
-def test_archives_of_text_files(tmp_path: Path) -> None:
+def test_the_text_files_of_an_archive_are_read(tmp_path: Path) -> None:
     path = pack(
         tmp_path / "novels.tar.xz", {"novels/a.txt": b"one", "novels/notes.md": b"no", "novels/b.txt": b"two"}
     )
@@ -91,14 +91,16 @@ def test_archives_of_text_files(tmp_path: Path) -> None:
         ("a.tar.xz", b"not xz", "a whole compressed file"),
     ],
 )
-def test_what_is_no_text_is_named_in_one_line(tmp_path: Path, name: str, data: bytes, message: str) -> None:
+def test_a_file_that_is_not_text_is_reported_in_one_line(
+    tmp_path: Path, name: str, data: bytes, message: str
+) -> None:
     (tmp_path / name).write_bytes(data)
     with pytest.raises(FormatError, match=message) as caught:
         read(tmp_path / name)
     assert "\n" not in str(caught.value)
 
 
-def test_missing_and_empty_places_are_named(tmp_path: Path) -> None:
+def test_missing_and_empty_paths_are_reported(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="nothing there"):
         read(tmp_path / "none.txt")
     (tmp_path / "empty").mkdir()

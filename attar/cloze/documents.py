@@ -1,0 +1,189 @@
+"""Cloze documents with their questions, in tokens, and the Parquet file that they are stored in."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from attar.errors import FormatError
+from attar.files import atomic_file
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SPLITS = ("training", "validation", "test")
+_ENTITY = "@entity"
+# At most 9999: a reader has an embedding per number up to the highest. The CNN and Daily Mail sets use hundreds.
+ENTITY_NUMBER = "0|[1-9][0-9]{0,3}"
+_ROWS = 512  # per batch of a Parquet file
+_MARK = re.compile(f"{_ENTITY}({ENTITY_NUMBER})")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Tokens with one `@placeholder`, and N of the `@entityN` that it stands for."""
+
+    tokens: tuple[str, ...]
+    answer: int
+
+
+@dataclass(slots=True)
+class ClozeDocument:
+    """Sentences of tokens with `@entityN` for names, the names by N, and questions about them."""
+
+    name: str
+    source: str
+    sentences: list[list[str]]
+    names: dict[int, str]
+    questions: list[Question] = field(default_factory=list)
+
+    def text(self) -> str:
+        r"""Return the text with its names put back, one sentence per paragraph; other words stay lower-case.
+
+        >>> sentences = [["@entity1", "met", "@entity0", "."], ["it", "rained"]]
+        >>> ClozeDocument("a", "", sentences, {1: "Ann Lee"}).text()
+        'Ann Lee met @entity0 .\n\nit rained'
+        """
+        names = {f"{_ENTITY}{number}": name for number, name in self.names.items()}
+        return "\n\n".join(" ".join(names.get(token, token) for token in row) for row in self.sentences)
+
+
+def entity_number(token: str) -> int | None:
+    """Return N for `@entityN`, N from 0 to 9999, and None for any other token.
+
+    >>> entity_number("@entity12"), entity_number("@entity"), entity_number("@entity007"), entity_number("house")
+    (12, None, None, None)
+    """
+    if not token.startswith(_ENTITY):
+        return None
+    mark = _MARK.fullmatch(token)
+    return int(mark[1]) if mark else None
+
+
+def count_names(sentences: Iterable[Sequence[str]]) -> Counter[int]:
+    """Count how often each name occurs, in order of first mention."""
+    numbers = (entity_number(token) for sentence in sentences for token in sentence)
+    return Counter(entity for entity in numbers if entity is not None)
+
+
+def most_frequent_name(document: ClozeDocument, excluded: Iterable[str] = ()) -> int | None:
+    """Return the name that occurs most often (the first of equals), except those among `excluded` tokens.
+
+    >>> document = ClozeDocument("a", "", [["@entity1", "met", "@entity0"], ["@entity1", "left"]], {})
+    >>> most_frequent_name(document), most_frequent_name(document, ["did", "@entity1", "leave"])
+    (1, 0)
+    """
+    counts = count_names(document.sentences)
+    for token in excluded:
+        counts.pop(entity_number(token), None)  # type: ignore[arg-type]
+    return max(counts, key=counts.__getitem__, default=None)
+
+
+def _schema(note: str) -> "pa.Schema":
+    import pyarrow as pa
+
+    strings, numbers = pa.list_(pa.string()), pa.list_(pa.int32())
+    columns: list[tuple[str, Any]] = [
+        ("name", pa.string()),
+        ("source", pa.string()),
+        ("sentences", strings),
+        ("name_ids", numbers),
+        ("names", strings),
+        ("questions", strings),
+        ("answers", numbers),
+    ]
+    return pa.schema(columns, metadata={"attar": note})
+
+
+def _row(document: ClozeDocument) -> dict[str, Any]:
+    return {
+        "name": document.name,
+        "source": document.source,
+        "sentences": [" ".join(sentence) for sentence in document.sentences],
+        "name_ids": list(document.names),
+        "names": list(document.names.values()),
+        "questions": [" ".join(question.tokens) for question in document.questions],
+        "answers": [question.answer for question in document.questions],
+    }
+
+
+def _document(row: dict[str, Any]) -> ClozeDocument:
+    questions = zip(row["questions"], row["answers"], strict=True)
+    return ClozeDocument(
+        row["name"],
+        row["source"],
+        [sentence.split(" ") for sentence in row["sentences"]],
+        dict(zip(row["name_ids"], row["names"], strict=True)),
+        [Question(tuple(tokens.split(" ")), answer) for tokens, answer in questions],
+    )
+
+
+class DocumentWriter:
+    """Writes documents to a Parquet file, one row per document; the file appears when all are written."""
+
+    def __init__(self, path: Path, note: str = "") -> None:
+        import pyarrow.parquet as pq
+
+        self._stack = ExitStack()
+        partial = self._stack.enter_context(atomic_file(path))
+        self._schema = _schema(note)
+        self._file = self._stack.enter_context(pq.ParquetWriter(partial, self._schema, compression="zstd"))
+        self._rows: list[dict[str, Any]] = []
+
+    def write(self, document: ClozeDocument) -> None:
+        """Add one document."""
+        self._rows.append(_row(document))
+        if len(self._rows) >= _ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        self._file.write_table(pa.Table.from_pylist(self._rows, schema=self._schema))
+        self._rows.clear()
+
+    def __enter__(self) -> "DocumentWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._stack.__exit__(kind, fault, trace)
+            return
+        with self._stack:
+            if self._rows:
+                self._flush()
+
+
+def read_documents(path: Path) -> Iterator[ClozeDocument]:
+    """Yield the documents of a Parquet file, with a few hundred in memory at a time."""
+    with _open(path) as file:
+        for batch in file.iter_batches(_ROWS):
+            yield from map(_document, batch.to_pylist())
+
+
+def read_note(path: Path) -> str:
+    """Return the note that the file was written with."""
+    with _open(path) as file:
+        return bytes((file.schema_arrow.metadata or {}).get(b"attar", b"")).decode()
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(path)
+    except (pa.ArrowInvalid, OSError) as fault:
+        came = "no such file" if isinstance(fault, FileNotFoundError) else "another or an incomplete file"
+        raise FormatError(str(path), "a cloze set's Parquet file", came, "build it again") from fault
+    with file:
+        if not {"sentences", "name_ids", "names", "questions", "answers"} <= set(file.schema_arrow.names):
+            raise FormatError(str(path), "a cloze set's columns", ", ".join(file.schema_arrow.names))
+        yield file

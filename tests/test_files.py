@@ -1,0 +1,94 @@
+"""Files appear complete or not at all, and folders created for them are removed after an error."""
+
+from pathlib import Path
+
+import pytest
+
+from attar.errors import AttarError
+from attar.files import AtomicFiles, atomic_file
+
+
+def write_and_stop(folder: Path, fault: BaseException) -> None:
+    with AtomicFiles(folder) as files:
+        files.path("a").write_text("new")
+        files.remove("c")
+        raise fault
+
+
+def test_files_appear_at_the_end(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    (tmp_path / "c").write_text("old")
+    with AtomicFiles(tmp_path) as files:
+        files.path("a").write_text("new")
+        files.path("b").write_text("new")
+        files.remove("c")
+        files.remove("never there")
+        assert (tmp_path / "a").read_text() == (tmp_path / "c").read_text() == "old"
+        assert not (tmp_path / "b").exists()
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"a": "new", "b": "new"}
+
+
+def test_nothing_changes_after_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    (tmp_path / "c").write_text("old")
+    with pytest.raises(KeyboardInterrupt):
+        write_and_stop(tmp_path, KeyboardInterrupt())
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"a": "old", "c": "old"}
+
+
+def test_created_folders_are_removed_after_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no names"):
+        write_and_stop(tmp_path / "x" / "y", ValueError("no names"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_created_folders_with_other_files_are_kept(tmp_path: Path) -> None:
+    def share_and_stop() -> None:
+        with AtomicFiles(tmp_path / "x" / "y"):
+            (tmp_path / "x" / "theirs").write_text("kept")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        share_and_stop()
+    assert [path.name for path in (tmp_path / "x").iterdir()] == ["theirs"]
+
+
+def test_a_full_disk_is_reported_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(AttarError, match="expected a folder to write to, got No space left on device"):
+        write_and_stop(tmp_path, OSError(28, "No space left on device"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_in_the_place_of_a_file_is_reported_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    refused = pytest.raises(AttarError, match="expected a folder to write to, got Is a directory")
+    with refused, AtomicFiles(tmp_path) as files:
+        files.path("a").write_text("new")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("folder", ["afile", "afile/x"])
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path, folder: str) -> None:
+    (tmp_path / "afile").write_text("here first")
+    with pytest.raises(AttarError, match="expected a folder to write to"):
+        AtomicFiles(tmp_path / folder).__enter__()
+
+
+def test_one_file_appears_at_the_end(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    with atomic_file(tmp_path / "a") as partial:
+        partial.write_text("new")
+        assert (tmp_path / "a").read_text() == "old"
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"a": "new"}
+
+
+def test_one_file_stays_as_it_was_after_an_error(tmp_path: Path) -> None:
+    def write_and_stop_one() -> None:
+        with atomic_file(tmp_path / "a") as partial:
+            partial.write_text("new")
+            raise KeyboardInterrupt
+
+    (tmp_path / "a").write_text("old")
+    with pytest.raises(KeyboardInterrupt):
+        write_and_stop_one()
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"a": "old"}
