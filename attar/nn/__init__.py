@@ -24,8 +24,8 @@ from attar.nn.attention.keyed import (
 from attar.nn.base_encoder import (
     Encoder,
 )
-from attar.nn.company import (
-    Company,
+from attar.nn.cooccurrence import (
+    CooccurrenceScore,
 )
 from attar.nn.directions import (
     cut_long_sentences,
@@ -60,7 +60,7 @@ __all__ = [
     "MECHANISMS",
     "AdaptiveAttention",
     "BidirectionalEncoder",
-    "Company",
+    "CooccurrenceScore",
     "DecayedAttention",
     "Documents",
     "Encoder",

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from attar.nn.attention import Memories, attention
 from attar.nn.attention.keyed import KeyedAttention
 from attar.nn.attention.named import NamedAttention
-from attar.nn.company import Company
+from attar.nn.cooccurrence import CooccurrenceScore
 from attar.nn.encoder import TWO_WAY, encoder
 from attar.nn.heads import AskedNames, CopyHead, PaperHead
 from attar.nn.network_options import NetworkOptions
@@ -91,10 +91,18 @@ class Network(nn.Module):
         self.features = nn.Linear(options.size, options.size) if options.positive else None
         self.head = self._make_head(options)
         self.asked = AskedNames() if options.asked else None
+        # Named as its weights are in files since version 0.1.0; `self.cooccurrence` is the same module.
         self.company = (
-            Company(options.words, options.first_entity, options.entities) if options.company else None
+            CooccurrenceScore(options.words, options.first_entity, options.entities)
+            if options.cooccurrence
+            else None
         )
         self._spread_embeddings()
+
+    @property
+    def cooccurrence(self) -> CooccurrenceScore | None:
+        """Scores candidates by co-occurrence, if the network has this part."""
+        return self.company
 
     @staticmethod
     def _make_head(options: NetworkOptions) -> PaperHead | CopyHead:
@@ -173,8 +181,8 @@ class Network(nn.Module):
             return self.choose(self.head(shares), documents, questions)
         readouts = self.mechanism.lookup(memories, rows).flatten(0, 1).index_select(0, questions.places)
         scores = self.score(readouts, queries, documents, questions)
-        if self.company is not None:
-            scores = scores + self.company.score(documents, questions)
+        if self.cooccurrence is not None:
+            scores = scores + self.cooccurrence.score(documents, questions)
         return self.choose(scores, documents, questions)
 
     def score(

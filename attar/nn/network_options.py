@@ -18,7 +18,7 @@ class NetworkOptions:
 
     `head=""` takes the copy readout where the mechanism writes for it (keyed, named), else the paper's head.
     `asked` learns what it means that the question holds a name; `positive` makes the keys of `named`, and the
-    queries, positive, and scores logarithms of weights; `company` scores names also by what stood near them.
+    queries, positive, and scores logarithms of weights; `cooccurrence` also scores names by the words near them.
     `join` says how an encoder that reads both ways puts its two states together, `head_size` how many numbers the
     paper's head mixes, 0 for as many as a state has.
     """
@@ -35,7 +35,7 @@ class NetworkOptions:
     scale: Scale = "sqrt"
     asked: bool = True
     positive: bool = False
-    company: bool = False
+    cooccurrence: bool = False
     join: str = "halves"
     head_size: int = 0
 
@@ -58,8 +58,8 @@ class NetworkOptions:
             raise OptionError("mechanism of the paper's head", " or ".join(MECHANISMS), repr(self.mechanism))
         if self.positive and self.mechanism != "named":
             raise OptionError("mechanism with positive keys", "named", repr(self.mechanism))
-        if self.company and self.mechanism != "named":
-            raise OptionError("mechanism that keeps company", "named", repr(self.mechanism))
+        if self.cooccurrence and self.mechanism != "named":
+            raise OptionError("mechanism with co-occurrence", "named", repr(self.mechanism))
         if self.join != "halves" and self.encoder not in TWO_WAY:
             raise OptionError("encoder with a join", " or ".join(TWO_WAY), repr(self.encoder))
         if self.head_size < 0:
@@ -72,6 +72,7 @@ class NetworkOptions:
     def to_json(self) -> dict[str, Any]:
         """All options by name."""
         given = asdict(self)
+        given["company"] = given.pop("cooccurrence")  # its name in files since version 0.1.0
         # What a reader is fingerprinted by stays as it was before there were these.
         for name, usual in (("company", False), ("join", "halves"), ("head_size", 0)):
             if given[name] == usual:
@@ -81,8 +82,9 @@ class NetworkOptions:
     @classmethod
     def from_json(cls, options: dict[str, Any]) -> "NetworkOptions":
         """Take up what `to_json` gave; unknown names are refused."""
-        refuse_unknown("network option", options, (each.name for each in fields(cls)))
-        return cls(**options)
+        renamed = {"cooccurrence" if name == "company" else name: value for name, value in options.items()}
+        refuse_unknown("network option", renamed, (each.name for each in fields(cls)))
+        return cls(**renamed)
 
 
 def refuse_unknown(what: str, options: Iterable[str], known: Iterable[str]) -> None:

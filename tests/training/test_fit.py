@@ -15,7 +15,7 @@ import torch
 from attar.cloze import ClozeDocument, Question
 from attar.cloze.parquet import DocumentWriter
 from attar.errors import AttarError, FormatError, OptionError
-from attar.reader.folder import load_reader
+from attar.reader import load_reader
 from attar.text.vocabulary import Vocabulary
 from attar.training import folders
 from attar.training.fit import HISTORY, RUN, Training, train

@@ -1,4 +1,4 @@
-"""A reader as a folder: `config.json`, `tokenizer.json`, `weights.safetensors`; no pickle anywhere."""
+"""A reader on disk: a folder with `config.json`, `tokenizer.json` and `weights.safetensors`; no pickle."""
 
 import hashlib
 import json
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from attar.nn import Network
 
-FORMAT = 1
-CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "weights.safetensors"
+_FORMAT = 1
+_CONFIG, _TOKENIZER, _WEIGHTS = "config.json", "tokenizer.json", "weights.safetensors"
 # The reader that ships with the package (docs/reader.md).
 DEFAULT = Path(__file__).parent / "default"
 Precision = Literal["float32", "float16"]
@@ -24,7 +24,7 @@ Precision = Literal["float32", "float16"]
 
 @dataclass(frozen=True)
 class SavedReader:
-    """What a folder holds: the network, its words, its fingerprint, and what is told about it."""
+    """The contents of a reader's folder; `about` is free-form information on how it was made."""
 
     network: "Network"
     vocabulary: Vocabulary
@@ -39,32 +39,32 @@ def save_reader(
     about: dict[str, Any] | None = None,
     precision: Precision = "float32",
 ) -> str:
-    """Write a reader's folder and give its fingerprint; half the bytes with `precision="float16"`."""
+    """Write a reader's folder and return its fingerprint."""
     import torch
     from safetensors.torch import save
 
     if precision not in get_args(Precision):
         raise OptionError("precision", " or ".join(get_args(Precision)), repr(precision))
-    folder, kept = Path(path), getattr(torch, precision)
+    folder, dtype = Path(path), getattr(torch, precision)
     weights = {
-        name: (value.to(kept) if value.is_floating_point() else value).cpu().contiguous()
+        name: (value.to(dtype) if value.is_floating_point() else value).cpu().contiguous()
         for name, value in network.state_dict().items()
     }
     options, tokenizer = network.options.to_json(), vocabulary.to_bytes()
     digest = fingerprint_of(options, tokenizer, weights)
-    config = {"format": FORMAT, "fingerprint": digest, "network": options, "about": about or {}}
+    config = {"format": _FORMAT, "fingerprint": digest, "network": options, "about": about or {}}
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        # The config last: a folder that has one is whole.
-        (folder / CONFIG).unlink(missing_ok=True)
-    _write(folder / TOKENIZER, tokenizer)
-    _write(folder / WEIGHTS, save(weights))
-    _write(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
+        # The config is written last: a folder with a config is complete.
+        (folder / _CONFIG).unlink(missing_ok=True)
+    _write(folder / _TOKENIZER, tokenizer)
+    _write(folder / _WEIGHTS, save(weights))
+    _write(folder / _CONFIG, (json.dumps(config, indent=2) + "\n").encode())
     return digest
 
 
 def load_reader(path: str | Path) -> SavedReader:
-    """Read a reader's folder, in float32; a file that is missing, cut or of another reader is named."""
+    """Load a reader's folder, in float32; the error for a missing, damaged or foreign file names the file."""
     import torch
     from safetensors import SafetensorError
     from safetensors.torch import load
@@ -72,22 +72,22 @@ def load_reader(path: str | Path) -> SavedReader:
     from attar.nn import Network, NetworkOptions
 
     folder = Path(path)
-    written = _read(folder / CONFIG)
+    written = _read(folder / _CONFIG)
     try:
         config = json.loads(written)
-        newer = config["format"] > FORMAT
+        newer = config["format"] > _FORMAT
         options, digest, about = config["network"], str(config["fingerprint"]), dict(config["about"])
     except (ValueError, KeyError, TypeError) as fault:
-        raise FormatError(str(folder / CONFIG), "a reader's config", f"something else ({fault})") from fault
+        raise FormatError(str(folder / _CONFIG), "a reader's config", f"another file ({fault})") from fault
     if newer:
         raise FormatError(
-            str(folder), f"format {FORMAT} or older", str(config["format"]), "install a newer attar"
+            str(folder), f"format {_FORMAT} or older", str(config["format"]), "install a newer attar"
         )
-    tokenizer = _read(folder / TOKENIZER)
-    vocabulary = Vocabulary.from_bytes(tokenizer, str(folder / TOKENIZER))
+    tokenizer = _read(folder / _TOKENIZER)
+    vocabulary = Vocabulary.from_bytes(tokenizer, str(folder / _TOKENIZER))
     try:
-        weights = load(_read(folder / WEIGHTS))
-        # Without numbers of its own: it neither draws any nor moves the caller's seed.
+        weights = load(_read(folder / _WEIGHTS))
+        # Without random initialization, which would take time and change the caller's random state.
         with torch.device("meta"):
             network = Network(NetworkOptions.from_json(options))
         if fingerprint_of(options, tokenizer, weights) != digest:
@@ -100,13 +100,13 @@ def load_reader(path: str | Path) -> SavedReader:
         )
     except (SafetensorError, RuntimeError, TypeError) as fault:
         raise FormatError(
-            str(folder / WEIGHTS), "this reader's weights", f"others ({str(fault).splitlines()[0]})"
+            str(folder / _WEIGHTS), "this reader's weights", f"others ({str(fault).splitlines()[0]})"
         ) from fault
     return SavedReader(network.eval(), vocabulary, digest, about)
 
 
 def fingerprint_of(options: dict[str, Any], tokenizer: bytes, weights: "dict[str, Tensor]") -> str:
-    """The same for the same reader on every machine: memories of one are nothing to another."""
+    """A hash of options, words and weights, equal on all machines; a memory belongs to one fingerprint."""
     digest = hashlib.sha256(json.dumps(options, sort_keys=True).encode())
     digest.update(hashlib.sha256(tokenizer).digest())
     for name in sorted(weights):
@@ -131,6 +131,6 @@ def _write(file: Path, data: bytes) -> None:
         partial.write_bytes(data)
         os.replace(partial, file)
     except OSError as fault:
-        raise AttarError(str(file), "a place to write", fault.strerror or str(fault)) from fault
+        raise AttarError(str(file), "a file that can be written", fault.strerror or str(fault)) from fault
     finally:
         partial.unlink(missing_ok=True)
