@@ -48,8 +48,7 @@ class Memory:
     def __post_init__(self) -> None:
         _check_mechanism(self.mechanism)
         self._check_header()
-        self._check_numbers()
-        self._check_cooccurrence()
+        self._check_arrays()
         self.__dict__["numbers"] = _read_only(self.numbers, self.numbers.dtype)
         self.__dict__["state"] = _read_only(self.state, np.dtype(np.float32))
         if self.scales is not None:
@@ -68,28 +67,24 @@ class Memory:
         if self.state.ndim != 1:
             raise ShapeError("state", "[s]", str(list(self.state.shape)))
 
-    def _check_numbers(self) -> None:
-        """Refuse numbers or scales whose shape or type does not fit the form."""
+    def _check_arrays(self) -> None:
+        """Refuse numbers, scales or counts whose shape or type does not fit the form."""
         if self.dtype not in PRECISIONS:
             remedy = "convert them, or use Memory.of"
             raise DtypeError("numbers", " or ".join(PRECISIONS), self.dtype, remedy)
         shape = self.numbers.shape
-        expected = forms.shape_for(self.form, self.size, forms.count_in(self.form, shape))
-        if shape != expected:
-            raise ShapeError("numbers", f"{list(expected)} for {self.form}", str(list(shape)))
+        fitting = forms.shape_for(self.form, self.size, forms.count_in(self.form, shape))
+        if shape != fitting:
+            raise ShapeError("numbers", f"{list(fitting)} for {self.form}", str(list(shape)))
         needed = [forms.scale_count(self.form, self.size, shape)] if self.dtype == "int8" else None
         scales = None if self.scales is None else list(self.scales.shape)
         if scales != needed:
             raise ShapeError("scales", f"{needed or 'none'} for {self.dtype}", str(scales or "none"))
-
-    def _check_cooccurrence(self) -> None:
-        if self.cooccurrence is None:
-            return
-        if self.form != "names":
+        if self.cooccurrence is not None and self.form != "names":
             raise OptionError("cooccurrence", "a memory with one vector per name", self.form)
-        rows, names = len(self.numbers), len(self.cooccurrence)
-        if rows != names:
-            raise ShapeError("cooccurrence", f"counts of {rows} names", f"those of {names}")
+        if self.cooccurrence is not None and len(self.cooccurrence) != len(self.numbers):
+            expected, came = f"counts of {len(self.numbers)} names", f"those of {len(self.cooccurrence)}"
+            raise ShapeError("cooccurrence", expected, came)
 
     @classmethod
     def of(

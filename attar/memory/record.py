@@ -65,6 +65,7 @@ NUMBERS_AT = _START.size + _HEADER.size
 DTYPES = tuple(np.dtype(precision).newbyteorder("<") for precision in PRECISIONS)
 FLOAT = DTYPES[0]
 
+_COUNTS = "co-occurrence"
 _COUNTS_HEADER = struct.Struct("<IIIIBBxx")
 _COUNTS_START = np.dtype("<i4")
 _ID_DTYPES, _TIMES_DTYPES = (
@@ -124,16 +125,13 @@ def read_record(buffer: Bytes, check: bool) -> dict[str, Any]:
         raise RecordError("memory", f"the checksum {checksum:08x}", "another", "the record is damaged or cut")
     if form_code >= len(FORMS) or precision >= len(PRECISIONS) or mechanism_code >= len(MECHANISMS):
         codes = f"form {form_code}, precision {precision}, mechanism {mechanism_code}"
-        raise RecordError("memory", "codes of its version", codes, "the record is damaged")
+        raise _damaged("memory", "codes of its version", codes)
     form, mechanism = FORMS[form_code], MECHANISMS[mechanism_code]
     if form not in FORMS_OF[mechanism] or not size:
-        raise RecordError(
-            "memory", f"a form of {mechanism}", f"{form} of size {size}", "the record is damaged"
-        )
+        raise _damaged("memory", f"a form of {mechanism}", f"{form} of size {size}")
     if (c > 0) != (version == _WITH_COOCCURRENCE) or (c and form != "names"):
         came = f"{c} bytes in a record of version {version}, form {form}"
-        expected = "co-occurrence in version 2 and the form names only"
-        raise RecordError("memory", expected, came, "the record is damaged")
+        raise _damaged("memory", "co-occurrence in version 2 and the form names only", came)
     shape, dtype = shape_for(form, size, count), DTYPES[precision]
     rows = scale_count(form, size, shape) if precision == 2 else 0
     total = shape[0] if len(shape) == 1 else shape[0] * shape[1]
@@ -151,7 +149,7 @@ def read_record(buffer: Bytes, check: bool) -> dict[str, Any]:
     try:
         reader = str(view[reader_at:names_at], "utf-8")
     except UnicodeDecodeError as fault:
-        raise RecordError("memory", "a reader's fingerprint in UTF-8", str(fault), "it is damaged") from None
+        raise _damaged("memory", "a reader's fingerprint in UTF-8", str(fault)) from None
     return {
         "form": form,
         "numbers": np.ndarray(shape, dtype, view, NUMBERS_AT),
@@ -183,21 +181,23 @@ def read_cooccurrence(buffer: Bytes, check: bool) -> tuple[Any, ...]:
     """The fields of co-occurrence counts in order; arrays are views of the buffer."""
     view = _view(buffer)
     if len(view) < _COUNTS_HEADER.size:
-        raise _damaged(f"{_COUNTS_HEADER.size} bytes or more", str(len(view)))
+        raise _damaged(_COUNTS, f"{_COUNTS_HEADER.size} bytes or more", str(len(view)))
     first, limit, count, entries, id_bytes, times_bytes = _COUNTS_HEADER.unpack_from(view)
     if id_bytes not in _ID_DTYPES or times_bytes not in _TIMES_DTYPES:
-        raise _damaged("ids of 2 or 4 bytes and counts of 1, 2 or 4", f"{id_bytes} and {times_bytes}")
+        raise _damaged(
+            _COUNTS, "ids of 2 or 4 bytes and counts of 1, 2 or 4", f"{id_bytes} and {times_bytes}"
+        )
     ids_at = _COUNTS_HEADER.size + 4 * (count + 1)
     times_at = ids_at + id_bytes * entries
     times_at += -times_at % 4
     end = times_at + times_bytes * entries
     if end != len(view):
-        raise _damaged(f"{end} bytes, as its header says", str(len(view)))
+        raise _damaged(_COUNTS, f"{end} bytes, as its header says", str(len(view)))
     starts: Integers = np.ndarray(count + 1, _COUNTS_START, view, _COUNTS_HEADER.size)
     ids: Integers = np.ndarray(entries, _ID_DTYPES[id_bytes], view, ids_at)
     times: Integers = np.ndarray(entries, _TIMES_DTYPES[times_bytes], view, times_at)
     if starts[0] != 0 or starts[-1] != entries or (starts[1:] < starts[:-1]).any():
-        raise _damaged(f"ascending starts from 0 to {entries}", "others")
+        raise _damaged(_COUNTS, f"ascending starts from 0 to {entries}", "others")
     if check:
         _check_entries(starts, ids, times, first, limit)
     return starts, ids, times, first, limit
@@ -209,20 +209,22 @@ def _check_entries(starts: Integers, ids: Integers, times: Integers, first: int,
     borders = starts[1:-1]
     same_name[borders[(borders > 0) & (borders < len(ids))] - 1] = False
     if (ids[1:] <= ids[:-1])[same_name].any():
-        raise _damaged("ids that ascend within a name", "others")
+        raise _damaged(_COUNTS, "ids that ascend within a name", "others")
     if ids.min(initial=first) < first:
-        raise _damaged(f"ids from {first} up", str(ids.min()))
+        raise _damaged(_COUNTS, f"ids from {first} up", str(ids.min()))
     count = len(starts) - 1
     if count > limit:
-        raise _damaged(f"at most {limit} names", str(count))
+        raise _damaged(_COUNTS, f"at most {limit} names", str(count))
     unknown = (ids >= first + count) & (ids < first + limit)
     if unknown.any():
-        raise _damaged(f"ids of the {count} names or of words", str(ids[unknown][0]))
+        raise _damaged(_COUNTS, f"ids of the {count} names or of words", str(ids[unknown][0]))
     if not times.all():
-        raise _damaged("counts from 1 up", "0")
+        raise _damaged(_COUNTS, "counts from 1 up", "0")
     smallest = narrow(ids, ID_TYPES).itemsize, narrow(times, TIMES_TYPES).itemsize
     if smallest != (ids.itemsize, times.itemsize):
-        raise _damaged("the smallest types that hold the ids and counts", f"{ids.dtype} and {times.dtype}")
+        raise _damaged(
+            _COUNTS, "the smallest types that hold the ids and counts", f"{ids.dtype} and {times.dtype}"
+        )
 
 
 def _view(buffer: Bytes) -> memoryview:
@@ -231,5 +233,5 @@ def _view(buffer: Bytes) -> memoryview:
     return view if view.format == "B" and view.ndim == 1 else view.cast("B")
 
 
-def _damaged(expected: str, came: str) -> RecordError:
-    return RecordError("co-occurrence", expected, came, "the record is damaged")
+def _damaged(what: str, expected: str, came: str) -> RecordError:
+    return RecordError(what, expected, came, "the record is damaged")

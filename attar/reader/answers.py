@@ -85,8 +85,8 @@ def _look_up(memories: Sequence[Memory], queries: Floats, width: int) -> Floats:
     for own in rows.values():
         # A slice for one row: numpy takes far longer to index by a list.
         at = slice(own[0], own[0] + 1) if len(own) == 1 else own
-        found = memories[own[0]].lookup(queries[at])
-        readouts[at, : found.shape[1]] = found
+        own_readouts = memories[own[0]].lookup(queries[at])
+        readouts[at, : own_readouts.shape[1]] = own_readouts
     return readouts
 
 

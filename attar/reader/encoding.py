@@ -121,14 +121,14 @@ def write_memories(
     encoder: TextEncoder, pending: Sequence[PendingText], reader: str, progress: Progress = tell_nobody
 ) -> list[Memory]:
     """The memory of each text, in order. A text that extends a memory must be the only one."""
-    options, found = encoder.network.options, dict[int, Memory]()
+    options, written = encoder.network.options, dict[int, Memory]()
     keep = [_keeps_tokens(options, each) for each in pending]
     for keeps_tokens, write in ((True, _write_tokens), (False, _write_sums)):
         chosen = [at for at, each in enumerate(keep) if each is keeps_tokens]
         if chosen:
             memories = write(encoder, [pending[at] for at in chosen], reader, progress)
-            found.update(zip(chosen, memories, strict=True))
-    return [found[at] for at in range(len(pending))]
+            written.update(zip(chosen, memories, strict=True))
+    return [written[at] for at in range(len(pending))]
 
 
 def _keeps_tokens(options: NetworkOptions, pending: PendingText) -> bool:
@@ -160,7 +160,7 @@ def _write_sums(
         ended.update((text, (memories.state[row], state[row])) for row, text in enumerate(texts))
     mechanism = encoder.network.options.mechanism
     cooccurrences = _count_cooccurrences(encoder.network, pending)
-    found = []
+    written = []
     for at, each in enumerate(pending):
         numbers, last = (tensor.cpu().numpy() for tensor in ended[at])
         tokens = len(each.text) + (each.memory.tokens if each.memory else 0)
@@ -170,8 +170,8 @@ def _write_sums(
         if memory.form == "names":
             changes["numbers"] = np.array(numbers[: len(each.names)], np.float32)
             changes["cooccurrence"] = cooccurrences[at]
-        found.append(replace(memory, **changes))
-    return found
+        written.append(replace(memory, **changes))
+    return written
 
 
 def _count_cooccurrences(network: Network, pending: Sequence[PendingText]) -> list[Cooccurrence | None]:
@@ -201,26 +201,26 @@ def _write_tokens(
 ) -> list[Memory]:
     """Memories of one vector per token: few states, or those of softmax."""
     state = _state_before(encoder, pending)
-    written: list[list[Floats]] = [[each.memory.to_float32()] if each.memory else [] for each in pending]
+    vectors: list[list[Floats]] = [[each.memory.to_float32()] if each.memory else [] for each in pending]
     ended: dict[int, Floats] = {}
     for texts, rows, batch in iterate_batches(pending, whole=not encoder.extends, progress=progress):
         earlier = None if state is None else state[rows]
         hidden, state = encoder.hidden_states(batch.to(encoder.device), earlier)
-        vectors = token_vectors(encoder.network, hidden).cpu().numpy()
+        batch_vectors = token_vectors(encoder.network, hidden).cpu().numpy()
         states = state.cpu().numpy()
         for row, text in enumerate(texts):
-            written[text].append(vectors[row, : int(batch.lengths[row])])
+            vectors[text].append(batch_vectors[row, : int(batch.lengths[row])])
             ended[text] = states[row]
     mechanism = encoder.network.options.mechanism
-    found = []
+    written = []
     for at, each in enumerate(pending):
-        F, last = np.concatenate(written[at]), ended[at]
+        F, last = np.concatenate(vectors[at]), ended[at]
         if mechanism == "softmax":
             memory = Memory.of(mechanism, F, tokens=len(F), reader=reader, state=last)
         else:
             memory = Memory.of_states(F, mechanism=mechanism, reader=reader, state=last)
-        found.append(replace(memory, names=each.names))
-    return found
+        written.append(replace(memory, names=each.names))
+    return written
 
 
 def _state_before(encoder: TextEncoder, pending: Sequence[PendingText]) -> Tensor | None:

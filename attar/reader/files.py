@@ -5,15 +5,15 @@ import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
 
 from attar.errors import AttarError, FormatError, OptionError, writing_to
+from attar.nn import Network, NetworkOptions
 from attar.text import Vocabulary
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from attar.nn import Network
 
 _FORMAT = 1
 _CONFIG, _TOKENIZER, _WEIGHTS = "config.json", "tokenizer.json", "weights.safetensors"
@@ -26,7 +26,7 @@ Precision = Literal["float32", "float16"]
 class SavedReader:
     """The contents of a reader's folder; `about` is free-form information on how it was made."""
 
-    network: "Network"
+    network: Network
     vocabulary: Vocabulary
     fingerprint: str
     about: dict[str, Any] = field(default_factory=dict)
@@ -34,15 +34,12 @@ class SavedReader:
 
 def save_reader(
     path: str | Path,
-    network: "Network",
+    network: Network,
     vocabulary: Vocabulary,
     about: dict[str, Any] | None = None,
     precision: Precision = "float32",
 ) -> str:
     """Write a reader's folder and return its fingerprint."""
-    import torch
-    from safetensors.torch import save
-
     if precision not in get_args(Precision):
         raise OptionError("precision", " or ".join(get_args(Precision)), repr(precision))
     folder, dtype = Path(path), getattr(torch, precision)
@@ -58,19 +55,13 @@ def save_reader(
         # The config is written last: a folder with a config is complete.
         (folder / _CONFIG).unlink(missing_ok=True)
     _write(folder / _TOKENIZER, tokenizer)
-    _write(folder / _WEIGHTS, save(weights))
+    _write(folder / _WEIGHTS, safetensors.torch.save(weights))
     _write(folder / _CONFIG, (json.dumps(config, indent=2) + "\n").encode())
     return digest
 
 
 def load_reader(path: str | Path) -> SavedReader:
     """Load a reader's folder, in float32; the error for a missing, damaged or foreign file names the file."""
-    import torch
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    from attar.nn import Network, NetworkOptions
-
     folder = Path(path)
     written = _read(folder / _CONFIG)
     try:
@@ -80,32 +71,27 @@ def load_reader(path: str | Path) -> SavedReader:
     except (ValueError, KeyError, TypeError) as fault:
         raise FormatError(str(folder / _CONFIG), "a reader's config", f"another file ({fault})") from fault
     if newer:
-        raise FormatError(
-            str(folder), f"format {_FORMAT} or older", str(config["format"]), "install a newer attar"
-        )
+        remedy = "install a newer attar"
+        raise FormatError(str(folder), f"format {_FORMAT} or older", str(config["format"]), remedy)
     tokenizer = _read(folder / _TOKENIZER)
     vocabulary = Vocabulary.from_bytes(tokenizer, str(folder / _TOKENIZER))
     try:
-        weights = load(_read(folder / _WEIGHTS))
+        weights = safetensors.torch.load(_read(folder / _WEIGHTS))
         # Without random initialization, which would take time and change the caller's random state.
         with torch.device("meta"):
             network = Network(NetworkOptions.from_json(options))
         if fingerprint_of(options, tokenizer, weights) != digest:
-            raise FormatError(
-                str(folder), f"the reader {digest[:12]}", "other files", "copy the whole folder again"
-            )
-        network.load_state_dict(
-            {name: value.float() if value.is_floating_point() else value for name, value in weights.items()},
-            assign=True,
-        )
+            remedy = "copy the whole folder again"
+            raise FormatError(str(folder), f"the reader {digest[:12]}", "other files", remedy)
+        floats = {name: value.float() for name, value in weights.items() if value.is_floating_point()}
+        network.load_state_dict(weights | floats, assign=True)
     except (SafetensorError, RuntimeError, TypeError) as fault:
-        raise FormatError(
-            str(folder / _WEIGHTS), "this reader's weights", f"others ({str(fault).splitlines()[0]})"
-        ) from fault
+        came = f"others ({str(fault).splitlines()[0]})"
+        raise FormatError(str(folder / _WEIGHTS), "this reader's weights", came) from fault
     return SavedReader(network.eval(), vocabulary, digest, about)
 
 
-def fingerprint_of(options: dict[str, Any], tokenizer: bytes, weights: "dict[str, Tensor]") -> str:
+def fingerprint_of(options: dict[str, Any], tokenizer: bytes, weights: dict[str, torch.Tensor]) -> str:
     """A hash of options, words and weights, equal on all machines; a memory belongs to one fingerprint."""
     digest = hashlib.sha256(json.dumps(options, sort_keys=True).encode())
     digest.update(hashlib.sha256(tokenizer).digest())
@@ -120,9 +106,8 @@ def _read(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as fault:
-        raise FormatError(
-            str(file), "a reader's file", fault.strerror or "an unreadable one", "check the path"
-        ) from fault
+        came = fault.strerror or "an unreadable one"
+        raise FormatError(str(file), "a reader's file", came, "check the path") from fault
 
 
 def _write(file: Path, data: bytes) -> None:

@@ -1,6 +1,7 @@
 """A reader is saved as a folder of three files and loaded again; damaged or foreign files are refused."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -54,9 +55,11 @@ def test_an_unknown_precision_is_refused(reader, tmp_path):
         reader.save(tmp_path, precision="float8")
 
 
-def test_the_fingerprint_depends_on_weights_and_options(make_reader, vocabulary):
+def test_the_fingerprint_depends_on_weights_words_and_options(make_reader, vocabulary):
     one, same, other = make_reader(), make_reader(), make_reader(scale="mean")
     assert one.fingerprint == same.fingerprint != other.fingerprint
+    other_words = replace(vocabulary, words=("galley", *vocabulary.words[1:]))
+    assert Reader(one.network, other_words).fingerprint != same.fingerprint
     with torch.no_grad():
         one.network.embedding.weight[5, 0] += 1
     assert Reader(one.network, vocabulary).fingerprint != same.fingerprint
