@@ -67,7 +67,7 @@ def rank_names(probabilities: Floats, memories: Sequence[Memory], top: int | Non
 
 def _scale_by_length(network: Network, queries: Tensor, memories: Sequence[Memory]) -> Floats:
     """The queries divided as the mechanism divides readouts: by √tokens, by tokens or not at all."""
-    values: Floats = queries.float().cpu().numpy()
+    values = queries.float().cpu().numpy()
     scale = getattr(network.mechanism, "scale", None)
     if scale is None:
         return values
