@@ -71,7 +71,7 @@ def question_about(memory: Memory) -> str:
 
 def beside_bare_grus(goal: Goal, clock: WallClock, reader: Reader, texts: list[str]) -> Measurement:
     """Text to memories, beside GRUs of the same sizes on embeddings of the same shape, ready and padded."""
-    memories = reader.read_many(texts, batch=TOGETHER)
+    memories = reader.read_many(texts, batch_size=TOGETHER)
     tokens = [memory.tokens for memory in memories]
     grus = [each for each in reader.network.document_encoder.modules() if isinstance(each, nn.GRU)]
     if not grus:
@@ -91,7 +91,9 @@ def beside_bare_grus(goal: Goal, clock: WallClock, reader: Reader, texts: list[s
             distance_between(one, reader.read(text)) for one, text in zip(memories[:3], texts, strict=False)
         )
 
-    ours = Contender("attar.Reader.read_many", lambda: reader.read_many(texts, batch=TOGETHER), error, 1e-4)
+    ours = Contender(
+        "attar.Reader.read_many", lambda: reader.read_many(texts, batch_size=TOGETHER), error, 1e-4
+    )
     return duel(goal, ours, [Contender("the bare GRUs", bare, lambda: 0.0, 0.0)], clock)
 
 

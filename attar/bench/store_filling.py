@@ -15,7 +15,7 @@ from torch import Tensor
 from attar.bench.peers import Floats, softmax_torch
 from attar.bench.tables import quantity
 from attar.errors import OptionError
-from attar.memory import Memory, matrix_of, widened
+from attar.memory import Memory
 from attar.store import DATA, Record, Store
 
 READER = "made up"
@@ -140,8 +140,7 @@ def readouts(mechanism: str, hidden: Floats, records: Sequence[Record], query: F
     q = torch.from_numpy(query).double()
     if mechanism == "softmax":
         return torch.stack([softmax_torch(states, q) for states in torch.from_numpy(hidden).double()])
-    kept = [record.memory for record in records]
-    matrices = [matrix_of(widened(each.form, each.numbers, each.scales), each.size) for each in kept]
+    matrices = [record.memory.matrix() for record in records]
     return torch.from_numpy(np.stack(matrices)).double() @ q
 
 

@@ -68,7 +68,7 @@ class Adder:
             yield from (unchanged(known[draft.name]) for draft in group)
             return
         texts = [draft.text for draft in group]
-        memories = self.reader().read_many(texts, together=True, progress=self.reading)
+        memories = self.reader().read_many(texts, shared_names=True, progress=self.reading)
         with self.store.writing() as changes:
             outcomes = [self._put(changes, *each, again=True) for each in zip(group, memories, strict=True)]
         yield from outcomes

@@ -1,43 +1,19 @@
-"""What a document becomes: its numbers in one of six forms, their algebra, their bytes. numpy, no torch."""
+"""What is kept of a document: a memory in one of six forms, its algebra and its bytes. numpy only, no torch."""
 
-from attar.memory.company import (
-    Company,
-    weighed_many,
-)
-from attar.memory.counting import (
-    count_companies,
-)
-from attar.memory.forms import (
-    FORMS,
-    FORMS_OF,
-    Floats,
-    look_up_hidden,
-    matrix_of,
-    spmv_for,
-    stays_states,
-)
-from attar.memory.memory import (
-    Memory,
-)
-from attar.memory.precision import (
-    widened,
-)
-from attar.memory.record import (
-    NUMBERS_AT,
-)
+from attar.memory.cooccurrence import Cooccurrence, weigh_cooccurrences
+from attar.memory.forms import FORMS, FORMS_OF, Floats, look_up_hidden, spmv_for, states_are_smaller
+from attar.memory.memory import Memory
+from attar.memory.record import NUMBERS_AT
 
 __all__ = [
     "FORMS",
     "FORMS_OF",
     "NUMBERS_AT",
-    "Company",
+    "Cooccurrence",
     "Floats",
     "Memory",
-    "count_companies",
     "look_up_hidden",
-    "matrix_of",
     "spmv_for",
-    "stays_states",
-    "weighed_many",
-    "widened",
+    "states_are_smaller",
+    "weigh_cooccurrences",
 ]

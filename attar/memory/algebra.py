@@ -1,13 +1,13 @@
-"""Memories added and taken apart: reading two texts apart and adding is reading both.
+"""Adding and subtracting memories: merging the memories of two texts equals reading both texts.
 
-    linear, gated       C + C', C − C'; states beside states while they are fewer numbers than the triangle
+    linear, gated       C + C', C − C'; states are concatenated while they are smaller than the triangle
     keyed               C + C', C − C'
-    named               name by name, C_e + C'_e, C_e − C'_e, whatever the ids; each one's company likewise
-    softmax             H beside H'; nothing can be taken out again
-    none                the later state; nothing can be taken out again
-    decayed, adaptive   how much of the first is left depends on the second's words: only reading on is exact
+    named               C_e + C'_e, C_e − C'_e per name, whatever the ids; co-occurrence counts likewise
+    softmax             H and H' concatenated; cannot be subtracted
+    none                the state of the second text; cannot be subtracted
+    decayed, adaptive   the second text's words decide how much of the first is kept: only extending is exact
 
-A sum is float32. What is written with ids can be added only where an id means one name in both.
+A sum is float32. Memories that are written with ids can be added only if an id means the same name in both.
 """
 
 from dataclasses import replace
@@ -16,136 +16,127 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attar.errors import OptionError, ShapeError
-from attar.memory.forms import Floats, stays_states
+from attar.memory.forms import Floats, pad_rows, states_are_smaller
 from attar.text import NameTable
 
 if TYPE_CHECKING:
     from attar.memory.memory import Memory
 
-FORGETFUL = ("decayed", "adaptive")
-SUBTRACTIVE = ("linear", "gated", "keyed", "named")
+_FORGETTING = ("decayed", "adaptive")
+_SUBTRACTIVE = ("linear", "gated", "keyed", "named")
 
 
-def added(earlier: "Memory", later: "Memory") -> "Memory":
-    """The memory of both texts; reading goes on where the later one ended."""
-    check_alike("a + b", earlier, later)
-    if earlier.mechanism in FORGETFUL:
-        came, remedy = repr(earlier.mechanism), "read on with extend(a, text of b)"
-        raise OptionError("a + b", "a mechanism that forgets nothing", came, remedy)
-    names, places = joined_names(earlier, later)
-    tokens = earlier.tokens + later.tokens
-    last = later if later.tokens else earlier
-    if earlier.form == "last":
+def add(first: "Memory", second: "Memory") -> "Memory":
+    """The memory of both texts; it can be extended from where the second text ended."""
+    _check_compatible("a + b", first, second)
+    if first.mechanism in _FORGETTING:
+        remedy = "extend the first memory: Reader.extend(a, text of b)"
+        raise OptionError("a + b", "a mechanism without forgetting", repr(first.mechanism), remedy)
+    names, places = _merge_names(first, second)
+    tokens = first.tokens + second.tokens
+    last = second if second.tokens else first
+    if first.form == "last":
         return replace(last, tokens=tokens, names=names)
-    whole: dict[str, Any] = {"tokens": tokens, "names": names, "state": last.state, "scales": None}
-    if earlier.form == "names":
-        numbers = with_room(earlier.widened(), len(names))
-        # Two of the later names may be parts of one here.
-        np.add.at(numbers, places, later.widened())
-        company = earlier.company
-        if company is not None and later.company is not None:
-            company = company.added(later.company, places, len(names))
-        return replace(earlier, numbers=numbers, company=company, **whole)
-    if earlier.form == "hidden" or stay_states(earlier, later):
-        return replace(earlier, numbers=np.concatenate((earlier.widened(), later.widened())), **whole)
-    form, a, b = summands(earlier, later)
-    return replace(earlier, form=form, numbers=a + b, **whole)
+    changes: dict[str, Any] = {"tokens": tokens, "names": names, "state": last.state, "scales": None}
+    if first.form == "names":
+        numbers = pad_rows(first.to_float32(), len(names))
+        # Unbuffered, as two names of the second may be one name here.
+        np.add.at(numbers, places, second.to_float32())
+        counts = first.cooccurrence
+        if counts is not None and second.cooccurrence is not None:
+            counts = counts.add(second.cooccurrence, places, len(names))
+        return replace(first, numbers=numbers, cooccurrence=counts, **changes)
+    both_states = first.form == second.form == "states"
+    if first.form == "hidden" or (
+        both_states and states_are_smaller(len(first.numbers) + len(second.numbers), first.size)
+    ):
+        return replace(first, numbers=np.concatenate((first.to_float32(), second.to_float32())), **changes)
+    form, a, b = _summable(first, second)
+    return replace(first, form=form, numbers=a + b, **changes)
 
 
-def subtracted(whole: "Memory", part: "Memory") -> "Memory":
-    """The memory without what the part wrote; names and the state to read on from stay the whole's."""
-    check_alike("a - b", whole, part)
-    if whole.mechanism not in SUBTRACTIVE:
-        wanted = "a mechanism that sums: " + ", ".join(SUBTRACTIVE)
-        raise OptionError("a - b", wanted, repr(whole.mechanism), "read what should stay again")
+def subtract(whole: "Memory", part: "Memory") -> "Memory":
+    """The memory without what the part added; its names and its encoder state remain."""
+    _check_compatible("a - b", whole, part)
+    if whole.mechanism not in _SUBTRACTIVE:
+        expected = "a mechanism that sums: " + ", ".join(_SUBTRACTIVE)
+        raise OptionError("a - b", expected, repr(whole.mechanism), "read the remaining text again")
     if part.tokens > whole.tokens:
         raise OptionError("a - b", f"a part of the {whole.tokens} tokens of a", f"{part.tokens} tokens")
-    left: dict[str, Any] = {"tokens": whole.tokens - part.tokens, "scales": None}
+    changes: dict[str, Any] = {"tokens": whole.tokens - part.tokens, "scales": None}
     if whole.form == "names":
-        places = found_names(whole, part)
-        numbers = with_room(whole.widened(), len(whole.names))
-        np.subtract.at(numbers, places, part.widened())
-        company = whole.company
-        if company is not None and part.company is not None:
-            company = company.subtracted(part.company, places)
-        return replace(whole, numbers=numbers, company=company, **left)
-    check_one_table("a - b", whole.names.agrees_with(part.names))
-    form, a, b = summands(whole, part)
-    return replace(whole, form=form, numbers=a - b, **left)
+        places = _find_names(whole, part)
+        numbers = pad_rows(whole.to_float32(), len(whole.names))
+        np.subtract.at(numbers, places, part.to_float32())
+        counts = whole.cooccurrence
+        if counts is not None and part.cooccurrence is not None:
+            counts = counts.subtract(part.cooccurrence, places)
+        return replace(whole, numbers=numbers, cooccurrence=counts, **changes)
+    _check_one_table("a - b", whole.names.agrees_with(part.names))
+    form, a, b = _summable(whole, part)
+    return replace(whole, form=form, numbers=a - b, **changes)
 
 
-def check_alike(what: str, a: "Memory", b: "Memory") -> None:
+def _check_compatible(what: str, a: "Memory", b: "Memory") -> None:
     """Refuse memories of different readers, mechanisms or sizes."""
+    remedy = "read both texts with one reader"
     if a.reader != b.reader:
-        remedy = "read both texts with one reader"
         raise OptionError(what, f"memories of reader {a.reader!r}", f"one of {b.reader!r}", remedy)
     if a.mechanism != b.mechanism:
         raise OptionError(what, f"two {a.mechanism} memories", f"{a.mechanism} and {b.mechanism}")
     if a.size != b.size:
         raise ShapeError(what, f"memories of size {a.size}", f"one of size {b.size}")
     if a.form == "rectangle" and a.numbers.shape != b.numbers.shape:
-        raise ShapeError(what, str(list(a.numbers.shape)), str(list(b.numbers.shape)), "one size of values")
-    if (a.company is None) != (b.company is None):
-        remedy = "read both texts with one reader"
-        raise OptionError(what, "company in both memories or in neither", "one with and one without", remedy)
+        raise ShapeError(what, str(list(a.numbers.shape)), str(list(b.numbers.shape)), remedy)
+    if (a.cooccurrence is None) != (b.cooccurrence is None):
+        expected = "co-occurrence counts in both memories or in neither"
+        raise OptionError(what, expected, "one with and one without", remedy)
 
 
-def check_one_table(what: str, alike: bool) -> None:
-    """Refuse memories written with ids that do not mean the same names."""
-    if not alike:
-        remedy = "read the documents together: Reader.read_many(texts, together=True)"
-        raise OptionError(what, "memories read under one table of names", "two tables that differ", remedy)
+def _check_one_table(what: str, compatible: bool) -> None:
+    """Refuse memories in which an id means different names."""
+    if not compatible:
+        remedy = "read the documents with shared names: Reader.read_many(texts, shared_names=True)"
+        raise OptionError(what, "memories with one table of names", "two tables that differ", remedy)
 
 
-def joined_names(earlier: "Memory", later: "Memory") -> tuple[NameTable, list[int]]:
-    """One table for both, and the ids that the later one's names have in it."""
-    by_name = earlier.form == "names"
+def _merge_names(first: "Memory", second: "Memory") -> tuple[NameTable, list[int]]:
+    """One table for both, and the ids that the names of the second have in it."""
+    by_name = first.form == "names"
     if by_name:
-        check_rows(later)
-    if later.names == earlier.names:
-        return earlier.names, list(range(len(earlier.names)))
-    check_one_table("a + b", by_name or earlier.names.agrees_with(later.names))
-    table = earlier.names.copy()
-    found = table.learn_all(later.names)
-    places = [place for place in found if place is not None]
-    if len(places) < len(found):
-        came = f"{len(found) - len(places)} more"
-        raise OptionError("a + b", f"at most {table.limit} names", came, "ask the documents apart")
-    check_one_table("a + b", by_name or places == list(range(len(places))))
+        _check_rows(second)
+    if second.names == first.names:
+        return first.names, list(range(len(first.names)))
+    _check_one_table("a + b", by_name or first.names.agrees_with(second.names))
+    table = first.names.copy()
+    learned = table.learn_all(second.names)
+    places = [place for place in learned if place is not None]
+    if len(places) < len(learned):
+        came = f"{len(learned) - len(places)} more"
+        raise OptionError("a + b", f"at most {table.limit} names", came, "ask the documents one by one")
+    _check_one_table("a + b", by_name or places == list(range(len(places))))
     return table, places
 
 
-def found_names(whole: "Memory", part: "Memory") -> list[int]:
-    """The ids in the whole of the part's names."""
-    check_rows(part)
-    found = [whole.names.resolve(name.split()) for name in part.names.names]
-    missing = [name for name, place in zip(part.names.names, found, strict=True) if place is None]
+def _find_names(whole: "Memory", part: "Memory") -> list[int]:
+    """The ids that the names of the part have in the whole."""
+    _check_rows(part)
+    resolved = [whole.names.resolve(name.split()) for name in part.names.names]
+    missing = [name for name, place in zip(part.names.names, resolved, strict=True) if place is None]
     if missing:
         raise OptionError("a - b", "a part whose names are all in a", f"{missing[0]!r}, which is not")
-    return [place for place in found if place is not None]
+    return [place for place in resolved if place is not None]
 
 
-def check_rows(memory: "Memory") -> None:
-    """Refuse vectors that do not belong to one name each."""
+def _check_rows(memory: "Memory") -> None:
+    """Refuse a memory that does not have one vector per name."""
     rows, names = len(memory.numbers), len(memory.names)
     if rows != names:
         raise ShapeError("numbers", f"one vector for each of {names} names", str(rows))
 
 
-def with_room(rows: Floats, count: int) -> Floats:
-    """A copy of the rows, and rows of zeros behind them up to so many."""
-    wide = np.zeros((max(count, len(rows)), rows.shape[1]), np.float32)
-    wide[: len(rows)] = rows
-    return wide
-
-
-def stay_states(a: "Memory", b: "Memory") -> bool:
-    """Whether both are states, and together still fewer numbers than the triangle."""
-    return a.form == b.form == "states" and stays_states(len(a.numbers) + len(b.numbers), a.size)
-
-
-def summands(a: "Memory", b: "Memory") -> tuple[str, Floats, Floats]:
+def _summable(a: "Memory", b: "Memory") -> tuple[str, Floats, Floats]:
     """Both in one form whose numbers can be added."""
     if "states" in (a.form, b.form):
         a, b = a.to_form("triangle"), b.to_form("triangle")
-    return a.form, a.widened(), b.widened()
+    return a.form, a.to_float32(), b.to_float32()

@@ -1,43 +1,30 @@
-"""The company of names counted in texts: the tokens of a sentence, each once, joined with the names it mentions.
+"""Counting which tokens share a sentence with each name, as a sparse matrix in CSR form.
 
-Many texts are counted at once, one behind the other: their names get rows one after the other too, and no sentence
-reaches into the next text.
+    starts      [rows + 1]  int32                       where each row's entries begin
+    ids         [e]         uint16 or int32             column numbers, ascending within a row
+    times       [e]         uint8, uint16 or uint32     counts, at least 1
+
+Arrays have the smallest of their types that holds all values, so equal counts have equal bytes. All work is done on
+keys, row · 2^bits + id: sorted keys are rows of ascending ids.
 """
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from attar.errors import OptionError, ShapeError
-from attar.memory.company import Company
-from attar.memory.entries import Entries, Integers, bits_for, distinct, narrow_ids, narrow_times, starts_of
+
+Integers: TypeAlias = NDArray[np.integer[Any]]
+Entries: TypeAlias = tuple[NDArray[np.int32], Integers, Integers]  # starts, ids, times
+
+ID_TYPES = (np.uint16, np.int32)
+TIMES_TYPES = (np.uint8, np.uint16, np.uint32)
 
 
-def count_company(
-    names: ArrayLike,
-    ids: ArrayLike,
-    sentence_ends: ArrayLike,
-    *,
-    count: int,
-    first: int,
-    limit: int,
-    common: int,
-) -> Company:
-    """The company of one text: of each token `[n]` the name that it is or -1, its id, whether it ends a sentence.
-
-    Names have the ids from `first` on. Ids below it are left out, and words with ids below `common`.
-    """
-    lengths, counts = [np.size(ids)], [count]
-    found = count_companies(
-        names, ids, sentence_ends, lengths, counts=counts, first=first, limit=limit, common=common
-    )
-    return found[0]
-
-
-def count_companies(
+def count_entries(
     names: ArrayLike,
     ids: ArrayLike,
     sentence_ends: ArrayLike,
@@ -47,77 +34,136 @@ def count_companies(
     first: int,
     limit: int,
     common: int,
-) -> list[Company]:
-    """The companies of texts that lie one behind the other, each of so many tokens and so many names."""
-    numbers, tokens, sentences = np.asarray(names), np.asarray(ids), numbered(sentence_ends, lengths)
+) -> list[Entries]:
+    """The counts of each text, one row per name: see `Cooccurrence.count` for the arguments.
+
+    All texts are counted at once. Their names get consecutive rows, and no sentence extends into the next text.
+    """
+    numbers, tokens, sentences = np.asarray(names), np.asarray(ids), _number_sentences(sentence_ends, lengths)
     if not numbers.shape == tokens.shape == sentences.shape or len(lengths) != len(counts):
         shapes = ", ".join(str(list(array.shape)) for array in (numbers, tokens))
-        wanted = f"[{len(sentences)}] and one count of names for each of {len(lengths)} texts"
-        raise ShapeError("names and ids", wanted, f"{shapes} and {len(counts)}")
+        expected = f"[{len(sentences)}] and one count of names for each of {len(lengths)} texts"
+        raise ShapeError("names and ids", expected, f"{shapes} and {len(counts)}")
     if max(counts, default=0) > limit:
         raise OptionError("names", f"at most {limit}", str(max(counts)))
     mentions = np.flatnonzero(numbers >= 0)
     mentioned = numbers[mentions]
-    texts, rows = (np.array([0, *accumulate(sizes)]) for sizes in (lengths, counts))
-    text = texts[1:].searchsorted(mentions, "right")
-    check_names(mentioned, tokens[mentions] - first, np.array(counts)[text])
-    kept = tokens >= max(common, first + limit)
-    kept[mentions] = True
+    text_starts, rows = (np.array([0, *accumulate(sizes)]) for sizes in (lengths, counts))
+    text = text_starts[1:].searchsorted(mentions, "right")
+    _check_names(mentioned, tokens[mentions] - first, np.array(counts)[text])
+    counted = tokens >= max(common, first + limit)
+    counted[mentions] = True
 
     sentence, bits = sentences[mentions], bits_for(tokens)
-    last = int(sentences[-1]) + 1 if len(sentences) else 0
-    # Numbers of half the size are sorted in half the time.
-    kind: type[np.signedinteger[Any]] = (
-        np.int32 if (max(last, int(rows[-1])) + 1) << bits < 2**31 else np.int64
-    )
-    present, _ = distinct((sentences[kept].astype(kind) << bits) | tokens[kept].astype(kind))
-    begins = starts_of(present, bits, last)
+    sentence_count = int(sentences[-1]) + 1 if len(sentences) else 0
+    # int32 keys are sorted in half the time of int64 ones.
+    fits = (max(sentence_count, int(rows[-1])) + 1) << bits < 2**31
+    kind: type[np.signedinteger[Any]] = np.int32 if fits else np.int64
+    # The distinct tokens of each sentence, by sentence.
+    present = np.unique((sentences[counted].astype(kind) << bits) | tokens[counted].astype(kind))
+    begins = _row_starts(present, bits, sentence_count)
     begin = begins[sentence]
     sizes = begins[sentence + 1] - begin
-    stops = sizes.cumsum()
-    # Of each mention, where the tokens of its sentence lie.
-    among = (begin - stops + sizes).repeat(sizes)
-    among += np.arange(len(among))
+    # For each mention, the positions of its sentence's tokens in `present`.
+    positions = (begin - sizes.cumsum() + sizes).repeat(sizes)
+    positions += np.arange(len(positions))
     keys = ((rows[text] + mentioned).astype(kind) << bits).repeat(sizes)
-    keys |= present.take(among) & ((1 << bits) - 1)
-    return [Company(*entries, first, limit) for entries in split(*distinct(keys), bits, rows)]
+    keys |= present.take(positions) & ((1 << bits) - 1)
+    return _split(*np.unique(keys, return_counts=True), bits, rows)
 
 
-def numbered(sentence_ends: ArrayLike, lengths: Sequence[int]) -> NDArray[np.int64]:
-    """The number of each token's sentence `[n]`; a text's end ends one.
+def _number_sentences(sentence_ends: ArrayLike, lengths: Sequence[int]) -> NDArray[np.int64]:
+    """The number of each token's sentence `[n]`; the end of a text also ends a sentence.
 
-    >>> numbered([0, 1, 0, 0, 0], [3, 2]).tolist()
+    >>> _number_sentences([0, 1, 0, 0, 0], [3, 2]).tolist()
     [0, 0, 1, 2, 2]
     """
     ends = np.array(sentence_ends, np.bool_)
-    stops = list(accumulate(lengths))
     if ends.shape != (sum(lengths),):
         raise ShapeError("sentence ends", f"[{sum(lengths)}], as long as the texts", str(list(ends.shape)))
-    ends[[stop - 1 for stop in stops if stop]] = True
+    ends[[stop - 1 for stop in accumulate(lengths) if stop]] = True
     sentences = ends.cumsum()
     sentences -= ends
     return sentences
 
 
-def check_names(mentioned: Integers, ids: Integers, counts: Integers) -> None:
-    """Refuse names that a text has not, and names with the ids of others."""
+def _check_names(mentioned: Integers, ids: Integers, counts: Integers) -> None:
+    """Refuse names that the text does not have, and names whose id belongs to another name."""
     wrong = (mentioned >= counts) | (ids != mentioned)
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
-        wanted = f"numbers below {counts[at]}, their ids as far from the first name's"
-        raise OptionError("names", wanted, f"name {mentioned[at]}, whose id is the first + {ids[at]}")
+        expected = f"numbers below {counts[at]}, and name j with the id first + j"
+        raise OptionError("names", expected, f"name {mentioned[at]} with the id first + {ids[at]}")
 
 
-def split(keys: Integers, times: Integers, bits: int, rows: Integers) -> list[Entries]:
-    """The entries of each text, whose rows go up to the next one's."""
-    starts = starts_of(keys, bits, int(rows[-1]))
-    ids, times = narrow_ids(keys & ((1 << bits) - 1)), narrow_times(times)
+def _split(keys: Integers, times: Integers, bits: int, rows: Integers) -> list[Entries]:
+    """The entries of each text; text i has the rows from rows[i] up to rows[i + 1]."""
+    starts, ids, times = entries_of(keys, times, bits, int(rows[-1]))
     if len(rows) == 2:
-        return [(starts.astype(np.int32), ids, times)]
-    found = []
+        return [(starts, ids, times)]
+    entries = []
     for a, b in pairwise(rows.tolist()):
-        at = slice(starts[a], starts[b])
-        own = (starts[a : b + 1] - starts[a]).astype(np.int32)
-        # Copies: one text's entries should not keep those of all in memory.
-        found.append((own, narrow_ids(ids[at].copy()), narrow_times(times[at].copy())))
-    return found
+        part = slice(starts[a], starts[b])
+        # Copied, so that one text's entries do not keep the arrays of all texts alive.
+        own_ids, own_times = narrow(ids[part].copy(), ID_TYPES), narrow(times[part].copy(), TIMES_TYPES)
+        entries.append((starts[a : b + 1] - starts[a], own_ids, own_times))
+    return entries
+
+
+def bits_for(ids: Integers) -> int:
+    """How many bits the largest id takes.
+
+    >>> bits_for(np.array([3, 8])), bits_for(np.array([], int))
+    (4, 0)
+    """
+    return int(ids.max(initial=0)).bit_length()
+
+
+def entries_of(keys: Integers, times: Integers, bits: int, rows: int) -> Entries:
+    """The entries of distinct ascending keys `[e]` and their counts.
+
+    >>> [part.tolist() for part in entries_of(np.array([1, 2, 5]), np.array([7, 8, 9]), 2, 3)]
+    [[0, 2, 3, 3], [1, 2, 1], [7, 8, 9]]
+    """
+    starts = _row_starts(keys, bits, rows).astype(np.int32)
+    return starts, narrow(keys & ((1 << bits) - 1), ID_TYPES), narrow(times, TIMES_TYPES)
+
+
+def _row_starts(keys: Integers, bits: int, rows: int) -> NDArray[np.intp]:
+    """Where each row's keys begin `[rows + 1]`; the last is where all end."""
+    # In the type of the keys: otherwise searchsorted would convert all of them.
+    return keys.searchsorted(np.arange(rows + 1, dtype=keys.dtype) << bits)
+
+
+def sum_by_key(
+    keys: NDArray[np.int64], times: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct keys, ascending, and the sum of counts of each; keys with the sum 0 are left out.
+
+    >>> [part.tolist() for part in sum_by_key(np.array([4, 2, 4, 9, 9]), np.array([1, 5, 2, 3, -3]))]
+    [[2, 4], [5, 3]]
+    """
+    if not len(keys):
+        return keys, times
+    # A stable sort merges parts that are sorted already, as those of two memories are: six times faster.
+    order = keys.argsort(kind="stable")
+    keys = keys[order]
+    firsts = np.flatnonzero(np.diff(keys, prepend=keys[0] - 1))
+    sums = np.add.reduceat(times[order], firsts)
+    nonzero = sums != 0
+    return keys[firsts][nonzero], sums[nonzero]
+
+
+def narrow(values: Integers, kinds: tuple[type[np.integer[Any]], ...]) -> Integers:
+    """The values in the first of the types that holds them all.
+
+    >>> [narrow(np.array([most]), TIMES_TYPES).dtype.name for most in (255, 256, 65536)]
+    ['uint8', 'uint16', 'uint32']
+    """
+    if values.dtype == kinds[0]:
+        return values
+    largest = int(values.max(initial=0))
+    for kind in kinds:
+        if largest <= np.iinfo(kind).max:
+            return values.astype(kind, copy=False)
+    raise OptionError("co-occurrence", f"ids and counts up to {np.iinfo(kinds[-1]).max}", str(largest))

@@ -1,4 +1,4 @@
-"""Memory: the value that a document becomes, to look up, add, convert and keep."""
+"""Memory: what is kept of a document. It can be queried, merged, extended, converted and stored."""
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from attar.errors import OptionError, ShapeError
-from attar.memory import algebra, forms, precision, record
-from attar.memory.checks import check_mechanism, check_memory
-from attar.memory.company import Company
-from attar.memory.forms import FORMS_OF, Floats
+from attar.errors import DtypeError, OptionError, RecordError, ShapeError
+from attar.memory import algebra, forms, record
+from attar.memory.cooccurrence import Cooccurrence
+from attar.memory.forms import FORMS_OF, PRECISIONS, Floats
 from attar.text import NameTable
+
+# A record has two bytes for the length of the fingerprint.
+_LONGEST_FINGERPRINT = 2**16 - 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Memory:
-    """What was read of a document: numbers in one of six forms (`attar.memory.forms`), and whose they are.
+    """What was read of a document: numbers in one of six forms (`attar.memory.forms`), names, and the encoder state.
 
-    A value: its arrays cannot be written, and its names are copied before more are learnt.
+    Immutable: its arrays are read-only, and its names are copied before more are learned.
 
     >>> a = Memory.of("linear", [[1.0, 2.0], [2.0, 5.0]], tokens=3, reader="r")
     >>> a
@@ -33,22 +35,56 @@ class Memory:
 
     form: str
     numbers: NDArray[Any]
-    scales: Floats | None  # int8 has them
+    scales: Floats | None  # for int8 only
     tokens: int  # read so far
     size: int  # k
-    state: Floats  # [s], the encoder's, to read on from; [0] where there is none
-    names: NameTable  # decoded when it is first asked for
+    state: Floats  # [s]: the encoder state to extend from; [0] if there is none
+    names: NameTable  # decoded on first use
     mechanism: str
     reader: str  # its fingerprint
-    # Of each name, where the form is names. A factory: a class that has the attribute would not decode a record's.
-    company: Company | None = field(default_factory=lambda: None)
+    # For the form names only. A default factory, as a class attribute would prevent decoding on first use.
+    cooccurrence: Cooccurrence | None = field(default_factory=lambda: None)
 
     def __post_init__(self) -> None:
-        check_memory(self)
-        self.__dict__["numbers"] = sealed(self.numbers, self.numbers.dtype)
-        self.__dict__["state"] = sealed(self.state, np.dtype(np.float32))
+        _check_mechanism(self.mechanism)
+        self._check_header()
+        self._check_arrays()
+        self.__dict__["numbers"] = _read_only(self.numbers, self.numbers.dtype)
+        self.__dict__["state"] = _read_only(self.state, np.dtype(np.float32))
         if self.scales is not None:
-            self.__dict__["scales"] = sealed(self.scales, np.dtype(np.float32))
+            self.__dict__["scales"] = _read_only(self.scales, np.dtype(np.float32))
+
+    def _check_header(self) -> None:
+        if self.form not in FORMS_OF[self.mechanism]:
+            expected = " or ".join(FORMS_OF[self.mechanism])
+            raise OptionError("form", f"{expected} for {self.mechanism}", repr(self.form))
+        for name, lowest in (("size", 1), ("tokens", 0)):
+            if getattr(self, name) < lowest:
+                raise OptionError(name, f"an integer of at least {lowest}", str(getattr(self, name)))
+        if len(self.reader.encode()) > _LONGEST_FINGERPRINT:
+            expected = f"a fingerprint of at most {_LONGEST_FINGERPRINT} bytes"
+            raise OptionError("reader", expected, "a longer one")
+        if self.state.ndim != 1:
+            raise ShapeError("state", "[s]", str(list(self.state.shape)))
+
+    def _check_arrays(self) -> None:
+        """Refuse numbers, scales or counts whose shape or type does not fit the form."""
+        if self.dtype not in PRECISIONS:
+            remedy = "convert them, or use Memory.of"
+            raise DtypeError("numbers", " or ".join(PRECISIONS), self.dtype, remedy)
+        shape = self.numbers.shape
+        fitting = forms.shape_for(self.form, self.size, forms.count_in(self.form, shape))
+        if shape != fitting:
+            raise ShapeError("numbers", f"{list(fitting)} for {self.form}", str(list(shape)))
+        needed = [forms.scale_count(self.form, self.size, shape)] if self.dtype == "int8" else None
+        scales = None if self.scales is None else list(self.scales.shape)
+        if scales != needed:
+            raise ShapeError("scales", f"{needed or 'none'} for {self.dtype}", str(scales or "none"))
+        if self.cooccurrence is not None and self.form != "names":
+            raise OptionError("cooccurrence", "a memory with one vector per name", self.form)
+        if self.cooccurrence is not None and len(self.cooccurrence) != len(self.numbers):
+            expected, came = f"counts of {len(self.numbers)} names", f"those of {len(self.cooccurrence)}"
+            raise ShapeError("cooccurrence", expected, came)
 
     @classmethod
     def of(
@@ -60,34 +96,34 @@ class Memory:
         reader: str,
         names: NameTable | None = None,
         state: ArrayLike = (),
-        company: Company | None = None,
+        cooccurrence: Cooccurrence | None = None,
     ) -> "Memory":
-        """A memory of what the mechanism wrote of one document: a row of `attar.nn`'s `Memories.state`, copied.
+        """A memory of one document's row of `attar.nn.Memories.state`, copied.
 
-        `[k, k]` is packed; of softmax's states `[n, k]` those behind `tokens` are padding and left; vectors of
-        names `[count, k]` are cut or filled up with zeros to the table's count, their company filled up too.
+        `[k, k]` is packed. Of softmax's states `[n, k]` only the first `tokens` are kept, the rest is padding. The
+        vectors of names `[count, k]`, and their co-occurrence counts, are cut or padded to the names of the table.
 
         >>> Memory.of("softmax", np.zeros((9, 2)), tokens=7, reader="r").numbers.shape
         (7, 2)
         """
-        check_mechanism(mechanism)
+        _check_mechanism(mechanism)
         form, table = FORMS_OF[mechanism][0], NameTable() if names is None else names.copy()
         array = np.asarray(numbers, np.float32)
         if array.ndim != (1 if form == "last" else 2) or array.shape[-1] == 0:
-            wanted = "[k, k]" if form == "triangle" else "[k]" if form == "last" else "[rows, k]"
-            raise ShapeError("numbers", f"{wanted} of {mechanism}", str(list(array.shape)))
+            expected = "[k, k]" if form == "triangle" else "[k]" if form == "last" else "[rows, k]"
+            raise ShapeError("numbers", f"{expected} of {mechanism}", str(list(array.shape)))
         size = array.shape[0 if form in ("triangle", "rectangle") else -1]
         if form == "triangle":
             if array.shape != (size, size):
                 raise ShapeError("numbers", "[k, k]", str(list(array.shape)))
             array = forms.triangle_of(array)
         elif form == "names":
-            array = algebra.with_room(array[: len(table)], len(table))
+            array = forms.pad_rows(array[: len(table)], len(table))
         else:
             array = np.array(array[:tokens] if form == "hidden" else array)
-        known = None if company is None else company.with_room(len(table))
+        counts = None if cooccurrence is None else cooccurrence.pad(len(table))
         last = np.array(state, np.float32)
-        return cls(form, array, None, tokens, size, last, table, mechanism, reader, known)
+        return cls(form, array, None, tokens, size, last, table, mechanism, reader, counts)
 
     @classmethod
     def of_matrix(
@@ -100,11 +136,11 @@ class Memory:
         names: NameTable | None = None,
         state: ArrayLike = (),
     ) -> "Memory":
-        """A memory of C `[k, k]`, of which the lower triangle is kept."""
-        check_mechanism(mechanism)
+        """A memory of C `[k, k]`; its lower triangle is kept."""
+        _check_mechanism(mechanism)
         if FORMS_OF[mechanism][0] != "triangle":
-            wanted = "a mechanism whose memory is C [k, k]"
-            raise OptionError("mechanism", wanted, repr(mechanism), "Memory.of takes the others")
+            expected = "a mechanism whose memory is C [k, k]"
+            raise OptionError("mechanism", expected, repr(mechanism), "use Memory.of for the others")
         return cls.of(mechanism, matrix, tokens=tokens, reader=reader, names=names, state=state)
 
     @classmethod
@@ -118,7 +154,7 @@ class Memory:
         names: NameTable | None = None,
         state: ArrayLike = (),
     ) -> "Memory":
-        """A memory of F `[n, k]`, what is written of each token: F itself, or FᵀF where that is less.
+        """A memory of F `[n, k]`, the vectors written per token: F itself, or FᵀF if that is smaller.
 
         >>> Memory.of_states([[1.0, 2.0, 3.0]], reader="r").form, Memory.of_states([[1.0]], reader="r").form
         ('states', 'triangle')
@@ -127,98 +163,104 @@ class Memory:
         if F.ndim != 2 or F.shape[1] == 0:
             raise ShapeError("states", "[n, k] with k ≥ 1", str(list(F.shape)))
         (n, k), table = F.shape, NameTable() if names is None else names.copy()
-        read = n if tokens is None else tokens
-        memory = cls("states", F, None, read, k, np.array(state, np.float32), table, mechanism, reader)
-        return memory if forms.stays_states(n, k) else memory.to_form("triangle")
+        count = n if tokens is None else tokens
+        memory = cls("states", F, None, count, k, np.array(state, np.float32), table, mechanism, reader)
+        return memory if forms.states_are_smaller(n, k) else memory.to_form("triangle")
 
     @property
     def dtype(self) -> str:
-        """The type of the numbers: float32, float16 or int8."""
+        """The precision of the numbers: float32, float16 or int8."""
         return self.numbers.dtype.name
 
     @property
     def nbytes(self) -> int:
-        """How many bytes the numbers, their scales and the names' company take."""
-        more = (part.nbytes for part in (self.scales, self.company) if part is not None)
-        return self.numbers.nbytes + sum(more)
+        """How many bytes the numbers, their scales and the co-occurrence counts take."""
+        optional = (part.nbytes for part in (self.scales, self.cooccurrence) if part is not None)
+        return self.numbers.nbytes + sum(optional)
 
     def lookup(self, queries: NDArray[Any]) -> Floats:
-        """The readout of every query `[m, k]`, not divided by any scale: `[m, k]`, `[m, d]` or `[m, count]`."""
+        """The readout of each query `[m, k]`, not scaled by length: `[m, k]`, `[m, d]` or `[m, count]`."""
         q = np.ascontiguousarray(queries, np.float32)
         if q.ndim != 2 or q.shape[1] != self.size:
             raise ShapeError("queries", f"[m, {self.size}]", str(list(q.shape)))
-        if self.form == "triangle" and self.scales is not None:
-            # C = S Q S / 127: the query and the readout are scaled, k numbers each, and not the triangle.
-            Q = self.numbers.astype(np.float32)
-            return forms.look_up_triangle(Q, q * self.scales) * (self.scales / np.float32(precision.LEVELS))
-        return forms.LOOKUPS[self.form](self.widened(), q)
+        return forms.look_up(self.form, self.numbers, self.scales, q)
 
-    def widened(self) -> Floats:
-        """The numbers in float32, in the form that they have."""
-        return precision.widened(self.form, self.numbers, self.scales)
+    def to_float32(self) -> Floats:
+        """The numbers in float32, in the same form."""
+        return forms.to_float32(self.form, self.numbers, self.scales)
 
     def matrix(self) -> Floats:
-        """C `[k, k]`, of a triangle or of states."""
+        """C `[k, k]` of a triangle or of states."""
         if self.form == "triangle":
-            return forms.matrix_of(self.widened(), self.size)
+            return forms.matrix_of(self.to_float32(), self.size)
         if self.form == "states":
-            F = self.widened()
+            F = self.to_float32()
             return F.T @ F
-        raise OptionError("matrix", "a memory that is a triangle or states", self.form, "see Memory.array")
+        raise OptionError("matrix", "a memory of form triangle or states", self.form, "use Memory.array")
 
     def array(self) -> Floats:
-        """What `attar.nn` reads on from, in a new array: the matrix, or the numbers as they are in float32."""
-        return self.matrix() if self.form in ("triangle", "states") else self.widened().copy()
+        """A new array that `attar.nn` can extend: the matrix, or the numbers in float32."""
+        return self.matrix() if self.form in ("triangle", "states") else self.to_float32().copy()
 
     def astype(self, dtype: str) -> "Memory":
-        """The same with its numbers in float32, float16 or int8."""
+        """The memory with its numbers in float32, float16 or int8."""
         if dtype == self.dtype:
             return self
-        numbers, scales = precision.narrowed(self.form, self.widened(), dtype)
+        numbers, scales = forms.to_precision(self.form, self.to_float32(), dtype)
         return replace(self, numbers=numbers, scales=scales)
 
     def to_form(self, form: str) -> "Memory":
-        """The same in another form; states can become a triangle, in float32."""
+        """The memory in another form: only states can be converted, to a triangle in float32."""
         if form == self.form:
             return self
         if (self.form, form) != ("states", "triangle"):
             raise OptionError("form", f"{self.form}, or triangle for states", repr(form))
         return replace(self, form=form, numbers=forms.triangle_of(self.matrix()), scales=None)
 
-    def __add__(self, later: "Memory") -> "Memory":
-        return algebra.added(self, later) if isinstance(later, Memory) else NotImplemented
+    def __add__(self, other: "Memory") -> "Memory":
+        return algebra.add(self, other) if isinstance(other, Memory) else NotImplemented
 
-    def __radd__(self, nothing: object) -> "Memory":
-        # What sum() begins with.
-        return self if type(nothing) is int and nothing == 0 else NotImplemented
+    def __radd__(self, zero: object) -> "Memory":
+        # sum() starts with 0.
+        return self if type(zero) is int and zero == 0 else NotImplemented
 
     def __sub__(self, part: "Memory") -> "Memory":
-        return algebra.subtracted(self, part) if isinstance(part, Memory) else NotImplemented
+        return algebra.subtract(self, part) if isinstance(part, Memory) else NotImplemented
 
     def to_bytes(self) -> bytes:
-        """The memory as a record, laid out as `attar.memory.record` says."""
+        """The memory as bytes, in the layout of `attar.memory.record`."""
         names = self.names.to_bytes() if "names" in self.__dict__ else self.__dict__["written_names"]
         return record.write_record(self, names)
 
     @classmethod
     def from_bytes(cls, buffer: record.Bytes, *, check: bool = True) -> "Memory":
-        """The memory of a record, over the buffer's own bytes; `check=False` does not verify its checksum."""
+        """The memory in a buffer, its arrays not copied; `check=False` skips the checksum."""
         memory = cls.__new__(cls)
         memory.__dict__.update(record.read_record(buffer, check))
+        if check and "cooccurrence" not in memory.__dict__:
+            memory._decode("cooccurrence", check)
         return memory
 
-    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+    if not TYPE_CHECKING:  # a type checker would accept any attribute
 
         def __getattr__(self, name: str) -> Any:
-            """Decode a record's names or their company when they are first asked for: most lookups never do."""
-            written = self.__dict__.get(f"written_{name}")
-            if written is None:
+            """Decode the names and the co-occurrence counts of a record on first use: most lookups need neither."""
+            if f"written_{name}" not in self.__dict__:
                 raise AttributeError(f"'Memory' object has no attribute {name!r}")
-            found = (
-                NameTable.from_bytes(written) if name == "names" else record.company_in(written, self.numbers)
-            )
-            # Two threads may both decode it; what the first made is the memory's.
-            return self.__dict__.setdefault(name, found)
+            return self._decode(name)
+
+    def _decode(self, name: str, check: bool = False) -> Any:
+        written = self.__dict__[f"written_{name}"]
+        decoded: NameTable | Cooccurrence
+        if name == "names":
+            decoded = NameTable.from_bytes(written)
+        else:
+            decoded = Cooccurrence.from_bytes(written, check=check)
+            if len(decoded) != len(self.numbers):
+                expected = f"co-occurrence counts of {len(self.numbers)} names"
+                raise RecordError("memory", expected, f"those of {len(decoded)}", "the record is damaged")
+        # If two threads decode it at once, both use the first result.
+        return self.__dict__.setdefault(name, decoded)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Memory.from_bytes, (self.to_bytes(),)
@@ -226,26 +268,31 @@ class Memory:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Memory):
             return NotImplemented
-        words = ("form", "dtype", "tokens", "size", "mechanism", "reader")
+        fields = ("form", "dtype", "tokens", "size", "mechanism", "reader")
         return (
-            all(getattr(self, word) == getattr(other, word) for word in words)
+            all(getattr(self, name) == getattr(other, name) for name in fields)
             and np.array_equal(self.numbers, other.numbers)
             and (self.scales is None or np.array_equal(self.scales, other.scales))  # type: ignore[arg-type]
             and np.array_equal(self.state, other.state)
             and self.names == other.names
-            and self.company == other.company
+            and self.cooccurrence == other.cooccurrence
         )
 
-    __hash__ = None  # type: ignore[assignment]  # equal by its numbers, which are many
+    __hash__ = None  # type: ignore[assignment]  # compared by its arrays
 
     def __repr__(self) -> str:
-        read = f"size {self.size}, {self.tokens} tokens, {len(self.names)} names"
-        read += "" if self.company is None else " with company"
-        return f"<Memory: {self.mechanism} {self.form}, {read}, {self.nbytes} bytes of {self.dtype}>"
+        contents = f"size {self.size}, {self.tokens} tokens, {len(self.names)} names"
+        contents += "" if self.cooccurrence is None else " with co-occurrence"
+        return f"<Memory: {self.mechanism} {self.form}, {contents}, {self.nbytes} bytes of {self.dtype}>"
 
 
-def sealed(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The array in order and in the type, as a view that cannot be written."""
+def _check_mechanism(mechanism: str) -> None:
+    if mechanism not in FORMS_OF:
+        raise OptionError("mechanism", "one of " + ", ".join(FORMS_OF), repr(mechanism))
+
+
+def _read_only(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """A contiguous read-only view or copy of the array in the dtype."""
     view = np.ascontiguousarray(array, dtype).view()
     view.flags.writeable = False
     return view

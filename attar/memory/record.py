@@ -1,30 +1,46 @@
-"""A memory as bytes that say what they are; numbers are read where they lie.
+"""The bytes of a memory, and of the co-occurrence counts in it. Arrays are used in the buffer, not copied.
 
-    at      bytes   what
+A memory:
+
+    at      bytes   contents
     0       4       "attm"
-    4       4       CRC-32 of all that follows
-    8       2       version of this layout: 2 where the names' company is kept, else 1
+    4       4       CRC-32 of everything after it
+    8       2       version of this layout: 2 with co-occurrence counts, else 1
     10      1       form: triangle 0, rectangle 1, names 2, states 3, hidden 4, last 5
-    11      1       type of number: float32 0, float16 1, int8 2
+    11      1       precision: float32 0, float16 1, int8 2
     12      1       mechanism: none 0, softmax 1, linear 2, gated 3, decayed 4, adaptive 5, keyed 6, named 7
     13      1       0
     14      2       r, the length of the reader's fingerprint
     16      4       k
-    20      4       the numbers' other side: names, tokens or the values' size; 0 where there is none
-    24      4       s, how many numbers the encoder's state has
+    20      4       the other dimension of the numbers: names, tokens or the values' size; 0 if there is none
+    24      4       s, the size of the encoder's state
     28      4       t, the length of the names
-    32      8       tokens read
-    40      4       c, the length of the names' company; 0 in version 1
+    32      8       number of tokens
+    40      4       c, the length of the co-occurrence counts; 0 in version 1
     44      20      0
-    64              numbers, then zeros up to a multiple of 4 bytes
-            4 each  scales, where the numbers are int8: k for a triangle, 1 for a last state, else one a row
+    64              numbers, padded with zeros to a multiple of 4 bytes
+            4 each  scales, if the numbers are int8: k for a triangle, 1 for a last state, else one per row
             4 s     the encoder's state, float32
             r       the reader's fingerprint, UTF-8
-            t       the table of names, as `NameTable.to_bytes` writes it
+            t       the table of names, as written by `NameTable.to_bytes`
                     in version 2, zeros up to a multiple of 4 bytes
-            c       the company of each name, as `Company.to_bytes` writes it
+            c       the co-occurrence counts
 
-Little-endian throughout. Nothing follows; the length is known from the header.
+Co-occurrence counts:
+
+    at      bytes       contents
+    0       4           the id of name 0
+    4       4           how many ids are reserved for names
+    8       4           n, the number of names
+    12      4           e, the number of entries
+    16      1           i, the bytes per id: 2 or 4
+    17      1           t, the bytes per count: 1, 2 or 4
+    18      2           0
+    20      4 (n + 1)   where each name's entries begin; the last is e
+            i e         ids, ascending within a name, padded with zeros to a multiple of 4 bytes
+            t e         counts, at least 1
+
+All little-endian. Nothing follows: the header gives the length.
 """
 
 import struct
@@ -32,34 +48,41 @@ import zlib
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attar.errors import RecordError
-from attar.memory.company import Company
-from attar.memory.forms import FORMS, FORMS_OF, MECHANISMS, count_in, shape_for
-from attar.memory.precision import PRECISIONS, scale_count
+from attar.memory.counting import ID_TYPES, TIMES_TYPES, Integers, narrow
+from attar.memory.forms import FORMS, FORMS_OF, MECHANISMS, PRECISIONS, count_in, scale_count, shape_for
 
 if TYPE_CHECKING:
+    from attar.memory.cooccurrence import Cooccurrence
     from attar.memory.memory import Memory
 
-# What has no company is written as before there was any, byte for byte.
-MAGIC, VERSION, WITH_COMPANY = b"attm", 1, 2
-START = struct.Struct("<4sI")
-HEADER = struct.Struct("<HBBBxHIIIIQI20x")
-NUMBERS_AT = START.size + HEADER.size
+# A memory without co-occurrence counts is written as version 1, which every Attar can read.
+MAGIC, VERSION, _WITH_COOCCURRENCE = b"attm", 1, 2
+_START = struct.Struct("<4sI")
+_HEADER = struct.Struct("<HBBBxHIIIIQI20x")
+NUMBERS_AT = _START.size + _HEADER.size
 DTYPES = tuple(np.dtype(precision).newbyteorder("<") for precision in PRECISIONS)
 FLOAT = DTYPES[0]
+
+_COUNTS = "co-occurrence"
+_COUNTS_HEADER = struct.Struct("<IIIIBBxx")
+_COUNTS_START = np.dtype("<i4")
+_ID_DTYPES, _TIMES_DTYPES = (
+    {np.dtype(kind).itemsize: np.dtype(kind).newbyteorder("<") for kind in kinds}
+    for kinds in (ID_TYPES, TIMES_TYPES)
+)
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
 
 def write_record(memory: "Memory", names: bytes) -> bytes:
-    """The memory's bytes, its table of names written already."""
+    """The bytes of a memory, given those of its table of names."""
     reader = memory.reader.encode()
-    company = b"" if memory.company is None else memory.company.to_bytes()
+    counts = b"" if memory.cooccurrence is None else memory.cooccurrence.to_bytes()
     numbers = memory.numbers.astype(DTYPES[PRECISIONS.index(memory.dtype)], copy=False)
-    header = HEADER.pack(
-        WITH_COMPANY if company else VERSION,
+    header = _HEADER.pack(
+        _WITH_COOCCURRENCE if counts else VERSION,
         FORMS.index(memory.form),
         PRECISIONS.index(memory.dtype),
         MECHANISMS.index(memory.mechanism),
@@ -69,91 +92,146 @@ def write_record(memory: "Memory", names: bytes) -> bytes:
         memory.state.size,
         len(names),
         memory.tokens,
-        len(company),
+        len(counts),
     )
     scales = b"" if memory.scales is None else memory.scales.astype(FLOAT, copy=False).tobytes()
     state = memory.state.astype(FLOAT, copy=False).tobytes()
     parts = [header, numbers.tobytes(), bytes(-numbers.nbytes % 4), scales, state, reader, names]
-    if company:
-        parts += [bytes(-(len(reader) + len(names)) % 4), company]
+    if counts:
+        parts += [bytes(-(len(reader) + len(names)) % 4), counts]
     body = b"".join(parts)
-    return START.pack(MAGIC, zlib.crc32(body)) + body
+    return _START.pack(MAGIC, zlib.crc32(body)) + body
 
 
 def read_record(buffer: Bytes, check: bool) -> dict[str, Any]:
-    """A memory's attributes by name, arrays over the buffer itself; names as they are written.
+    """The attributes of a memory by name; arrays are views of the buffer.
 
-    Their company too, unless it is to be checked.
+    The names and the co-occurrence counts are returned as bytes, `written_names` and `written_cooccurrence`.
     """
-    view = memoryview(buffer).toreadonly()
-    if view.format != "B" or view.ndim != 1:
-        view = view.cast("B")
+    view = _view(buffer)
     length = len(view)
     if length < NUMBERS_AT:
         raise RecordError("memory", f"{NUMBERS_AT} bytes or more", f"{length}", "the record is cut short")
-    magic, checksum = START.unpack_from(view)
+    magic, checksum = _START.unpack_from(view)
     if magic != MAGIC:
         raise RecordError("memory", f"a record that begins with {MAGIC!r}", repr(magic))
-    version, form, precision, mechanism, r, size, count, s, t, tokens, c = HEADER.unpack_from(
-        view, START.size
-    )
-    if version not in (VERSION, WITH_COMPANY):
-        remedy = "a later Attar wrote it: update this one" if version else "the record is damaged"
-        wanted = f"a record of version {VERSION} or {WITH_COMPANY}"
-        raise RecordError("memory", wanted, f"version {version}", remedy)
-    if check and zlib.crc32(view[START.size :]) != checksum:
+    fields = _HEADER.unpack_from(view, _START.size)
+    version, form_code, precision, mechanism_code, r, size, count, s, t, tokens, c = fields
+    if version not in (VERSION, _WITH_COOCCURRENCE):
+        remedy = "it was written by a newer Attar: update this one" if version else "the record is damaged"
+        expected = f"a record of version {VERSION} or {_WITH_COOCCURRENCE}"
+        raise RecordError("memory", expected, f"version {version}", remedy)
+    if check and zlib.crc32(view[_START.size :]) != checksum:
         raise RecordError("memory", f"the checksum {checksum:08x}", "another", "the record is damaged or cut")
-    if form >= len(FORMS) or precision >= len(PRECISIONS) or mechanism >= len(MECHANISMS):
-        came = f"form {form}, type of number {precision}, mechanism {mechanism}"
-        raise RecordError("memory", "codes of its version", came, "the record is damaged")
-    if FORMS[form] not in FORMS_OF[MECHANISMS[mechanism]] or not size:
-        came = f"{FORMS[form]} of size {size}"
-        raise RecordError("memory", f"a form of {MECHANISMS[mechanism]}", came, "the record is damaged")
-    if (c > 0) != (version == WITH_COMPANY) or (c and FORMS[form] != "names"):
-        came = f"{c} bytes in a record of version {version}, {FORMS[form]}"
-        raise RecordError("memory", "company in version 2, of names", came, "the record is damaged")
-    shape, dtype = shape_for(FORMS[form], size, count), DTYPES[precision]
-    rows = scale_count(FORMS[form], size, shape) if precision == 2 else 0
+    if form_code >= len(FORMS) or precision >= len(PRECISIONS) or mechanism_code >= len(MECHANISMS):
+        codes = f"form {form_code}, precision {precision}, mechanism {mechanism_code}"
+        raise _damaged("memory", "codes of its version", codes)
+    form, mechanism = FORMS[form_code], MECHANISMS[mechanism_code]
+    if form not in FORMS_OF[mechanism] or not size:
+        raise _damaged("memory", f"a form of {mechanism}", f"{form} of size {size}")
+    if (c > 0) != (version == _WITH_COOCCURRENCE) or (c and form != "names"):
+        came = f"{c} bytes in a record of version {version}, form {form}"
+        raise _damaged("memory", "co-occurrence in version 2 and the form names only", came)
+    shape, dtype = shape_for(form, size, count), DTYPES[precision]
+    rows = scale_count(form, size, shape) if precision == 2 else 0
     total = shape[0] if len(shape) == 1 else shape[0] * shape[1]
     scales_at = NUMBERS_AT + total * dtype.itemsize
     scales_at += -scales_at % 4
     state_at = scales_at + 4 * rows
     reader_at = state_at + 4 * s
     names_at = reader_at + r
-    company_at = names_at + t
-    company_at += -company_at % 4 if c else 0
-    end = company_at + c
+    counts_at = names_at + t
+    counts_at += -counts_at % 4 if c else 0
+    end = counts_at + c
     if end != length:
         remedy = "the record is damaged or cut"
         raise RecordError("memory", f"{end} bytes, as its header says", str(length), remedy)
     try:
         reader = str(view[reader_at:names_at], "utf-8")
     except UnicodeDecodeError as fault:
-        raise RecordError("memory", "a reader's fingerprint in UTF-8", str(fault), "it is damaged") from None
-    found: dict[str, Any] = {
-        "form": FORMS[form],
+        raise _damaged("memory", "a reader's fingerprint in UTF-8", str(fault)) from None
+    return {
+        "form": form,
         "numbers": np.ndarray(shape, dtype, view, NUMBERS_AT),
         "scales": np.ndarray(rows, FLOAT, view, scales_at) if precision == 2 else None,
         "tokens": tokens,
         "size": size,
         "state": np.ndarray(s, FLOAT, view, state_at),
         "written_names": bytes(view[names_at : names_at + t]),
-        "mechanism": MECHANISMS[mechanism],
+        "mechanism": mechanism,
         "reader": reader,
+        **({"written_cooccurrence": view[counts_at:]} if c else {"cooccurrence": None}),
     }
-    if not c:
-        found["company"] = None
-    elif check:
-        found["company"] = company_in(view[company_at:], found["numbers"], check=True)
-    else:
-        found["written_company"] = view[company_at:]
-    return found
 
 
-def company_in(written: Bytes, numbers: NDArray[Any], *, check: bool = False) -> Company:
-    """The company of the names that have these vectors, over its own bytes in a record."""
-    company = Company.from_bytes(written, check=check)
-    if len(company) != len(numbers):
-        wanted = f"company of {len(numbers)} names, as it has vectors"
-        raise RecordError("memory", wanted, f"of {len(company)}", "the record is damaged")
-    return company
+def write_cooccurrence(counts: "Cooccurrence") -> bytes:
+    """The bytes of co-occurrence counts."""
+    starts, ids, times = counts.starts, counts.ids, counts.times
+    parts = (
+        _COUNTS_HEADER.pack(counts.first, counts.limit, len(counts), len(ids), ids.itemsize, times.itemsize),
+        starts.astype(_COUNTS_START, copy=False).tobytes(),
+        ids.astype(_ID_DTYPES[ids.itemsize], copy=False).tobytes(),
+        bytes(-ids.nbytes % 4),
+        times.astype(_TIMES_DTYPES[times.itemsize], copy=False).tobytes(),
+    )
+    return b"".join(parts)
+
+
+def read_cooccurrence(buffer: Bytes, check: bool) -> tuple[Any, ...]:
+    """The fields of co-occurrence counts in order; arrays are views of the buffer."""
+    view = _view(buffer)
+    if len(view) < _COUNTS_HEADER.size:
+        raise _damaged(_COUNTS, f"{_COUNTS_HEADER.size} bytes or more", str(len(view)))
+    first, limit, count, entries, id_bytes, times_bytes = _COUNTS_HEADER.unpack_from(view)
+    if id_bytes not in _ID_DTYPES or times_bytes not in _TIMES_DTYPES:
+        raise _damaged(
+            _COUNTS, "ids of 2 or 4 bytes and counts of 1, 2 or 4", f"{id_bytes} and {times_bytes}"
+        )
+    ids_at = _COUNTS_HEADER.size + 4 * (count + 1)
+    times_at = ids_at + id_bytes * entries
+    times_at += -times_at % 4
+    end = times_at + times_bytes * entries
+    if end != len(view):
+        raise _damaged(_COUNTS, f"{end} bytes, as its header says", str(len(view)))
+    starts: Integers = np.ndarray(count + 1, _COUNTS_START, view, _COUNTS_HEADER.size)
+    ids: Integers = np.ndarray(entries, _ID_DTYPES[id_bytes], view, ids_at)
+    times: Integers = np.ndarray(entries, _TIMES_DTYPES[times_bytes], view, times_at)
+    if starts[0] != 0 or starts[-1] != entries or (starts[1:] < starts[:-1]).any():
+        raise _damaged(_COUNTS, f"ascending starts from 0 to {entries}", "others")
+    if check:
+        _check_entries(starts, ids, times, first, limit)
+    return starts, ids, times, first, limit
+
+
+def _check_entries(starts: Integers, ids: Integers, times: Integers, first: int, limit: int) -> None:
+    """Refuse entries that counting cannot produce."""
+    same_name = np.ones(max(len(ids) - 1, 0), np.bool_)
+    borders = starts[1:-1]
+    same_name[borders[(borders > 0) & (borders < len(ids))] - 1] = False
+    if (ids[1:] <= ids[:-1])[same_name].any():
+        raise _damaged(_COUNTS, "ids that ascend within a name", "others")
+    if ids.min(initial=first) < first:
+        raise _damaged(_COUNTS, f"ids from {first} up", str(ids.min()))
+    count = len(starts) - 1
+    if count > limit:
+        raise _damaged(_COUNTS, f"at most {limit} names", str(count))
+    unknown = (ids >= first + count) & (ids < first + limit)
+    if unknown.any():
+        raise _damaged(_COUNTS, f"ids of the {count} names or of words", str(ids[unknown][0]))
+    if not times.all():
+        raise _damaged(_COUNTS, "counts from 1 up", "0")
+    smallest = narrow(ids, ID_TYPES).itemsize, narrow(times, TIMES_TYPES).itemsize
+    if smallest != (ids.itemsize, times.itemsize):
+        raise _damaged(
+            _COUNTS, "the smallest types that hold the ids and counts", f"{ids.dtype} and {times.dtype}"
+        )
+
+
+def _view(buffer: Bytes) -> memoryview:
+    """A read-only view of the buffer's bytes."""
+    view = memoryview(buffer).toreadonly()
+    return view if view.format == "B" and view.ndim == 1 else view.cast("B")
+
+
+def _damaged(what: str, expected: str, came: str) -> RecordError:
+    return RecordError(what, expected, came, "the record is damaged")

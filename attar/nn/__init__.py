@@ -1,6 +1,6 @@
 """The mechanisms and encoders with their parameters, as torch.nn modules."""
 
-from attar.nn.company import Company
+from attar.nn.cooccurrence import CooccurrenceScore
 from attar.nn.encoders import (
     ENCODERS,
     LONGEST_LOOK,
@@ -34,7 +34,7 @@ __all__ = [
     "MECHANISMS",
     "AdaptiveAttention",
     "BidirectionalEncoder",
-    "Company",
+    "CooccurrenceScore",
     "DecayedAttention",
     "Documents",
     "Encoder",

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attar.nn.company import Company
+from attar.nn.cooccurrence import CooccurrenceScore
 from attar.nn.encoders import TWO_WAY, encoder
 from attar.nn.mechanisms import attention
 from attar.nn.mechanisms.base import Memories
@@ -150,10 +150,18 @@ class Network(nn.Module):
         self.features = nn.Linear(options.size, options.size) if options.positive else None
         self.head = self._make_head(options)
         self.asked = AskedNames() if options.asked else None
+        # Named as its weights are in files since version 0.1.0; `self.cooccurrence` is the same module.
         self.company = (
-            Company(options.words, options.first_entity, options.entities) if options.company else None
+            CooccurrenceScore(options.words, options.first_entity, options.entities)
+            if options.cooccurrence
+            else None
         )
         self._scale_embeddings()
+
+    @property
+    def cooccurrence(self) -> CooccurrenceScore | None:
+        """Scores candidates by co-occurrence, if the network has this part."""
+        return self.company
 
     @staticmethod
     def _make_head(options: NetworkOptions) -> PaperHead | CopyHead:
@@ -230,8 +238,8 @@ class Network(nn.Module):
             return self.choose(self.head(shares.index_select(0, questions.places)), documents, questions)
         readouts = self.mechanism.lookup(memories, rows).flatten(0, 1).index_select(0, questions.places)
         scores = self.score(readouts, queries, documents, questions)
-        if self.company is not None:
-            scores = scores + self.company.score(documents, questions)
+        if self.cooccurrence is not None:
+            scores = scores + self.cooccurrence.score(documents, questions)
         return self.choose(scores, documents, questions)
 
     def score(

@@ -18,8 +18,8 @@ class NetworkOptions:
 
     `head=""` is the copy head for mechanisms that write for it (keyed, named), else the paper's head. `asked` learns a
     bonus for names that occur in the question; `positive` makes the keys of `named` and the queries positive, and
-    scores logarithms of weights; `company` scores names also by their co-occurrence with the question's words. `join`
-    is how a two-way encoder joins its two states, `head_size` the hidden size of the paper's head, 0 for `size`.
+    scores logarithms of weights; `cooccurrence` also scores names by their co-occurrence with the question's words.
+    `join` is how a two-way encoder joins its two states, `head_size` the hidden size of the paper's head, 0 for `size`.
     """
 
     words: int  # vocabulary size, names included
@@ -34,7 +34,7 @@ class NetworkOptions:
     scale: Scale = "sqrt"
     asked: bool = True
     positive: bool = False
-    company: bool = False
+    cooccurrence: bool = False
     join: str = "halves"
     head_size: int = 0
 
@@ -57,8 +57,8 @@ class NetworkOptions:
             raise OptionError("mechanism of the paper's head", " or ".join(MECHANISMS), repr(self.mechanism))
         if self.positive and self.mechanism != "named":
             raise OptionError("mechanism with positive keys", "named", repr(self.mechanism))
-        if self.company and self.mechanism != "named":
-            raise OptionError("mechanism that keeps company", "named", repr(self.mechanism))
+        if self.cooccurrence and self.mechanism != "named":
+            raise OptionError("mechanism with co-occurrence", "named", repr(self.mechanism))
         if self.join != "halves" and self.encoder not in TWO_WAY:
             raise OptionError("encoder with a join", " or ".join(TWO_WAY), repr(self.encoder))
         if self.head_size < 0:
@@ -71,6 +71,7 @@ class NetworkOptions:
     def to_json(self) -> dict[str, Any]:
         """All options by name."""
         options = asdict(self)
+        options["company"] = options.pop("cooccurrence")  # its name in files since version 0.1.0
         # Later options are left out at their defaults, so that fingerprints of earlier readers stay the same.
         for name, default in (("company", False), ("join", "halves"), ("head_size", 0)):
             if options[name] == default:
@@ -80,8 +81,9 @@ class NetworkOptions:
     @classmethod
     def from_json(cls, options: dict[str, Any]) -> "NetworkOptions":
         """The options that `to_json` returned; unknown names are refused."""
-        refuse_unknown("network option", options, (each.name for each in fields(cls)))
-        return cls(**options)
+        renamed = {"cooccurrence" if name == "company" else name: value for name, value in options.items()}
+        refuse_unknown("network option", renamed, (each.name for each in fields(cls)))
+        return cls(**renamed)
 
 
 def refuse_unknown(what: str, options: Iterable[str], known: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""The way of questions from queries to answers: look up, score, and name."""
+"""From queries to answers: look up in memories, score the names, rank them; and explain by token weights."""
 
 from collections.abc import Sequence
 
@@ -8,123 +8,167 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attar.errors import OptionError
-from attar.memory import Memory, weighed_many
-from attar.nn import Company, Documents, Network, Questions
-from attar.reader.questions import QuestionBatch
+from attar.memory import Floats, Memory, weigh_cooccurrences
+from attar.nn import (
+    CooccurrenceScore,
+    Documents,
+    KeyMechanism,
+    NamedAttention,
+    Network,
+    NoAttention,
+    Questions,
+    SoftmaxAttention,
+)
+from attar.reader.batches import PendingText, pad_texts
+from attar.reader.encoding import QuestionBatch, TextEncoder, token_vectors
 from attar.results import Answer
+from attar.text import NameFinder, NameTable, iterate_sentences, mark_names
 
-Floats = NDArray[np.float32]
 
-
-def probabilities(
-    network: Network,
-    queries: Tensor,
-    memories: Sequence[Memory],
-    asked: QuestionBatch,
+def score_names(
+    network: Network, queries: Tensor, memories: Sequence[Memory], questions: QuestionBatch
 ) -> Floats:
-    """How likely each name of each memory is, `[Q, c]`, 0 behind the last and for names that are not there.
-
-    One memory for each of the queries `[Q, k]` of the questions that are asked.
-    """
-    named = network.options.mechanism == "named"
+    """The probability of each name `[Q, c]`, for one query `[Q, k]` per memory; 0 in padding and for absent names."""
+    options = network.options
+    named = options.mechanism == "named"
     counts = np.array([len(each.numbers if named else each.names) for each in memories])
     if not named:
-        counts = counts.clip(max=network.options.entities)
+        counts = counts.clip(max=options.entities)
     width = int(counts.max(initial=0))
     if not width:
         return np.zeros((len(memories), 0), np.float32)
-    options = network.options
-    read = width if named else options.embedding if options.mechanism == "keyed" else options.size
-    readouts = look_up(memories, scaled(network, queries, memories), read)
+    readout_size = width if named else options.embedding if options.mechanism == "keyed" else options.size
+    readouts = _look_up(memories, _scale_by_length(network, queries, memories), readout_size)
     candidates = np.where(np.arange(width) < counts[:, None], np.arange(width), -1)
     if named:
-        leave_out_absent(memories, readouts, candidates)
-    mentioned = np.zeros((len(memories), width), np.bool_)
-    mentioned[asked.names_in(options.first_entity, width)] = True
-    scores = score(network, torch.from_numpy(readouts), queries, candidates, mentioned)
-    if network.company is not None:
-        scores = scores + near_question(network.company, memories, asked).to(scores.device)
-    # A row of no candidates is all -inf, and 0 / 0 without this.
+        _remove_absent(memories, readouts, candidates)
+    mentioned = questions.mentions(options.first_entity, width)
+    scores = _score(network, torch.from_numpy(readouts), queries, candidates, mentioned)
+    if network.cooccurrence is not None:
+        scores = scores + _score_cooccurrence(network.cooccurrence, memories, questions).to(scores.device)
+    # A row without candidates is all -inf, and its softmax NaN.
     return torch.softmax(scores, 1).nan_to_num_(0.0).cpu().numpy()
 
 
-def near_question(company: Company, memories: Sequence[Memory], asked: QuestionBatch) -> Tensor:
-    """What is added to the scores `[Q, c]` for the words and names that candidates share with the question."""
-    device = company.words.device
-    weights = company.weigh(torch.from_numpy(asked.ids).to(device)).cpu().numpy()
-    row, place = np.nonzero(weights.any(2))
-    starts = np.searchsorted(row, np.arange(len(memories) + 1))
-    kept = [own for memory in memories if (own := memory.company) is not None]
-    if len(kept) < len(memories):
-        raise OptionError("memory", "one that keeps its names' company", "one without", "read the text again")
-    near = weighed_many(kept, asked.ids[row, place], weights[row, place], starts)
-    mentions = np.zeros(near.shape[:2], np.float32)
-    for at, own in enumerate(kept):
-        mentions[at, : len(own)] = own.mentions()
-    added: Tensor = company(torch.from_numpy(near).to(device), torch.from_numpy(mentions).to(device))
-    return added
+def rank_names(probabilities: Floats, memories: Sequence[Memory], top: int | None) -> list[list[Answer]]:
+    """The most likely names of each row, at most `top`, without names of probability 0."""
+    order = np.argsort(-probabilities, axis=1, kind="stable")[:, :top]
+    best = np.take_along_axis(probabilities, order, 1)
+    present = best > 0
+    # Converted from numpy all at once, which is faster than row by row.
+    places, values = order[present].tolist(), best[present].tolist()
+    answers, start = [], 0
+    for memory, count in zip(memories, present.sum(1).tolist(), strict=True):
+        names = map(memory.names.names.__getitem__, places[start : start + count])
+        answers.append(list(map(Answer, names, values[start : start + count])))
+        start += count
+    return answers
 
 
-def scaled(network: Network, queries: Tensor, memories: Sequence[Memory]) -> Floats:
-    """The queries divided as the mechanism says: by √tokens, by tokens or not at all."""
-    found = queries.float().cpu().numpy()
+def _scale_by_length(network: Network, queries: Tensor, memories: Sequence[Memory]) -> Floats:
+    """The queries divided as the mechanism divides readouts: by √tokens, by tokens or not at all."""
+    values = queries.float().cpu().numpy()
     scale = getattr(network.mechanism, "scale", None)
     if scale is None:
-        return found
+        return values
     tokens = np.array([max(memory.tokens, 1) for memory in memories], np.float32)[:, None]
-    divided: Floats = found / (np.sqrt(tokens) if scale == "sqrt" else tokens)
-    return divided
+    scaled: Floats = values / (np.sqrt(tokens) if scale == "sqrt" else tokens)
+    return scaled
 
 
-def look_up(memories: Sequence[Memory], queries: Floats, width: int) -> Floats:
-    """The readout of each query from its own memory: `[Q, width]`, 0 behind a memory's last name."""
+def _look_up(memories: Sequence[Memory], queries: Floats, width: int) -> Floats:
+    """The readout of each query from its own memory: `[Q, width]`, padded with 0."""
     rows: dict[int, list[int]] = {}
     for row, memory in enumerate(memories):
         rows.setdefault(id(memory), []).append(row)
-    found = np.zeros((len(queries), width), np.float32)
+    readouts = np.zeros((len(queries), width), np.float32)
     for own in rows.values():
-        # Slices where one row is enough: numpy takes far longer to pick rows by a list.
+        # A slice for one row: numpy takes far longer to index by a list.
         at = slice(own[0], own[0] + 1) if len(own) == 1 else own
-        readouts = memories[own[0]].lookup(queries[at])
-        found[at, : readouts.shape[1]] = readouts
-    return found
+        own_readouts = memories[own[0]].lookup(queries[at])
+        readouts[at, : own_readouts.shape[1]] = own_readouts
+    return readouts
 
 
-def leave_out_absent(memories: Sequence[Memory], scores: Floats, candidates: NDArray[np.int64]) -> None:
-    """Strike out names of which nothing was written: tables may be shared, and hold other texts' names."""
-    # Nothing times any query is exactly 0, so only these need a look.
+def _remove_absent(memories: Sequence[Memory], scores: Floats, candidates: NDArray[np.int64]) -> None:
+    """Remove candidates of which nothing was written: a shared table also holds the names of other texts."""
+    # A vector of zeros scores exactly 0, so only these need a check.
     for row, name in zip(*np.nonzero((scores == 0) & (candidates >= 0)), strict=True):
         if not memories[row].numbers[name].any():
             candidates[row, name] = -1
 
 
-def score(
+def _score(
     network: Network,
     readouts: Tensor,
     queries: Tensor,
     candidates: NDArray[np.int64],
     mentioned: NDArray[np.bool_],
 ) -> Tensor:
-    """What the network's head makes of readouts: the scores `[Q, c]`, -inf where there is no candidate."""
+    """The scores `[Q, c]` that the network's head gives to readouts, -inf where there is no candidate."""
     device, count = queries.device, len(queries)
-    nothing = torch.empty(count, 0, dtype=torch.int64)
-    each = torch.arange(count)
-    documents = Documents(nothing, each, nothing.bool(), nothing, torch.from_numpy(candidates)).to(device)
-    questions = Questions(nothing, each, each, each, each, 1, torch.from_numpy(mentioned)).to(device)
+    empty = torch.empty(count, 0, dtype=torch.int64)
+    rows = torch.arange(count)
+    documents = Documents(empty, rows, empty.bool(), empty, torch.from_numpy(candidates)).to(device)
+    questions = Questions(empty, rows, rows, rows, rows, 1, torch.from_numpy(mentioned)).to(device)
     scores = network.score(readouts.to(device), queries, documents, questions)
     return network.choose(scores, documents, questions)
 
 
-def best_first(shares: Floats, memories: Sequence[Memory], top: int | None) -> list[list[Answer]]:
-    """The likeliest names of each row, those that are not there left out."""
-    order = np.argsort(-shares, axis=1, kind="stable")[:, :top]
-    best = np.take_along_axis(shares, order, 1)
-    there = best > 0
-    # Numbers leave numpy all at once, and only those of names that are there.
-    places, likely = order[there].tolist(), best[there].tolist()
-    answers, start = [], 0
-    for memory, count in zip(memories, there.sum(1).tolist(), strict=True):
-        names = map(memory.names.names.__getitem__, places[start : start + count])
-        answers.append(list(map(Answer, names, likely[start : start + count])))
-        start += count
-    return answers
+def _score_cooccurrence(
+    scorer: CooccurrenceScore, memories: Sequence[Memory], questions: QuestionBatch
+) -> Tensor:
+    """The scores `[Q, c]` for words and names of the question that share sentences with candidates."""
+    device = scorer.words.device
+    weights = scorer.weigh(torch.from_numpy(questions.ids).to(device)).cpu().numpy()
+    row, place = np.nonzero(weights.any(2))
+    starts = np.searchsorted(row, np.arange(len(memories) + 1))
+    counts = [own for memory in memories if (own := memory.cooccurrence) is not None]
+    if len(counts) < len(memories):
+        expected = "one with co-occurrence counts"
+        raise OptionError("memory", expected, "one without", "read the text again")
+    near = weigh_cooccurrences(counts, questions.ids[row, place], weights[row, place], starts)
+    mentions = np.zeros(near.shape[:2], np.float32)
+    for at, own in enumerate(counts):
+        mentions[at, : len(own)] = own.mentions
+    scores: Tensor = scorer(torch.from_numpy(near).to(device), torch.from_numpy(mentions).to(device))
+    return scores
+
+
+def token_weights(encoder: TextEncoder, pending: PendingText, query: Tensor) -> list[float]:
+    """The weight of each token of a text for a query `[k]`, depending on the mechanism.
+
+    linear                      h · q
+    gated, decayed, adaptive    f · q, without later forgetting
+    softmax                     softmax(h · q)
+    keyed                       key · q
+    named                       key · q if the token is a name, else 0
+    none                        1 for the last token, else 0
+    """
+    network, count = encoder.network, len(pending.text)
+    if isinstance(network.mechanism, NoAttention):
+        return [0.0] * (count - 1) + [1.0] * min(count, 1)
+    documents = pad_texts([pending.text], len(pending.names)).to(encoder.device)
+    hidden = encoder.hidden_states(documents)[0]
+    if isinstance(network.mechanism, KeyMechanism):
+        weights = network.mechanism.keys(hidden[0]) @ query
+    else:
+        weights = token_vectors(network, hidden)[0] @ query
+    if isinstance(network.mechanism, SoftmaxAttention):
+        weights = torch.softmax(weights, 0)
+    values = weights.cpu().numpy()
+    if isinstance(network.mechanism, NamedAttention):
+        values = np.where(pending.text.names >= 0, values, 0.0)
+    return [float(weight) for weight in values]
+
+
+def spell_tokens(text: str, finder: NameFinder, table: NameTable) -> list[str]:
+    """The tokens of a text, each name in its longest form in the text.
+
+    >>> from attar.text import CapitalFinder, Vocabulary
+    >>> spell_tokens("Then Ann Lee met Bob. Ann left.", CapitalFinder(Vocabulary(())), NameTable())
+    ['Then', 'Ann Lee', 'met', 'Bob', '.', 'Ann Lee', 'left', '.']
+    """
+    marked = [token for sentence in mark_names(iterate_sentences(text), table, finder) for token in sentence]
+    names = {f"@entity{number}": name for number, name in enumerate(table.names)}
+    return [names.get(token, token) for token in marked]

@@ -1,4 +1,8 @@
-"""Reader: text to memories, memories and questions to answers."""
+"""Reader: texts to memories, memories and questions to answers.
+
+A text: ids and names (`attar.text`) → hidden states → memory (`encoding.write_memories`).
+A question: ids → query (`encoding.TextEncoder.queries`) → lookup and scores → answers (`attar.reader.answers`).
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,33 +12,28 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attar.errors import AttarError, OptionError, ShapeError
+from attar.errors import AttarError, DtypeError, OptionError, ShapeError
 from attar.memory import Memory
 from attar.nn import Network
 from attar.progress import Progress, tell_nobody
-from attar.reader.answers import best_first, probabilities
-from attar.reader.checks import check_answerable, check_own, check_text, check_top, in_pairs
-from attar.reader.computing import computing
-from attar.reader.documents import DocumentEncoder
-from attar.reader.explain import spelled, token_weights
-from attar.reader.folder import DEFAULT, Precision, fingerprint_of, load_reader, save_reader
-from attar.reader.questions import QuestionBatch, QuestionEncoder
-from attar.reader.texts import Reading
-from attar.reader.writing import write_memories
+from attar.reader.answers import rank_names, score_names, spell_tokens, token_weights
+from attar.reader.batches import PendingText
+from attar.reader.encoding import QuestionBatch, inference, write_memories
+from attar.reader.fast_encoding import FastTextEncoder
+from attar.reader.files import DEFAULT, Precision, fingerprint_of, load_reader, save_reader
 from attar.results import Answer, Explanation
 from attar.text import NameFinder, NameTable, TextReader, Vocabulary
 
-# A text of more characters is not put into ids as a whole, but by so many tokens at a time: what reading takes
-# beside the text itself does not grow with it.
-LONG_TEXT, TOKENS_A_PART = 4_000_000, 1_000_000
-# Questions answered at a time: 43 µs each, 60 if 256 are (k = 128, 60 names a document, one core).
-QUESTIONS_AT_ONCE = 1_024
+# A text with more characters is converted to ids in parts, so that the working memory does not grow with the text.
+LONG_TEXT, TOKENS_PER_PART = 4_000_000, 1_000_000
+# Questions per batch: 43 µs per question, 60 with batches of 256 (k = 128, 60 names per document, one core).
+QUESTIONS_PER_BATCH = 1_024
 
 
 class Reader:
-    """A network and the words it knows: reads any text, and answers from what it has read.
+    """A network and its vocabulary: reads texts, and answers questions from memories of them.
 
-    >>> from attar.nn.network_options import NetworkOptions
+    >>> from attar.nn import NetworkOptions
     >>> vocabulary = Vocabulary(("met", "left", "."), entities=5)
     >>> network = Network(NetworkOptions(words=len(vocabulary), entities=5, mechanism="named", size=4))
     >>> reader = Reader(network, vocabulary)
@@ -58,159 +57,184 @@ class Reader:
         if (len(vocabulary), vocabulary.entities) != (options.words, options.entities):
             raise ShapeError(
                 "vocabulary",
-                f"{options.words} tokens, {options.entities} of them names'",
+                f"{options.words} tokens, {options.entities} of them names",
                 f"{len(vocabulary)} and {vocabulary.entities}",
-                "give the one that the network was trained with",
+                "use the one that the network was trained with",
             )
         self.network, self.vocabulary, self.about = network.eval(), vocabulary, about or {}
         if fingerprint is None:
             fingerprint = fingerprint_of(options.to_json(), vocabulary.to_bytes(), network.state_dict())
         self.fingerprint = fingerprint
-        self.text = TextReader(vocabulary, finder)
-        self.documents, self.questions = DocumentEncoder(network), QuestionEncoder(network)
+        self._text_reader, self._encoder = TextReader(vocabulary, finder), FastTextEncoder(network)
 
     @classmethod
     def load(cls, path: str | Path | None = None, *, finder: NameFinder | None = None) -> "Reader":
-        """The reader of a folder; without one, that which ships with the package."""
+        """Load the reader in a folder, or the default reader of the package."""
         if path is None and not DEFAULT.is_dir():
-            raise AttarError(
-                "default reader",
-                "the one that ships with attar",
-                "none",
-                "give the path of a reader's folder",
-            )
+            remedy = "give the path of a reader's folder"
+            raise AttarError("default reader", "the one that ships with attar", "none", remedy)
         saved = load_reader(DEFAULT if path is None else path)
         return cls(saved.network, saved.vocabulary, saved.fingerprint, saved.about, finder=finder)
 
     def save(self, path: str | Path, precision: Precision = "float32") -> str:
-        """Write the reader's folder, and give the fingerprint of what was written: float16 makes it another."""
+        """Write the reader to a folder and return its fingerprint, which differs for float16."""
         return save_reader(path, self.network, self.vocabulary, self.about, precision)
 
     def to(self, device: torch.device | str) -> "Reader":
-        """The same reader, its network moved to a device; memories stay where they are."""
+        """Move the network to a device and return the reader; memories stay in numpy arrays."""
         self.network.to(device)
         return self
 
     def read(self, text: str, *, names: NameTable | None = None) -> Memory:
-        """The memory of a text, read under a table of names if one is given: it learns the text's names."""
-        table = self._table() if names is None else names
+        """The memory of a text; a given table of names is used, and learns the names of the text."""
+        table = self._new_table() if names is None else names
         if self._is_long(text):
             return self._read_in_parts(text, table)
-        reading = self._reading(text, table)
-        return self._write([reading if names is None else reading.standing()])[0]
+        pending = self._tokenize(text, table)
+        return self._write([pending if names is None else pending.with_own_names()])[0]
 
     def read_many(
         self,
         texts: Sequence[str],
         *,
-        together: bool = False,
-        batch: int = 32,
+        shared_names: bool = False,
+        batch_size: int = 32,
         progress: Progress = tell_nobody,
     ) -> list[Memory]:
-        """The memories of texts, in their order; read together they share one table of names, and can merge.
+        """The memories of texts, in order; with `shared_names` they have one table of names, and can be merged.
 
-        `progress` hears how many of a batch's tokens are done: a long text takes its time.
+        `progress` is called with the number of tokens read and the total, per batch.
         """
-        if batch < 1:
-            raise OptionError("batch", "a whole number from 1 up", repr(batch))
-        table = self._table()
-        readings: dict[int, Reading] = {}
+        if batch_size < 1:
+            raise OptionError("batch_size", "an integer of at least 1", repr(batch_size))
+        table = self._new_table()
+        pending: dict[int, PendingText] = {}
         memories: dict[int, Memory] = {}
         for at, text in enumerate(texts):
-            own = table if together else self._table()
+            own = table if shared_names else self._new_table()
             if self._is_long(text):
                 memories[at] = self._read_in_parts(text, own, progress=progress)
             else:
-                reading = self._reading(text, own)
-                # A table read on later is another time's: each memory has it as it stood at its own end.
-                readings[at] = reading.standing() if together else reading
-        order = sorted(readings, key=lambda at: -len(readings[at].text))
-        for first in range(0, len(order), batch):
-            chosen = order[first : first + batch]
-            written = self._write([readings[at] for at in chosen], progress)
-            memories.update(zip(chosen, written, strict=True))
+                tokenized = self._tokenize(text, own)
+                # Each memory has the names up to the end of its own text.
+                pending[at] = tokenized.with_own_names() if shared_names else tokenized
+        longest_first = sorted(pending, key=lambda at: -len(pending[at].text))
+        for first in range(0, len(longest_first), batch_size):
+            batch = longest_first[first : first + batch_size]
+            written = self._write([pending[at] for at in batch], progress)
+            memories.update(zip(batch, written, strict=True))
         return [memories[at] for at in range(len(texts))]
 
     def extend(self, memory: Memory, text: str, *, progress: Progress = tell_nobody) -> Memory:
-        """The memory after reading on: at a sentence's end the same as if both had been read at once."""
-        check_own(memory, self.fingerprint)
+        """The memory extended by a text: the same as reading both at once, if the first ends with a sentence."""
+        self._check_memory(memory)
         table = memory.names.copy()
         if self._is_long(text):
             return self._read_in_parts(text, table, memory, progress)
-        return self._write([self._reading(text, table, memory)], progress)[0]
+        return self._write([self._tokenize(text, table, memory)], progress)[0]
 
     def answer(self, memory: Memory, question: str, *, top: int | None = None) -> list[Answer]:
-        """The document's names, likeliest first, or the best few; none for a text without names."""
+        """The names of the document, most likely first, at most `top`; none if the text has no names."""
         return self.answer_many([memory], [question], top=top)[0]
 
     def answer_many(
         self, memories: Memory | Sequence[Memory], questions: str | Sequence[str], *, top: int | None = None
     ) -> list[list[Answer]]:
-        """The answers to each question from its own memory; one memory, or one question, stands for all."""
-        about, asked = in_pairs(memories, questions)
-        check_top(top)
-        for memory in {id(memory): memory for memory in about}.values():
-            check_own(memory, self.fingerprint)
-        read = [self._question(text, memory.names) for text, memory in zip(asked, about, strict=True)]
-        order = sorted(range(len(read)), key=lambda at: len(read[at][0]))
-        answers: list[list[Answer]] = [[] for _ in read]
-        for first in range(0, len(order), QUESTIONS_AT_ONCE):
-            chosen = order[first : first + QUESTIONS_AT_ONCE]
-            own = [about[at] for at in chosen]
-            batch = QuestionBatch.of([read[at] for at in chosen])
-            with computing():
-                queries = self.questions.encode(batch)
-                shares = probabilities(self.network, queries, own, batch)
-            for at, found in zip(chosen, best_first(shares, own, top), strict=True):
-                answers[at] = found
+        """The answers to each question from its memory; a single memory or question is used for all."""
+        memories, questions = _pair(memories, questions)
+        if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
+            raise OptionError("top", "an integer of at least 1", repr(top))
+        for memory in {id(memory): memory for memory in memories}.values():
+            self._check_memory(memory)
+        ids = [self._tokenize_question(*pair) for pair in zip(questions, memories, strict=True)]
+        shortest_first = sorted(range(len(ids)), key=lambda at: len(ids[at][0]))
+        answers: list[list[Answer]] = [[] for _ in ids]
+        for first in range(0, len(ids), QUESTIONS_PER_BATCH):
+            chosen = shortest_first[first : first + QUESTIONS_PER_BATCH]
+            own, batch = [memories[at] for at in chosen], QuestionBatch.of([ids[at] for at in chosen])
+            with inference():
+                queries = self._encoder.queries(batch)
+                probabilities = score_names(self.network, queries, own, batch)
+            for at, ranked in zip(chosen, rank_names(probabilities, own, top), strict=True):
+                answers[at] = ranked
         return answers
 
     def explain(self, text: str, question: str) -> Explanation:
-        """The weight that each of a text's tokens has for a question, and the answers."""
-        table = self._table()
-        reading = self._reading(text, table)
-        asked = QuestionBatch.of([self._question(question, table)])
-        with computing():
-            queries = self.questions.encode(asked)
-            weights = token_weights(self.documents, reading, queries[0])
-        answers = self.answer(self._write([reading])[0], question)
-        return Explanation(spelled(text, self.text.finder, self._table()), weights, answers)
+        """The answers to a question on a text, and the weight of each token of the text."""
+        pending = self._tokenize(text, self._new_table())
+        memory = self._write([pending])[0]
+        with inference():
+            query = self._encoder.queries(QuestionBatch.of([self._tokenize_question(question, memory)]))[0]
+            weights = token_weights(self._encoder, pending, query)
+        tokens = spell_tokens(text, self._text_reader.finder, self._new_table())
+        return Explanation(tokens, weights, self.answer(memory, question))
 
-    def _table(self) -> NameTable:
+    def _new_table(self) -> NameTable:
         return NameTable(self.vocabulary.entities)
 
-    def _reading(self, text: str, table: NameTable, before: Memory | None = None) -> Reading:
-        check_text("text", text)
-        return Reading(self.text.read(text, table), table, before)
+    def _tokenize(self, text: str, table: NameTable, memory: Memory | None = None) -> PendingText:
+        if not isinstance(text, str):
+            raise DtypeError("text", "a string", type(text).__name__)
+        return PendingText(self._text_reader.read(text, table), table, memory)
+
+    def _tokenize_question(self, question: str, memory: Memory) -> tuple[NDArray[np.int32], int]:
+        if not isinstance(question, str):
+            raise DtypeError("question", "a string", type(question).__name__)
+        return self._text_reader.read_question(question, memory.names)
+
+    def _write(self, pending: Sequence[PendingText], progress: Progress = tell_nobody) -> list[Memory]:
+        if not answers_alone(self.network):
+            raise OptionError(
+                "reader",
+                "one that can answer from memories alone",
+                "softmax with the copy head, which needs the text again",
+                "train it with head='paper', or with mechanism='named'",
+            )
+        with inference():
+            return write_memories(self._encoder, pending, self.fingerprint, progress)
 
     def _is_long(self, text: object) -> bool:
-        return isinstance(text, str) and len(text) > LONG_TEXT and self.documents.reads_on
+        return isinstance(text, str) and len(text) > LONG_TEXT and self._encoder.extends
 
     def _read_in_parts(
-        self,
-        text: str,
-        table: NameTable,
-        before: Memory | None = None,
-        progress: Progress = tell_nobody,
+        self, text: str, table: NameTable, memory: Memory | None = None, progress: Progress = tell_nobody
     ) -> Memory:
-        """The memory of a long text: each part of it is read on from the one before."""
-        done, about = 0, len(text) // 5  # English has some five characters a token
+        """The memory of a long text: each part extends the memory of the parts before it."""
+        done, estimate = 0, len(text) // 5  # English has about five characters per token
 
-        def tell(what: str, read: int, _: int) -> None:
-            progress(what, done + read, max(about, done + read))
+        def report(what: str, read: int, _: int) -> None:
+            progress(what, done + read, max(estimate, done + read))
 
-        for part in self.text.read_in_parts(text, table, TOKENS_A_PART):
-            before = self._write([Reading(part, table, before).standing()], tell)[0]
+        for part in self._text_reader.read_in_parts(text, table, TOKENS_PER_PART):
+            memory = self._write([PendingText(part, table, memory).with_own_names()], report)[0]
             done += len(part)
-        if before is None:  # nothing but spaces
-            return self._write([self._reading("", table).standing()])[0]
-        return before
+        if memory is None:  # the text is only spaces
+            return self._write([self._tokenize("", table).with_own_names()])[0]
+        return memory
 
-    def _write(self, readings: Sequence[Reading], progress: Progress = tell_nobody) -> list[Memory]:
-        check_answerable(self.network)
-        with computing():
-            return write_memories(self.documents, readings, self.fingerprint, progress)
+    def _check_memory(self, memory: object) -> None:
+        """Refuse other objects, and memories of other readers."""
+        if not isinstance(memory, Memory):
+            raise DtypeError("memory", "an attar.Memory", type(memory).__name__, "read the text first")
+        if memory.reader != self.fingerprint:
+            expected, came = (f"one of reader {name[:12]}" for name in (self.fingerprint, memory.reader))
+            raise OptionError("memory", expected, came, "read the text with this reader")
 
-    def _question(self, text: str, table: NameTable) -> tuple[NDArray[np.int32], int]:
-        check_text("question", text)
-        return self.text.read_question(text, table)
+
+def answers_alone(network: Network) -> bool:
+    """Whether a memory alone is enough to answer; softmax with the copy head also needs the text's tokens."""
+    return (network.options.mechanism, network.options.head) != ("softmax", "copy")
+
+
+def _pair(
+    memories: Memory | Sequence[Memory], questions: str | Sequence[str]
+) -> tuple[list[Memory], list[str]]:
+    """Memories and questions, of equal number; a single one is repeated."""
+    if isinstance(questions, str):
+        repeated = [memories] if isinstance(memories, Memory) else list(memories)
+        return repeated, [questions] * len(repeated)
+    asked = list(questions)
+    repeated = [memories] * len(asked) if isinstance(memories, Memory) else list(memories)
+    if len(repeated) != len(asked):
+        raise ShapeError("questions", f"one for each of {len(repeated)} memories", str(len(asked)))
+    return repeated, asked

@@ -133,7 +133,7 @@ def network_options(options: TrainingOptions, vocabulary: Vocabulary) -> Network
         scale=options.scale,
         asked=options.asked,
         positive=options.positive,
-        company=options.company,
+        cooccurrence=options.company,
         join=options.join,
         head_size=options.head_size,
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from attar.errors import OptionError
-from attar.nn import Network
+from attar.nn import Network, NetworkOptions
 from attar.reader import DEFAULT, SavedReader, load_reader
 from attar.text import Vocabulary
 from attar.training.options import TrainingOptions, network_options
@@ -26,8 +26,13 @@ def load_start(start: str) -> SavedReader:
 
 def settled_by(start: str) -> dict[str, Any]:
     """The options that a reader settles, by name."""
-    own = load_start(start).network.options
-    return {name: getattr(own, name) for name in SETTLED}
+    own = by_name(load_start(start).network.options)
+    return {name: own[name] for name in SETTLED}
+
+
+def by_name(options: NetworkOptions) -> dict[str, Any]:
+    """The options of a network by their names in `TrainingOptions`."""
+    return vars(options) | {"company": options.cooccurrence}
 
 
 def first_network(options: TrainingOptions, vocabulary: Vocabulary) -> Network:
@@ -39,7 +44,7 @@ def first_network(options: TrainingOptions, vocabulary: Vocabulary) -> Network:
             start_alike(network)
         return network
     saved = load_start(options.start)
-    check_settled(vars(asked), vars(saved.network.options), options.start)
+    check_settled(by_name(asked), by_name(saved.network.options), options.start)
     network = Network(asked)
     own = saved.network.state_dict()
     network.load_state_dict(own, strict=set(own) == set(network.state_dict()))

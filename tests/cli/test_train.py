@@ -15,7 +15,7 @@ import pytest
 from attar.bench.stories import story_document, tell_stories
 from attar.cli.main import main
 from attar.cloze import DocumentWriter, write_folder
-from attar.reader.folder import load_reader
+from attar.reader import load_reader
 from attar.text.vocabulary import Vocabulary
 
 SMALL = ("--size", 4, "--embedding", 4, "--epochs", 1, "--batch", 8, "--questions", 2)

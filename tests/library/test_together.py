@@ -49,7 +49,7 @@ def test_ids_of_two_tables_do_not_merge_and_the_line_says_how_they_would(gated, 
 def test_documents_read_together_merge(gated, texts, assert_same):
     gated.add_many(pair(texts), together=True)
     gated.merge("both", ["one", "two"])
-    one, two = gated.reader.read_many(texts[:2], together=True)
+    one, two = gated.reader.read_many(texts[:2], shared_names=True)
     assert_same(gated.show("both").memory, one + two)
 
 

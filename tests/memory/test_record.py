@@ -1,5 +1,6 @@
-"""A memory's bytes say what they are, are read where they lie, and are refused when they are damaged."""
+"""Memories and co-occurrence counts are written as bytes and read without copying; damaged bytes are refused."""
 
+import contextlib
 import struct
 import zlib
 from dataclasses import replace
@@ -11,10 +12,7 @@ from hypothesis import strategies as st
 
 from attar import Memory
 from attar.errors import RecordError
-from attar.memory.company import Company
-from attar.memory.counting import count_company
-from attar.memory.forms import FORMS_OF
-from attar.memory.record import NUMBERS_AT
+from attar.memory import FORMS_OF, NUMBERS_AT, Cooccurrence
 from attar.text import NameTable
 
 PRECISIONS = ["float32", "float16", "int8"]
@@ -33,16 +31,17 @@ def made(mechanism: str, k: int, count: int, tokens: int, names: list[str], stat
         reader=f"reader ü {seed}",
         names=table,
         state=rng.standard_normal(state),
-        company=company_of(len(table), seed) if mechanism == "named" and seed % 2 else None,
+        cooccurrence=counts_of(len(table), seed) if mechanism == "named" and seed % 2 else None,
     )
 
 
-def company_of(count: int, seed: int) -> Company:
-    """Names among words, those with ids from 9 up, in sentences of four."""
+def counts_of(count: int, seed: int) -> Cooccurrence:
+    """The counts of random sentences of four tokens; words have ids from 9 up."""
     ids = np.random.default_rng(seed).integers(3, 20, 40)
     ids[(ids >= 3 + count) & (ids < 9)] = 9
     names, ends = np.where(ids < 9, ids - 3, -1), np.arange(40) % 4 == 3
-    return count_company(names, ids, ends, count=count, first=3, limit=6, common=0)
+    (counts,) = Cooccurrence.count(names, ids, ends, [40], counts=[count], first=3, limit=6, common=0)
+    return counts
 
 
 memories = st.builds(
@@ -56,19 +55,19 @@ memories = st.builds(
     seed=st.integers(0, 99),
 )
 SAMPLE = made("gated", 3, 0, 4, ["Ann Lee"], 2, 0)
-IN_COMPANY = made("named", 3, 0, 4, ["Ann Lee", "Bath"], 2, 1)
-SAMPLES = pytest.mark.parametrize("sample", [SAMPLE, IN_COMPANY], ids=["alone", "with company"])
+WITH_COUNTS = made("named", 3, 0, 4, ["Ann Lee", "Bath"], 2, 1)
+SAMPLES = pytest.mark.parametrize("sample", [SAMPLE, WITH_COUNTS], ids=["version 1", "with co-occurrence"])
 
 
-def resealed(written: bytearray) -> bytes:
-    """The bytes with the checksum that they should have."""
+def with_checksum(written: bytearray) -> bytes:
+    """The bytes with a valid checksum."""
     struct.pack_into("<I", written, 4, zlib.crc32(written[8:]))
     return bytes(written)
 
 
 @settings(deadline=None)
 @given(memories, st.sampled_from(PRECISIONS))
-def test_what_was_written_is_read(memory, precision):
+def test_a_written_memory_is_read_equal(memory, precision):
     memory = memory.astype(precision)
     written = memory.to_bytes()
     for check in (True, False):
@@ -87,7 +86,7 @@ def test_any_buffer_is_read(kind):
     assert Memory.from_bytes(kind(SAMPLE.to_bytes())) == SAMPLE
 
 
-def test_numbers_lie_in_the_buffer_itself_at_a_multiple_of_64():
+def test_numbers_are_a_view_of_the_buffer_at_a_multiple_of_64():
     buffer = bytearray(SAMPLE.to_bytes())
     read = Memory.from_bytes(buffer)
     start = np.frombuffer(buffer, np.uint8).ctypes.data
@@ -96,14 +95,14 @@ def test_numbers_lie_in_the_buffer_itself_at_a_multiple_of_64():
     assert not read.numbers.flags.writeable
 
 
-def test_names_are_decoded_when_they_are_asked_for():
+def test_names_are_decoded_on_first_use():
     read = Memory.from_bytes(SAMPLE.to_bytes())
     assert "names" not in vars(read)
     assert read.names.resolve(["Lee"]) == 0
     assert read.names is read.names
 
 
-def test_names_learnt_since_are_written():
+def test_names_learned_after_reading_are_written():
     read = Memory.from_bytes(SAMPLE.to_bytes())
     read.names.learn(["Bath"])
     assert Memory.from_bytes(read.to_bytes()).names.names == ["Ann Lee", "Bath"]
@@ -117,31 +116,31 @@ def test_the_layout_does_not_change():
     assert memory.to_bytes() == b"attm" + struct.pack("<I", zlib.crc32(body)) + body
 
 
-def test_a_record_with_company_is_the_one_without_and_it_behind():
-    alone, written = replace(IN_COMPANY, company=None).to_bytes(), IN_COMPANY.to_bytes()
-    company = IN_COMPANY.company.to_bytes()
+def test_version_2_is_version_1_followed_by_cooccurrence_counts():
+    alone, written = replace(WITH_COUNTS, cooccurrence=None).to_bytes(), WITH_COUNTS.to_bytes()
+    counts = WITH_COUNTS.cooccurrence.to_bytes()
     header = bytearray(alone[8:NUMBERS_AT])
     struct.pack_into("<H", header, 0, 2)
-    struct.pack_into("<I", header, 32, len(company))
-    body = bytes(header) + alone[NUMBERS_AT:] + bytes(-len(alone) % 4) + company
+    struct.pack_into("<I", header, 32, len(counts))
+    body = bytes(header) + alone[NUMBERS_AT:] + bytes(-len(alone) % 4) + counts
     assert written == b"attm" + struct.pack("<I", zlib.crc32(body)) + body
     assert alone[8:10] == b"\1\0"
 
 
-def test_company_lies_in_the_buffer_itself_and_is_decoded_when_it_is_asked_for():
-    buffer = bytearray(IN_COMPANY.to_bytes())
+def test_cooccurrence_counts_are_a_view_of_the_buffer_decoded_on_first_use():
+    buffer = bytearray(WITH_COUNTS.to_bytes())
     read = Memory.from_bytes(buffer, check=False)
-    assert "company" not in vars(read)
-    assert read.company == IN_COMPANY.company
-    assert read.company is read.company
+    assert "cooccurrence" not in vars(read)
+    assert read.cooccurrence == WITH_COUNTS.cooccurrence
+    assert read.cooccurrence is read.cooccurrence
     start = np.frombuffer(buffer, np.uint8).ctypes.data
-    assert start < read.company.ids.ctypes.data < start + len(buffer)
-    assert (read.company.starts.ctypes.data - start) % 4 == 0
+    assert start < read.cooccurrence.ids.ctypes.data < start + len(buffer)
+    assert (read.cooccurrence.starts.ctypes.data - start) % 4 == 0
 
 
 @settings(deadline=None)
-@given(st.data(), st.sampled_from([SAMPLE, IN_COMPANY]))
-def test_a_flipped_bit_is_noticed(data, sample):
+@given(st.data(), st.sampled_from([SAMPLE, WITH_COUNTS]))
+def test_a_flipped_bit_is_detected(data, sample):
     written = bytearray(sample.to_bytes())
     bit = data.draw(st.integers(0, 8 * len(written) - 1))
     written[bit // 8] ^= 1 << bit % 8
@@ -151,7 +150,7 @@ def test_a_flipped_bit_is_noticed(data, sample):
 
 @SAMPLES
 @pytest.mark.parametrize("check", [True, False])
-def test_a_record_cut_short_is_noticed_wherever_it_ends(check, sample):
+def test_a_truncated_record_is_detected_at_every_length(check, sample):
     written = sample.to_bytes()
     for length in range(len(written)):
         with pytest.raises(RecordError, match="cut"):
@@ -159,45 +158,45 @@ def test_a_record_cut_short_is_noticed_wherever_it_ends(check, sample):
 
 
 @SAMPLES
-def test_bytes_behind_the_record_are_noticed(sample):
+def test_extra_bytes_after_the_record_are_detected(sample):
     with pytest.raises(RecordError, match="as its header says"):
         Memory.from_bytes(sample.to_bytes() + b"x", check=False)
 
 
 @pytest.mark.parametrize(
     ("sample", "version"),
-    [(SAMPLE, 2), (IN_COMPANY, 1)],
-    ids=["none where some is said", "some where none is"],
+    [(SAMPLE, 2), (WITH_COUNTS, 1)],
+    ids=["version 2 without counts", "version 1 with counts"],
 )
-def test_company_belongs_to_its_version(sample, version):
+def test_the_version_must_fit_the_presence_of_cooccurrence_counts(sample, version):
     written = bytearray(sample.to_bytes())
     written[8] = version
-    with pytest.raises(RecordError, match="company in version 2, of names, got"):
-        Memory.from_bytes(resealed(written))
+    with pytest.raises(RecordError, match="co-occurrence in version 2 and the form names only, got"):
+        Memory.from_bytes(with_checksum(written))
 
 
-def test_company_of_a_form_without_names_is_refused():
+def test_cooccurrence_counts_in_another_form_than_names_are_refused():
     written = bytearray(SAMPLE.to_bytes())
     written[8], written[40] = 2, 1
-    with pytest.raises(RecordError, match="got 1 bytes in a record of version 2, triangle"):
-        Memory.from_bytes(resealed(written))
+    with pytest.raises(RecordError, match="got 1 bytes in a record of version 2, form triangle"):
+        Memory.from_bytes(with_checksum(written))
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_company_of_other_names_than_have_vectors_is_refused(check):
-    # The last vector's 12 bytes are said to be three more numbers of the state.
-    written = bytearray(IN_COMPANY.to_bytes())
+def test_cooccurrence_counts_of_another_number_of_names_are_refused(check):
+    # The header now counts the 12 bytes of the last vector as three numbers of the state.
+    written = bytearray(WITH_COUNTS.to_bytes())
     struct.pack_into("<I", written, 20, 1)
     struct.pack_into("<I", written, 24, 5)
-    with pytest.raises(RecordError, match="company of 1 names, as it has vectors, got of 2"):
-        Memory.from_bytes(resealed(written), check=check).company  # noqa: B018
+    with pytest.raises(RecordError, match="co-occurrence counts of 1 names, got those of 2"):
+        Memory.from_bytes(with_checksum(written), check=check).cooccurrence  # noqa: B018
 
 
-def test_damaged_company_is_refused_whatever_the_checksum_says():
-    written = bytearray(IN_COMPANY.to_bytes())
+def test_damaged_cooccurrence_counts_with_a_valid_checksum_are_refused():
+    written = bytearray(WITH_COUNTS.to_bytes())
     written[-1] = 0
-    with pytest.raises(RecordError, match="company: expected counts from 1 up, got 0"):
-        Memory.from_bytes(resealed(written))
+    with pytest.raises(RecordError, match="co-occurrence: expected counts from 1 up, got 0"):
+        Memory.from_bytes(with_checksum(written))
 
 
 def test_another_file_is_refused():
@@ -205,31 +204,158 @@ def test_another_file_is_refused():
         Memory.from_bytes(b"PK\x03\x04" + bytes(99))
 
 
-def test_a_later_version_is_refused_with_a_remedy():
+def test_a_newer_version_is_refused_with_a_remedy():
     written = bytearray(SAMPLE.to_bytes())
     written[8] = 3
-    with pytest.raises(RecordError, match="version 3; a later Attar wrote it"):
-        Memory.from_bytes(resealed(written))
+    with pytest.raises(RecordError, match="version 3; it was written by a newer Attar"):
+        Memory.from_bytes(with_checksum(written))
 
 
-@pytest.mark.parametrize("place", [10, 11, 12], ids=["form", "type of number", "mechanism"])
+@pytest.mark.parametrize("place", [10, 11, 12], ids=["form", "precision", "mechanism"])
 def test_an_unknown_code_is_refused(place):
     written = bytearray(SAMPLE.to_bytes())
     written[place] = 99
     with pytest.raises(RecordError, match="99"):
-        Memory.from_bytes(resealed(written))
+        Memory.from_bytes(with_checksum(written))
 
 
 def test_a_form_that_its_mechanism_does_not_have_is_refused():
     written = bytearray(made("softmax", 3, 0, 4, [], 0, 0).to_bytes())
     written[12] = 7
     with pytest.raises(RecordError, match="hidden"):
-        Memory.from_bytes(resealed(written))
+        Memory.from_bytes(with_checksum(written))
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
-def test_nothing_but_a_format_error_comes_of_any_bytes(noise):
+def test_random_bytes_give_a_record_error(noise):
     for written in (noise, b"attm" + noise, SAMPLE.to_bytes()[:10] + noise):
         with pytest.raises(RecordError):
             Memory.from_bytes(written, check=False)
+
+
+FIRST, LIMIT = 2, 5
+
+
+def counted(sentences: list[list[int]], count: int = 3) -> Cooccurrence:
+    """The counts of a text, given as sentences of ids."""
+    ids = [token for sentence in sentences for token in sentence]
+    ends = [place == len(sentence) - 1 for sentence in sentences for place in range(len(sentence))]
+    names = [token - FIRST if token < FIRST + LIMIT else -1 for token in ids]
+    options = {"counts": [count], "first": FIRST, "limit": LIMIT, "common": 0}
+    return Cooccurrence.count(names, ids, ends, [len(ids)], **options)[0]
+
+
+def counts_bytes(*, starts=(0, 2, 2, 3), ids=(2, 10, 4), times=(1, 1, 1), kinds="<u2 u1", head=()) -> bytes:
+    """The bytes of any entries, valid or not."""
+    id_kind, times_kind = map(np.dtype, kinds.split())
+    fields = head or (FIRST, LIMIT, len(starts) - 1, len(ids), id_kind.itemsize, times_kind.itemsize)
+    body = np.array(ids, id_kind).tobytes()
+    return (
+        struct.pack("<IIIIBBxx", *fields)
+        + np.array(starts, "<i4").tobytes()
+        + body
+        + bytes(-len(body) % 4)
+        + np.array(times, times_kind).tobytes()
+    )
+
+
+COUNTS = counted([[2, 10], [4]])
+tokens = st.one_of(st.integers(FIRST, FIRST + 2), st.integers(7, 20), st.integers(65_530, 65_540))
+some_counts = st.builds(
+    lambda sentences, times: counted(sentences * times),
+    st.lists(st.lists(tokens, min_size=1, max_size=5), max_size=5),
+    st.sampled_from([1, 2, 300]),
+)
+
+
+@settings(deadline=None)
+@given(some_counts, st.booleans())
+def test_written_counts_are_read_equal(counts, check):
+    read = Cooccurrence.from_bytes(counts.to_bytes(), check=check)
+    assert read == counts
+    assert (read.ids.dtype, read.times.dtype) == (counts.ids.dtype, counts.times.dtype)
+    assert read.to_bytes() == counts.to_bytes()
+
+
+def test_the_layout_of_counts_does_not_change():
+    assert COUNTS.to_bytes() == counts_bytes()
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview], ids=lambda kind: kind.__name__)
+def test_counts_are_read_from_any_buffer(kind):
+    assert Cooccurrence.from_bytes(kind(COUNTS.to_bytes())) == COUNTS
+
+
+def test_counts_are_views_of_the_buffer():
+    buffer = bytearray(COUNTS.to_bytes())
+    read = Cooccurrence.from_bytes(buffer)
+    begin = np.frombuffer(buffer, np.uint8).ctypes.data
+    assert [array.ctypes.data - begin for array in (read.starts, read.ids, read.times)] == [20, 36, 44]
+    assert not read.times.flags.writeable
+
+
+def test_counts_that_were_read_can_be_added():
+    read = Cooccurrence.from_bytes(COUNTS.to_bytes())
+    assert read.add(read, range(3), 3) == counted([[2, 10], [4]] * 2)
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_counts_with_too_few_or_too_many_bytes_are_refused(check):
+    whole = COUNTS.to_bytes()
+    for damaged in [whole[:length] for length in range(len(whole))] + [whole + b"x"]:
+        with pytest.raises(RecordError, match=r"co-occurrence: expected .*; the record is damaged"):
+            Cooccurrence.from_bytes(damaged, check=check)
+
+
+@pytest.mark.parametrize(
+    ("damage", "line"),
+    [
+        ({"starts": (0, 2, 1, 3)}, "ascending starts from 0 to 3"),
+        ({"starts": (1, 2, 2, 3)}, "ascending starts from 0 to 3"),
+        ({"starts": (0, 2, 2, 4)}, "ascending starts from 0 to 3"),
+        ({"head": (FIRST, LIMIT, 3, 3, 3, 1)}, "ids of 2 or 4 bytes and counts of 1, 2 or 4, got 3 and 1"),
+        ({"head": (FIRST, LIMIT, 3, 3, 2, 0)}, "got 2 and 0"),
+        ({"head": (FIRST, LIMIT, 2**32 - 1, 3, 2, 1)}, "as its header says"),
+    ],
+)
+def test_inconsistent_sizes_of_counts_are_refused_without_a_check_too(damage, line):
+    with pytest.raises(RecordError, match=line):
+        Cooccurrence.from_bytes(counts_bytes(**damage), check=False)
+
+
+@pytest.mark.parametrize(
+    ("damage", "line"),
+    [
+        ({"ids": (10, 2, 4)}, "ids that ascend within a name"),
+        ({"ids": (10, 10, 4)}, "ids that ascend within a name"),
+        ({"ids": (1, 10, 4)}, "ids from 2 up, got 1"),
+        ({"ids": (2, 10, 6)}, "ids of the 3 names or of words, got 6"),
+        ({"starts": (0, 0, 0, 0, 0, 0, 3), "ids": (2, 10, 11)}, "at most 5 names, got 6"),
+        ({"times": (1, 0, 1)}, "counts from 1 up, got 0"),
+        ({"kinds": "<i4 u1"}, "the smallest types that hold the ids and counts, got int32 and uint8"),
+        ({"kinds": "<u2 <u2"}, "the smallest types that hold the ids and counts, got uint16 and uint16"),
+    ],
+    ids=[
+        "descending",
+        "twice",
+        "an id below the names",
+        "an unknown name",
+        "too many names",
+        "zero",
+        "wide ids",
+        "wide counts",
+    ],
+)
+def test_impossible_entries_are_refused(damage, line):
+    with pytest.raises(RecordError, match=line) as caught:
+        Cooccurrence.from_bytes(counts_bytes(**damage))
+    assert "\n" not in str(caught.value)
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=99), st.booleans())
+def test_random_bytes_of_counts_give_at_most_a_record_error(noise, check):
+    for damaged in (noise, counts_bytes()[:12] + noise, counts_bytes()[:20] + noise):
+        with contextlib.suppress(RecordError):
+            Cooccurrence.from_bytes(damaged, check=check)

@@ -15,7 +15,7 @@ LENGTHS = [9, 4, 7]
 MAKES = [{"mechanism": name} for name in (*MECHANISMS, *COPY_MECHANISMS)] + [
     {"mechanism": "softmax", "head": "copy"},
     {"mechanism": "named", "positive": True},
-    {"mechanism": "named", "company": True},
+    {"mechanism": "named", "cooccurrence": True},
 ]
 IDS = [" ".join(map(str, make.values())).replace("True", list(make)[-1]) for make in MAKES]
 every_network = pytest.mark.parametrize("make", MAKES, ids=IDS)
@@ -24,8 +24,8 @@ every_encoder = pytest.mark.parametrize("encoder", ENCODERS)
 
 @pytest.fixture(autouse=True)
 def few_common_words(monkeypatch):
-    """So that words of so small a vocabulary are company, too."""
-    monkeypatch.setattr("attar.nn.company.COMMON", 2)
+    """So that the words of a small vocabulary are counted, too."""
+    monkeypatch.setattr("attar.nn.cooccurrence.COMMON", 2)
 
 
 def made(**options):

@@ -1,4 +1,4 @@
-"""Readers of made-up stories whose networks have learnt nothing: how they read is tested here, not how well."""
+"""Readers with random weights and generated stories: these tests check how a reader computes, not its accuracy."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ def vocabulary(stories: list[Story]) -> Vocabulary:
 
 @pytest.fixture(scope="session")
 def make_reader(vocabulary: Vocabulary) -> MakeReader:
-    """A reader of small random weights, all of them: none is 0, none is 1."""
+    """Makes a reader whose weights are all random, so that none is 0 or 1."""
 
     def make(
         mechanism: str = "named", encoder: str = "lookahead", size: int = 6, **options: object
@@ -59,10 +59,10 @@ def make_reader(vocabulary: Vocabulary) -> MakeReader:
 
 
 @pytest.fixture
-def make_company_reader(make_reader: MakeReader, monkeypatch: pytest.MonkeyPatch) -> MakeReader:
-    """A reader that keeps company; of so few words hardly any are common."""
-    monkeypatch.setattr("attar.nn.company.COMMON", 5)
-    return lambda encoder="lookahead": make_reader("named", encoder, company=True)
+def make_cooccurrence_reader(make_reader: MakeReader, monkeypatch: pytest.MonkeyPatch) -> MakeReader:
+    """Makes a reader with co-occurrence scores; few words are common, as the vocabulary is small."""
+    monkeypatch.setattr("attar.nn.cooccurrence.COMMON", 5)
+    return lambda encoder="lookahead": make_reader("named", encoder, cooccurrence=True)
 
 
 @pytest.fixture(scope="session")
@@ -72,14 +72,14 @@ def reader(make_reader: MakeReader) -> Reader:
 
 @pytest.fixture(scope="session")
 def assert_same() -> Callable[..., None]:
-    """Two memories are one, to the last digits of a float32, or as far as told."""
+    """Checks that two memories are equal up to float32 rounding, or a given tolerance."""
 
     def check(one: Memory, other: Memory, close: float = 1e-4) -> None:
-        for word in ("form", "mechanism", "tokens", "size", "reader", "names"):
-            assert getattr(one, word) == getattr(other, word)
-        for mine, wanted in ((one.numbers, other.numbers), (one.state, other.state)):
-            largest = float(np.abs(wanted).max(initial=1.0))
-            np.testing.assert_allclose(mine, wanted, rtol=close, atol=close / 10 * largest)
-        assert one.company == other.company
+        for field in ("form", "mechanism", "tokens", "size", "reader", "names"):
+            assert getattr(one, field) == getattr(other, field)
+        for found, expected in ((one.numbers, other.numbers), (one.state, other.state)):
+            largest = float(np.abs(expected).max(initial=1.0))
+            np.testing.assert_allclose(found, expected, rtol=close, atol=close / 10 * largest)
+        assert one.cooccurrence == other.cooccurrence
 
     return check

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attar.memory import Memory
-from attar.memory.counting import count_company
+from attar.memory import Cooccurrence, Memory
 from attar.store import Store
 from attar.text import NameTable
 
@@ -31,16 +30,16 @@ def make_memory() -> MakeMemory:
 
 @pytest.fixture
 def make_acquaintances() -> MakeMemory:
-    """Makes memories of one vector a name, with the company of each."""
+    """Makes memories of one vector a name, with the co-occurrence counts of each."""
 
     def make(number: int = 0, reader: str = READER) -> Memory:
         random, names = np.random.default_rng(number), NameTable.of("Emma", "Harriet", f"Town{number}")
         ids = random.integers(3, 30, 60)
         ids[(ids >= 6) & (ids < 9)] = 9
         numbers, ends = np.where(ids < 6, ids - 3, -1), np.arange(60) % 6 == 5
-        company = count_company(numbers, ids, ends, count=3, first=3, limit=6, common=0)
+        (counts,) = Cooccurrence.count(numbers, ids, ends, [len(ids)], counts=[3], first=3, limit=6, common=0)
         vectors = random.normal(size=(3, 4))
-        return Memory.of("named", vectors, tokens=60, reader=reader, names=names, company=company)
+        return Memory.of("named", vectors, tokens=60, reader=reader, names=names, cooccurrence=counts)
 
     return make
 

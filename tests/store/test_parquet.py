@@ -38,7 +38,7 @@ def raw(store: Store) -> dict[bytes, bytes]:
 
 def test_what_comes_in_is_what_went_out_byte_for_byte(filled, export, second, tmp_path):
     assert import_store(second, export) == 4
-    assert second.memory("c").company == filled.memory("c").company
+    assert second.memory("c").cooccurrence == filled.memory("c").cooccurrence
     assert raw(second) == raw(filled)
     assert (second.reader, len(second)) == (filled.reader, len(filled))
     assert list(second.check()) == []

@@ -52,8 +52,8 @@ def test_names_come_out_with_the_company_they_keep(folder, make_acquaintances, d
         assert bytes(store.get("emma").memory_data) == memory.to_bytes()
         assert store.memory("emma") == store.get("emma").memory == memory
         with store.reading() as now:
-            assert now.memory("emma").company == memory.company
-        assert store.memory("emma").company.mentions().any()
+            assert now.memory("emma").cooccurrence == memory.cooccurrence
+        assert store.memory("emma").cooccurrence.mentions.any()
         assert list(store.check()) == []
 
 

@@ -14,7 +14,7 @@ import torch
 
 from attar.cloze import ClozeDocument, DocumentWriter, Question
 from attar.errors import AttarError, FormatError, OptionError
-from attar.reader.folder import load_reader
+from attar.reader import load_reader
 from attar.text.vocabulary import Vocabulary
 from attar.training import folders
 from attar.training.fit import HISTORY, RUN, Training, train

@@ -10,7 +10,7 @@ import torch
 
 from attar.bench.stories import tell_stories
 from attar.errors import FormatError
-from attar.reader.folder import load_reader
+from attar.reader import load_reader
 from attar.text.vocabulary import Vocabulary
 from attar.training.fit import BEST, LAST, RUN, train
 from attar.training.options import TrainingOptions

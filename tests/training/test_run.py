@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from attar.errors import FormatError
-from attar.reader.folder import load_reader
+from attar.reader import load_reader
 from attar.training import folders
 from attar.training.fit import RUN
 from attar.training.folders import alone_in

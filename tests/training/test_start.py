@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attar.errors import FormatError, OptionError
-from attar.reader.folder import DEFAULT, load_reader
+from attar.reader import DEFAULT, load_reader
 from attar.training.fit import train
 from attar.training.options import TrainingOptions
 from attar.training.sets import Sets

@@ -10,7 +10,7 @@ import numpy as np
 
 from attar.memory import Memory
 from attar.store import Store
-from attar.text.names import NameTable
+from attar.text import NameTable
 
 TEXTS = {"emma": "Emma Woodhouse, handsome, clever, and rich", "ch. 2\n": None, "x" * 600: ""}
 

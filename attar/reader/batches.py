@@ -1,4 +1,4 @@
-"""Texts on their way into a network: cut at sentences' ends, and side by side in batches."""
+"""Texts on their way into a network: cut at sentence ends, and padded in batches of bounded size."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,42 +12,41 @@ from attar.nn import Documents
 from attar.progress import Progress, tell_nobody
 from attar.text import NameTable, ReadText
 
-# So many tokens are read at a time, whatever a text's length: a step takes about 1 KB a token (k = 128).
-TOKENS_AT_ONCE = 32_768
-LONGEST_PIECE = 4_096
-SHORTEST_PIECE = 512
+# Tokens per batch, whatever the length of the texts: a batch takes about 1 KB per token (k = 128).
+TOKENS_PER_BATCH = 32_768
+LONGEST_PIECE, _SHORTEST_PIECE = 4_096, 512
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A text in ids, the names as they stood at its end, and the memory that it goes on from, if any."""
+class PendingText:
+    """A text in ids, its table of names, and the memory that it extends, if any."""
 
     text: ReadText
     names: NameTable
-    before: Memory | None = None
+    memory: Memory | None = None
 
-    def standing(self) -> "Reading":
-        """The same with the names as they stand now, whatever their table learns later."""
+    def with_own_names(self) -> "PendingText":
+        """The same with a copy of the names, which does not change when the table learns more."""
         return replace(self, names=self.names.copy())
 
 
 def piece_length(longest: int, count: int) -> int:
-    """How many tokens of each of so many texts are read at a time: all alike, so that no short piece is last.
+    """How many tokens of each of `count` texts are read per batch: equal pieces, so that the last is not short.
 
     >>> piece_length(1_000, 32), piece_length(5_000, 1), piece_length(5_000, 32)
     (1000, 2500, 1000)
     """
-    most = min(LONGEST_PIECE, max(SHORTEST_PIECE, TOKENS_AT_ONCE // max(count, 1)))
+    most = min(LONGEST_PIECE, max(_SHORTEST_PIECE, TOKENS_PER_BATCH // max(count, 1)))
     pieces = -(-longest // most)
     return -(-longest // max(pieces, 1))
 
 
-def cut_at_ends(text: ReadText, tokens: int) -> list[ReadText]:
-    """The text in pieces of whole sentences: each ends with the sentence that reaches so many tokens.
+def split_at_sentences(text: ReadText, tokens: int) -> list[ReadText]:
+    """The text in pieces of whole sentences: each ends with the sentence that reaches `tokens`.
 
     >>> ends = np.array([False, True, False, False, True, True])
     >>> text = ReadText(np.arange(6, dtype=np.int32), ends, np.full(6, -1, np.int32))
-    >>> [piece.ids.tolist() for piece in cut_at_ends(text, 3)]
+    >>> [piece.ids.tolist() for piece in split_at_sentences(text, 3)]
     [[0, 1, 2, 3, 4], [5]]
     """
     count = len(text)
@@ -62,16 +61,16 @@ def cut_at_ends(text: ReadText, tokens: int) -> list[ReadText]:
     return [ReadText(text.ids[at], text.sentence_ends[at], text.names[at]) for at in pieces]
 
 
-def side_by_side(texts: Sequence[ReadText], names: int) -> Documents:
-    """A batch of texts, padded to the longest, with room for so many names each."""
+def pad_texts(texts: Sequence[ReadText], names: int) -> Documents:
+    """A batch of texts, padded to the longest, with `names` candidates each."""
     lengths = np.array([len(text) for text in texts], np.int64)
     shape = (len(texts), int(lengths.max(initial=0)))
     inside = np.arange(shape[1]) < lengths[:, None]
 
     def padded(rows: list[NDArray[np.int32]], padding: int) -> torch.Tensor:
-        whole = np.full(shape, padding, np.int32)
-        whole[inside] = np.concatenate(rows)
-        return torch.from_numpy(whole)
+        batch = np.full(shape, padding, np.int32)
+        batch[inside] = np.concatenate(rows)
+        return torch.from_numpy(batch)
 
     ends = np.zeros(shape, np.bool_)
     ends[inside] = np.concatenate([text.sentence_ends for text in texts])
@@ -80,28 +79,28 @@ def side_by_side(texts: Sequence[ReadText], names: int) -> Documents:
         torch.from_numpy(lengths),
         torch.from_numpy(ends),
         padded([text.names for text in texts], -1),
-        # Only their number counts here: which of them a text holds is known to its own memory.
+        # Reading needs only the number of candidates, not which they are.
         torch.empty(len(texts), names, dtype=torch.int64),
     )
 
 
-def in_step(
-    readings: Sequence[Reading], *, whole: bool = False, progress: Progress = tell_nobody
+def iterate_batches(
+    pending: Sequence[PendingText], *, whole: bool = False, progress: Progress = tell_nobody
 ) -> Iterator[tuple[list[int], list[int], Documents]]:
-    """Batches of the texts' next pieces, until all have ended; in one piece each if they must be whole.
+    """Yield batches of the texts' next pieces until all have ended; `whole` keeps each text in one piece.
 
-    With each batch comes which texts these are, and which rows of the batch before them.
+    With each batch: the indices of its texts, and the rows that these texts had in the batch before.
     """
-    longest = max(len(reading.text) for reading in readings)
-    tokens = longest if whole else piece_length(longest, len(readings))
-    pieces = [cut_at_ends(reading.text, tokens) for reading in readings]
-    names = max(len(reading.names) for reading in readings)
-    texts = rows = list(range(len(readings)))
-    total, done, at = sum(len(reading.text) for reading in readings), 0, 0
+    longest = max(len(each.text) for each in pending)
+    tokens = longest if whole else piece_length(longest, len(pending))
+    pieces = [split_at_sentences(each.text, tokens) for each in pending]
+    names = max(len(each.names) for each in pending)
+    texts = rows = list(range(len(pending)))
+    total, done, at = sum(len(each.text) for each in pending), 0, 0
     while texts:
         progress("reading", done, total)
         done += sum(len(pieces[text][at]) for text in texts)
-        yield texts, rows, side_by_side([pieces[text][at] for text in texts], names)
+        yield texts, rows, pad_texts([pieces[text][at] for text in texts], names)
         at += 1
         rows = [row for row, text in enumerate(texts) if at < len(pieces[text])]
         texts = [texts[row] for row in rows]
