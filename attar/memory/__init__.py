@@ -24,6 +24,7 @@ from attar.memory.precision import (
 )
 from attar.memory.record import (
     NUMBERS_AT,
+    RecordLayout,
 )
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Company",
     "Floats",
     "Memory",
+    "RecordLayout",
     "count_companies",
     "look_up_hidden",
     "matrix_of",

@@ -53,6 +53,14 @@ FLOAT = DTYPES[0]
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
 
+class RecordLayout:
+    """Constants of the layout above, for code that reads numbers in place; offsets in bytes from the start."""
+
+    MAGIC, VERSION, NUMBERS_AT = MAGIC, VERSION, NUMBERS_AT
+    # Version, form and dtype are four bytes in a row.
+    VERSION_AT, READER_LENGTH_AT, SIZE_AT, STATE_SIZE_AT, NAMES_LENGTH_AT = 8, 14, 16, 24, 28
+
+
 def write_record(memory: "Memory", names: bytes) -> bytes:
     """The memory's bytes, its table of names written already."""
     reader = memory.reader.encode()

@@ -38,7 +38,7 @@ def write(folder: Path, start: int, acknowledge: int) -> None:
     number = start
     while True:
         number += 1
-        with store.writing() as changes:
+        with store.transaction() as changes:
             for name in PAIR:
                 changes.put(name, memory(number), text=str(number))
             # Space is used anew all the time: pages come and go under the readers.
@@ -56,7 +56,7 @@ def read(folder: Path) -> None:
     signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
     store, latest = Store.open(folder, read_only=True), 0
     while not ended:
-        with store.reading() as now:
+        with store.snapshot() as now:
             left, right = now.memories(PAIR, check=True)
             texts = {now.get(name).text for name in PAIR}
             alike = left.tokens == right.tokens and texts == {str(left.tokens)}
@@ -97,7 +97,7 @@ def killed_writer(folder: Path, start: int, seconds: float, at_once: bool) -> in
 def main(folder: Path, kills: int) -> None:
     """Kill so many writers; print how many changes were acknowledged in all."""
     moments = random.Random(0)
-    with Store.open(folder) as store, store.writing() as changes:
+    with Store.open(folder) as store, store.transaction() as changes:
         for name in PAIR:
             changes.put(name, memory(0), text="0")
     readers = [forked(read, folder) for _ in range(2)]

@@ -5,9 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from attar.errors import FormatError, OptionError
-from attar.store import Store, export_store, import_store
-from attar.store import parquet as room
-from attar.store.parquet import read_note
+from attar.store import Store, export_store, import_store, parquet, read_export_info
 
 
 @pytest.fixture
@@ -54,13 +52,13 @@ def test_an_export_reads_as_a_table(export):
 
 
 def test_an_export_says_what_it_is(export):
-    note = read_note(export)
+    note = read_export_info(export)
     assert (note.version, note.reader, note.dtype, note.documents) == (1, "reader-1", "float32", 4)
 
 
 def test_many_documents_go_in_groups(store, second, make_memory, tmp_path, monkeypatch):
-    monkeypatch.setattr(room, "ROWS", 4)
-    with store.writing() as changes:
+    monkeypatch.setattr(parquet, "_ROWS", 4)
+    with store.transaction() as changes:
         for number in range(10):
             changes.put(str(number), make_memory(number))
     export_store(store, tmp_path / "out.parquet")
@@ -104,7 +102,7 @@ def test_files_that_are_no_exports(export, second, tmp_path):
     (tmp_path / "text").write_text("text")
     pq.write_table(pa.table({"a": [1]}), tmp_path / "table")
     for name, message in [
-        ("cut", "a cut one"),
+        ("cut", "a truncated one"),
         ("text", "another file"),
         ("none", "no such file"),
         ("table", "one of another kind"),
@@ -139,7 +137,7 @@ def test_an_export_that_fails_leaves_no_file(filled, tmp_path, monkeypatch):
     def fail(*arguments: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(room, "_table", fail)
+    monkeypatch.setattr(parquet, "_table", fail)
     with pytest.raises(ZeroDivisionError):
         export_store(filled, tmp_path / "out.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["store"]

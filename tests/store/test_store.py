@@ -6,27 +6,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attar.errors import OptionError
-from attar.store import Store, StoreError, UnknownNameError, digest_of
+from attar.errors import OptionError, StoreError, UnknownDocumentError
+from attar.store import Store, digest_of
 
 NAMES = ["a", "a/b", "two\nlines", "Ωμέγα 🜁", "x" * 10_000, "x" * 10_000 + "y", "x" * 478]
 
 
 def test_what_was_put_comes_out(store, make_memory):
     memory = make_memory(7)
-    facts = store.put("emma", memory, title="Emma", text="Emma Woodhouse, handsome")
+    entry = store.put("emma", memory, title="Emma", text="Emma Woodhouse, handsome")
     found = store.get("emma")
-    assert found.facts == facts == store.facts("emma")
-    assert (found.name, found.facts.title, found.text) == ("emma", "Emma", "Emma Woodhouse, handsome")
-    assert found.facts.digest == digest_of("Emma Woodhouse, handsome")
-    assert (found.facts.tokens, found.facts.form, found.facts.dtype) == (7, "triangle", "float32")
+    assert found.entry == entry == store.entry("emma")
+    assert (found.name, found.entry.title, found.text) == ("emma", "Emma", "Emma Woodhouse, handsome")
+    assert found.entry.digest == digest_of("Emma Woodhouse, handsome")
+    assert (found.entry.tokens, found.entry.form, found.entry.dtype) == (7, "triangle", "float32")
     assert found.memory == store.memory("emma") == memory
 
 
 def test_a_document_without_its_text(store, make_memory):
     store.put("emma", make_memory(), digest=digest_of("not kept"))
     assert store.get("emma").text is None
-    assert store.facts("emma").digest == digest_of("not kept")
+    assert store.entry("emma").digest == digest_of("not kept")
 
 
 def test_an_empty_text_is_a_text(store, make_memory):
@@ -38,7 +38,7 @@ def test_an_empty_text_is_a_text(store, make_memory):
 def test_memories_are_kept_in_the_stores_own_type_of_number(folder, make_memory, dtype):
     with Store.open(folder, dtype=dtype) as store:
         store.put("emma", make_memory(1, 40))
-        assert store.dtype == store.facts("emma").dtype == dtype
+        assert store.dtype == store.entry("emma").dtype == dtype
         assert store.memory("emma") == make_memory(1, 40).astype(dtype)
     with Store.open(folder) as store:
         assert store.dtype == dtype
@@ -51,7 +51,7 @@ def test_names_come_out_with_the_company_they_keep(folder, make_acquaintances, d
         store.put("emma", make_acquaintances(1))
         assert bytes(store.get("emma").memory_data) == memory.to_bytes()
         assert store.memory("emma") == store.get("emma").memory == memory
-        with store.reading() as now:
+        with store.snapshot() as now:
             assert now.memory("emma").company == memory.company
         assert store.memory("emma").company.mentions().any()
         assert list(store.check()) == []
@@ -63,13 +63,13 @@ def test_any_name_will_do(store, make_memory):
     for number, name in enumerate(NAMES):
         assert name in store
         assert store.memory(name) == make_memory(number)
-    assert [facts.name for facts in store.documents()] == sorted(NAMES)
+    assert [entry.name for entry in store.documents()] == sorted(NAMES)
     assert list(store.check()) == []
 
 
 def test_long_names_are_listed_in_order_on_every_page(store, make_memory):
     names = ["x" * 500 + str(number) for number in range(9)] + ["x", "y", "x" * 478, "x" * 477 + "y"]
-    with store.writing() as changes:
+    with store.transaction() as changes:
         for name in names:
             changes.put(name, make_memory())
     paged = []
@@ -81,18 +81,18 @@ def test_long_names_are_listed_in_order_on_every_page(store, make_memory):
 def test_documents_are_listed_behind_a_name_that_need_not_be_there(store, make_memory):
     for name in "abcd":
         store.put(name, make_memory())
-    assert [facts.name for facts in store.documents(after="bb")] == ["c", "d"]
-    assert [facts.name for facts in store.documents(limit=0)] == []
+    assert [entry.name for entry in store.documents(after="bb")] == ["c", "d"]
+    assert [entry.name for entry in store.documents(limit=0)] == []
 
 
 def test_a_list_longer_than_a_page_may_be_read_while_the_store_changes(store, make_memory):
-    with store.writing() as changes:
+    with store.transaction() as changes:
         for number in range(600):
             changes.put(f"{number:03}", make_memory())
     seen = []
-    for facts in store.documents():
-        seen.append(facts.name)
-        if facts.name == "100":
+    for entry in store.documents():
+        seen.append(entry.name)
+        if entry.name == "100":
             store.remove("599")
     assert seen == [f"{number:03}" for number in range(599)]
 
@@ -113,10 +113,10 @@ def test_removed_is_gone(store, make_memory):
     assert (len(store), store.stats().memory_bytes, store.stats().text_bytes) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("ask", [Store.get, Store.memory, Store.facts, Store.remove])
+@pytest.mark.parametrize("ask", [Store.get, Store.memory, Store.entry, Store.remove])
 def test_an_unknown_name_is_said_to_be_unknown(store, ask):
     with pytest.raises(
-        UnknownNameError, match=r"document 'emm': expected one that the store holds, got no such name"
+        UnknownDocumentError, match=r"document 'emm': expected one in the store, got no such name"
     ):
         ask(store, "emm")
 
@@ -125,13 +125,13 @@ def test_many_are_given_in_the_order_asked_for(store, make_memory):
     for number, name in enumerate("abc"):
         store.put(name, make_memory(number))
     assert [record.name for record in store.get_many(["c", "a", "c"])] == ["c", "a", "c"]
-    with store.reading() as now:
+    with store.snapshot() as now:
         assert [memory.tokens for memory in now.memories(["c", "a"])] == [2, 0]
 
 
 def test_a_reading_hands_out_the_files_own_bytes(store, make_memory):
     store.put("emma", make_memory(1, 100))
-    with store.reading() as now:
+    with store.snapshot() as now:
         numbers = now.memory("emma").numbers
         assert not numbers.flags.owndata
         assert not numbers.flags.writeable
@@ -142,18 +142,18 @@ def test_a_reading_hands_out_the_files_own_bytes(store, make_memory):
 def test_small_memories_are_aligned_too(store, make_memory):
     for number in range(9):
         store.put("x" * number + "y", make_memory(number))
-    with store.reading() as now:
+    with store.snapshot() as now:
         assert all(now.memory("x" * number + "y").numbers.flags.aligned for number in range(9))
 
 
 def test_a_reading_stays_at_its_moment(store, make_memory):
     store.put("emma", make_memory(1))
-    with store.reading() as now:
+    with store.snapshot() as now:
         store.put("emma", make_memory(2))
         store.put("lydia", make_memory(3))
         assert now.memory("emma") == make_memory(1)
         assert "lydia" not in now
-        assert now.about().documents == 1
+        assert now.header().documents == 1
     assert store.memory("emma") == make_memory(2)
 
 
@@ -232,7 +232,7 @@ def test_a_store_open_for_reading_is_not_written(folder, make_memory):
     Store.open(folder).close()
     with Store.open(folder, read_only=True) as store:
         for change in (lambda: store.put("emma", make_memory()), store.compact):
-            with pytest.raises(StoreError, match="one open for reading"):
+            with pytest.raises(StoreError, match="a read-only one"):
                 change()
 
 
@@ -255,7 +255,11 @@ def test_a_process_may_open_a_store_twice(folder, make_memory):
 
 
 def test_a_process_opens_a_store_alike_everywhere(folder):
-    with Store.open(folder), Store.open(folder, read_only=True), pytest.raises(StoreError, match="alike"):
+    with (
+        Store.open(folder),
+        Store.open(folder, read_only=True),
+        pytest.raises(StoreError, match="the same options"),
+    ):
         Store.open(folder, durability="none")
 
 
@@ -270,17 +274,17 @@ def test_a_forgotten_store_is_let_go(folder, make_memory):
 
 def test_a_store_lives_as_long_as_its_reading(folder, make_memory):
     Store.open(folder).put("emma", make_memory(1))
-    with Store.open(folder).reading() as now:
+    with Store.open(folder).snapshot() as now:
         assert now.memory("emma") == make_memory(1)
-    with Store.open(folder).writing() as changes:
+    with Store.open(folder).transaction() as changes:
         changes.put("emma", make_memory(2))
     assert Store.open(folder).memory("emma") == make_memory(2)
 
 
 def test_a_store_is_not_closed_within_a_reading(store, make_memory):
     store.put("emma", make_memory(1))
-    with store.reading() as now:
-        with pytest.raises(StoreError, match="no open reading"):
+    with store.snapshot() as now:
+        with pytest.raises(StoreError, match="no open snapshot"):
             store.close()
         assert now.memory("emma") == make_memory(1)
     assert "emma" in store
@@ -297,7 +301,7 @@ def test_a_store_that_was_deleted_and_made_again_is_a_new_one(tmp_path, make_mem
 
 
 def test_stats_count_without_going_through(store, make_memory):
-    with store.writing() as changes:
+    with store.transaction() as changes:
         for number in range(3):
             changes.put(str(number), make_memory(number, 60), text="text")
     stats = store.stats()
@@ -308,7 +312,7 @@ def test_stats_count_without_going_through(store, make_memory):
         3,
         3,
     )
-    assert stats.memory_bytes == sum(facts.memory_bytes for facts in store.documents())
-    assert stats.text_bytes == sum(facts.text_bytes for facts in store.documents())
+    assert stats.memory_bytes == sum(entry.memory_bytes for entry in store.documents())
+    assert stats.text_bytes == sum(entry.text_bytes for entry in store.documents())
     assert stats.file_bytes == Path(store.path, "data.mdb").stat().st_size
     assert 0 <= stats.free_bytes < stats.file_bytes

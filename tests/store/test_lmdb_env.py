@@ -1,11 +1,12 @@
-"""Many processes read while one writes; a second writer waits, and none sees half of anything."""
+"""Many processes read while one writes; a fork must open the store itself."""
 
 import subprocess
 import sys
 
 import pytest
 
-from attar.store import BusyError, Store
+from attar.errors import BusyError
+from attar.store import Store
 
 # What another process does with the store, line by line as it is told.
 OTHER = """
@@ -69,7 +70,7 @@ def test_a_reader_follows_when_another_process_outgrows_its_map(store, other, ma
     for number in range(60):
         store.put(str(number), make_memory(number, 60))
     assert other.do("len(store)") == "60"
-    assert other.do("sum(store.memory(facts.name).tokens for facts in store.documents())") == str(
+    assert other.do("sum(store.memory(entry.name).tokens for entry in store.documents())") == str(
         sum(range(60))
     )
     assert int(other.do("store.stats().map_bytes")) > 2**18
@@ -79,7 +80,7 @@ def test_a_reader_follows_when_another_process_outgrows_its_map(store, other, ma
 
 def test_a_reader_reads_while_another_process_is_in_the_middle_of_a_change(store, other, make_memory):
     store.put("emma", make_memory(1))
-    other.do("!changes = store.writing(); changes.__enter__(); changes.put('emma', memory(2))")
+    other.do("!changes = store.transaction(); changes.__enter__(); changes.put('emma', memory(2))")
     assert store.memory("emma") == make_memory(1)
     with Store.open(store.path) as again:
         assert again.memory("emma") == make_memory(1)
@@ -88,20 +89,20 @@ def test_a_reader_reads_while_another_process_is_in_the_middle_of_a_change(store
 
 
 def test_a_second_writing_process_is_told_or_waits(store, other, make_memory):
-    other.do("!changes = store.writing(); changes.__enter__(); changes.put('lydia', memory(2))")
+    other.do("!changes = store.transaction(); changes.__enter__(); changes.put('lydia', memory(2))")
     with pytest.raises(BusyError, match="another writer"):
         store.put("emma", make_memory(1), timeout=0.05)
     other.start("changes.__exit__(None, None, None)")
     store.put("emma", make_memory(1))
     other.end()
-    assert [facts.name for facts in store.documents()] == ["emma", "lydia"]
+    assert [entry.name for entry in store.documents()] == ["emma", "lydia"]
 
 
 def test_a_killed_writers_turn_ends_with_it(store, other, make_memory):
-    other.do("!changes = store.writing(); changes.__enter__(); changes.put('lydia', memory(2))")
+    other.do("!changes = store.transaction(); changes.__enter__(); changes.put('lydia', memory(2))")
     other.process.kill()
     store.put("emma", make_memory(1))
-    assert [facts.name for facts in store.documents()] == ["emma"]
+    assert [entry.name for entry in store.documents()] == ["emma"]
 
 
 def test_two_processes_that_make_a_store_make_one(tmp_path):
@@ -112,7 +113,7 @@ def test_two_processes_that_make_a_store_make_one(tmp_path):
         other.end()
         other.process.communicate()
     with Store.open(tmp_path / "new") as store:
-        assert [facts.name for facts in store.documents()] == ["0", "1"]
+        assert [entry.name for entry in store.documents()] == ["0", "1"]
 
 
 def test_a_store_in_use_elsewhere_is_not_compacted_and_stays_usable(store, other, make_memory):
@@ -121,6 +122,99 @@ def test_a_store_in_use_elsewhere_is_not_compacted_and_stays_usable(store, other
         store.compact()
     assert store.memory("emma") == make_memory(1)
     assert other.do("store.memory('emma').tokens") == "1"
-    assert "expected to be alone with it" in other.do("store.compact()")
+    assert "expected exclusive access" in other.do("store.compact()")
     other.do("store.put('lydia', memory(2))")
     assert store.memory("lydia").tokens == 2
+
+
+START = """
+import os, sys
+import numpy as np
+from attar.errors import AttarError
+from attar.memory import Memory
+from attar.store import Store
+
+def memory(number):
+    return Memory.of_matrix(np.eye(60) * number, tokens=number, reader="reader-1")
+
+def in_a_fork(work):
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except AttarError as fault:
+            print(fault, flush=True)
+        sys.exit()
+    os.waitpid(child, 0)
+
+store = Store.open(sys.argv[1])
+store.put("emma", memory(1))
+"""
+
+
+def lines_of(folder, code):
+    command = [sys.executable, "-c", START + code, str(folder)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ran.stderr == ""
+    return ran.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "store.get('emma')",
+        "store.put('a', memory(2))",
+        "list(store.check())",
+        "store.compact()",
+        "Store.open(sys.argv[1])",
+    ],
+)
+def test_a_fork_is_told_to_open_the_store_itself(folder, work):
+    line, still = lines_of(folder, f"in_a_fork(lambda: {work})\nprint(store.memory('emma').tokens)")
+    assert line.endswith(
+        "expected the process that opened it, got a fork of it;"
+        " open it after forking, or start processes by spawning them"
+    )
+    assert still == "1"
+
+
+def test_a_fork_in_the_middle_of_a_reading_leaves_it_to_its_parent(folder):
+    code = """
+with store.snapshot() as now:
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        for number in range(2, 9):
+            store.put("emma", memory(number))
+        print(now.memory("emma", check=True).tokens)
+if child:
+    print(store.memory("emma").tokens)
+"""
+    assert lines_of(folder, code) == ["1", "8"]
+
+
+def test_a_fork_in_the_middle_of_a_change_leaves_it_to_its_parent(folder):
+    code = """
+try:
+    with store.transaction() as changes:
+        changes.put("emma", memory(2))
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            changes.put("lydia", memory(3))
+except AttarError as fault:
+    print("refused", flush=True)
+if child:
+    store.put("anne", memory(4))
+    print(*(entry.name for entry in store.documents()), store.memory("emma").tokens)
+"""
+    assert lines_of(folder, code) == ["refused", "anne emma lydia 2"]
+
+
+def test_a_fork_may_open_what_its_parent_has_closed(folder):
+    code = """
+store.close()
+in_a_fork(lambda: print(Store.open(sys.argv[1]).memory("emma").tokens, flush=True))
+print(len(Store.open(sys.argv[1])))
+"""
+    assert lines_of(folder, code) == ["1", "1"]
