@@ -280,18 +280,10 @@ class Record:
         if digest is None:
             digest = b"" if text is None else digest_of(text)
         changed = now()
-        entry = DocumentEntry(
-            name,
-            title,
-            digest,
-            changed if created is None else created,
-            changed,
-            memory.tokens,
-            memory.form,
-            memory.dtype,
-            len(memory_data),
-            None if text_data is None else len(text_data),
-        )
+        created = changed if created is None else created
+        sizes = len(memory_data), None if text_data is None else len(text_data)
+        kind = memory.tokens, memory.form, memory.dtype
+        entry = DocumentEntry(name, title, digest, created, changed, *kind, *sizes)
         return cls(entry, memory_data, text_data)
 
     @property
@@ -315,10 +307,9 @@ class Record:
         return Record(self.entry, bytes(self.memory_data), text)
 
 
-# By the version that each starts from. It gets LMDB's transaction, finds every value as that version wrote it, and
-# leaves it as the next version would have. It decodes the older values by itself: the functions above know the
-# newest version only. Version 1 is the first, so there is none yet. `tests/store/versions` keeps a small store of
-# every version.
+# By the version that each starts from. It gets LMDB's transaction, and rewrites every value for the next version.
+# It decodes the older values by itself: the functions above know the newest version only. Version 1 is the first,
+# so there is none yet. `tests/store/versions` keeps a small store of every version.
 MIGRATIONS: dict[int, Callable[[Any], None]] = {}
 
 

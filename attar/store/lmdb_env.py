@@ -1,12 +1,10 @@
 """The LMDB environment of a store: opening its file, checking and growing it, replacing it, sharing it."""
 
 import contextlib
-import errno
 import fcntl
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -14,16 +12,16 @@ from typing import Any, Literal
 import lmdb
 from lmdb.verify import VerifyError, verify
 
-from attar.errors import AttarError, BusyError, OptionError, RecordError, StoreError
-from attar.files import lock_file, sync_folder
-from attar.store.locks import MapLock, WriterLock
+from attar.errors import BusyError, StoreError
+from attar.files import WriterLock, lock_file, sync_folder
+from attar.store.errors import damaged, store_error, store_errors
 
 DATA, LOCK, COPY = "data.mdb", "lock.mdb", "data.mdb.copy"
 Durability = Literal["sync", "relaxed", "none"]
 LmdbTransaction = Any  # it returns views into the map
 
 # LMDB's flags by what a power failure may cost; a killed process loses nothing in any of them.
-_DURABILITY: dict[str, dict[str, bool]] = {
+DURABILITY: dict[str, dict[str, bool]] = {
     "sync": {"metasync": True, "sync": True},  # nothing that was acknowledged
     "relaxed": {"metasync": False, "sync": True},  # the last change
     "none": {"metasync": False, "sync": False},  # the store may be damaged
@@ -33,6 +31,8 @@ MAP_SIZE = 2**40
 _SMALLEST_MAP = 2**20
 _READERS = 1024
 _ATTEMPTS = 8
+# How long another thread's transaction may take to end before the map grows or the file is compacted, in seconds.
+_EXCLUSIVE_TIMEOUT = 60.0
 
 
 def _open_map(folder: Path, read_only: bool, durability: Durability, size: int) -> lmdb.Environment:
@@ -48,7 +48,7 @@ def _open_map(folder: Path, read_only: bool, durability: Durability, size: int) 
                 max_readers=_READERS,
                 max_spare_txns=1,
                 meminit=False,
-                **_DURABILITY[durability],
+                **DURABILITY[durability],
             )
         except lmdb.MemoryError:
             if size <= _SMALLEST_MAP:
@@ -56,15 +56,73 @@ def _open_map(folder: Path, read_only: bool, durability: Durability, size: int) 
             size //= 2
 
 
+class MapLock:
+    """Admits any number of transactions, or one thread alone: LMDB must not move its map during a transaction.
+
+    A thread with an open transaction may begin another while a second thread waits for exclusive access;
+    otherwise the two would wait for each other.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._changed = threading.Condition()
+        # The threads that hold the lock, once per transaction. A list's append and remove are atomic: a lock here
+        # would take as long as LMDB takes to find a document.
+        self._holders: list[int] = []
+        self._exclusive = False
+
+    def acquire(self) -> int:
+        """Begin a transaction; `release` takes what this returns."""
+        thread = threading.get_ident()
+        self._holders.append(thread)
+        while self._exclusive and self._holders.count(thread) == 1:
+            self.release(thread)
+            with self._changed:
+                self._changed.wait_for(lambda: not self._exclusive)
+            self._holders.append(thread)
+        return thread
+
+    def release(self, thread: int) -> None:
+        """End a transaction."""
+        self._holders.remove(thread)
+        if self._exclusive:
+            with self._changed:
+                self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def exclusive(self, timeout: float = _EXCLUSIVE_TIMEOUT) -> Iterator[None]:
+        """Wait until all transactions have ended, and let none begin meanwhile."""
+        what = f"store {self._path}"
+        with self._changed:
+            if threading.get_ident() in self._holders:
+                expected = "no open snapshot or transaction in this thread"
+                raise StoreError(what, expected, "one", "end it first")
+            if not self._changed.wait_for(lambda: not self._exclusive, timeout):
+                raise BusyError(what, "exclusive access", "another thread that has it", "wait for it")
+            self._exclusive = True
+            if not self._changed.wait_for(lambda: not self._holders, timeout):
+                self._exclusive = False
+                self._changed.notify_all()
+                came, remedy = f"one that is open after {timeout:.0f} s", "keep snapshots short"
+                raise BusyError(what, "the end of every snapshot", came, remedy)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._exclusive = False
+                self._changed.notify_all()
+
+
 class Environment:
-    """One open LMDB file; `share` gives it to all stores of this process that are open in the same folder."""
+    """One open LMDB file; all stores of this process that are open in the same folder share it."""
 
     def __init__(self, folder: Path, *, read_only: bool, durability: Durability, map_size: int) -> None:
         self.folder = folder
         self.read_only = read_only
         self.durability = durability
         self.map_lock = MapLock(folder)
-        self.writer_lock = WriterLock(folder)
+        # LMDB's own lock for writers cannot be interrupted, and waiting for it has no time limit.
+        self.writer_lock = WriterLock(f"store {folder}")
         self._map_size = map_size
         # A fork of the process that opened the file must not touch it: LMDB's reader slot and its locks belong
         # to the parent.
@@ -204,11 +262,9 @@ class Environment:
         with self.map_lock.exclusive():
             self.map.set_mapsize(2 * self.map.info()["map_size"])
 
-    @contextlib.contextmanager
-    def writing(self, timeout: float | None) -> Iterator[None]:
+    def writing(self, timeout: float | None) -> contextlib.AbstractContextManager[None]:
         """Hold the lock for writing."""
-        with self.writer_lock.held(self._data_file, timeout):
-            yield
+        return self.writer_lock.held(self._data_file, timeout)
 
     def _data_file(self) -> int:
         """The data file to lock; looked up once the thread has its turn, because the file may be replaced."""
@@ -277,100 +333,3 @@ def _page_faults(data: Path) -> list[str]:
         return [str(fault) for fault in verify(str(data), subdir=False)]  # type: ignore[no-untyped-call]
     except VerifyError as fault:
         return [str(fault)]
-
-
-# One environment per file in a process: LMDB's locks allow no second.
-_lock = threading.RLock()
-_open: dict[tuple[int, int], Environment] = {}
-_users: Counter[Environment] = Counter()
-
-
-def share(folder: Path, *, read_only: bool, durability: Durability, map_size: int) -> Environment:
-    """Open the file in a folder, or return the environment that has it open; `release` it when done."""
-    if durability not in _DURABILITY:
-        raise OptionError("durability", " or ".join(map(repr, _DURABILITY)), repr(durability))
-    with _lock, store_errors(folder):
-        status = os.stat(folder)
-        place = (status.st_dev, status.st_ino)
-        shared = _open.get(place)
-        if shared is not None:
-            shared.refuse_fork()
-        if shared is None or not shared.serves(folder):
-            shared = Environment(folder, read_only=read_only, durability=durability, map_size=map_size)
-            _open[place] = shared
-        elif not read_only and (shared.read_only or shared.durability != durability):
-            came = "read-only" if shared.read_only else f"with durability {shared.durability!r}"
-            expected = "the same options everywhere in a process"
-            raise StoreError(f"store {folder}", expected, f"one open {came}", "close that first")
-        _users[shared] += 1
-        return shared
-
-
-def release(environment: Environment) -> None:
-    """Close the file if no other store of this process uses it."""
-    if environment.forked:
-        return
-    with _lock:
-        if _users[environment] == 1:
-            environment.close()
-            for place in [place for place, shared in _open.items() if shared is environment]:
-                del _open[place]
-            del _users[environment]
-        else:
-            _users[environment] -= 1
-
-
-def _forget_all() -> None:
-    global _lock
-    _lock = threading.RLock()
-    for environment in _users:
-        environment.forget()
-
-
-os.register_at_fork(after_in_child=_forget_all)
-
-
-@contextlib.contextmanager
-def store_errors(path: Path) -> Iterator[None]:
-    """Raise what LMDB or the system reports about the store at `path` as an error of this package."""
-    try:
-        yield
-    except AttarError:
-        raise
-    except (lmdb.Error, OSError) as fault:
-        raise store_error(path, fault) from fault
-
-
-def store_error(path: Path, fault: BaseException) -> AttarError:
-    """Return the package's error for one of LMDB or the system."""
-    what = f"store {path}"
-    # A write that found room for only its beginning is an input/output error to LMDB.
-    if isinstance(fault, lmdb.DiskError) or _mentions(
-        fault, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO
-    ):
-        remedy = "free some space and try again; the store is as it was before this change"
-        return StoreError(what, "space on the disk for the change", "a full disk, or a broken one", remedy)
-    if isinstance(fault, lmdb.ReadonlyError) or _mentions(fault, errno.EACCES, errno.EPERM, errno.EROFS):
-        remedy = "grant it, or copy the store (readers write to lock.mdb too)"
-        return StoreError(what, "a folder and files that can be written", "no permission to", remedy)
-    if isinstance(fault, FileNotFoundError):
-        return StoreError(what, "an existing folder", "no such folder", "create it first")
-    if isinstance(fault, lmdb.VersionMismatchError):
-        return RecordError(what, "a file of LMDB 0.9", "one of another version", "open it where it was made")
-    if isinstance(fault, (lmdb.InvalidError, lmdb.CorruptedError, lmdb.PageNotFoundError)):
-        return damaged(path, str(fault).split(": ", 1)[-1])
-    if isinstance(fault, lmdb.TxnFullError):
-        return StoreError(what, "a transaction that fits into memory", "a larger one", "use smaller batches")
-    if isinstance(fault, lmdb.ReadersFullError):
-        return StoreError(what, "a free reader slot", "none", "end some of the processes")
-    return StoreError(what, "a store in working order", str(fault).replace("\n", " "))
-
-
-def _mentions(fault: BaseException, *codes: int) -> bool:
-    return any(os.strerror(code) in str(fault) for code in codes)
-
-
-def damaged(path: Path, came: str) -> RecordError:
-    """Return the error for a file that is not as it was written."""
-    remedy = "restore it from a copy or an export"
-    return RecordError(f"store {path}", "the file as it was written", came, remedy)

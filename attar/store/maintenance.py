@@ -11,17 +11,10 @@ import msgspec
 from attar.errors import AttarError, quoted
 from attar.files import sync_folder
 from attar.memory import Memory
-from attar.store.format import (
-    VERSION,
-    DocumentEntry,
-    Header,
-    decompress,
-    digest_of,
-    key_of,
-    read_entry,
-    unwrap,
-)
-from attar.store.lmdb_env import COPY, DATA, Environment, LmdbTransaction, damaged, store_errors
+from attar.store import format
+from attar.store.errors import damaged, store_errors
+from attar.store.format import DocumentEntry, Header, digest_of, key_of, unwrap
+from attar.store.lmdb_env import COPY, DATA, Environment, LmdbTransaction
 from attar.store.transactions import entry_values, header_of
 
 
@@ -55,7 +48,7 @@ def _record_faults(environment: Environment, transaction: LmdbTransaction) -> It
     for key, value in entry_values(transaction):
         name = key.decode(errors="replace")
         try:
-            entry = read_entry(value, name)
+            entry = format.read_entry(value, name)
             memory, text = transaction.get(b"m" + key, b""), transaction.get(b"t" + key)
             values += 2 + (text is not None)
             counted = counted.plus(entry)
@@ -85,7 +78,7 @@ def _check_record(
     if text_value is not None:
         compressed = unwrap(b"t", text_value, name)
         _expect(name, "text's bytes", entry.text_bytes, len(compressed))
-        digest = digest_of(decompress(compressed, name))
+        digest = digest_of(format.decompress(compressed, name))
         _expect(name, "digest", entry.digest or digest, digest)
 
 
@@ -164,7 +157,7 @@ def stats_of(environment: Environment) -> Stats:
     used = meta_pages + pages["branch_pages"] + pages["leaf_pages"] + pages["overflow_pages"]
     del totals["created"]
     return Stats(
-        version=VERSION,
+        version=format.VERSION,
         **totals,
         file_bytes=file_bytes,
         free_bytes=max(0, file_bytes - used * pages["psize"]),

@@ -10,8 +10,8 @@ import msgspec
 
 from attar.errors import AttarError, FormatError, OptionError, ReaderMismatchError, quoted
 from attar.memory import Memory
+from attar.store.errors import store_errors
 from attar.store.format import VERSION, DocumentEntry, Record, compress
-from attar.store.lmdb_env import store_errors
 from attar.store.store import Store
 
 if TYPE_CHECKING:
@@ -39,11 +39,8 @@ def _schema(info: ExportInfo) -> "pa.Schema":
 
     time = pa.timestamp("us", tz="UTC")
     types = (pa.string(), pa.string(), pa.binary(), time, time, pa.int64(), pa.string(), pa.string())
-    columns: list[tuple[str, Any]] = [
-        *zip(_FIELDS, types, strict=True),
-        ("memory", pa.large_binary()),
-        ("text", pa.large_string()),
-    ]
+    columns: dict[str, Any] = dict(zip(_FIELDS, types, strict=True))
+    columns |= {"memory": pa.large_binary(), "text": pa.large_string()}
     return pa.schema(columns, metadata={"attar": msgspec.json.encode(info)})
 
 

@@ -1,38 +1,19 @@
 """Store: memories on disk, by their documents' names."""
 
 import os
+import threading
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 
 from attar.errors import FormatError, OptionError, ReaderMismatchError, StoreError
 from attar.memory import Memory
-from attar.store import maintenance
-from attar.store.format import (
-    HEADER_KEY,
-    VERSION,
-    DocumentEntry,
-    Header,
-    Record,
-    encode,
-    migrate,
-    now,
-    version_of,
-    wrap,
-)
-from attar.store.lmdb_env import (
-    DATA,
-    LOCK,
-    MAP_SIZE,
-    Durability,
-    Environment,
-    LmdbTransaction,
-    release,
-    share,
-    store_errors,
-)
+from attar.store import format, maintenance
+from attar.store.errors import store_errors
+from attar.store.format import HEADER_KEY, DocumentEntry, Header, Record
+from attar.store.lmdb_env import DATA, DURABILITY, LOCK, MAP_SIZE, Durability, Environment, LmdbTransaction
 from attar.store.transactions import Snapshot, Transaction, header_of
 
 _DTYPES = ("float32", "float16", "int8")
@@ -58,7 +39,7 @@ class Store:
         self.read_only = read_only
         self._environment = environment
         self._reader = reader
-        self._finalizer = weakref.finalize(self, release, environment)
+        self._finalizer = weakref.finalize(self, _release, environment)
         self._finalizer.atexit = False
 
     @staticmethod
@@ -87,27 +68,25 @@ class Store:
         if dtype not in (None, *_DTYPES):
             raise OptionError("dtype", " or ".join(map(repr, _DTYPES)), repr(dtype))
         folder = _folder_for(Path(path), create and not read_only)
-        environment = share(folder, read_only=read_only, durability=durability, map_size=map_size)
+        environment = _share(folder, read_only=read_only, durability=durability, map_size=map_size)
         try:
             header = _create_or_upgrade(environment, dtype, create and not read_only)
             _refuse_another(folder, header, reader, dtype)
         except BaseException:
-            release(environment)
+            _release(environment)
             raise
         return cls(environment, reader, read_only)
 
     def close(self) -> None:
         """Close the file; every change is on the disk already."""
         if self._finalizer.alive:
-            release(self._environment)
+            _release(self._environment)
             self._finalizer.detach()
 
     def __enter__(self) -> "Store":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
         self.close()
 
     def snapshot(self) -> Snapshot:
@@ -248,17 +227,22 @@ def _folder_for(path: Path, create: bool) -> Path:
 
 def _create_or_upgrade(environment: Environment, dtype: str | None, create: bool) -> Header:
     """Write a new store's header if `create` allows it, or upgrade a store of an earlier version; atomic."""
-    if _needs_writing(environment, create) and not environment.read_only:
+    with environment.read() as transaction:
+        value = transaction.get(HEADER_KEY)
+        if value is None:
+            _refuse_other_database(environment, transaction, create)
+        is_current = value is not None and not _is_earlier(value)
+    if not is_current and not environment.read_only:
         with environment.writing(None), store_errors(environment.folder):
             transaction, thread = environment.begin(write=True)
             try:
                 # Another process may have done it while this one waited for the lock.
                 value = transaction.get(HEADER_KEY)
                 if value is None:
-                    header = Header(None, dtype or "float32", now())
-                    transaction.put(HEADER_KEY, wrap(b"a", encode(header)))
-                elif _is_earlier(transaction):
-                    migrate(transaction, version_of(value))
+                    header = Header(None, dtype or "float32", format.now())
+                    transaction.put(HEADER_KEY, format.wrap(b"a", format.encode(header)))
+                elif _is_earlier(value):
+                    format.migrate(transaction, format.version_of(value))
                 transaction.commit()
             except BaseException:
                 transaction.abort()
@@ -270,22 +254,18 @@ def _create_or_upgrade(environment: Environment, dtype: str | None, create: bool
         return header_of(transaction, environment)
 
 
-def _needs_writing(environment: Environment, create: bool) -> bool:
-    """Return whether a store must be created here, or upgraded."""
-    with environment.read() as transaction:
-        what = f"store {environment.folder}"
-        if transaction.get(HEADER_KEY) is not None:
-            return _is_earlier(transaction)
-        values = transaction.stat(environment.map.open_db(None))["entries"]
-        if values or environment.file_bytes() > _NEW_FILE_BYTES:
-            raise FormatError(what, "a store", "another database, or a damaged one", "name another place")
-        if not create:
-            raise StoreError(what, "a store", "an empty database", "name another place")
-        return True
+def _is_earlier(header: memoryview) -> bool:
+    return 0 < format.version_of(header) < format.VERSION
 
 
-def _is_earlier(transaction: LmdbTransaction) -> bool:
-    return 0 < version_of(transaction.get(HEADER_KEY, b"")) < VERSION
+def _refuse_other_database(environment: Environment, transaction: LmdbTransaction, create: bool) -> None:
+    """Raise unless a file without a header is empty, and `create` allows a store there."""
+    what = f"store {environment.folder}"
+    values = transaction.stat(environment.map.open_db(None))["entries"]
+    if values or environment.file_bytes() > _NEW_FILE_BYTES:
+        raise FormatError(what, "a store", "another database, or a damaged one", "name another place")
+    if not create:
+        raise StoreError(what, "a store", "an empty database", "name another place")
 
 
 def _refuse_another(folder: Path, header: Header, reader: str | None, dtype: str | None) -> None:
@@ -297,3 +277,54 @@ def _refuse_another(folder: Path, header: Header, reader: str | None, dtype: str
     if dtype not in (None, header.dtype):
         remedy = "export it and import it into a new one"
         raise OptionError(what, f"dtype {header.dtype!r}, as it was made", repr(dtype), remedy)
+
+
+# One environment per file in a process: LMDB's locks allow no second.
+_registry = threading.RLock()
+_open: dict[tuple[int, int], Environment] = {}
+_users: Counter[Environment] = Counter()
+
+
+def _share(folder: Path, *, read_only: bool, durability: Durability, map_size: int) -> Environment:
+    """Open the file in a folder, or return the environment that has it open; `_release` it when done."""
+    if durability not in DURABILITY:
+        raise OptionError("durability", " or ".join(map(repr, DURABILITY)), repr(durability))
+    with _registry, store_errors(folder):
+        status = os.stat(folder)
+        place = (status.st_dev, status.st_ino)
+        shared = _open.get(place)
+        if shared is not None:
+            shared.refuse_fork()
+        if shared is None or not shared.serves(folder):
+            shared = Environment(folder, read_only=read_only, durability=durability, map_size=map_size)
+            _open[place] = shared
+        elif not read_only and (shared.read_only or shared.durability != durability):
+            came = "read-only" if shared.read_only else f"with durability {shared.durability!r}"
+            expected = "the same options everywhere in a process"
+            raise StoreError(f"store {folder}", expected, f"one open {came}", "close that first")
+        _users[shared] += 1
+        return shared
+
+
+def _release(environment: Environment) -> None:
+    """Close the file if no other store of this process uses it."""
+    if environment.forked:
+        return
+    with _registry:
+        if _users[environment] == 1:
+            environment.close()
+            for place in [place for place, shared in _open.items() if shared is environment]:
+                del _open[place]
+            del _users[environment]
+        else:
+            _users[environment] -= 1
+
+
+def _forget_all() -> None:
+    global _registry
+    _registry = threading.RLock()
+    for environment in _users:
+        environment.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

@@ -2,7 +2,8 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from types import TracebackType
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import lmdb
@@ -11,26 +12,15 @@ from numpy.typing import NDArray
 
 from attar.errors import ReaderMismatchError, RecordError, StoreError, UnknownDocumentError, quoted
 from attar.memory import Floats, Memory
-from attar.store import lookups
-from attar.store.format import (
-    HEADER_KEY,
-    LONGEST_PLAIN_KEY,
-    DocumentEntry,
-    Header,
-    Record,
-    encode,
-    key_of,
-    read_entry,
-    read_header,
-    unwrap,
-    wrap,
-)
-from attar.store.lmdb_env import Environment, LmdbTransaction, store_error
+from attar.store import format, lookups
+from attar.store.errors import store_error
+from attar.store.format import HEADER_KEY, LONGEST_PLAIN_KEY, DocumentEntry, Header, Record, key_of, unwrap
+from attar.store.lmdb_env import Environment, LmdbTransaction
 
 
 def header_of(transaction: LmdbTransaction, environment: Environment) -> Header:
     """Read the store's header."""
-    return read_header(transaction.get(HEADER_KEY, b""), str(environment.folder))
+    return format.read_header(transaction.get(HEADER_KEY, b""), str(environment.folder))
 
 
 def entry_values(transaction: LmdbTransaction, start: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
@@ -46,7 +36,7 @@ def _find_entry(transaction: LmdbTransaction, name: str) -> DocumentEntry | None
     value = transaction.get(b"f" + key_of(name))
     if value is None:
         return None
-    entry = read_entry(value, name)
+    entry = format.read_entry(value, name)
     if entry.name != name:
         raise RecordError(f"entry of {quoted(name)}", "an entry of that name", quoted(entry.name))
     return entry
@@ -80,9 +70,7 @@ class Snapshot:
         self._transaction, self._thread = self._environment.begin()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
         environment = self._environment
         if not environment.forked:
             self._transaction.abort()
@@ -142,33 +130,19 @@ class Snapshot:
 
     def documents(self, after: str | None = None) -> Iterator[DocumentEntry]:
         """Yield the documents' entries in the order of names, those after the name `after`."""
-        # Long names that begin alike have keys in the order of their digests: each such group is sorted here.
-        group: list[DocumentEntry] = []
-        shared = b""
         start = b"" if after is None else key_of(after)[:LONGEST_PLAIN_KEY]
-        last = b"" if after is None else after.encode()
-        for key, value in entry_values(self._transaction, start):
-            entry = read_entry(value, key.decode(errors="replace"))
-            if group and key[:LONGEST_PLAIN_KEY] != shared:
-                yield from sorted(group, key=_name_order)
-                group.clear()
-            if _name_order(entry) <= last:
-                continue
-            if len(key) > LONGEST_PLAIN_KEY:
-                shared = key[:LONGEST_PLAIN_KEY]
-                group.append(entry)
-            else:
-                yield entry
-        yield from sorted(group, key=_name_order)
+        values = entry_values(self._transaction, start)
+        # Long names that begin alike have keys in the order of their digests: each such group is sorted here.
+        for _, group in groupby(values, key=lambda item: item[0][:LONGEST_PLAIN_KEY]):
+            entries = [format.read_entry(value, key.decode(errors="replace")) for key, value in group]
+            # Names are ordered by code points, as their keys are.
+            for entry in sorted(entries, key=attrgetter("name")):
+                if after is None or entry.name > after:
+                    yield entry
 
     def header(self) -> Header:
         """Return the store's header."""
         return header_of(self._transaction, self._environment)
-
-
-def _name_order(entry: DocumentEntry) -> bytes:
-    """By code points, which is the order of the encoded names."""
-    return entry.name.encode()
 
 
 class _Step(NamedTuple):
@@ -208,9 +182,7 @@ class Transaction:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
         with self._writing:
             if fault is None:
                 self._commit()
@@ -249,11 +221,11 @@ class Transaction:
                 f"read the document with the reader {expected!r}, or open another store",
             )
         values = [
-            (b"f" + key, wrap(b"f", encode(record.entry))),
-            (b"m" + key, wrap(b"m", record.memory_data)),
+            (b"f" + key, format.wrap(b"f", format.encode(record.entry))),
+            (b"m" + key, format.wrap(b"m", record.memory_data)),
         ]
         if record.text_data is not None:
-            values.append((b"t" + key, wrap(b"t", record.text_data)))
+            values.append((b"t" + key, format.wrap(b"t", record.text_data)))
         self._do(_Step(record.name, record.entry, tuple(values), reader))
         return record.entry
 
@@ -315,7 +287,7 @@ class Transaction:
         header = Header(self._header.reader, self._header.dtype, self._header.created)
         for _, value in entry_values(self._transaction):
             with contextlib.suppress(RecordError):
-                header = header.plus(read_entry(value, ""))
+                header = header.plus(format.read_entry(value, ""))
         return header
 
     def _begin(self) -> None:
@@ -340,7 +312,7 @@ class Transaction:
         environment.refuse_fork()
         while self._steps:
             try:
-                self._transaction.put(HEADER_KEY, wrap(b"a", encode(self._header)))
+                self._transaction.put(HEADER_KEY, format.wrap(b"a", format.encode(self._header)))
                 self._transaction.commit()
                 environment.extend_file()
                 self._end()

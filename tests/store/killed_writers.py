@@ -1,4 +1,4 @@
-"""Kills writers at random moments, again and again, and looks at what they leave; run by `test_faults`.
+"""Kills writers at random moments, again and again, and checks what they leave; run by `test_crashes`.
 
 Every change writes the same number into two documents. A writer says so down a pipe once a change is
 acknowledged. Readers run all the while, in processes of their own: they must never see two numbers.
@@ -51,7 +51,7 @@ def write(folder: Path, start: int, acknowledge: int) -> None:
 
 
 def read(folder: Path) -> None:
-    """Read until told to end; leave with code 1 on anything that is not whole."""
+    """Read until terminated; exit with code 1 on anything that is not whole."""
     ended = []
     signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
     store, latest = Store.open(folder, read_only=True), 0

@@ -30,7 +30,7 @@ def fill(store, make_memory, count=20):
             changes.put(f"doc {number}", make_memory(number, 60), text="text " * number)
 
 
-def test_writers_killed_at_random_moments_lose_nothing_and_tear_nothing(folder):
+def test_killed_writers_lose_no_acknowledged_change_and_leave_none_half_done(folder):
     script = Path(__file__).parent / "killed_writers.py"
     ran = subprocess.run([sys.executable, script, folder, "60"], capture_output=True, text=True, timeout=300)
     assert ran.stderr == ""
@@ -49,7 +49,7 @@ with Store.open(sys.argv[1]) as store:
 """
 
 
-def test_a_killed_compaction_leaves_the_store(folder, make_memory):
+def test_a_killed_compaction_leaves_the_store_intact(folder, make_memory):
     with Store.open(folder) as store:
         fill(store, make_memory)
     moments = random.Random(0)
@@ -76,7 +76,7 @@ def largest_file(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_is_named_and_the_store_goes_on(store, make_memory):
+def test_a_full_disk_raises_and_the_store_stays_usable(store, make_memory):
     store.put("emma", make_memory(1))
     with (
         largest_file(2**18),
@@ -90,7 +90,7 @@ def test_a_full_disk_is_named_and_the_store_goes_on(store, make_memory):
     assert list(store.check()) == []
 
 
-def test_a_disk_that_fills_up_little_by_little_keeps_what_was_acknowledged(store, make_memory):
+def test_a_disk_that_fills_up_gradually_keeps_acknowledged_documents(store, make_memory):
     acknowledged = []
 
     def add_until_full() -> None:
@@ -105,7 +105,7 @@ def test_a_disk_that_fills_up_little_by_little_keeps_what_was_acknowledged(store
     assert list(store.check()) == []
 
 
-def test_no_room_for_a_compacted_copy(store, make_memory):
+def test_compacting_without_disk_space_leaves_the_store_intact(store, make_memory):
     fill(store, make_memory)
     with largest_file(2**14), pytest.raises(StoreError, match="full disk"):
         store.compact()
@@ -134,7 +134,7 @@ def without_privileges() -> Iterator[None]:
         os.seteuid(0)
 
 
-def test_a_folder_that_cannot_be_written_is_named(nobodys_folder, make_memory):
+def test_a_folder_without_write_permission_is_refused(nobodys_folder, make_memory):
     folder = nobodys_folder / "store"
     with Store.open(folder) as store:
         store.put("emma", make_memory(1))
@@ -165,7 +165,7 @@ class Panicking:
         self.environment.close()
 
 
-def test_a_commit_that_the_disk_did_not_take_is_left_behind_by_opening_again(store, make_memory):
+def test_after_a_failed_commit_the_environment_is_opened_again(store, make_memory):
     store.put("emma", make_memory(1))
     for use in (lambda: store.memory("emma"), lambda: store.put("lydia", make_memory(2))):
         store._environment._lmdb = Panicking(store._environment._lmdb)
@@ -173,7 +173,7 @@ def test_a_commit_that_the_disk_did_not_take_is_left_behind_by_opening_again(sto
     assert len(store) == 2
 
 
-def test_few_addresses_are_enough(folder):
+def test_a_limit_on_address_space_makes_the_map_smaller(folder):
     """Under a limit on addresses the map starts smaller, and grows."""
     limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))"
     code = "import sys; from attar.store import Store; print(Store.open(sys.argv[1]).stats().map_bytes)"
@@ -183,14 +183,14 @@ def test_few_addresses_are_enough(folder):
     assert 2**20 <= int(ran.stdout) < 2**33
 
 
-def test_one_line_for_a_name_of_many(store):
+def test_the_error_for_a_long_name_is_one_short_line(store):
     with pytest.raises(UnknownDocumentError) as caught:
         store.get("a\nb" * 10_000)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 200
 
 
-def test_a_cut_file_is_named_wherever_it_was_cut(folder, make_memory):
+def test_a_truncated_file_is_refused_at_any_length(folder, make_memory):
     with Store.open(folder) as store:
         fill(store, make_memory)
     data = folder / "data.mdb"
@@ -215,7 +215,7 @@ SHORT = [
 ]
 
 
-def test_pages_given_up_before_they_were_written_are_not_missed(folder, monkeypatch):
+def test_a_file_without_its_unwritten_free_pages_opens(folder, monkeypatch):
     """As left by a writer that is killed right after its commit."""
 
     def memory(size: int) -> Memory:
@@ -238,7 +238,7 @@ def test_pages_given_up_before_they_were_written_are_not_missed(folder, monkeypa
         assert list(store.check()) == []
 
 
-def test_a_file_that_is_no_database_is_named(folder):
+def test_a_file_that_is_not_a_database_is_refused(folder):
     Store.open(folder).close()
     for content in (b"x" * 20_000, bytes(20_000), b"{}"):
         (folder / "data.mdb").write_bytes(content)
@@ -247,7 +247,7 @@ def test_a_file_that_is_no_database_is_named(folder):
         assert (folder / "data.mdb").read_bytes() == content
 
 
-def test_a_store_that_lost_its_head_is_not_taken_for_a_new_one(folder, make_memory):
+def test_a_store_that_lost_its_header_is_not_taken_for_a_new_one(folder, make_memory):
     with Store.open(folder) as store:
         fill(store, make_memory)
         store.compact()
@@ -260,7 +260,7 @@ def test_a_store_that_lost_its_head_is_not_taken_for_a_new_one(folder, make_memo
         Store.open(folder)
 
 
-def test_flipped_bits_are_found_by_the_check_and_never_end_the_process(folder, make_memory):
+def test_flipped_bits_are_found_by_check_and_never_crash_the_process(folder, make_memory):
     with Store.open(folder) as store:
         fill(store, make_memory, 6)
         store.compact()
@@ -285,7 +285,7 @@ def test_flipped_bits_are_found_by_the_check_and_never_end_the_process(folder, m
                 assert {entry.name: store.memory(entry.name) for entry in store.documents()} == expected
 
 
-def test_a_flipped_bit_in_a_memory_is_named_when_it_is_read(folder, make_memory):
+def test_a_flipped_bit_in_a_memory_raises_when_it_is_read(folder, make_memory):
     with Store.open(folder) as store:
         store.put("emma", make_memory(1, 60))
         store.put("lydia", make_memory(2, 60))
@@ -306,7 +306,7 @@ def test_a_flipped_bit_in_a_memory_is_named_when_it_is_read(folder, make_memory)
         assert list(store.check()) == []
 
 
-def test_a_database_of_something_else_is_left_alone(folder):
+def test_another_lmdb_database_is_refused_and_left_unchanged(folder):
     with lmdb.open(str(folder)) as database, database.begin(write=True) as transaction:
         transaction.put(b"key", b"value")
     before = (folder / "data.mdb").read_bytes()

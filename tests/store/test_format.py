@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attar.errors import OptionError, RecordError
-from attar.store import Store
-from attar.store import store as store_module
+from attar.store import Store, format
 from attar.store.format import (
     HEADER_KEY,
     LONGEST_PLAIN_KEY,
@@ -28,18 +27,18 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 
 @pytest.mark.parametrize("name", ["a/b/../c", "two\nlines", "\0", "Ωμέγα 🜁", " ", "x" * 10_000, "é" * 10_000])
-def test_any_name_is_a_key_that_fits(name: str) -> None:
+def test_any_name_has_a_key_of_at_most_511_bytes(name: str) -> None:
     assert 0 < len(b"f" + key_of(name)) <= 511
 
 
 @pytest.mark.parametrize(("name", "message"), [("", "at least one character"), ("\ud800", "surrogate")])
-def test_what_is_no_name_is_refused(name: str, message: str) -> None:
+def test_invalid_names_are_refused(name: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         key_of(name)
 
 
 @given(TEXTS, TEXTS)
-def test_keys_of_short_names_are_ordered_as_the_names(one: str, other: str) -> None:
+def test_keys_of_short_names_are_in_the_order_of_the_names(one: str, other: str) -> None:
     assert (key_of(one) < key_of(other)) == (one < other)
 
 
@@ -57,17 +56,17 @@ PAYLOAD = bytes(range(50))
 
 
 @given(st.sampled_from(sorted(PADDING)), st.binary())
-def test_what_was_sealed_comes_out(kind: bytes, payload: bytes) -> None:
+def test_unwrap_returns_the_wrapped_payload(kind: bytes, payload: bytes) -> None:
     assert bytes(unwrap(kind, wrap(kind, payload), "emma")) == payload
 
 
-def test_a_memory_starts_where_a_cache_line_does() -> None:
+def test_a_stored_memory_is_aligned_to_a_cache_line() -> None:
     page_header = 16
     assert (page_header + len(wrap(b"m", b""))) % 64 == 0
 
 
 @pytest.mark.parametrize("kind", sorted(PADDING))
-def test_every_cut_is_noticed(kind: bytes) -> None:
+def test_every_truncation_is_detected(kind: bytes) -> None:
     value = wrap(kind, PAYLOAD)
     for length in range(len(value)):
         with pytest.raises(RecordError, match="a whole record"):
@@ -75,7 +74,7 @@ def test_every_cut_is_noticed(kind: bytes) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(PADDING))
-def test_every_flipped_bit_is_noticed_and_never_taken_for_a_newer_version(kind: bytes) -> None:
+def test_every_flipped_bit_is_detected_and_never_taken_for_a_newer_version(kind: bytes) -> None:
     value = wrap(kind, PAYLOAD)
     for bit in range(8 * len(value)):
         flipped = bytearray(value)
@@ -84,20 +83,20 @@ def test_every_flipped_bit_is_noticed_and_never_taken_for_a_newer_version(kind: 
             unwrap(kind, bytes(flipped), "emma")
 
 
-def test_another_kind_is_not_taken_for_this_one() -> None:
+def test_an_envelope_of_another_kind_is_refused() -> None:
     with pytest.raises(RecordError, match="other bytes"):
         unwrap(b"f", wrap(b"t", PAYLOAD), "emma")
 
 
 @pytest.mark.parametrize(("version", "remedy"), [(VERSION + 1, "update attar"), (VERSION - 1, "other bytes")])
-def test_another_version_is_named(version: int, remedy: str) -> None:
+def test_an_envelope_of_another_version_is_refused(version: int, remedy: str) -> None:
     value = wrap(b"f", PAYLOAD, version=version)
     assert version_of(value) == version
     with pytest.raises(RecordError, match=remedy):
         unwrap(b"f", value, "emma")
 
 
-def test_a_line_stays_one_line_whatever_the_name() -> None:
+def test_the_error_for_a_name_with_line_breaks_is_one_line() -> None:
     with pytest.raises(RecordError) as caught:
         unwrap(b"f", b"", "a\nb" * 10_000)
     assert "\n" not in str(caught.value)
@@ -137,7 +136,7 @@ def test_there_is_a_store_of_every_version():
 
 
 @pytest.mark.parametrize("version", range(1, VERSION + 1))
-def test_a_store_of_this_version_opens_and_reads_as_it_was_written(kept, version):
+def test_a_store_of_each_version_opens_and_has_its_documents(kept, version):
     written = writer()
     with Store.open(kept(version), reader="reader-1", create=False) as store:
         assert store.dtype == "float16"
@@ -151,7 +150,7 @@ def test_a_store_of_this_version_opens_and_reads_as_it_was_written(kept, version
         assert store.stats().version == VERSION
 
 
-def test_a_newer_store_is_refused_and_stays_as_it_is(folder):
+def test_a_newer_store_is_refused_and_left_unchanged(folder):
     make_newer(folder, VERSION + 1)
     before = (folder / "data.mdb").read_bytes()
     for options in ({}, {"read_only": True}):
@@ -162,36 +161,36 @@ def test_a_newer_store_is_refused_and_stays_as_it_is(folder):
     assert (folder / "data.mdb").read_bytes() == before
 
 
-def test_an_earlier_store_is_brought_up_to_date_in_one_change(kept, monkeypatch):
+def test_an_earlier_store_is_upgraded_in_one_transaction(kept, monkeypatch):
     steps = []
 
     def rewrite(transaction, version):
         steps.append(version)
         transaction.put(HEADER_KEY, bytes(transaction.get(HEADER_KEY)))
 
-    monkeypatch.setattr(store_module, "VERSION", VERSION + 1)
-    monkeypatch.setattr(store_module, "migrate", rewrite)
+    monkeypatch.setattr(format, "VERSION", VERSION + 1)
+    monkeypatch.setattr(format, "migrate", rewrite)
     with Store.open(kept(VERSION)) as store:
         assert steps == [VERSION]
         assert store.stats().changes == 2
 
 
-def test_a_migration_that_fails_leaves_the_store_as_it_was(kept, monkeypatch):
+def test_a_failed_migration_leaves_the_store_unchanged(kept, monkeypatch):
     def half(transaction, version):
         transaction.delete(HEADER_KEY)
         raise ZeroDivisionError
 
     folder = kept(VERSION)
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "VERSION", VERSION + 1)
-        patch.setattr(store_module, "migrate", half)
+        patch.setattr(format, "VERSION", VERSION + 1)
+        patch.setattr(format, "migrate", half)
         with pytest.raises(ZeroDivisionError):
             Store.open(folder)
     with Store.open(folder) as store:
         assert list(store.check()) == []
 
 
-def test_migrations_go_step_by_step():
+def test_migrations_run_step_by_step():
     order = []
     steps = {n: lambda transaction, n=n: order.append(n) for n in (1, 2, 3)}
     assert migrate(None, 2, newest=4, migrations=steps) == [2, 3] == order
@@ -201,6 +200,6 @@ def test_there_is_a_migration_from_every_earlier_version():
     assert sorted(MIGRATIONS) == list(range(1, VERSION))
 
 
-def test_a_version_that_nobody_knows_is_refused():
+def test_a_version_without_a_migration_is_refused():
     with pytest.raises(RecordError, match="version 3"):
         migrate(None, 3, newest=4, migrations={})

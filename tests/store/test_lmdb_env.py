@@ -8,7 +8,7 @@ import pytest
 from attar.errors import BusyError
 from attar.store import Store
 
-# What another process does with the store, line by line as it is told.
+# What another process does with the store: it runs the lines from its standard input.
 OTHER = """
 import sys
 import numpy as np
@@ -29,7 +29,7 @@ for line in sys.stdin:
 
 
 class Other:
-    """Another process that has the store open, and does as it is told."""
+    """Another process that has the store open, and runs the lines that it gets."""
 
     def __init__(self, folder, map_size=2**30):
         command = [sys.executable, "-c", OTHER, str(folder), str(map_size)]
@@ -65,7 +65,7 @@ def test_what_one_process_writes_another_reads_at_once(store, other, make_memory
         assert store.memory("lydia").tokens == number
 
 
-def test_a_reader_follows_when_another_process_outgrows_its_map(store, other, make_memory):
+def test_a_process_follows_when_another_grows_the_map(store, other, make_memory):
     assert int(other.do("store.stats().map_bytes")) == 2**18
     for number in range(60):
         store.put(str(number), make_memory(number, 60))
@@ -78,7 +78,7 @@ def test_a_reader_follows_when_another_process_outgrows_its_map(store, other, ma
     assert "last" in store
 
 
-def test_a_reader_reads_while_another_process_is_in_the_middle_of_a_change(store, other, make_memory):
+def test_a_process_reads_during_another_process_transaction(store, other, make_memory):
     store.put("emma", make_memory(1))
     other.do("!changes = store.transaction(); changes.__enter__(); changes.put('emma', memory(2))")
     assert store.memory("emma") == make_memory(1)
@@ -88,7 +88,7 @@ def test_a_reader_reads_while_another_process_is_in_the_middle_of_a_change(store
     assert store.memory("emma").tokens == 2
 
 
-def test_a_second_writing_process_is_told_or_waits(store, other, make_memory):
+def test_a_second_writing_process_waits_or_times_out(store, other, make_memory):
     other.do("!changes = store.transaction(); changes.__enter__(); changes.put('lydia', memory(2))")
     with pytest.raises(BusyError, match="another writer"):
         store.put("emma", make_memory(1), timeout=0.05)
@@ -98,14 +98,14 @@ def test_a_second_writing_process_is_told_or_waits(store, other, make_memory):
     assert [entry.name for entry in store.documents()] == ["emma", "lydia"]
 
 
-def test_a_killed_writers_turn_ends_with_it(store, other, make_memory):
+def test_a_killed_writer_releases_its_lock(store, other, make_memory):
     other.do("!changes = store.transaction(); changes.__enter__(); changes.put('lydia', memory(2))")
     other.process.kill()
     store.put("emma", make_memory(1))
     assert [entry.name for entry in store.documents()] == ["emma"]
 
 
-def test_two_processes_that_make_a_store_make_one(tmp_path):
+def test_two_processes_that_create_a_store_at_once_create_one(tmp_path):
     others = [Other(tmp_path / "new") for _ in range(2)]
     for number, other in enumerate(others):
         other.start(f"store.put('{number}', memory({number}))")
@@ -116,7 +116,7 @@ def test_two_processes_that_make_a_store_make_one(tmp_path):
         assert [entry.name for entry in store.documents()] == ["0", "1"]
 
 
-def test_a_store_in_use_elsewhere_is_not_compacted_and_stays_usable(store, other, make_memory):
+def test_a_store_open_in_another_process_is_not_compacted_and_stays_usable(store, other, make_memory):
     store.put("emma", make_memory(1))
     with pytest.raises(BusyError, match="another process that has it open; end that first"):
         store.compact()
@@ -169,7 +169,7 @@ def lines_of(folder, code):
         "Store.open(sys.argv[1])",
     ],
 )
-def test_a_fork_is_told_to_open_the_store_itself(folder, work):
+def test_using_a_parents_store_in_a_fork_raises(folder, work):
     line, still = lines_of(folder, f"in_a_fork(lambda: {work})\nprint(store.memory('emma').tokens)")
     assert line.endswith(
         "expected the process that opened it, got a fork of it;"
@@ -178,7 +178,7 @@ def test_a_fork_is_told_to_open_the_store_itself(folder, work):
     assert still == "1"
 
 
-def test_a_fork_in_the_middle_of_a_reading_leaves_it_to_its_parent(folder):
+def test_a_fork_during_a_snapshot_leaves_it_to_the_parent(folder):
     code = """
 with store.snapshot() as now:
     child = os.fork()
@@ -193,7 +193,7 @@ if child:
     assert lines_of(folder, code) == ["1", "8"]
 
 
-def test_a_fork_in_the_middle_of_a_change_leaves_it_to_its_parent(folder):
+def test_a_fork_during_a_transaction_leaves_it_to_the_parent(folder):
     code = """
 try:
     with store.transaction() as changes:
@@ -211,7 +211,7 @@ if child:
     assert lines_of(folder, code) == ["refused", "anne emma lydia 2"]
 
 
-def test_a_fork_may_open_what_its_parent_has_closed(folder):
+def test_a_fork_may_open_a_store_that_its_parent_has_closed(folder):
     code = """
 store.close()
 in_a_fork(lambda: print(Store.open(sys.argv[1]).memory("emma").tokens, flush=True))

@@ -51,7 +51,7 @@ def store(tmp_path):
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
 @pytest.mark.parametrize("size", [1, 6, SIZE])
 @pytest.mark.parametrize("mechanism", ["gated", "named", "none", "keyed", "softmax"])
-def test_a_lookup_is_the_memorys_own(store, mechanism, size, count):
+def test_a_lookup_equals_that_of_the_memory(store, mechanism, size, count):
     memory = memory_of(mechanism, size)
     store.put("emma", memory)
     with store.snapshot() as now:
@@ -60,7 +60,7 @@ def test_a_lookup_is_the_memorys_own(store, mechanism, size, count):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-def test_many_lookups_are_those_of_each_memory(tmp_path, dtype):
+def test_lookup_many_equals_the_lookup_of_each_memory(tmp_path, dtype):
     names = [f"document {number}" for number in range(6)]
     with Store.open(tmp_path, dtype=dtype) as store:
         for number, name in enumerate(names):
@@ -74,7 +74,7 @@ def test_many_lookups_are_those_of_each_memory(tmp_path, dtype):
     np.testing.assert_allclose(found, np.stack(each), rtol=1e-5, atol=1e-5)
 
 
-def test_states_and_triangles_are_looked_up_in_one_call(store):
+def test_memories_of_different_forms_are_looked_up_in_one_call(store):
     short = Memory.of_states(queries_of(3), reader="r")
     store.put("short", short)
     store.put("long", memory_of("gated"))
@@ -86,7 +86,7 @@ def test_states_and_triangles_are_looked_up_in_one_call(store):
     np.testing.assert_allclose(found[1], memory_of("gated").lookup(queries[1:])[0], rtol=1e-5, atol=1e-5)
 
 
-def test_readouts_of_another_width_come_in_one_array_too(store):
+def test_readouts_narrower_than_queries_are_one_array(store):
     store.put("emma", memory_of("keyed"))
     with store.snapshot() as now:
         assert now.lookup_many(["emma", "emma"], queries_of(2)).shape == (2, 5)
@@ -99,12 +99,12 @@ def test_readouts_of_different_widths_are_refused(store):
         now.lookup_many(["emma", "ann"], queries_of(2))
 
 
-def test_no_names_have_no_readouts(store):
+def test_no_names_give_no_readouts(store):
     with store.snapshot() as now:
         assert now.lookup_many([], queries_of(0)).shape == (0, SIZE)
 
 
-def test_a_query_for_each_name_is_needed(store):
+def test_a_count_of_queries_other_than_that_of_names_is_refused(store):
     store.put("emma", memory_of("gated"))
     with store.snapshot() as now, pytest.raises(ShapeError, match="one for each of 2 names"):
         now.lookup_many(["emma", "emma"], queries_of(3))
@@ -129,7 +129,7 @@ def test_queries_of_another_shape_are_refused(store, queries):
     ],
     ids=["odd address", "by columns", "float64", "big-endian", "lists", "read-only"],
 )
-def test_queries_are_taken_however_they_lie(store, given):
+def test_queries_of_any_dtype_and_memory_layout_are_accepted(store, given):
     store.put("emma", memory_of("gated"))
     queries = queries_of(2)
     expected = memory_of("gated").lookup(queries)
@@ -139,7 +139,7 @@ def test_queries_are_taken_however_they_lie(store, given):
     np.testing.assert_array_equal(one, many[:1])
 
 
-def test_an_unknown_name_is_named(store):
+def test_an_unknown_name_raises(store):
     with store.snapshot() as now:
         with pytest.raises(UnknownDocumentError, match="'emma'"):
             now.lookup("emma", queries_of(1))
@@ -154,7 +154,7 @@ def test_long_names_are_looked_up(store):
         assert now.lookup_many([name], queries_of(1)).shape == (1, SIZE)
 
 
-def test_a_damaged_record_is_reported_and_not_looked_up(store, monkeypatch):
+def test_a_truncated_record_raises(store, monkeypatch):
     store.put("emma", memory_of("gated"))
     whole = Snapshot._value
     monkeypatch.setattr(Snapshot, "_value", lambda self, name: whole(self, name)[:300])
@@ -163,7 +163,7 @@ def test_a_damaged_record_is_reported_and_not_looked_up(store, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-def test_long_lookups_are_those_of_the_memory(tmp_path, dtype):
+def test_a_large_lookup_equals_that_of_the_memory(tmp_path, dtype):
     memory = memory_of("gated", size=LONG)
     with Store.open(tmp_path, dtype=dtype) as store:
         store.put("emma", memory)
@@ -190,7 +190,7 @@ def test_the_fast_lookups_are_compiled_after_enough_plain_ones(store, monkeypatc
     assert begun.wait(10)
 
 
-def test_opening_and_listing_a_store_brings_no_torch(store):
+def test_opening_and_listing_a_store_loads_no_torch(store):
     code = f"""
 import sys
 from attar.store import Store

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from attar.errors import BusyError, OptionError, StoreError, UnknownDocumentError
+from attar.errors import BusyError, OptionError, ReaderMismatchError, StoreError, UnknownDocumentError
 from attar.memory import Memory
 from attar.store import Store
 
 SMALL_MAP = 2**18
 
 
-def test_changes_are_made_together(store, make_memory):
+def test_the_changes_of_a_transaction_are_atomic(store, make_memory):
     store.put("a", make_memory())
     with store.transaction() as changes:
         changes.put("b", make_memory(1))
@@ -26,7 +26,7 @@ def test_changes_are_made_together(store, make_memory):
     assert [entry.name for entry in store.documents()] == ["b"]
 
 
-def test_a_fault_undoes_all_of_them(store, make_memory):
+def test_an_exception_undoes_all_changes(store, make_memory):
     store.put("a", make_memory(1))
 
     def fail() -> None:
@@ -41,24 +41,24 @@ def test_a_fault_undoes_all_of_them(store, make_memory):
     assert len(store) == 1
 
 
-def test_a_refused_document_need_not_undo_the_others(store, make_memory):
+def test_a_refused_document_does_not_undo_the_others(store, make_memory):
     with store.transaction() as changes:
         changes.put("a", make_memory(1))
-        with pytest.raises(OptionError):
+        with pytest.raises(ReaderMismatchError):
             changes.put("b", make_memory(2, reader="another"))
         with pytest.raises(OptionError):
             changes.put("", make_memory(2))
     assert [entry.name for entry in store.documents()] == ["a"]
 
 
-def test_ended_changes_say_so(store, make_memory):
+def test_an_ended_transaction_cannot_be_used(store, make_memory):
     with store.transaction() as changes:
         pass
     with pytest.raises(StoreError, match="failed or ended; begin another"):
         changes.put("a", make_memory())
 
 
-def test_a_record_too_large_to_write_leaves_nothing_of_itself(store, make_memory, monkeypatch):
+def test_a_record_that_is_too_large_leaves_no_values(store, make_memory, monkeypatch):
     monkeypatch.setattr("attar.store.format.LIMIT", 1000)
     with store.transaction() as changes:
         changes.put("a", make_memory(1))
@@ -68,7 +68,7 @@ def test_a_record_too_large_to_write_leaves_nothing_of_itself(store, make_memory
     assert list(store.check()) == []
 
 
-def test_changes_see_themselves(store, make_memory):
+def test_a_transaction_sees_its_own_changes(store, make_memory):
     with store.transaction() as changes:
         changes.put("a", make_memory(1), text="one")
         assert "a" in changes
@@ -78,7 +78,7 @@ def test_changes_see_themselves(store, make_memory):
         assert "a" not in changes
 
 
-def test_a_document_may_change_several_times_in_one_go(folder, make_memory):
+def test_a_document_may_change_several_times_in_one_transaction(folder, make_memory):
     with Store.open(folder) as store, store.transaction() as changes:
         for number in range(20):
             changes.put("a", make_memory(number, 100))
@@ -87,14 +87,14 @@ def test_a_document_may_change_several_times_in_one_go(folder, make_memory):
         assert list(store.check()) == []
 
 
-def test_no_change_writes_nothing(store):
+def test_a_transaction_without_changes_writes_nothing(store):
     before = store.stats().changes
     with store.transaction():
         pass
     assert store.stats().changes == before
 
 
-def test_the_map_grows_with_single_changes(folder, make_memory):
+def test_the_map_grows_over_several_transactions(folder, make_memory):
     with Store.open(folder, map_size=SMALL_MAP) as store:
         for number in range(60):
             store.put(str(number), make_memory(number, 60))
@@ -103,7 +103,7 @@ def test_the_map_grows_with_single_changes(folder, make_memory):
         assert list(store.check()) == []
 
 
-def test_the_map_grows_within_one_change(folder, make_memory):
+def test_the_map_grows_within_one_transaction(folder, make_memory):
     with Store.open(folder, map_size=SMALL_MAP) as store:
         store.put("old", make_memory(0, 60))
         with store.transaction() as changes:
@@ -115,7 +115,7 @@ def test_the_map_grows_within_one_change(folder, make_memory):
         assert list(store.check()) == []
 
 
-def test_the_map_grows_between_other_threads_readings(folder, make_memory):
+def test_the_map_grows_between_snapshots_of_other_threads(folder, make_memory):
     done, faults = threading.Event(), []
 
     def read(store):
@@ -137,7 +137,7 @@ def test_the_map_grows_between_other_threads_readings(folder, make_memory):
     assert faults == []
 
 
-def test_the_map_cannot_grow_under_an_open_reading_of_the_same_thread(folder, make_memory):
+def test_the_map_cannot_grow_during_a_snapshot_of_the_same_thread(folder, make_memory):
     with Store.open(folder, map_size=SMALL_MAP) as store:
         store.put("a", make_memory(1))
 
@@ -163,12 +163,12 @@ def test_the_map_cannot_grow_under_an_open_reading_of_the_same_thread(folder, ma
         assert list(store.check()) == []
 
 
-def test_a_change_within_a_change_is_refused(store, make_memory):
+def test_a_transaction_within_a_transaction_is_refused(store, make_memory):
     with store.transaction(), pytest.raises(StoreError, match="a second within the first"):
         store.put("a", make_memory())
 
 
-def test_a_second_thread_waits_its_turn(store, make_memory):
+def test_a_second_writing_thread_waits(store, make_memory):
     began = threading.Event()
 
     def second():
@@ -185,20 +185,20 @@ def test_a_second_thread_waits_its_turn(store, make_memory):
     assert len(store) == 2
 
 
-def test_a_second_thread_that_will_not_wait_is_told(store, make_memory):
-    told = []
+def test_a_second_writing_thread_times_out(store, make_memory):
+    errors = []
 
     def second():
         try:
             store.put("b", make_memory(2), timeout=0.01)
         except BusyError as fault:
-            told.append(str(fault))
+            errors.append(str(fault))
 
     with store.transaction():
         thread = threading.Thread(target=second)
         thread.start()
         thread.join()
-    assert ["another writer, still at work after 0.01 s; wait for it" in line for line in told] == [True]
+    assert ["another writer, still at work after 0.01 s; wait for it" in line for line in errors] == [True]
 
 
 NAMES = st.one_of(
@@ -215,7 +215,7 @@ def memory(number: int, size: int) -> Memory:
 
 
 class StoreAsDictionary(RuleBasedStateMachine):
-    """The store beside a dictionary: name to (number, size, text)."""
+    """The store compared with a dictionary: name to (number, size, text)."""
 
     @initialize()
     def make(self) -> None:
