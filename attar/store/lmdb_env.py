@@ -29,7 +29,7 @@ DURABILITY: dict[str, dict[str, bool]] = {
 # Addresses, not memory and not disk: with so many the map hardly ever has to grow.
 MAP_SIZE = 2**40
 _SMALLEST_MAP = 2**20
-_READERS = 1024
+_OPTIONS: dict[str, Any] = {"mode": 0o644, "max_readers": 1024, "max_spare_txns": 1, "meminit": False}
 _ATTEMPTS = 8
 # How long another thread's transaction may take to end before the map grows or the file is compacted, in seconds.
 _EXCLUSIVE_TIMEOUT = 60.0
@@ -39,17 +39,8 @@ def _open_map(folder: Path, read_only: bool, durability: Durability, size: int) 
     """Open the file in a folder, with a smaller map where the system limits addresses (`ulimit -v`)."""
     while True:
         try:
-            return lmdb.open(
-                str(folder),
-                map_size=size,
-                readonly=read_only,
-                create=not read_only,
-                mode=0o644,
-                max_readers=_READERS,
-                max_spare_txns=1,
-                meminit=False,
-                **DURABILITY[durability],
-            )
+            options = _OPTIONS | DURABILITY[durability]
+            return lmdb.open(str(folder), map_size=size, readonly=read_only, create=not read_only, **options)
         except lmdb.MemoryError:
             if size <= _SMALLEST_MAP:
                 raise
@@ -63,8 +54,8 @@ class MapLock:
     otherwise the two would wait for each other.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, what: str) -> None:
+        self._what = what
         self._changed = threading.Condition()
         # The threads that hold the lock, once per transaction. A list's append and remove are atomic: a lock here
         # would take as long as LMDB takes to find a document.
@@ -92,19 +83,18 @@ class MapLock:
     @contextlib.contextmanager
     def exclusive(self, timeout: float = _EXCLUSIVE_TIMEOUT) -> Iterator[None]:
         """Wait until all transactions have ended, and let none begin meanwhile."""
-        what = f"store {self._path}"
         with self._changed:
             if threading.get_ident() in self._holders:
                 expected = "no open snapshot or transaction in this thread"
-                raise StoreError(what, expected, "one", "end it first")
+                raise StoreError(self._what, expected, "one", "end it first")
             if not self._changed.wait_for(lambda: not self._exclusive, timeout):
-                raise BusyError(what, "exclusive access", "another thread that has it", "wait for it")
+                raise BusyError(self._what, "exclusive access", "another thread that has it", "wait for it")
             self._exclusive = True
             if not self._changed.wait_for(lambda: not self._holders, timeout):
                 self._exclusive = False
                 self._changed.notify_all()
                 came, remedy = f"one that is open after {timeout:.0f} s", "keep snapshots short"
-                raise BusyError(what, "the end of every snapshot", came, remedy)
+                raise BusyError(self._what, "the end of every snapshot", came, remedy)
         try:
             yield
         finally:
@@ -120,7 +110,7 @@ class Environment:
         self.folder = folder
         self.read_only = read_only
         self.durability = durability
-        self.map_lock = MapLock(folder)
+        self.map_lock = MapLock(f"store {folder}")
         # LMDB's own lock for writers cannot be interrupted, and waiting for it has no time limit.
         self.writer_lock = WriterLock(f"store {folder}")
         self._map_size = map_size

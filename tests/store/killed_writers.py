@@ -56,9 +56,9 @@ def read(folder: Path) -> None:
     signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
     store, latest = Store.open(folder, read_only=True), 0
     while not ended:
-        with store.snapshot() as now:
-            left, right = now.memories(PAIR, check=True)
-            texts = {now.get(name).text for name in PAIR}
+        with store.snapshot() as snapshot:
+            left, right = snapshot.memories(PAIR, check=True)
+            texts = {snapshot.get(name).text for name in PAIR}
             alike = left.tokens == right.tokens and texts == {str(left.tokens)}
             if not (alike and is_whole(left) and is_whole(right) and left.tokens >= latest):
                 os._exit(1)

@@ -253,7 +253,7 @@ def test_a_store_that_lost_its_header_is_not_taken_for_a_new_one(folder, make_me
         store.compact()
         page = store._environment.map.stat()["psize"]
     with (folder / "data.mdb").open("r+b") as file:
-        # The number of the last change, in the second of LMDB's heads: its first, of an empty file, counts.
+        # The number of the last change, in the second meta page: then the first, of an empty file, counts.
         file.seek(page + 144)
         file.write(bytes(8))
     with pytest.raises(FormatError, match="another database, or a damaged one"):
@@ -269,7 +269,7 @@ def test_flipped_bits_are_found_by_check_and_never_crash_the_process(folder, mak
     whole = data.read_bytes()
     places = random.Random(0)
     for _ in range(150):
-        # Behind LMDB's two heads, which have no checksum (`attar.store.pages`).
+        # After LMDB's two meta pages, which have no checksum (`attar.store.lmdb_env`).
         bit = places.randrange(8 * 2 * 4096, 8 * len(whole))
         flipped = bytearray(whole)
         flipped[bit // 8] ^= 1 << bit % 8

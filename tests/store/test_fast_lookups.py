@@ -30,8 +30,8 @@ def queries_of(count, size=SIZE):
 def record_in(folder, dtype="float32"):
     with Store.open(folder / dtype, dtype=dtype) as store:
         store.put("emma", memory_of())
-        with store.snapshot() as now:
-            return bytearray(now._value("emma"))
+        with store.snapshot() as snapshot:
+            return bytearray(snapshot._value("emma"))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

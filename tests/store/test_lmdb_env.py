@@ -180,13 +180,13 @@ def test_using_a_parents_store_in_a_fork_raises(folder, work):
 
 def test_a_fork_during_a_snapshot_leaves_it_to_the_parent(folder):
     code = """
-with store.snapshot() as now:
+with store.snapshot() as snapshot:
     child = os.fork()
     if child:
         os.waitpid(child, 0)
         for number in range(2, 9):
             store.put("emma", memory(number))
-        print(now.memory("emma", check=True).tokens)
+        print(snapshot.memory("emma", check=True).tokens)
 if child:
     print(store.memory("emma").tokens)
 """

@@ -54,8 +54,8 @@ def store(tmp_path):
 def test_a_lookup_equals_that_of_the_memory(store, mechanism, size, count):
     memory = memory_of(mechanism, size)
     store.put("emma", memory)
-    with store.snapshot() as now:
-        found = now.lookup("emma", queries_of(count, size))
+    with store.snapshot() as snapshot:
+        found = snapshot.lookup("emma", queries_of(count, size))
     np.testing.assert_allclose(found, memory.lookup(queries_of(count, size)), rtol=1e-5, atol=1e-5)
 
 
@@ -66,10 +66,11 @@ def test_lookup_many_equals_the_lookup_of_each_memory(tmp_path, dtype):
         for number, name in enumerate(names):
             store.put(name, memory_of("gated", seed=number))
         chosen, queries = [names[at] for at in (4, 0, 0, 5)], queries_of(4)
-        with store.snapshot() as now:
-            found = now.lookup_many(chosen, queries)
+        with store.snapshot() as snapshot:
+            found = snapshot.lookup_many(chosen, queries)
             each = [
-                now.memory(name).lookup(query[None])[0] for name, query in zip(chosen, queries, strict=True)
+                snapshot.memory(name).lookup(query[None])[0]
+                for name, query in zip(chosen, queries, strict=True)
             ]
     np.testing.assert_allclose(found, np.stack(each), rtol=1e-5, atol=1e-5)
 
@@ -79,8 +80,8 @@ def test_memories_of_different_forms_are_looked_up_in_one_call(store):
     store.put("short", short)
     store.put("long", memory_of("gated"))
     queries = queries_of(2)
-    with store.snapshot() as now:
-        found = now.lookup_many(["short", "long"], queries)
+    with store.snapshot() as snapshot:
+        found = snapshot.lookup_many(["short", "long"], queries)
     assert short.form == "states"
     np.testing.assert_allclose(found[0], short.lookup(queries[:1])[0], rtol=1e-5)
     np.testing.assert_allclose(found[1], memory_of("gated").lookup(queries[1:])[0], rtol=1e-5, atol=1e-5)
@@ -88,33 +89,33 @@ def test_memories_of_different_forms_are_looked_up_in_one_call(store):
 
 def test_readouts_narrower_than_queries_are_one_array(store):
     store.put("emma", memory_of("keyed"))
-    with store.snapshot() as now:
-        assert now.lookup_many(["emma", "emma"], queries_of(2)).shape == (2, 5)
+    with store.snapshot() as snapshot:
+        assert snapshot.lookup_many(["emma", "emma"], queries_of(2)).shape == (2, 5)
 
 
 def test_readouts_of_different_widths_are_refused(store):
     store.put("emma", memory_of("keyed"))
     store.put("ann", memory_of("gated"))
-    with store.snapshot() as now, pytest.raises(ShapeError, match="one width"):
-        now.lookup_many(["emma", "ann"], queries_of(2))
+    with store.snapshot() as snapshot, pytest.raises(ShapeError, match="one width"):
+        snapshot.lookup_many(["emma", "ann"], queries_of(2))
 
 
 def test_no_names_give_no_readouts(store):
-    with store.snapshot() as now:
-        assert now.lookup_many([], queries_of(0)).shape == (0, SIZE)
+    with store.snapshot() as snapshot:
+        assert snapshot.lookup_many([], queries_of(0)).shape == (0, SIZE)
 
 
 def test_a_count_of_queries_other_than_that_of_names_is_refused(store):
     store.put("emma", memory_of("gated"))
-    with store.snapshot() as now, pytest.raises(ShapeError, match="one for each of 2 names"):
-        now.lookup_many(["emma", "emma"], queries_of(3))
+    with store.snapshot() as snapshot, pytest.raises(ShapeError, match="one for each of 2 names"):
+        snapshot.lookup_many(["emma", "emma"], queries_of(3))
 
 
 @pytest.mark.parametrize("queries", [np.zeros(SIZE), np.zeros((1, SIZE + 1))], ids=["flat", "too wide"])
 def test_queries_of_another_shape_are_refused(store, queries):
     store.put("emma", memory_of("gated"))
-    with store.snapshot() as now, pytest.raises(ShapeError, match="queries"):
-        now.lookup("emma", queries)
+    with store.snapshot() as snapshot, pytest.raises(ShapeError, match="queries"):
+        snapshot.lookup("emma", queries)
 
 
 @pytest.mark.parametrize(
@@ -133,33 +134,36 @@ def test_queries_of_any_dtype_and_memory_layout_are_accepted(store, given):
     store.put("emma", memory_of("gated"))
     queries = queries_of(2)
     expected = memory_of("gated").lookup(queries)
-    with store.snapshot() as now:
-        many, one = now.lookup_many(["emma"] * 2, given(queries)), now.lookup("emma", given(queries[:1]))
+    with store.snapshot() as snapshot:
+        many, one = (
+            snapshot.lookup_many(["emma"] * 2, given(queries)),
+            snapshot.lookup("emma", given(queries[:1])),
+        )
     np.testing.assert_allclose(many, expected, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(one, many[:1])
 
 
 def test_an_unknown_name_raises(store):
-    with store.snapshot() as now:
+    with store.snapshot() as snapshot:
         with pytest.raises(UnknownDocumentError, match="'emma'"):
-            now.lookup("emma", queries_of(1))
+            snapshot.lookup("emma", queries_of(1))
         with pytest.raises(UnknownDocumentError, match="'emma'"):
-            now.lookup_many(["emma"], queries_of(1))
+            snapshot.lookup_many(["emma"], queries_of(1))
 
 
 def test_long_names_are_looked_up(store):
     name = "x" * 10_000
     store.put(name, memory_of("gated"))
-    with store.snapshot() as now:
-        assert now.lookup_many([name], queries_of(1)).shape == (1, SIZE)
+    with store.snapshot() as snapshot:
+        assert snapshot.lookup_many([name], queries_of(1)).shape == (1, SIZE)
 
 
 def test_a_truncated_record_raises(store, monkeypatch):
     store.put("emma", memory_of("gated"))
     whole = Snapshot._value
     monkeypatch.setattr(Snapshot, "_value", lambda self, name: whole(self, name)[:300])
-    with store.snapshot() as now, pytest.raises(RecordError, match="whole record"):
-        now.lookup("emma", queries_of(1))
+    with store.snapshot() as snapshot, pytest.raises(RecordError, match="whole record"):
+        snapshot.lookup("emma", queries_of(1))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
@@ -167,8 +171,8 @@ def test_a_large_lookup_equals_that_of_the_memory(tmp_path, dtype):
     memory = memory_of("gated", size=LONG)
     with Store.open(tmp_path, dtype=dtype) as store:
         store.put("emma", memory)
-        with store.snapshot() as now:
-            found, kept = now.lookup("emma", queries_of(1, LONG)), now.memory("emma")
+        with store.snapshot() as snapshot:
+            found, kept = snapshot.lookup("emma", queries_of(1, LONG)), snapshot.memory("emma")
             expected = kept.lookup(queries_of(1, LONG))
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-2)
             del kept, expected

@@ -85,8 +85,8 @@ def test_a_value_without_an_entry_is_found(filled):
 
 @pytest.mark.parametrize("other", ["a", "x" * 1000])
 def test_an_entry_with_another_name_is_found(filled, other):
-    with filled.snapshot() as now:
-        stray = wrap(b"f", encode(msgspec.structs.replace(now.entry("b"), name=other)))
+    with filled.snapshot() as snapshot:
+        stray = wrap(b"f", encode(msgspec.structs.replace(snapshot.entry("b"), name=other)))
     overwrite(filled, b"fb", stray)
     assert "key of" in found(filled)[0][1]
 
@@ -187,8 +187,8 @@ def test_snapshots_of_other_threads_wait_for_compacting(store, make_memory):
 
     def read():
         while not done.is_set():
-            with store.snapshot() as now:
-                if now.memory("7", check=True) != make_memory(7, 60):
+            with store.snapshot() as snapshot:
+                if snapshot.memory("7", check=True) != make_memory(7, 60):
                     faults.append("7")
 
     threads = [threading.Thread(target=read) for _ in range(2)]

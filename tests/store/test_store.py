@@ -51,8 +51,8 @@ def test_memories_of_names_keep_their_cooccurrences(folder, make_named_memory, d
         store.put("emma", make_named_memory(1))
         assert bytes(store.get("emma").memory_data) == memory.to_bytes()
         assert store.memory("emma") == store.get("emma").memory == memory
-        with store.snapshot() as now:
-            assert now.memory("emma").company == memory.company
+        with store.snapshot() as snapshot:
+            assert snapshot.memory("emma").company == memory.company
         assert store.memory("emma").company.mentions().any()
         assert list(store.check()) == []
 
@@ -125,35 +125,35 @@ def test_get_many_keeps_the_order_of_the_names(store, make_memory):
     for number, name in enumerate("abc"):
         store.put(name, make_memory(number))
     assert [record.name for record in store.get_many(["c", "a", "c"])] == ["c", "a", "c"]
-    with store.snapshot() as now:
-        assert [memory.tokens for memory in now.memories(["c", "a"])] == [2, 0]
+    with store.snapshot() as snapshot:
+        assert [memory.tokens for memory in snapshot.memories(["c", "a"])] == [2, 0]
 
 
 def test_a_snapshot_returns_views_of_the_file(store, make_memory):
     store.put("emma", make_memory(1, 100))
-    with store.snapshot() as now:
-        numbers = now.memory("emma").numbers
+    with store.snapshot() as snapshot:
+        numbers = snapshot.memory("emma").numbers
         assert not numbers.flags.owndata
         assert not numbers.flags.writeable
         assert numbers.ctypes.data % 64 == 0
-        assert np.shares_memory(np.frombuffer(now.view("emma"), np.uint8), numbers)
+        assert np.shares_memory(np.frombuffer(snapshot.view("emma"), np.uint8), numbers)
 
 
 def test_small_memories_are_aligned(store, make_memory):
     for number in range(9):
         store.put("x" * number + "y", make_memory(number))
-    with store.snapshot() as now:
-        assert all(now.memory("x" * number + "y").numbers.flags.aligned for number in range(9))
+    with store.snapshot() as snapshot:
+        assert all(snapshot.memory("x" * number + "y").numbers.flags.aligned for number in range(9))
 
 
 def test_a_snapshot_does_not_see_later_changes(store, make_memory):
     store.put("emma", make_memory(1))
-    with store.snapshot() as now:
+    with store.snapshot() as snapshot:
         store.put("emma", make_memory(2))
         store.put("lydia", make_memory(3))
-        assert now.memory("emma") == make_memory(1)
-        assert "lydia" not in now
-        assert now.header().documents == 1
+        assert snapshot.memory("emma") == make_memory(1)
+        assert "lydia" not in snapshot
+        assert snapshot.header().documents == 1
     assert store.memory("emma") == make_memory(2)
 
 
@@ -284,8 +284,8 @@ def test_an_unreferenced_store_is_closed(folder, make_memory):
 
 def test_a_snapshot_or_transaction_keeps_its_store_open(folder, make_memory):
     Store.open(folder).put("emma", make_memory(1))
-    with Store.open(folder).snapshot() as now:
-        assert now.memory("emma") == make_memory(1)
+    with Store.open(folder).snapshot() as snapshot:
+        assert snapshot.memory("emma") == make_memory(1)
     with Store.open(folder).transaction() as changes:
         changes.put("emma", make_memory(2))
     assert Store.open(folder).memory("emma") == make_memory(2)
@@ -293,10 +293,10 @@ def test_a_snapshot_or_transaction_keeps_its_store_open(folder, make_memory):
 
 def test_closing_within_a_snapshot_is_refused(store, make_memory):
     store.put("emma", make_memory(1))
-    with store.snapshot() as now:
+    with store.snapshot() as snapshot:
         with pytest.raises(StoreError, match="no open snapshot"):
             store.close()
-        assert now.memory("emma") == make_memory(1)
+        assert snapshot.memory("emma") == make_memory(1)
     assert "emma" in store
 
 

@@ -120,9 +120,9 @@ def test_the_map_grows_between_snapshots_of_other_threads(folder, make_memory):
 
     def read(store):
         while not done.is_set():
-            with store.snapshot() as now:
-                some = list(now.documents())[:3]
-                faults.extend(f for f in some if now.memory(f.name, check=True).tokens != f.tokens)
+            with store.snapshot() as snapshot:
+                some = list(snapshot.documents())[:3]
+                faults.extend(f for f in some if snapshot.memory(f.name, check=True).tokens != f.tokens)
 
     with Store.open(folder, map_size=SMALL_MAP) as store:
         threads = [threading.Thread(target=read, args=(store,)) for _ in range(3)]
@@ -152,12 +152,12 @@ def test_the_map_cannot_grow_during_a_snapshot_of_the_same_thread(folder, make_m
                     changes.put("large", make_memory(1, 400))
                 changes.put("small", make_memory(1))
 
-        with store.snapshot() as now:
+        with store.snapshot() as snapshot:
             with pytest.raises(StoreError, match="no open snapshot or transaction in this thread"):
                 outgrow()
             with pytest.raises(StoreError, match="failed or ended"):
                 swallow()
-            assert now.memory("a") == make_memory(1)
+            assert snapshot.memory("a") == make_memory(1)
         assert len(store) == 1
         store.put("b", make_memory(2))
         assert list(store.check()) == []
