@@ -280,8 +280,8 @@ def _refuse_another(folder: Path, header: Header, reader: str | None, dtype: str
 
 
 # One environment per file in a process: LMDB's locks allow no second.
-_registry = threading.RLock()
-_open: dict[tuple[int, int], Environment] = {}
+_registry_lock = threading.RLock()
+_environments: dict[tuple[int, int], Environment] = {}
 _users: Counter[Environment] = Counter()
 
 
@@ -289,15 +289,15 @@ def _share(folder: Path, *, read_only: bool, durability: Durability, map_size: i
     """Open the file in a folder, or return the environment that has it open; `_release` it when done."""
     if durability not in DURABILITY:
         raise OptionError("durability", " or ".join(map(repr, DURABILITY)), repr(durability))
-    with _registry, store_errors(folder):
+    with _registry_lock, store_errors(folder):
         status = os.stat(folder)
         place = (status.st_dev, status.st_ino)
-        shared = _open.get(place)
+        shared = _environments.get(place)
         if shared is not None:
             shared.refuse_fork()
         if shared is None or not shared.serves(folder):
             shared = Environment(folder, read_only=read_only, durability=durability, map_size=map_size)
-            _open[place] = shared
+            _environments[place] = shared
         elif not read_only and (shared.read_only or shared.durability != durability):
             came = "read-only" if shared.read_only else f"with durability {shared.durability!r}"
             expected = "the same options everywhere in a process"
@@ -310,19 +310,19 @@ def _release(environment: Environment) -> None:
     """Close the file if no other store of this process uses it."""
     if environment.forked:
         return
-    with _registry:
+    with _registry_lock:
         if _users[environment] == 1:
             environment.close()
-            for place in [place for place, shared in _open.items() if shared is environment]:
-                del _open[place]
+            for place in [place for place, shared in _environments.items() if shared is environment]:
+                del _environments[place]
             del _users[environment]
         else:
             _users[environment] -= 1
 
 
 def _forget_all() -> None:
-    global _registry
-    _registry = threading.RLock()
+    global _registry_lock
+    _registry_lock = threading.RLock()
     for environment in _users:
         environment.forget()
 
