@@ -180,7 +180,7 @@ def test_other_numbers_than_it_was_made_with_are_refused(library, folder, reader
 def test_what_is_opened_for_reading_is_not_written(library, folder, reader, texts):
     with (
         Library(folder, reader, read_only=True) as other,
-        pytest.raises(AttarError, match="open for reading"),
+        pytest.raises(AttarError, match="a read-only one"),
     ):
         other.add("emma", texts[0])
 
