@@ -6,7 +6,13 @@ Names load when they are first used, so that `import attar` costs no torch.
 from typing import TYPE_CHECKING
 
 from attar._lazy import lazy_names
-from attar.errors import AttarError
+from attar.errors import (
+    AttarError,
+    BusyError,
+    ReaderMismatchError,
+    StoreError,
+    UnknownDocumentError,
+)
 
 if TYPE_CHECKING:
     from attar import nn, ops
@@ -21,6 +27,7 @@ __all__ = [
     "Answer",
     "AsyncClient",
     "AttarError",
+    "BusyError",
     "Change",
     "Client",
     "Document",
@@ -29,6 +36,9 @@ __all__ = [
     "Library",
     "Memory",
     "Reader",
+    "ReaderMismatchError",
+    "StoreError",
+    "UnknownDocumentError",
     "__version__",
     "nn",
     "ops",

@@ -1,15 +1,22 @@
-"""Atomic writes: a file, or several files of a folder, appear complete or not at all."""
+"""Files: atomic writes and locks."""
 
+import contextlib
+import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
-from attar.errors import AttarError, writing_to
+from attar.errors import AttarError, BusyError, StoreError, writing_to
+
+# The longest pause between two attempts to take a lock, in seconds.
+_LONGEST_PAUSE = 0.02
 
 
-@contextmanager
+
+@contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path next to `path`; on success it replaces `path`, after an error it is removed."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
@@ -84,3 +91,81 @@ class AtomicFiles:
                 folder.rmdir()
             except OSError:
                 return
+
+
+def lock_file(file: int, kind: int, deadline: float | None) -> bool:
+    """Lock an open file (`fcntl.LOCK_EX` or `LOCK_SH`); returns False if that fails until the deadline.
+
+    The deadline is a time of `time.monotonic()`; None waits without limit. The lock ends with the process.
+    """
+    if deadline is None:
+        fcntl.flock(file, kind)
+        return True
+    pause = 0.0005
+    while True:
+        try:
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+class WriterLock:
+    """One writer at a time over all threads and processes; the lock of a killed writer ends with it.
+
+    `what` names the locked thing in error messages.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._thread = threading.Lock()
+        self._owner: int | None = None
+
+    @contextlib.contextmanager
+    def held_in_process(self, timeout: float | None) -> Iterator[None]:
+        """Hold the lock among this process's threads."""
+        if self._owner == threading.get_ident():
+            remedy = "make this change in the open transaction, or after it"
+            came = "a second within the first"
+            raise StoreError(self._what, "one transaction at a time", came, remedy)
+        if not self._thread.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
+            raise self._busy(timeout)
+        self._owner = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._owner = None
+            self._thread.release()
+
+    @contextlib.contextmanager
+    def held(self, open_file: Callable[[], int], timeout: float | None) -> Iterator[None]:
+        """Hold the lock among all processes; waits at most `timeout` seconds for it, by a lock on the file."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self.held_in_process(timeout):
+            file = open_file()
+            if not lock_file(file, fcntl.LOCK_EX, deadline):
+                raise self._busy(timeout)
+            process = os.getpid()
+            try:
+                yield
+            finally:
+                # In a fork the lock still belongs to the parent.
+                if process == os.getpid():
+                    fcntl.flock(file, fcntl.LOCK_UN)
+
+    def _busy(self, timeout: float | None) -> BusyError:
+        came = f"another writer, still at work after {timeout or 0:g} s"
+        return BusyError(self._what, "the lock for writing", came, "wait for it, or allow more time")
+
+
+def sync_folder(path: Path) -> None:
+    """Write a folder's entries to the disk: only then does a new or renamed file survive a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

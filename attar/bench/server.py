@@ -130,7 +130,7 @@ def fill(folder: Path, reader: Path | None, documents: int) -> None:
         stories = tell_stories(0, documents)
         library.add_many((f"story {at}", story.text) for at, story in enumerate(stories))
         made = library.reader.fingerprint
-        with library.store.writing() as changes:
+        with library.store.transaction() as changes:
             for at in range(min(documents, VARIANTS)):
                 states = numbers.standard_normal((TOKENS, SIZE), np.float32) / 10
                 triangle = Memory.of("linear", states.T @ states, tokens=TOKENS, reader=made)

@@ -14,7 +14,7 @@ from attar.bench.store_filling import Piles, Sizes, Tell
 from attar.bench.store_rows import store_cases
 from attar.errors import OptionError
 from attar.ops import COMPILED, product_in_use
-from attar.store import compiled
+from attar.store import compile_lookups
 
 LOOKUPS_AT_ONCE = 256
 DOCUMENTS_ADDED = 64
@@ -65,7 +65,7 @@ def cases(wanted: Wanted, piles: Piles) -> tuple[list[Case], list[str]]:
 def run(wanted: Wanted, *, only: str | None = None, tell: Tell = lambda done, total, what: None) -> Report:
     """Measure every row; `tell(done, total, what)` is called before each one, and while a store is filled."""
     machine = this_machine()  # before the first row adds to its load
-    compiled().now()  # what is measured is a program that has asked often enough
+    compile_lookups()  # what is measured is a program that has asked often enough
     COMPILED.now()
     torch.manual_seed(0)
     with Piles(wanted.sizes(), wanted.place, tell) as piles:

@@ -16,7 +16,7 @@ from attar.bench.peers import Floats, softmax_torch
 from attar.bench.tables import quantity
 from attar.errors import OptionError
 from attar.memory import Memory
-from attar.store import DATA, Record, Store
+from attar.store import Record, Store
 
 READER = "made up"
 # Different memories made; the documents repeat them, each copy in pages of its own.
@@ -64,7 +64,8 @@ class Pile:
 
     def file_bytes(self) -> int:
         """What a document takes of the disk, on the average."""
-        return (self.folder / DATA).stat().st_size // self.documents
+        with Store.open(self.folder, read_only=True) as store:
+            return store.stats().file_bytes // self.documents
 
 
 class Piles:
@@ -116,10 +117,10 @@ def fill(folder: Path, mechanism: str, documents: int, sizes: Sizes, dtype: str,
         )
         for first in range(0, documents, AT_ONCE):
             tell(first, documents, f"filling a store of {documents:,} documents")
-            with store.writing() as changes:
+            with store.transaction() as changes:
                 for number in range(first, min(first + AT_ONCE, documents)):
                     record = records[number % len(records)]
-                    facts = msgspec.structs.replace(record.facts, name=pile.name(number))
+                    facts = msgspec.structs.replace(record.entry, name=pile.name(number))
                     changes.put_record(Record(facts, record.memory_data), READER)
     return pile
 

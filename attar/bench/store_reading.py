@@ -46,7 +46,7 @@ def beside_reading(
         def add() -> list[str]:
             names = [f"document {next(numbers)}" for _ in texts]
             memories = reader.read_many(texts)
-            with store.writing() as changes:
+            with store.transaction() as changes:
                 for name, memory, text in zip(names, memories, texts, strict=True):
                     changes.put(name, memory, text=text)
             return names

@@ -26,7 +26,7 @@ from attar.bench.referee import distance, tolerance_of
 from attar.bench.store_filling import Pile, Piles, Sizes, hidden_documents
 from attar.bench.tables import quantity
 from attar.memory import NUMBERS_AT
-from attar.store import DATA, Store
+from attar.store import Store
 
 ONE_LOOKUP = 12e-6
 LOOKUPS_A_SECOND = 150_000
@@ -86,7 +86,7 @@ def one_lookup(store: Store, pile: Pile) -> Contender:
     walk = forever(pile.names())
 
     def look_up(name: str) -> Floats:
-        with store.reading() as now:
+        with store.snapshot() as now:
             return now.lookup(name, pile.query)
 
     def error() -> float:
@@ -105,7 +105,7 @@ def many_lookups(store: Store, pile: Pile, many: int) -> Contender:
     queries = np.repeat(pile.query, max(many, few), 0)
 
     def look_up(names: list[str]) -> Floats:
-        with store.reading() as now:
+        with store.snapshot() as now:
             return now.lookup_many(names, queries[: len(names)])
 
     def error() -> float:
@@ -131,7 +131,7 @@ def softmax_lookup(store: Store, pile: Pile, sizes: Sizes) -> Contender:
     walk, query = forever(pile.names()), pile.query[0]
 
     def look_up(name: str) -> Floats:
-        with store.reading() as now:
+        with store.snapshot() as now:
             states = np.frombuffer(now.view(name), np.float32, n * k, NUMBERS_AT)
             return softmax_numpy(states.reshape(n, k), query)
 
@@ -207,8 +207,9 @@ def opening_bytes(goal: Goal, pile: Pile, rounds: int = 20) -> Measurement:
         with Store.open(pile.folder) as store:
             grown.append(resident_bytes() - before)
             check_count(store, pile)
+            size = store.stats().file_bytes
     ratio, low, high = ratio_of(goal, grown, [OPENING_BYTES] * rounds)
-    note = f"its file has {quantity((pile.folder / DATA).stat().st_size, 'B')}"
+    note = f"its file has {quantity(size, 'B')}"
     return Measurement(ratio, low, high, median(grown), OPENING_BYTES, "B", note=note)
 
 

@@ -103,11 +103,11 @@ def serve(
 
 def is_new(store: Path) -> bool:
     """Whether no library is there yet; the folder that it would be in must be."""
-    from attar.store import DATA
+    from attar.store import Store
 
     above = store.absolute().parent
     if not above.is_dir():
         raise OptionError(
             "STORE", "a library, or a place for a new one", f"no folder {above}", "check the path"
         )
-    return not (store / DATA).exists()
+    return not Store.exists(store)

@@ -97,10 +97,10 @@ def import_documents(
     attar import copy stories.parquet
     """
     from attar.library import open_store
-    from attar.store import import_store, read_note
+    from attar.store import import_store, read_export_info
 
-    note = read_note(file)
-    with open_store(store, None, new_dtype=note.dtype, durability=durability) as opened:  # type: ignore[arg-type]
+    info = read_export_info(file)
+    with open_store(store, None, new_dtype=info.dtype, durability=durability) as opened:  # type: ignore[arg-type]
         count = import_store(opened, file, replace=replace)
     if as_json:
         print_json({"imported": count})

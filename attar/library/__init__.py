@@ -1,5 +1,6 @@
 """A library: a reader and a store; documents by name, questions in, answers out."""
 
+from attar.errors import UnknownDocumentError
 from attar.library.adding import (
     Outcome,
 )
@@ -19,7 +20,6 @@ from attar.library.sources import (
     read_files,
 )
 from attar.library.unknown import (
-    UnknownDocumentError,
     suggesting,
 )
 

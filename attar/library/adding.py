@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from attar.errors import AttarError, FormatError, OptionError
+from attar.errors import AttarError, FormatError, OptionError, UnknownDocumentError, quoted
 from attar.library.drafts import Draft, by_name, in_groups
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
-from attar.store import Changes, Facts, Reading, Store, UnknownNameError, quoted
+from attar.store import DocumentEntry, Snapshot, Store, Transaction
 
 if TYPE_CHECKING:
     from attar.reader import Reader
@@ -68,8 +68,8 @@ class Adder:
             yield from (unchanged(known[draft.name]) for draft in group)
             return
         texts = [draft.text for draft in group]
-        memories = self.reader().read_many(texts, shared_names=True, progress=self.reading)
-        with self.store.writing() as changes:
+        memories = self.reader().read_many(texts, together=True, progress=self.reading)
+        with self.store.transaction() as changes:
             outcomes = [self._put(changes, *each, again=True) for each in zip(group, memories, strict=True)]
         yield from outcomes
 
@@ -81,7 +81,7 @@ class Adder:
         if not drafts:
             return written, None
         fault = None
-        with self.store.writing() as changes:
+        with self.store.transaction() as changes:
             for draft, memory in zip(drafts, memories, strict=True):
                 try:
                     written[draft.name] = self._put(changes, draft, memory)
@@ -90,7 +90,7 @@ class Adder:
                     break
         return written, fault
 
-    def _put(self, changes: Changes, draft: Draft, memory: Memory, again: bool = False) -> Outcome:
+    def _put(self, changes: Transaction, draft: Draft, memory: Memory, again: bool = False) -> Outcome:
         # Another process may have written since it was looked up.
         earlier = sound_facts(changes, draft.name)
         if earlier is not None and is_same(draft, earlier) and not again:
@@ -105,46 +105,46 @@ class Adder:
             facts.name, "replaced" if earlier is not None else "added", facts.tokens, facts.memory_bytes
         )
 
-    def _known(self, group: Sequence[Draft]) -> dict[str, Facts]:
-        with self.store.reading() as now:
+    def _known(self, group: Sequence[Draft]) -> dict[str, DocumentEntry]:
+        with self.store.snapshot() as now:
             found = ((draft.name, sound_facts(now, draft.name)) for draft in group)
             return {name: facts for name, facts in found if facts is not None}
 
-    def _refuses(self, draft: Draft, known: dict[str, Facts]) -> bool:
+    def _refuses(self, draft: Draft, known: dict[str, DocumentEntry]) -> bool:
         return draft.name in known and not is_same(draft, known[draft.name]) and not self.replace
 
     def _share_names(self, group: Sequence[Draft]) -> bool:
         """Whether documents were read together before: each one's names are the next one's beginning."""
-        with self.store.reading() as now:
+        with self.store.snapshot() as now:
             tables = [memory.names for memory in now.memories(draft.name for draft in group)]
         return all(a.agrees_with(b) for a, b in pairwise(tables))
 
 
-def sound_facts(place: Reading | Changes, name: str) -> Facts | None:
+def sound_facts(place: Snapshot | Transaction, name: str) -> DocumentEntry | None:
     """What is known of a document that is whole; a damaged one is mended by adding it again, as if it were new."""
     try:
-        return place.get(name).facts
-    except (UnknownNameError, FormatError):
+        return place.get(name).entry
+    except (UnknownDocumentError, FormatError):
         return None
 
 
-def is_same(draft: Draft, facts: Facts | None) -> bool:
+def is_same(draft: Draft, facts: DocumentEntry | None) -> bool:
     """Whether it is the very text that was read."""
     return facts is not None and facts.digest == draft.digest
 
 
-def unchanged(facts: Facts) -> Outcome:
+def unchanged(facts: DocumentEntry) -> Outcome:
     """What is said of a document that was there."""
     return Outcome(facts.name, "unchanged", facts.tokens, facts.memory_bytes)
 
 
-def fitting(draft: Draft, memory: Memory, changes: Changes) -> Memory:
+def fitting(draft: Draft, memory: Memory, changes: Transaction) -> Memory:
     """The memory in the store's type of number, or whose memory does not fit that."""
     try:
-        return memory.astype(changes.about.dtype)
+        return memory.astype(changes.header.dtype)
     except OptionError as fault:
         what, remedy = f"memory of {quoted(draft.name)}", "make a library with dtype float32 or int8 for it"
-        raise OptionError(what, f"one that {changes.about.dtype} can hold", str(fault), remedy) from fault
+        raise OptionError(what, f"one that {changes.header.dtype} can hold", str(fault), remedy) from fault
 
 
 def known_name(name: str) -> OptionError:

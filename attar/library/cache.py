@@ -5,7 +5,7 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from attar.memory import Memory
-from attar.store import Facts, Reading
+from attar.store import DocumentEntry, Snapshot
 
 # What a name takes in a decoded table: 200 bytes, 615 once a question has looked for parts of names (tracemalloc,
 # nine names a document).
@@ -36,10 +36,10 @@ class MemoryCache:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def memory(self, now: Reading, name: str) -> Memory:
+    def memory(self, now: Snapshot, name: str) -> Memory:
         """Give a document's memory as it is in this moment of the store."""
         # The facts tell one writing of a document from another, and are a small value.
-        written = writing_of(now.facts(name))
+        written = writing_of(now.entry(name))
         with self._lock:
             kept = self._kept.get(name)
             if kept is not None and kept.written == written:
@@ -62,7 +62,7 @@ class MemoryCache:
                 self.weight -= oldest.weight
 
 
-def writing_of(facts: Facts) -> tuple[int, bytes, int]:
+def writing_of(facts: DocumentEntry) -> tuple[int, bytes, int]:
     """What differs between two writings of one document: the time in microseconds, the text, the size."""
     return facts.changed, facts.digest, facts.memory_bytes
 

@@ -4,13 +4,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from attar.library.adding import Outcome
-from attar.store import Facts, Record
+from attar.store import DocumentEntry, Record
 
 
-def describe(facts: Facts) -> dict[str, Any]:
+def describe(facts: DocumentEntry) -> dict[str, Any]:
     """What a list tells of a document.
 
-    >>> facts = Facts("emma", "Emma", bytes(32), 0, 1_500_000, 7, "names", "float16", 400)
+    >>> facts = DocumentEntry("emma", "Emma", bytes(32), 0, 1_500_000, 7, "names", "float16", 400)
     >>> told = describe(facts)
     >>> told["name"], told["tokens"], told["bytes"], told["changed"]
     ('emma', 7, 400, '1970-01-01T00:00:01.500000+00:00')
@@ -32,7 +32,7 @@ def describe(facts: Facts) -> dict[str, Any]:
 def describe_record(record: Record) -> dict[str, Any]:
     """What is told of one document: its facts, its memory's kind, and the names that it can answer with."""
     memory = record.memory
-    return describe(record.facts) | {
+    return describe(record.entry) | {
         "mechanism": memory.mechanism,
         "size": memory.size,
         "reader": memory.reader,

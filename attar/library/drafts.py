@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from attar.errors import AttarError, DtypeError, FormatError, OptionError
-from attar.store import digest_of, key_of, quoted
+from attar.errors import AttarError, DtypeError, FormatError, OptionError, quoted
+from attar.store import check_name, digest_of
 
 # As much text as is read before it is on the disk: a kill loses a second or two of work.
 CHARACTERS = 2**21
@@ -28,7 +28,7 @@ class Draft(NamedTuple):
         """
         if not isinstance(name, str):
             raise DtypeError("name", "a string", type(name).__name__)
-        key_of(name)
+        check_name(name)
         check_text(name, text)
         return cls(name, text, title, digest_of(text))
 

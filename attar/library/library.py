@@ -15,7 +15,7 @@ from attar.library.opening import open_store
 from attar.library.unknown import suggesting
 from attar.progress import Progress, tell_nobody
 from attar.results import Answer
-from attar.store import Durability, Facts, Record, Store
+from attar.store import DocumentEntry, Durability, Record, Store
 
 if TYPE_CHECKING:
     from attar.reader import Reader
@@ -115,9 +115,9 @@ class Library:
                 longer = self.reader.extend(before.memory, text, progress=reading)
                 whole = None if before.text is None else before.text + BETWEEN + text
                 # Reading takes its time, and others may write meanwhile; then it is read on from theirs.
-                with self.store.writing() as changes:
-                    if changes.get(name).facts == before.facts:
-                        facts = changes.put(name, longer, title=before.facts.title, text=whole)
+                with self.store.transaction() as changes:
+                    if changes.get(name).entry == before.entry:
+                        facts = changes.put(name, longer, title=before.entry.title, text=whole)
                         return Outcome(name, "appended", facts.tokens, facts.memory_bytes)
 
     def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
@@ -129,7 +129,7 @@ class Library:
     ) -> list[list[Answer]]:
         """The answers to each question from its own document; one name, or one question, stands for all."""
         wanted = [names] if isinstance(names, str) else list(names)
-        with suggesting(self.store, wanted), self.store.reading() as now:
+        with suggesting(self.store, wanted), self.store.snapshot() as now:
             memories = {name: self._cache.memory(now, name) for name in dict.fromkeys(wanted)}
         about = memories[names] if isinstance(names, str) else [memories[name] for name in wanted]
         return self.reader.answer_many(about, questions, top=top)
@@ -138,7 +138,7 @@ class Library:
         """Make one document of several, which stay; vectors by name merge by name, others if read together."""
         parts = list(names)
         check_parts(parts)
-        with suggesting(self.store, parts), self.store.writing() as changes:
+        with suggesting(self.store, parts), self.store.transaction() as changes:
             if new in changes and not replace:
                 raise known_name(new)
             whole = merged(parts, [changes.get(name).memory for name in parts])
@@ -147,11 +147,11 @@ class Library:
 
     def remove(self, *names: str) -> None:
         """Take documents out: all of them, or none if one is not there."""
-        with suggesting(self.store, names), self.store.writing() as changes:
+        with suggesting(self.store, names), self.store.transaction() as changes:
             for name in dict.fromkeys(names):
                 changes.remove(name)
 
-    def documents(self, *, after: str | None = None, limit: int | None = None) -> Iterator[Facts]:
+    def documents(self, *, after: str | None = None, limit: int | None = None) -> Iterator[DocumentEntry]:
         """Yield documents' facts in the order of names, those behind `after`, `limit` at most."""
         return self.store.documents(after=after, limit=limit)
 

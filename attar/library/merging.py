@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import add
 
-from attar.errors import OptionError
+from attar.errors import OptionError, quoted
 from attar.memory import Memory
-from attar.store import quoted
 
 
 def merged(names: Sequence[str], memories: Sequence[Memory]) -> Memory:

@@ -2,7 +2,8 @@
 
 import os
 
-from attar.store import Durability, Store, StoreError
+from attar.errors import StoreError
+from attar.store import Durability, Store
 
 # Half of float32's bytes; the encoder's state, from which reading goes on, stays float32.
 DTYPE = "float16"

@@ -5,8 +5,8 @@ import difflib
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from attar.errors import AttarError
-from attar.store import Store, UnknownNameError, quoted
+from attar.errors import UnknownDocumentError
+from attar.store import Store
 
 # Of a million documents' names not all are compared: the first ones, and those that would be neighbours.
 FIRST, NEIGHBOURS = 10_000, 500
@@ -14,23 +14,12 @@ FIRST, NEIGHBOURS = 10_000, 500
 LONGEST = 120
 
 
-class UnknownDocumentError(UnknownNameError):
-    """A name that no document has, with near names."""
-
-    def __init__(self, name: str, near: Iterable[str] = ()) -> None:
-        meant = " or ".join(map(quoted, near))
-        remedy = f"did you mean {meant}?" if meant else "see attar list"
-        AttarError.__init__(
-            self, f"document {quoted(name)}", "one that the library holds", "no such name", remedy
-        )
-
-
 @contextlib.contextmanager
 def suggesting(store: Store, names: Iterable[str]) -> Iterator[None]:
     """Say of a name that is not there which ones are near."""
     try:
         yield
-    except UnknownNameError:
+    except UnknownDocumentError:
         for name in names:
             if name not in store:
                 raise UnknownDocumentError(name, near_names(store, name)) from None

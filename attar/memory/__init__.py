@@ -3,7 +3,7 @@
 from attar.memory.cooccurrence import Cooccurrence, weigh_cooccurrences
 from attar.memory.forms import FORMS, FORMS_OF, Floats, look_up_hidden, spmv_for, states_are_smaller
 from attar.memory.memory import Memory
-from attar.memory.record import NUMBERS_AT
+from attar.memory.record import NUMBERS_AT, RecordLayout
 
 __all__ = [
     "FORMS",
@@ -12,6 +12,7 @@ __all__ = [
     "Cooccurrence",
     "Floats",
     "Memory",
+    "RecordLayout",
     "look_up_hidden",
     "spmv_for",
     "states_are_smaller",

@@ -76,6 +76,14 @@ _ID_DTYPES, _TIMES_DTYPES = (
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
 
+class RecordLayout:
+    """Constants of the layout above, for code that reads numbers in place; offsets in bytes from the start."""
+
+    MAGIC, VERSION, NUMBERS_AT = MAGIC, VERSION, NUMBERS_AT
+    # Version, form and dtype are four bytes in a row.
+    VERSION_AT, READER_LENGTH_AT, SIZE_AT, STATE_SIZE_AT, NAMES_LENGTH_AT = 8, 14, 16, 24, 28
+
+
 def write_record(memory: "Memory", names: bytes) -> bytes:
     """The bytes of a memory, given those of its table of names."""
     reader = memory.reader.encode()

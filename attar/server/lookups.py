@@ -9,7 +9,7 @@ import numpy as np
 from attar.errors import AttarError, OptionError, ShapeError
 from attar.memory import Floats
 from attar.server.requests import all_finite
-from attar.store import Reading, Store
+from attar.store import Snapshot, Store
 
 # Lookups that take less time, some 10 µs each, than it takes to wake a thread and to be woken, in memories of
 # so many bytes together; softmax over a long document takes its time.
@@ -36,7 +36,7 @@ def look_up_at_once(store: Store, job: LookupJob) -> Read | None:
     if len(job.vectors) > AT_ONCE:
         return None
     try:
-        with store.reading() as now:
+        with store.snapshot() as now:
             names = job.names if len(job.names) == 1 else set(job.names)
             read = sum([len(now.view(name)) for name in names])
             if read > AT_ONCE_BYTES:
@@ -50,7 +50,7 @@ def look_up_at_once(store: Store, job: LookupJob) -> Read | None:
 def look_up(store: Store, job: LookupJob) -> Read | Exception:
     """What is looked up, or what is wrong with it."""
     try:
-        with store.reading() as now:
+        with store.snapshot() as now:
             readouts = readouts_of(now, job)
             # Nobody is told of packed ones, and to look at a thousand names takes as long as the lookups.
             read = 0 if job.packed else sum(len(now.view(name)) for name in set(job.names))
@@ -61,7 +61,7 @@ def look_up(store: Store, job: LookupJob) -> Read | Exception:
     return Read(readouts, read)
 
 
-def readouts_of(now: Reading, job: LookupJob) -> Sequence[Floats] | Floats:
+def readouts_of(now: Snapshot, job: LookupJob) -> Sequence[Floats] | Floats:
     """The readout of each vector; packed ones as one array, the narrower filled up with zeros."""
     names, vectors, packed = job
     if len(names) == 1:

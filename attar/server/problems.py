@@ -4,8 +4,7 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from attar.errors import AttarError, MissingError, RecordError
-from attar.store import BusyError, StoreError, UnknownNameError
+from attar.errors import AttarError, BusyError, MissingError, RecordError, StoreError, UnknownDocumentError
 
 MEDIA = "application/problem+json"
 RETRY_AFTER = "1"
@@ -77,7 +76,7 @@ class Refusal(Exception):  # noqa: N818  # it is what the server does, not what 
 def refusal_of(fault: Exception) -> Refusal | None:
     """The refusal for what was raised; None for a fault of the server's own.
 
-    >>> refusal_of(UnknownNameError("emma")).status, refusal_of(ZeroDivisionError())
+    >>> refusal_of(UnknownDocumentError("emma")).status, refusal_of(ZeroDivisionError())
     (404, None)
     """
     if isinstance(fault, Refusal):
@@ -98,7 +97,7 @@ def refusal_of(fault: Exception) -> Refusal | None:
 def of_attar(fault: AttarError) -> Refusal:
     """The refusal for an error of the library's."""
     kind = type(fault).__name__
-    if isinstance(fault, UnknownNameError):
+    if isinstance(fault, UnknownDocumentError):
         return Refusal(404, str(fault), kind=kind)
     if isinstance(fault, BusyError):
         return Refusal(503, "store: expected its turn to write, got none in time; try again", kind=kind)

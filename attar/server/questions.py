@@ -65,7 +65,7 @@ def sizes_of(library: Library, names: set[str]) -> dict[str, int | AttarError]:
     which takes a second among ten thousand documents, and everybody in the batch would wait for it.
     """
     sizes: dict[str, int | AttarError] = {}
-    with library.store.reading() as now:
+    with library.store.snapshot() as now:
         for name in names:
             try:
                 sizes[name] = len(now.view(name))

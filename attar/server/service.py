@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
-from attar.errors import FormatError, OptionError
+from attar.errors import FormatError, OptionError, UnknownDocumentError
 from attar.library import Library, Outcome, suggesting
 from attar.server.batching import Batcher, Watch
 from attar.server.bodies import Comparison
@@ -15,7 +15,7 @@ from attar.server.metrics import WAITING, Metrics
 from attar.server.problems import Refusal
 from attar.server.questions import AskJob, Found, answer_each
 from attar.server.settings import Settings
-from attar.store import Stats, UnknownNameError
+from attar.store import Stats
 
 Value = TypeVar("Value")
 
@@ -66,7 +66,7 @@ class Service:
         """The answers to questions."""
         try:
             return await self.begin_ask(job)
-        except UnknownNameError as fault:
+        except UnknownDocumentError as fault:
             return await self.refuse(job.names, fault)
 
     def look_up_at_once(self, job: LookupJob) -> Read | None:
@@ -87,7 +87,7 @@ class Service:
             return read
         try:
             return await self.begin_look_up(job)
-        except UnknownNameError as fault:
+        except UnknownDocumentError as fault:
             return await self.refuse(job.names, fault)
 
     async def refuse(self, names: list[str], fault: Exception) -> NoReturn:
@@ -97,7 +97,7 @@ class Service:
             with suggesting(self.library.store, names):
                 raise fault
 
-        if isinstance(fault, UnknownNameError) and self._aside.idle:
+        if isinstance(fault, UnknownDocumentError) and self._aside.idle:
             await self._aside.done(look)
         raise fault
 

@@ -1,75 +1,31 @@
-"""Memories on disk: one record a document, in LMDB; what is acknowledged stays.
+"""Memories on disk: one record per document, in LMDB, with atomic and durable changes.
 
-Many processes read while one writes. `Store` is the whole of it; `export_store` and `import_store` take a
-store's documents out to Parquet and in again.
+Many processes can read a store while one writes. `Store` is the way in; `export_store` and `import_store` write a
+store's documents to Parquet and read them again.
 """
 
-from attar.store.changes import (
-    Changes,
-)
-from attar.store.check import (
-    Fault,
-)
-from attar.store.environment import (
-    DATA,
-)
-from attar.store.faults import (
-    BusyError,
-    StoreError,
-    UnknownNameError,
-    quoted,
-)
-from attar.store.keys import (
-    key_of,
-)
-from attar.store.locks import (
-    locked,
-)
-from attar.store.lookups import (
-    compiled,
-)
-from attar.store.opening import (
-    Durability,
-)
-from attar.store.parquet import (
-    export_store,
-    import_store,
-    read_note,
-)
-from attar.store.reading import (
-    Reading,
-)
-from attar.store.record import (
-    Facts,
-    Record,
-    digest_of,
-)
-from attar.store.stats import (
-    Stats,
-)
-from attar.store.store import (
-    Store,
-)
+from attar.store.format import DocumentEntry, Record, check_name, digest_of
+from attar.store.lmdb_env import Durability
+from attar.store.lookups import compile_lookups
+from attar.store.maintenance import Fault, Stats
+from attar.store.parquet import ExportInfo, export_store, import_store, read_export_info
+from attar.store.store import Store
+from attar.store.transactions import Snapshot, Transaction
 
 __all__ = [
-    "DATA",
-    "BusyError",
-    "Changes",
+    "DocumentEntry",
     "Durability",
-    "Facts",
+    "ExportInfo",
     "Fault",
-    "Reading",
     "Record",
+    "Snapshot",
     "Stats",
     "Store",
-    "StoreError",
-    "UnknownNameError",
-    "compiled",
+    "Transaction",
+    "check_name",
+    "compile_lookups",
     "digest_of",
     "export_store",
     "import_store",
-    "key_of",
-    "locked",
-    "quoted",
-    "read_note",
+    "read_export_info",
 ]

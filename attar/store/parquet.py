@@ -1,4 +1,4 @@
-"""A store's documents in Parquet: one row each, as a stream, out and in again byte for byte."""
+"""A store's documents as a Parquet file: one row per document, written and read as a stream, byte for byte."""
 
 import contextlib
 import os
@@ -8,23 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from attar.errors import AttarError, FormatError, OptionError
+from attar.errors import AttarError, FormatError, OptionError, ReaderMismatchError, quoted
 from attar.memory import Memory
-from attar.store.faults import lines_for, quoted
-from attar.store.record import Facts, Record, packed_text
-from attar.store.seal import VERSION
+from attar.store.errors import store_errors
+from attar.store.format import VERSION, DocumentEntry, Record, compress
 from attar.store.store import Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Rows are written, and read, in groups of so many at most, and of so many bytes unless one alone has more.
-ROWS = 256
-BYTES = 2**25
+# Rows are written and read in groups of at most this many rows, and of about this many bytes.
+_ROWS = 256
+_BYTES = 2**25
+
+# The fields of a `DocumentEntry` that are columns; the sizes follow from the memory and the text.
+_FIELDS = ("name", "title", "digest", "created", "changed", "tokens", "form", "dtype")
 
 
-class Note(msgspec.Struct, frozen=True):
-    """What the file says of itself beside its rows."""
+class ExportInfo(msgspec.Struct, frozen=True):
+    """What an exported file says of itself."""
 
     version: int
     reader: str | None
@@ -32,81 +34,58 @@ class Note(msgspec.Struct, frozen=True):
     documents: int
 
 
-def _schema(note: Note) -> "pa.Schema":
+def _schema(info: ExportInfo) -> "pa.Schema":
     import pyarrow as pa
 
-    columns: list[tuple[str, Any]] = [
-        ("name", pa.string()),
-        ("title", pa.string()),
-        ("digest", pa.binary()),
-        ("created", pa.timestamp("us", tz="UTC")),
-        ("changed", pa.timestamp("us", tz="UTC")),
-        ("tokens", pa.int64()),
-        ("form", pa.string()),
-        ("dtype", pa.string()),
-        ("memory", pa.large_binary()),
-        ("text", pa.large_string()),
-    ]
-    return pa.schema(columns, metadata={"attar": msgspec.json.encode(note)})
-
-
-def _row(record: Record) -> dict[str, Any]:
-    facts = record.facts
-    return {
-        "name": facts.name,
-        "title": facts.title,
-        "digest": facts.digest,
-        "created": facts.created,
-        "changed": facts.changed,
-        "tokens": facts.tokens,
-        "form": facts.form,
-        "dtype": facts.dtype,
-        "memory": bytes(record.memory_data),
-        "text": record.text,
-    }
-
-
-def _record(row: dict[str, Any]) -> Record:
-    memory, text = row["memory"], row["text"]
-    packed = None if text is None else packed_text(text)
-    facts = Facts(
-        row["name"],
-        row["title"],
-        row["digest"],
-        row["created"],
-        row["changed"],
-        row["tokens"],
-        row["form"],
-        row["dtype"],
-        len(memory),
-        None if packed is None else len(packed),
-    )
-    return Record(facts, memory, packed)
-
-
-def export_store(store: Store, path: str | os.PathLike[str]) -> int:
-    """Write one moment of the store into a Parquet file, whole or not at all; gives the number of documents."""
-    import pyarrow.parquet as pq
-
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with lines_for(path), store.reading() as now:
-        about = now.about()
-        schema = _schema(Note(VERSION, about.reader, about.dtype, about.documents))
-        try:
-            with pq.ParquetWriter(partial, schema, compression="zstd") as file:
-                for group in _groups(now.get(facts.name) for facts in now.documents()):
-                    file.write_table(_table(group, schema))
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
-    return about.documents
+    time = pa.timestamp("us", tz="UTC")
+    types = (pa.string(), pa.string(), pa.binary(), time, time, pa.int64(), pa.string(), pa.string())
+    columns: dict[str, Any] = dict(zip(_FIELDS, types, strict=True))
+    columns |= {"memory": pa.large_binary(), "text": pa.large_string()}
+    return pa.schema(columns, metadata={"attar": msgspec.json.encode(info)})
 
 
 def _table(records: list[Record], schema: "pa.Schema") -> "pa.Table":
     import pyarrow as pa
 
-    return pa.Table.from_pylist([_row(record) for record in records], schema=schema)
+    rows = [
+        {field: getattr(record.entry, field) for field in _FIELDS}
+        | {"memory": bytes(record.memory_data), "text": record.text}
+        for record in records
+    ]
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def _record(row: dict[str, Any], path: Path) -> tuple[Record, str]:
+    """Return the record of a row, its memory checked, and the reader that wrote the memory."""
+    try:
+        memory, text = row["memory"], row["text"]
+        text_data = None if text is None else compress(text)
+        text_bytes = None if text_data is None else len(text_data)
+        fields = {field: row[field] for field in _FIELDS}
+        entry = DocumentEntry(**fields, memory_bytes=len(memory), text_bytes=text_bytes)
+        return Record(entry, memory, text_data), Memory.from_bytes(memory).reader
+    except (AttarError, TypeError) as fault:
+        what = f"export {path}, document {quoted(str(row['name']))}"
+        raise FormatError(what, "a document as it was exported", str(fault), "export it again") from fault
+
+
+def export_store(store: Store, path: str | os.PathLike[str]) -> int:
+    """Write a snapshot of the store to a Parquet file, atomically; returns the number of documents."""
+    import pyarrow.parquet as pq
+
+    path = Path(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with store_errors(path), store.snapshot() as snapshot:
+        header = snapshot.header()
+        schema = _schema(ExportInfo(VERSION, header.reader, header.dtype, header.documents))
+        try:
+            with pq.ParquetWriter(partial, schema, compression="zstd") as file:
+                for group in _groups(snapshot.get(entry.name) for entry in snapshot.documents()):
+                    file.write_table(_table(group, schema))
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+    return header.documents
 
 
 def _groups(records: Iterator[Record]) -> Iterator[list[Record]]:
@@ -115,64 +94,54 @@ def _groups(records: Iterator[Record]) -> Iterator[list[Record]]:
     for record in records:
         group.append(record)
         size += len(record.memory_data) + len(record.text_data or b"")
-        if len(group) >= ROWS or size >= BYTES:
+        if len(group) >= _ROWS or size >= _BYTES:
             yield group
             group, size = [], 0
     if group:
         yield group
 
 
-def read_note(path: str | os.PathLike[str]) -> Note:
-    """Give what an exported file says of itself: for a new store, its reader and its type of number."""
-    with _opened(Path(path)) as (_, note):
-        return note
+def read_export_info(path: str | os.PathLike[str]) -> ExportInfo:
+    """Return what an exported file says of itself, such as the dtype that a store for it should have."""
+    with _open_export(Path(path)) as (_, info):
+        return info
 
 
 def import_store(store: Store, path: str | os.PathLike[str], *, replace: bool = False) -> int:
-    """Write the documents of an exported file into a store; gives how many were not there already.
+    """Write the documents of an exported file into a store; returns how many it did not have already.
 
-    Each group of rows is one change: run again after an interruption, it goes on. A name that the store has
-    for another document is refused unless `replace`.
+    Each group of rows is one transaction; run again after an interruption, it continues. A name that the store
+    has for another document is refused unless `replace`.
     """
-    count = 0
-    with _opened(Path(path)) as (file, note):
-        if None not in (note.reader, store.reader) and note.reader != store.reader:
-            expected = f"memories of the store's reader {store.reader!r}"
-            raise OptionError(
-                f"export {path}", expected, f"those of {note.reader!r}", "import it into another store"
+    count, path = 0, Path(path)
+    with _open_export(path) as (file, info):
+        if None not in (info.reader, store.reader) and info.reader != store.reader:
+            expected, remedy = (
+                f"memories of the store's reader {store.reader!r}",
+                "import it into another store",
             )
-        for rows in _rows(file, Path(path)):
-            with store.writing() as changes:
+            raise ReaderMismatchError(f"export {path}", expected, f"those of {info.reader!r}", remedy)
+        for rows in _rows(file, path):
+            with store.transaction() as changes:
                 for row in rows:
-                    record, reader = _checked(row, Path(path))
+                    record, reader = _record(row, path)
                     if record.name in changes:
                         if changes.get(record.name) == record:
                             continue
                         if not replace:
-                            came = "another document of that name in the store"
-                            what = f"document {quoted(record.name)}"
-                            raise OptionError(
-                                what, "a new name", came, "replace it, or import into another store"
-                            )
+                            what, came = f"document {quoted(record.name)}", "the name of another document"
+                            remedy = "replace it, or import into another store"
+                            raise OptionError(what, "a new name", came, remedy)
                     changes.put_record(record, reader)
                     count += 1
     return count
-
-
-def _checked(row: dict[str, Any], path: Path) -> tuple[Record, str]:
-    try:
-        record = _record(row)
-        return record, Memory.from_bytes(record.memory_data).reader
-    except (AttarError, TypeError) as fault:
-        what = f"export {path}, document {quoted(str(row['name']))}"
-        raise FormatError(what, "a document as it was exported", str(fault), "export it again") from fault
 
 
 def _rows(file: Any, path: Path) -> Iterator[list[dict[str, Any]]]:
     import pyarrow as pa
 
     try:
-        for batch in file.iter_batches(ROWS):
+        for batch in file.iter_batches(_ROWS):
             table = pa.Table.from_batches([batch])
             for column in ("created", "changed"):
                 at = table.column_names.index(column)
@@ -180,12 +149,12 @@ def _rows(file: Any, path: Path) -> Iterator[list[dict[str, Any]]]:
             yield table.to_pylist()
     except (pa.ArrowException, OSError) as fault:
         raise FormatError(
-            f"export {path}", "a whole Parquet file", "a damaged one", "export again"
+            f"export {path}", "a whole Parquet file", "a damaged one", "export it again"
         ) from fault
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[tuple[Any, Note]]:
+def _open_export(path: Path) -> Iterator[tuple[Any, ExportInfo]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -193,15 +162,16 @@ def _opened(path: Path) -> Iterator[tuple[Any, Note]]:
     try:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as fault:
-        came = "no such file" if isinstance(fault, FileNotFoundError) else "another file, or a cut one"
+        came = "no such file" if isinstance(fault, FileNotFoundError) else "another file, or a truncated one"
         raise FormatError(what, "a store's Parquet file", came, "export it again") from fault
     with file:
         try:
-            note = msgspec.json.decode((file.schema_arrow.metadata or {}).get(b"attar", b""), type=Note)
+            metadata = file.schema_arrow.metadata or {}
+            info = msgspec.json.decode(metadata.get(b"attar", b""), type=ExportInfo)
         except msgspec.DecodeError as fault:
             raise FormatError(what, "a store's Parquet file", "one of another kind") from fault
-        if note.version > VERSION:
-            raise FormatError(what, f"version {VERSION}", f"version {note.version}", "update attar")
-        if not set(_schema(note).names) <= set(file.schema_arrow.names):
+        if info.version > VERSION:
+            raise FormatError(what, f"version {VERSION}", f"version {info.version}", "update attar")
+        if not set(_schema(info).names) <= set(file.schema_arrow.names):
             raise FormatError(what, "a store's columns", ", ".join(file.schema_arrow.names))
-        yield file, note
+        yield file, info

@@ -1,29 +1,28 @@
-"""Store: memories on disk by their documents' names; what it has acknowledged, it keeps."""
+"""Store: memories on disk, by their documents' names."""
 
 import os
+import threading
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
-from types import TracebackType
 
-from attar.errors import OptionError
+from attar.errors import FormatError, OptionError, ReaderMismatchError, StoreError
 from attar.memory import Memory
-from attar.store import check as checking
-from attar.store import compact as compacting
-from attar.store.changes import Changes
-from attar.store.environment import DATA, LOCK, Environment
-from attar.store.faults import StoreError, lines_for
-from attar.store.head import make_or_bring_up_to_date
-from attar.store.opening import MAP_SIZE, Durability
-from attar.store.reading import Reading
-from attar.store.record import About, Facts, Record
-from attar.store.sharing import release, share
-from attar.store.stats import Stats, stats_of
+from attar.store import format, maintenance
+from attar.store.errors import store_errors
+from attar.store.format import HEADER_KEY, DocumentEntry, Header, Record
+from attar.store.lmdb_env import DATA, DURABILITY, LOCK, MAP_SIZE, Durability, Environment, LmdbTransaction
+from attar.store.transactions import Snapshot, Transaction, header_of
 
-PRECISIONS = ("float32", "float16", "int8")
+_DTYPES = ("float32", "float16", "int8")
 
-# Listed in one go: a listing that somebody reads slowly must not hold a moment of the store open.
-PAGE = 256
+# Documents listed per snapshot: a list that is read slowly must not keep a snapshot open.
+_PAGE = 256
+
+# A larger file without a header has lost it; a process killed while it creates a store leaves a smaller one.
+_NEW_FILE_BYTES = 2**16
 
 
 class Store:
@@ -40,8 +39,13 @@ class Store:
         self.read_only = read_only
         self._environment = environment
         self._reader = reader
-        self._forgotten = weakref.finalize(self, release, environment)
-        self._forgotten.atexit = False
+        self._finalizer = weakref.finalize(self, _release, environment)
+        self._finalizer.atexit = False
+
+    @staticmethod
+    def exists(path: str | os.PathLike[str]) -> bool:
+        """Return whether there is a store in a folder."""
+        return (Path(path) / DATA).exists()
 
     @classmethod
     def open(
@@ -55,51 +59,46 @@ class Store:
         dtype: str | None = None,
         map_size: int = MAP_SIZE,
     ) -> "Store":
-        """Open the store in a folder, or make it.
+        """Open the store in a folder, or create it.
 
-        `reader` is the fingerprint of the reader whose memories it shall hold; `dtype` ("float32" unless said)
-        the type of number in which a new store keeps them. `durability` "relaxed" may undo the last change
-        when the power fails, and "none" may damage the store then; a killed process loses nothing in any.
+        `reader` is the fingerprint of the reader that writes its memories; `dtype` is the dtype of the memories in
+        a new store, "float32" by default. A power failure may undo the last change with `durability` "relaxed",
+        and damage the store with "none". A killed process loses nothing with any of them.
         """
-        if dtype not in (None, *PRECISIONS):
-            raise OptionError("dtype", " or ".join(map(repr, PRECISIONS)), repr(dtype))
-        folder = folder_for(Path(path), create and not read_only)
-        environment = share(folder, read_only=read_only, durability=durability, map_size=map_size)
+        if dtype not in (None, *_DTYPES):
+            raise OptionError("dtype", " or ".join(map(repr, _DTYPES)), repr(dtype))
+        folder = _folder_for(Path(path), create and not read_only)
+        environment = _share(folder, read_only=read_only, durability=durability, map_size=map_size)
         try:
-            about = make_or_bring_up_to_date(environment, dtype, create and not read_only)
-            refuse_another(folder, about, reader, dtype)
+            header = _create_or_upgrade(environment, dtype, create and not read_only)
+            _refuse_another(folder, header, reader, dtype)
         except BaseException:
-            release(environment)
+            _release(environment)
             raise
         return cls(environment, reader, read_only)
 
     def close(self) -> None:
-        """Let go of the file; what was written is written already."""
-        if self._forgotten.alive:
-            release(self._environment)
-            self._forgotten.detach()
+        """Close the file; every change is on the disk already."""
+        if self._finalizer.alive:
+            _release(self._environment)
+            self._finalizer.detach()
 
     def __enter__(self) -> "Store":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
         self.close()
 
-    def reading(self) -> Reading:
-        """Hold a moment of the store: `with store.reading() as now: now.memory(name)`, without copying."""
-        return Reading(self._opened(), self)
+    def snapshot(self) -> Snapshot:
+        """Read one state of the store, without copying: `with store.snapshot() as snapshot: snapshot.memory(name)`."""
+        return Snapshot(self._open(), self)
 
-    def writing(self, timeout: float | None = None) -> Changes:
-        """Make several changes as one: `with store.writing() as changes: changes.put(name, memory)`.
+    def transaction(self, timeout: float | None = None) -> Transaction:
+        """Make several changes atomic: `with store.transaction() as changes: changes.put(name, memory)`.
 
-        Waits for another writer's end, at most `timeout` seconds.
+        Waits at most `timeout` seconds for another writer.
         """
-        if self.read_only:
-            remedy = "open it without read_only"
-            raise StoreError(f"store {self.path}", "a store open for writing", "one open for reading", remedy)
-        return Changes(self._opened(), self, self._reader, timeout)
+        return Transaction(self._writable(), self, self._reader, timeout)
 
     def put(
         self,
@@ -110,124 +109,222 @@ class Store:
         text: str | None = None,
         digest: bytes | None = None,
         timeout: float | None = None,
-    ) -> Facts:
-        """Write a document, or write it anew; it is on the disk when this returns."""
-        with self.writing(timeout) as changes:
+    ) -> DocumentEntry:
+        """Write or replace a document; it is on the disk when this returns."""
+        with self.transaction(timeout) as changes:
             return changes.put(name, memory, title=title, text=text, digest=digest)
 
     def remove(self, name: str, *, timeout: float | None = None) -> None:
-        """Take a document out."""
-        with self.writing(timeout) as changes:
+        """Remove a document."""
+        with self.transaction(timeout) as changes:
             changes.remove(name)
 
     def get(self, name: str) -> Record:
-        """Give all that the store keeps of a document, checked, on bytes of its own."""
-        with self.reading() as now:
-            return now.get(name).copied()
+        """Return all that the store keeps of a document, as a copy whose checksums were verified."""
+        return self.get_many([name])[0]
 
     def get_many(self, names: Iterable[str]) -> list[Record]:
-        """Give many documents of one moment, checked, on bytes of their own."""
-        with self.reading() as now:
-            return [now.get(name).copied() for name in names]
+        """Return many documents of one snapshot, as copies whose checksums were verified."""
+        with self.snapshot() as snapshot:
+            return [snapshot.get(name).copied() for name in names]
 
     def memory(self, name: str) -> Memory:
-        """Give a document's memory, checked, on bytes of its own; `reading` gives it faster."""
-        with self.reading() as now:
-            data = bytes(now.view(name, check=True))
+        """Return a copy of a document's memory, its checksum verified; `snapshot` is faster."""
+        with self.snapshot() as snapshot:
+            data = bytes(snapshot.view(name, check=True))
         return Memory.from_bytes(data, check=False)
 
-    def facts(self, name: str) -> Facts:
-        """Give what can be said of a document without its memory."""
-        with self.reading() as now:
-            return now.facts(name)
+    def entry(self, name: str) -> DocumentEntry:
+        """Return what the store knows of a document without its memory."""
+        with self.snapshot() as snapshot:
+            return snapshot.entry(name)
 
-    def documents(self, *, after: str | None = None, limit: int | None = None) -> Iterator[Facts]:
-        """Yield documents' facts in the order of names, those behind `after`, `limit` at most."""
+    def documents(self, *, after: str | None = None, limit: int | None = None) -> Iterator[DocumentEntry]:
+        """Yield the documents' entries in the order of names: those after the name `after`, at most `limit`."""
         while limit is None or limit > 0:
-            page = PAGE if limit is None else min(PAGE, limit)
-            with self.reading() as now:
-                found = [facts for facts, _ in zip(now.documents(after), range(page), strict=False)]
-            yield from found
-            if len(found) < page:
+            count = _PAGE if limit is None else min(_PAGE, limit)
+            with self.snapshot() as snapshot:
+                page = list(islice(snapshot.documents(after), count))
+            yield from page
+            if len(page) < count:
                 return
-            after = found[-1].name
-            limit = None if limit is None else limit - page
+            after = page[-1].name
+            limit = None if limit is None else limit - count
 
     def __contains__(self, name: str) -> bool:
-        with self.reading() as now:
-            return name in now
+        with self.snapshot() as snapshot:
+            return name in snapshot
 
     def __len__(self) -> int:
-        return self.about.documents
+        return self.header.documents
 
     def __bool__(self) -> bool:
         return True
 
     @property
-    def about(self) -> About:
-        """The store's own head: reader, type of number, and how many of everything."""
-        with self.reading() as now:
-            return now.about()
+    def header(self) -> Header:
+        """The store's header: its reader, its dtype and totals."""
+        with self.snapshot() as snapshot:
+            return snapshot.header()
 
     @property
     def reader(self) -> str | None:
-        """The fingerprint of the reader whose memories these are; None before the first."""
-        return self.about.reader or self._reader
+        """The fingerprint of the reader that wrote the memories; None before the first."""
+        return self.header.reader or self._reader
 
     @property
     def dtype(self) -> str:
-        """The type of number in which memories are kept."""
-        return self.about.dtype
+        """The dtype of the stored memories."""
+        return self.header.dtype
 
-    def check(self) -> Iterator[checking.Fault]:
-        """Go through every page and every record, and yield what is wrong; nobody writes meanwhile."""
-        return checking.faults_in(self._opened())
+    def check(self) -> Iterator[maintenance.Fault]:
+        """Read every page and every record, and yield the faults found; nobody can write meanwhile."""
+        return maintenance.find_faults(self._open())
 
     def compact(self, *, timeout: float = 0.0) -> int:
-        """Give the space of what was removed back to the disk, and say how many bytes; needs the store alone."""
-        if self.read_only:
-            raise StoreError(f"store {self.path}", "a store open for writing", "one open for reading")
-        return compacting.compact(self._opened(), timeout)
+        """Return the space of removed documents to the disk; returns the bytes saved.
 
-    def stats(self) -> Stats:
-        """Say how much of everything there is; takes no longer for a million documents than for one."""
-        return stats_of(self._opened())
+        No other process may have the store open. Waits at most `timeout` seconds for that.
+        """
+        return maintenance.compact(self._writable(), timeout)
 
-    def _opened(self) -> Environment:
-        if not self._forgotten.alive:
+    def stats(self) -> maintenance.Stats:
+        """Return counts and sizes; takes as long for a million documents as for one."""
+        return maintenance.stats_of(self._open())
+
+    def _open(self) -> Environment:
+        if not self._finalizer.alive:
             raise StoreError(f"store {self.path}", "an open store", "a closed one", "open it again")
         return self._environment
 
+    def _writable(self) -> Environment:
+        if self.read_only:
+            remedy = "open it without read_only"
+            raise StoreError(f"store {self.path}", "a store open for writing", "a read-only one", remedy)
+        return self._open()
+
     def __repr__(self) -> str:
-        if not self._forgotten.alive:
-            return f"Store({str(self.path)!r}, closed)"
-        return f"Store({str(self.path)!r}, {len(self):,} documents)"
+        state = f"{len(self):,} documents" if self._finalizer.alive else "closed"
+        return f"Store({str(self.path)!r}, {state})"
 
 
-def folder_for(path: Path, create: bool) -> Path:
-    """The folder of a store, made if it may be; a folder of other things is left alone."""
+def _folder_for(path: Path, create: bool) -> Path:
+    """Return the folder of a store, created if it may be; a folder with other files is refused."""
     path = path.absolute()
     what = f"store {path}"
-    with lines_for(path):
+    with store_errors(path):
         if path.exists() and not path.is_dir():
             raise StoreError(what, "a folder", "a file", "name another place")
-        if not (path / DATA).exists():
+        if not Store.exists(path):
             if not create:
-                raise StoreError(what, "a store", "no such folder" if not path.exists() else "none in it")
+                raise StoreError(what, "a store", "none in the folder" if path.exists() else "no such folder")
             if path.exists() and set(os.listdir(path)) - {LOCK, DATA}:
-                raise StoreError(
-                    what, "a store or an empty folder", "a folder with other files", "name another"
-                )
+                expected = "a store or an empty folder"
+                raise StoreError(what, expected, "a folder with other files", "name another")
             path.mkdir(parents=True, exist_ok=True)
     return path
 
 
-def refuse_another(folder: Path, about: About, reader: str | None, dtype: str | None) -> None:
-    """Refuse a store of another reader's memories, or in another type of number than was asked for."""
-    if None not in (reader, about.reader) and reader != about.reader:
-        remedy = f"open it with the reader {about.reader!r}"
-        expected = f"its reader {about.reader!r}"
-        raise OptionError(f"store {folder}", expected, f"the reader {reader!r}", remedy)
-    if dtype not in (None, about.dtype):
+def _create_or_upgrade(environment: Environment, dtype: str | None, create: bool) -> Header:
+    """Write a new store's header if `create` allows it, or upgrade a store of an earlier version; atomic."""
+    with environment.read() as transaction:
+        value = transaction.get(HEADER_KEY)
+        if value is None:
+            _refuse_other_database(environment, transaction, create)
+        is_current = value is not None and not _is_earlier(value)
+    if not is_current and not environment.read_only:
+        with environment.writing(None), store_errors(environment.folder):
+            transaction, thread = environment.begin(write=True)
+            try:
+                # Another process may have done it while this one waited for the lock.
+                value = transaction.get(HEADER_KEY)
+                if value is None:
+                    header = Header(None, dtype or "float32", format.now())
+                    transaction.put(HEADER_KEY, format.wrap(b"a", format.encode(header)))
+                elif _is_earlier(value):
+                    format.migrate(transaction, format.version_of(value))
+                transaction.commit()
+            except BaseException:
+                transaction.abort()
+                raise
+            finally:
+                environment.map_lock.release(thread)
+            environment.extend_file()
+    with environment.read() as transaction:
+        return header_of(transaction, environment)
+
+
+def _is_earlier(header: memoryview) -> bool:
+    return 0 < format.version_of(header) < format.VERSION
+
+
+def _refuse_other_database(environment: Environment, transaction: LmdbTransaction, create: bool) -> None:
+    """Raise unless a file without a header is empty, and `create` allows a store there."""
+    what = f"store {environment.folder}"
+    values = transaction.stat(environment.map.open_db(None))["entries"]
+    if values or environment.file_bytes() > _NEW_FILE_BYTES:
+        raise FormatError(what, "a store", "another database, or a damaged one", "name another place")
+    if not create:
+        raise StoreError(what, "a store", "an empty database", "name another place")
+
+
+def _refuse_another(folder: Path, header: Header, reader: str | None, dtype: str | None) -> None:
+    """Raise for a store of another reader, or of another dtype than was asked for."""
+    what = f"store {folder}"
+    if None not in (reader, header.reader) and reader != header.reader:
+        remedy = f"open it with the reader {header.reader!r}"
+        raise ReaderMismatchError(what, f"its reader {header.reader!r}", f"the reader {reader!r}", remedy)
+    if dtype not in (None, header.dtype):
         remedy = "export it and import it into a new one"
-        raise OptionError(f"store {folder}", f"dtype {about.dtype!r}, as it was made", repr(dtype), remedy)
+        raise OptionError(what, f"dtype {header.dtype!r}, as it was made", repr(dtype), remedy)
+
+
+# One environment per file in a process: LMDB's locks allow no second.
+_registry_lock = threading.RLock()
+_environments: dict[tuple[int, int], Environment] = {}
+_users: Counter[Environment] = Counter()
+
+
+def _share(folder: Path, *, read_only: bool, durability: Durability, map_size: int) -> Environment:
+    """Open the file in a folder, or return the environment that has it open; `_release` it when done."""
+    if durability not in DURABILITY:
+        raise OptionError("durability", " or ".join(map(repr, DURABILITY)), repr(durability))
+    with _registry_lock, store_errors(folder):
+        status = os.stat(folder)
+        place = (status.st_dev, status.st_ino)
+        shared = _environments.get(place)
+        if shared is not None:
+            shared.refuse_fork()
+        if shared is None or not shared.serves(folder):
+            shared = Environment(folder, read_only=read_only, durability=durability, map_size=map_size)
+            _environments[place] = shared
+        elif not read_only and (shared.read_only or shared.durability != durability):
+            came = "read-only" if shared.read_only else f"with durability {shared.durability!r}"
+            expected = "the same options everywhere in a process"
+            raise StoreError(f"store {folder}", expected, f"one open {came}", "close that first")
+        _users[shared] += 1
+        return shared
+
+
+def _release(environment: Environment) -> None:
+    """Close the file if no other store of this process uses it."""
+    if environment.forked:
+        return
+    with _registry_lock:
+        if _users[environment] == 1:
+            environment.close()
+            for place in [place for place, shared in _environments.items() if shared is environment]:
+                del _environments[place]
+            del _users[environment]
+        else:
+            _users[environment] -= 1
+
+
+def _forget_all() -> None:
+    global _registry_lock
+    _registry_lock = threading.RLock()
+    for environment in _users:
+        environment.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

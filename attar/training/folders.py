@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from attar.errors import AttarError, writing_to
-from attar.store import locked
+from attar.files import lock_file
 
 LOCK = "lock"
 ANOTHER = "choose another --out"
@@ -36,7 +36,7 @@ def alone_in(folder: Path) -> Iterator[None]:
         file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         with writing_to(folder, ANOTHER):
-            had = locked(file, fcntl.LOCK_EX, time.monotonic() + GOING)
+            had = lock_file(file, fcntl.LOCK_EX, time.monotonic() + GOING)
         if not had:
             remedy = "wait for it, end it, or choose another --out"
             raise AttarError(str(folder), "a folder that no run is at work in", "another run's", remedy)

@@ -23,7 +23,7 @@ from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
 from attar.ops import product_in_use
 from attar.reader import Reader
-from attar.store import Reading, Store
+from attar.store import Snapshot, Store
 from attar.text.vocabulary import Vocabulary
 
 CLOCK = WallClock(QUICK)
@@ -70,8 +70,8 @@ def test_rounded_memories_are_looked_up_right(tmp_path, dtype):
 
 
 def test_a_wrong_lookup_gets_no_timing(piles, monkeypatch):
-    right = Reading.lookup
-    monkeypatch.setattr(Reading, "lookup", lambda self, name, queries: 1.1 * right(self, name, queries))
+    right = Snapshot.lookup
+    monkeypatch.setattr(Snapshot, "lookup", lambda self, name, queries: 1.1 * right(self, name, queries))
     row = measure(store_cases(piles, CLOCK, 5)[1])
     assert (row.verdict, row.ours, row.ratio) == ("wrong", None, None)
 

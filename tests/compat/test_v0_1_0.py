@@ -72,5 +72,5 @@ def test_exported_documents_can_be_imported(files, tmp_path):
         ("cloze-cnn", "test", 2),
     ],
 )
-def test_cloze_sets_open(folder, split, documents):
-    assert len(list(ClozeSet(FILES / folder).documents(split))) == documents
+def test_cloze_sets_open(files, folder, split, documents):
+    assert len(list(ClozeSet(files / folder).documents(split))) == documents

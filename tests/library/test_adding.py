@@ -20,8 +20,8 @@ def test_a_documents_memory_is_what_the_reader_reads(library, reader, texts, ass
     outcome = library.add("emma", texts[0], title="Emma")
     record = library.show("emma")
     assert_same(record.memory, reader.read(texts[0]))
-    assert (record.facts.title, record.text) == ("Emma", None)
-    assert outcome == ("emma", "added", record.memory.tokens, record.facts.memory_bytes)
+    assert (record.entry.title, record.text) == ("Emma", None)
+    assert outcome == ("emma", "added", record.memory.tokens, record.entry.memory_bytes)
 
 
 def test_many_are_read_side_by_side_and_are_the_same(library, reader, texts, assert_same):
@@ -49,10 +49,10 @@ def test_another_text_under_a_known_name_is_refused(library, texts):
 
 def test_replace_replaces_and_keeps_when_the_document_was_made(library, reader, texts, assert_same):
     library.add("emma", texts[0])
-    created = library.show("emma").facts.created
+    created = library.show("emma").entry.created
     assert library.add("emma", texts[1], replace=True).change == "replaced"
     assert_same(library.show("emma").memory, reader.read(texts[1]))
-    assert library.show("emma").facts.created == created
+    assert library.show("emma").entry.created == created
 
 
 def test_what_comes_before_a_refused_document_is_added_and_reported(library, texts):

@@ -60,7 +60,7 @@ def test_what_another_removed_is_gone(library, folder, reader, texts):
 
 def test_those_asked_longest_ago_go_first(library, texts):
     library.add_many(zip("abc", texts, strict=False))
-    with library.store.reading() as now:
+    with library.store.snapshot() as now:
         weights = {name: cache.weight_of(now.memory(name)) for name in "abc"}
         small = MemoryCache(sum(weights.values()) - 1)
         a, _, _, again = (small.memory(now, name) for name in "abca")

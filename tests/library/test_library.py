@@ -5,10 +5,9 @@ import threading
 import pytest
 
 from attar import Library as PublicLibrary
-from attar.errors import AttarError, FormatError, OptionError
-from attar.library import Library, UnknownDocumentError
+from attar.errors import AttarError, FormatError, OptionError, StoreError, UnknownDocumentError
+from attar.library import Library
 from attar.library.unknown import near_names
-from attar.store import StoreError, UnknownNameError
 
 QUESTIONS = ["Who left?", "___ is the new owner .", "Where did it happen?"]
 
@@ -60,7 +59,7 @@ def test_appending_is_reading_on(library, reader, texts, assert_same):
     whole = reader.read(f"{texts[0]}\n\n{texts[1]}")
     assert_same(library.show("emma").memory, whole)
     assert outcome[:3] == ("emma", "appended", whole.tokens)
-    assert library.show("emma").facts.title == "Emma"
+    assert library.show("emma").entry.title == "Emma"
 
 
 def test_after_an_append_the_first_text_is_another(library, texts):
@@ -91,7 +90,7 @@ def test_an_append_that_was_overtaken_reads_on_from_the_others(library, folder, 
 
     monkeypatch.setattr(reader, "extend", overtaken)
     library.append("emma", texts[2])
-    assert library.show("emma").facts.tokens == sum(reader.read(text).tokens for text in texts[:3])
+    assert library.show("emma").entry.tokens == sum(reader.read(text).tokens for text in texts[:3])
 
 
 def test_appending_nothing_is_refused(library, texts):
@@ -108,7 +107,7 @@ def test_removed_documents_are_gone(library, texts):
 
 def test_all_that_are_named_are_removed_or_none(library, texts):
     library.add("a", texts[0])
-    with pytest.raises(UnknownNameError, match="'b'"):
+    with pytest.raises(UnknownDocumentError, match="'b'"):
         library.remove("a", "b")
     assert "a" in library
 
@@ -169,7 +168,7 @@ def test_a_library_keeps_the_numbers_it_was_made_with(folder, reader, texts, dty
         library.add("emma", texts[0])
     with Library(folder, reader) as library:
         library.append("emma", texts[1])
-        assert library.show("emma").facts.dtype == kept
+        assert library.show("emma").entry.dtype == kept
         assert library.ask("emma", "Who left?")
 
 
@@ -181,7 +180,7 @@ def test_other_numbers_than_it_was_made_with_are_refused(library, folder, reader
 def test_what_is_opened_for_reading_is_not_written(library, folder, reader, texts):
     with (
         Library(folder, reader, read_only=True) as other,
-        pytest.raises(AttarError, match="open for reading"),
+        pytest.raises(AttarError, match="a read-only one"),
     ):
         other.add("emma", texts[0])
 

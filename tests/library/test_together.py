@@ -22,7 +22,7 @@ def test_vectors_by_name_merge_by_name(library, reader, texts, assert_same):
     whole = reader.read(texts[0]) + reader.read(texts[1])
     assert_same(library.show("both").memory, whole)
     assert outcome[:3] == ("both", "merged", whole.tokens)
-    assert library.show("both").facts.title == "Both"
+    assert library.show("both").entry.title == "Both"
 
 
 def test_a_merged_document_answers_with_the_names_of_all(library, texts):
@@ -81,7 +81,7 @@ def test_a_known_name_is_merged_into_only_if_it_may_be_replaced(library, texts):
     with pytest.raises(OptionError, match=r"'one'.*--replace"):
         library.merge("one", ["one", "two"])
     library.merge("one", ["one", "two"], replace=True)
-    assert library.show("one").facts.tokens > library.show("two").facts.tokens
+    assert library.show("one").entry.tokens > library.show("two").entry.tokens
 
 
 @pytest.mark.parametrize("parts", [[], ["one"], ["one", "one"]], ids=["none", "one", "one twice"])

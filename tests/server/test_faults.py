@@ -10,7 +10,7 @@ import pytest
 
 from attar import wire as vectors
 from attar.server import service
-from attar.store.seal import checksum
+from attar.store.format import checksum
 
 QUESTION = {"document": "0", "question": "Who left?"}
 HEAD = b"PUT /v1/documents/new HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"

@@ -1,4 +1,4 @@
-"""What the store's tests are about: small memories, each different, of one reader."""
+"""Fixtures of the store's tests: small memories, each different, of one reader."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ MakeMemory = Callable[..., Memory]
 
 @pytest.fixture
 def make_memory() -> MakeMemory:
-    """Makes memories: another number, another memory."""
+    """Makes memories: a different one for each number."""
 
     def make(number: int = 0, size: int = 4, reader: str = READER) -> Memory:
         random = np.random.default_rng(number)
@@ -29,8 +29,8 @@ def make_memory() -> MakeMemory:
 
 
 @pytest.fixture
-def make_acquaintances() -> MakeMemory:
-    """Makes memories of one vector a name, with the co-occurrence counts of each."""
+def make_named_memory() -> MakeMemory:
+    """Makes memories of one vector per name, with their co-occurrences."""
 
     def make(number: int = 0, reader: str = READER) -> Memory:
         random, names = np.random.default_rng(number), NameTable.of("Emma", "Harriet", f"Town{number}")

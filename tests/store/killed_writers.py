@@ -1,4 +1,4 @@
-"""Kills writers at random moments, again and again, and looks at what they leave; run by `test_faults`.
+"""Kills writers at random moments, again and again, and checks what they leave; run by `test_crashes`.
 
 Every change writes the same number into two documents. A writer says so down a pipe once a change is
 acknowledged. Readers run all the while, in processes of their own: they must never see two numbers.
@@ -38,7 +38,7 @@ def write(folder: Path, start: int, acknowledge: int) -> None:
     number = start
     while True:
         number += 1
-        with store.writing() as changes:
+        with store.transaction() as changes:
             for name in PAIR:
                 changes.put(name, memory(number), text=str(number))
             # Space is used anew all the time: pages come and go under the readers.
@@ -51,14 +51,14 @@ def write(folder: Path, start: int, acknowledge: int) -> None:
 
 
 def read(folder: Path) -> None:
-    """Read until told to end; leave with code 1 on anything that is not whole."""
+    """Read until terminated; exit with code 1 on anything that is not whole."""
     ended = []
     signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
     store, latest = Store.open(folder, read_only=True), 0
     while not ended:
-        with store.reading() as now:
-            left, right = now.memories(PAIR, check=True)
-            texts = {now.get(name).text for name in PAIR}
+        with store.snapshot() as snapshot:
+            left, right = snapshot.memories(PAIR, check=True)
+            texts = {snapshot.get(name).text for name in PAIR}
             alike = left.tokens == right.tokens and texts == {str(left.tokens)}
             if not (alike and is_whole(left) and is_whole(right) and left.tokens >= latest):
                 os._exit(1)
@@ -97,7 +97,7 @@ def killed_writer(folder: Path, start: int, seconds: float, at_once: bool) -> in
 def main(folder: Path, kills: int) -> None:
     """Kill so many writers; print how many changes were acknowledged in all."""
     moments = random.Random(0)
-    with Store.open(folder) as store, store.writing() as changes:
+    with Store.open(folder) as store, store.transaction() as changes:
         for name in PAIR:
             changes.put(name, memory(0), text="0")
     readers = [forked(read, folder) for _ in range(2)]

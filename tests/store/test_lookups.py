@@ -2,16 +2,17 @@
 
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
 
-from attar.errors import RecordError, ShapeError
+from attar.errors import RecordError, ShapeError, UnknownDocumentError
 from attar.memory import Memory
-from attar.store import Store, UnknownNameError, lookups
-from attar.store.lookups import triangle_in
+from attar.store import Snapshot, Store, lookups
 from attar.text import NameTable
 
+LONG = 512  # from this size on, a fast lookup releases the GIL
 SIZE = 40  # its float32 triangle has pages of its own; that of 6 shares one
 
 
@@ -29,15 +30,15 @@ def queries_of(count, size=SIZE):
     return np.random.default_rng(9).standard_normal((count, size)).astype(np.float32)
 
 
-@pytest.fixture(autouse=True, params=["compiled", "BLAS"])
-def product(request, monkeypatch):
-    """Both ways to look up, one after the other, however many lookups were made before."""
-    later = lookups.compiled()
-    if request.param == "compiled":
-        assert later.now() is not None
+@pytest.fixture(autouse=True, params=["plain", "fast"])
+def implementation(request, monkeypatch):
+    """Both implementations, one after the other, however many lookups were made before."""
+    compiled = lookups._fast()
+    if request.param == "fast":
+        assert compiled.now() is not None
     else:
-        monkeypatch.setattr(later, "module", None)
-        monkeypatch.setattr(later, "_left", 0)
+        monkeypatch.setattr(compiled, "module", None)
+        monkeypatch.setattr(compiled, "_left", 0)
     return request.param
 
 
@@ -50,70 +51,71 @@ def store(tmp_path):
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
 @pytest.mark.parametrize("size", [1, 6, SIZE])
 @pytest.mark.parametrize("mechanism", ["gated", "named", "none", "keyed", "softmax"])
-def test_a_lookup_is_the_memorys_own(store, mechanism, size, count):
+def test_a_lookup_equals_that_of_the_memory(store, mechanism, size, count):
     memory = memory_of(mechanism, size)
     store.put("emma", memory)
-    with store.reading() as now:
-        found = now.lookup("emma", queries_of(count, size))
+    with store.snapshot() as snapshot:
+        found = snapshot.lookup("emma", queries_of(count, size))
     np.testing.assert_allclose(found, memory.lookup(queries_of(count, size)), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-def test_many_lookups_are_those_of_each_memory(tmp_path, dtype):
+def test_lookup_many_equals_the_lookup_of_each_memory(tmp_path, dtype):
     names = [f"document {number}" for number in range(6)]
     with Store.open(tmp_path, dtype=dtype) as store:
         for number, name in enumerate(names):
             store.put(name, memory_of("gated", seed=number))
         chosen, queries = [names[at] for at in (4, 0, 0, 5)], queries_of(4)
-        with store.reading() as now:
-            found = now.lookup_many(chosen, queries)
+        with store.snapshot() as snapshot:
+            found = snapshot.lookup_many(chosen, queries)
             each = [
-                now.memory(name).lookup(query[None])[0] for name, query in zip(chosen, queries, strict=True)
+                snapshot.memory(name).lookup(query[None])[0]
+                for name, query in zip(chosen, queries, strict=True)
             ]
     np.testing.assert_allclose(found, np.stack(each), rtol=1e-5, atol=1e-5)
 
 
-def test_states_and_triangles_are_looked_up_in_one_call(store):
+def test_memories_of_different_forms_are_looked_up_in_one_call(store):
     short = Memory.of_states(queries_of(3), reader="r")
     store.put("short", short)
     store.put("long", memory_of("gated"))
     queries = queries_of(2)
-    with store.reading() as now:
-        found = now.lookup_many(["short", "long"], queries)
+    with store.snapshot() as snapshot:
+        found = snapshot.lookup_many(["short", "long"], queries)
     assert short.form == "states"
     np.testing.assert_allclose(found[0], short.lookup(queries[:1])[0], rtol=1e-5)
     np.testing.assert_allclose(found[1], memory_of("gated").lookup(queries[1:])[0], rtol=1e-5, atol=1e-5)
 
 
-def test_readouts_of_another_width_come_in_one_array_too(store):
+def test_readouts_narrower_than_queries_are_one_array(store):
     store.put("emma", memory_of("keyed"))
-    with store.reading() as now:
-        assert now.lookup_many(["emma", "emma"], queries_of(2)).shape == (2, 5)
+    with store.snapshot() as snapshot:
+        assert snapshot.lookup_many(["emma", "emma"], queries_of(2)).shape == (2, 5)
 
 
 def test_readouts_of_different_widths_are_refused(store):
     store.put("emma", memory_of("keyed"))
     store.put("ann", memory_of("gated"))
-    with store.reading() as now, pytest.raises(ShapeError, match="one width"):
-        now.lookup_many(["emma", "ann"], queries_of(2))
+    with store.snapshot() as snapshot, pytest.raises(ShapeError, match="one width"):
+        snapshot.lookup_many(["emma", "ann"], queries_of(2))
 
 
-def test_no_names_have_no_readouts(store):
-    with store.reading() as now:
-        assert now.lookup_many([], queries_of(0)).shape == (0, SIZE)
+def test_no_names_give_no_readouts(store):
+    with store.snapshot() as snapshot:
+        assert snapshot.lookup_many([], queries_of(0)).shape == (0, SIZE)
 
 
-def test_a_query_for_each_name_is_needed(store):
+def test_a_count_of_queries_other_than_that_of_names_is_refused(store):
     store.put("emma", memory_of("gated"))
-    with store.reading() as now, pytest.raises(ShapeError, match="one for each of 2 names"):
-        now.lookup_many(["emma", "emma"], queries_of(3))
+    with store.snapshot() as snapshot, pytest.raises(ShapeError, match="one for each of 2 names"):
+        snapshot.lookup_many(["emma", "emma"], queries_of(3))
 
 
 @pytest.mark.parametrize("queries", [np.zeros(SIZE), np.zeros((1, SIZE + 1))], ids=["flat", "too wide"])
 def test_queries_of_another_shape_are_refused(store, queries):
     store.put("emma", memory_of("gated"))
-    with store.reading() as now, pytest.raises(ShapeError, match="queries"):
-        now.lookup("emma", queries)
+    with store.snapshot() as snapshot, pytest.raises(ShapeError, match="queries"):
+        snapshot.lookup("emma", queries)
 
 
 @pytest.mark.parametrize(
@@ -128,128 +130,71 @@ def test_queries_of_another_shape_are_refused(store, queries):
     ],
     ids=["odd address", "by columns", "float64", "big-endian", "lists", "read-only"],
 )
-def test_queries_are_taken_however_they_lie(store, given):
+def test_queries_of_any_dtype_and_memory_layout_are_accepted(store, given):
     store.put("emma", memory_of("gated"))
     queries = queries_of(2)
     expected = memory_of("gated").lookup(queries)
-    with store.reading() as now:
-        many, one = now.lookup_many(["emma"] * 2, given(queries)), now.lookup("emma", given(queries[:1]))
+    with store.snapshot() as snapshot:
+        many, one = (
+            snapshot.lookup_many(["emma"] * 2, given(queries)),
+            snapshot.lookup("emma", given(queries[:1])),
+        )
     np.testing.assert_allclose(many, expected, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(one, many[:1])
 
 
-def test_an_unknown_name_is_named(store):
-    with store.reading() as now:
-        with pytest.raises(UnknownNameError, match="'emma'"):
-            now.lookup("emma", queries_of(1))
-        with pytest.raises(UnknownNameError, match="'emma'"):
-            now.lookup_many(["emma"], queries_of(1))
+def test_an_unknown_name_raises(store):
+    with store.snapshot() as snapshot:
+        with pytest.raises(UnknownDocumentError, match="'emma'"):
+            snapshot.lookup("emma", queries_of(1))
+        with pytest.raises(UnknownDocumentError, match="'emma'"):
+            snapshot.lookup_many(["emma"], queries_of(1))
 
 
 def test_long_names_are_looked_up(store):
     name = "x" * 10_000
     store.put(name, memory_of("gated"))
-    with store.reading() as now:
-        assert now.lookup_many([name], queries_of(1)).shape == (1, SIZE)
+    with store.snapshot() as snapshot:
+        assert snapshot.lookup_many([name], queries_of(1)).shape == (1, SIZE)
 
 
-def test_a_whole_float32_triangle_is_read_in_place(store):
-    memory = memory_of("gated")
-    store.put("emma", memory)
-    with store.reading() as now:
-        found = triangle_in(now._value("emma"), SIZE)
-        assert found is not None
-        assert not found.flags.owndata
-        np.testing.assert_array_equal(found, memory.numbers)
-        del found
-
-
-def is_read_in_place(product, value, k=SIZE):
-    if product == "BLAS":
-        return triangle_in(value, k) is not None
-    in_place = lookups.compiled().now()
-    readouts = np.empty((1, k), np.float32)
-    alone = in_place.look_up_in(value, queries_of(1, k), readouts)
-    assert in_place.look_up_in_each([value], queries_of(1, k), readouts) == ([] if alone else [0])
-    return alone
-
-
-def record_in(folder, dtype="float32"):
-    with Store.open(folder / dtype, dtype=dtype) as store:
-        store.put("emma", memory_of("gated"))
-        with store.reading() as now:
-            return bytearray(now._value("emma"))
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_a_whole_record_is_read_in_place(tmp_path, product, dtype):
-    assert is_read_in_place(product, bytes(record_in(tmp_path, dtype)))
-
-
-def test_int8_is_read_in_place_by_compiled_code_alone(tmp_path, product):
-    assert is_read_in_place(product, bytes(record_in(tmp_path, "int8"))) == (product == "compiled")
-
-
-def test_a_triangle_of_another_size_is_not(tmp_path, product):
-    assert not is_read_in_place(product, bytes(record_in(tmp_path)), SIZE + 1)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-@pytest.mark.parametrize("place", [0, 5, 12, 48, 56, 58, 59, 62, 64, 72, 76])
-def test_a_damaged_header_is_never_read_in_place(tmp_path, product, place, dtype):
-    value = record_in(tmp_path, dtype)
-    value[place] ^= 0x55
-    assert not is_read_in_place(product, bytes(value))
-
-
-@pytest.mark.parametrize("length", [0, 40, 111, 500])
-def test_a_record_that_is_cut_is_never_read_in_place(tmp_path, product, length):
-    assert not is_read_in_place(product, bytes(record_in(tmp_path))[:length])
-
-
-def test_what_holds_no_bytes_is_never_read_in_place(product):
-    if product == "compiled":
-        in_place = lookups.compiled().now()
-        assert in_place.look_up_in_each([None, 7], queries_of(2), queries_of(2)) == [0, 1]
-
-
-def test_a_damaged_record_is_reported_and_not_looked_up(store, monkeypatch):
-    from attar.store.reading import Reading
-
+def test_a_truncated_record_raises(store, monkeypatch):
     store.put("emma", memory_of("gated"))
-    whole = Reading._value
-    monkeypatch.setattr(Reading, "_value", lambda self, name: whole(self, name)[:300])
-    with store.reading() as now, pytest.raises(RecordError, match="whole record"):
-        now.lookup("emma", queries_of(1))
+    whole = Snapshot._value
+    monkeypatch.setattr(Snapshot, "_value", lambda self, name: whole(self, name)[:300])
+    with store.snapshot() as snapshot, pytest.raises(RecordError, match="whole record"):
+        snapshot.lookup("emma", queries_of(1))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-def test_long_lookups_are_those_of_the_memory(tmp_path, dtype):
-    memory = memory_of("gated", size=lookups.LONG)
+def test_a_large_lookup_equals_that_of_the_memory(tmp_path, dtype):
+    memory = memory_of("gated", size=LONG)
     with Store.open(tmp_path, dtype=dtype) as store:
         store.put("emma", memory)
-        with store.reading() as now:
-            found, kept = now.lookup("emma", queries_of(1, lookups.LONG)), now.memory("emma")
-            expected = kept.lookup(queries_of(1, lookups.LONG))
+        with store.snapshot() as snapshot:
+            found, kept = snapshot.lookup("emma", queries_of(1, LONG)), snapshot.memory("emma")
+            expected = kept.lookup(queries_of(1, LONG))
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-2)
             del kept, expected
 
 
-def test_the_compiled_way_is_taken_once_enough_was_asked(store, monkeypatch, product):
-    later = lookups.compiled()
-    monkeypatch.setattr(later, "_left", 3)
-    monkeypatch.setattr(later, "module", None)
-    missed = []
-    monkeypatch.setattr(type(later), "now", lambda self: missed.append(self))
+def test_the_fast_lookups_are_compiled_after_enough_plain_ones(store, monkeypatch):
+    compiled = lookups._fast()
+    monkeypatch.setattr(compiled, "_left", 3)
+    monkeypatch.setattr(compiled, "module", None)
+    begun = threading.Event()
+    monkeypatch.setattr(type(compiled), "now", lambda self: begun.set())
     store.put("emma", memory_of("gated"))
-    with store.reading() as now:
-        now.lookup("emma", queries_of(1))
-        assert later._left == 2
-        now.lookup_many(["emma"] * 2, queries_of(2))
-    assert later._left == 0
+    with store.snapshot() as snapshot:
+        snapshot.lookup("emma", queries_of(1))
+        assert compiled._left == 2
+        assert not begun.is_set()
+        snapshot.lookup_many(["emma"] * 2, queries_of(2))
+    assert compiled._left == 0
+    assert begun.wait(10)
 
 
-def test_opening_and_listing_a_store_brings_no_torch(store):
+def test_opening_and_listing_a_store_loads_no_torch(store):
     code = f"""
 import sys
 from attar.store import Store

@@ -4,18 +4,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from attar.errors import FormatError, OptionError
-from attar.store import Store, export_store, import_store
-from attar.store import parquet as room
-from attar.store.parquet import read_note
+from attar.errors import FormatError, OptionError, ReaderMismatchError
+from attar.store import Store, export_store, import_store, parquet, read_export_info
 
 
 @pytest.fixture
-def filled(store, make_memory, make_acquaintances):
+def filled(store, make_memory, make_named_memory):
     store.put("a\nb/c", make_memory(1, 60), title="A", text="Emma 🜁")
     store.put("x" * 999, make_memory(2), digest=b"d" * 32)
     store.put("b", make_memory(3).astype("int8"), text="")
-    store.put("c", make_acquaintances(4))
+    store.put("c", make_named_memory(4))
     return store
 
 
@@ -36,7 +34,7 @@ def raw(store: Store) -> dict[bytes, bytes]:
         return {key: value for key, value in cursor if key != b"a"}
 
 
-def test_what_comes_in_is_what_went_out_byte_for_byte(filled, export, second, tmp_path):
+def test_imported_documents_equal_the_exported_ones_byte_for_byte(filled, export, second, tmp_path):
     assert import_store(second, export) == 4
     assert second.memory("c").cooccurrence == filled.memory("c").cooccurrence
     assert raw(second) == raw(filled)
@@ -46,21 +44,23 @@ def test_what_comes_in_is_what_went_out_byte_for_byte(filled, export, second, tm
     assert (tmp_path / "again.parquet").read_bytes() == export.read_bytes()
 
 
-def test_an_export_reads_as_a_table(export):
+def test_an_export_is_a_parquet_table(export):
     rows = pq.read_table(export).to_pylist()
     assert [row["name"] for row in rows] == ["a\nb/c", "b", "c", "x" * 999]
     assert [row["text"] for row in rows] == ["Emma 🜁", "", None, None]
     assert rows[0]["created"].year >= 2026
 
 
-def test_an_export_says_what_it_is(export):
-    note = read_note(export)
+def test_an_export_describes_itself(export):
+    note = read_export_info(export)
     assert (note.version, note.reader, note.dtype, note.documents) == (1, "reader-1", "float32", 4)
 
 
-def test_many_documents_go_in_groups(store, second, make_memory, tmp_path, monkeypatch):
-    monkeypatch.setattr(room, "ROWS", 4)
-    with store.writing() as changes:
+def test_many_documents_are_exported_and_imported_in_groups(
+    store, second, make_memory, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(parquet, "_ROWS", 4)
+    with store.transaction() as changes:
         for number in range(10):
             changes.put(str(number), make_memory(number))
     export_store(store, tmp_path / "out.parquet")
@@ -70,7 +70,7 @@ def test_many_documents_go_in_groups(store, second, make_memory, tmp_path, monke
     assert second.stats().changes - before == 3
 
 
-def test_an_empty_store_goes_out_and_in(store, second, tmp_path):
+def test_an_empty_store_is_exported_and_imported(store, second, tmp_path):
     assert export_store(store, tmp_path / "out.parquet") == 0
     assert import_store(second, tmp_path / "out.parquet") == 0
 
@@ -93,18 +93,18 @@ def test_a_name_taken_by_another_document_is_refused_unless_replaced(export, sec
 
 def test_another_readers_export_is_refused(export, second, make_memory):
     second.put("mine", make_memory(1, reader="reader-2"))
-    with pytest.raises(OptionError, match=r"the store's reader 'reader-2', got those of 'reader-1'"):
+    with pytest.raises(ReaderMismatchError, match=r"the store's reader 'reader-2', got those of 'reader-1'"):
         import_store(second, export)
     assert len(second) == 1
 
 
-def test_files_that_are_no_exports(export, second, tmp_path):
+def test_files_that_are_not_exports_are_refused(export, second, tmp_path):
     whole = export.read_bytes()
     (tmp_path / "cut").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "text").write_text("text")
     pq.write_table(pa.table({"a": [1]}), tmp_path / "table")
     for name, message in [
-        ("cut", "a cut one"),
+        ("cut", "a truncated one"),
         ("text", "another file"),
         ("none", "no such file"),
         ("table", "one of another kind"),
@@ -123,7 +123,7 @@ def test_a_newer_export_is_refused(export, second, tmp_path):
         import_store(second, tmp_path / "newer")
 
 
-def test_a_memory_that_was_changed_on_the_way_is_refused(export, second, tmp_path):
+def test_an_export_with_a_changed_memory_is_refused(export, second, tmp_path):
     table = pq.read_table(export)
     memories = [bytes([*data[:-1], data[-1] ^ 1]) for data in table["memory"].to_pylist()]
     at = table.column_names.index("memory")
@@ -139,12 +139,12 @@ def test_an_export_that_fails_leaves_no_file(filled, tmp_path, monkeypatch):
     def fail(*arguments: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(room, "_table", fail)
+    monkeypatch.setattr(parquet, "_table", fail)
     with pytest.raises(ZeroDivisionError):
         export_store(filled, tmp_path / "out.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
-def test_an_export_into_a_folder_that_is_not_there(filled, tmp_path):
+def test_an_export_into_a_missing_folder_raises(filled, tmp_path):
     with pytest.raises(OSError, match="no-such-folder"):
         export_store(filled, tmp_path / "no-such-folder" / "out.parquet")

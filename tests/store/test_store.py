@@ -6,70 +6,70 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attar.errors import OptionError
-from attar.store import Store, StoreError, UnknownNameError, digest_of
+from attar.errors import OptionError, ReaderMismatchError, StoreError, UnknownDocumentError
+from attar.store import Store, digest_of
 
 NAMES = ["a", "a/b", "two\nlines", "Ωμέγα 🜁", "x" * 10_000, "x" * 10_000 + "y", "x" * 478]
 
 
-def test_what_was_put_comes_out(store, make_memory):
+def test_get_returns_what_was_put(store, make_memory):
     memory = make_memory(7)
-    facts = store.put("emma", memory, title="Emma", text="Emma Woodhouse, handsome")
+    entry = store.put("emma", memory, title="Emma", text="Emma Woodhouse, handsome")
     found = store.get("emma")
-    assert found.facts == facts == store.facts("emma")
-    assert (found.name, found.facts.title, found.text) == ("emma", "Emma", "Emma Woodhouse, handsome")
-    assert found.facts.digest == digest_of("Emma Woodhouse, handsome")
-    assert (found.facts.tokens, found.facts.form, found.facts.dtype) == (7, "triangle", "float32")
+    assert found.entry == entry == store.entry("emma")
+    assert (found.name, found.entry.title, found.text) == ("emma", "Emma", "Emma Woodhouse, handsome")
+    assert found.entry.digest == digest_of("Emma Woodhouse, handsome")
+    assert (found.entry.tokens, found.entry.form, found.entry.dtype) == (7, "triangle", "float32")
     assert found.memory == store.memory("emma") == memory
 
 
-def test_a_document_without_its_text(store, make_memory):
+def test_a_document_can_be_stored_without_its_text(store, make_memory):
     store.put("emma", make_memory(), digest=digest_of("not kept"))
     assert store.get("emma").text is None
-    assert store.facts("emma").digest == digest_of("not kept")
+    assert store.entry("emma").digest == digest_of("not kept")
 
 
-def test_an_empty_text_is_a_text(store, make_memory):
+def test_an_empty_text_is_kept(store, make_memory):
     store.put("emma", make_memory(), text="")
     assert store.get("emma").text == ""
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-def test_memories_are_kept_in_the_stores_own_type_of_number(folder, make_memory, dtype):
+def test_memories_are_converted_to_the_dtype_of_the_store(folder, make_memory, dtype):
     with Store.open(folder, dtype=dtype) as store:
         store.put("emma", make_memory(1, 40))
-        assert store.dtype == store.facts("emma").dtype == dtype
+        assert store.dtype == store.entry("emma").dtype == dtype
         assert store.memory("emma") == make_memory(1, 40).astype(dtype)
     with Store.open(folder) as store:
         assert store.dtype == dtype
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-def test_names_come_out_with_the_company_they_keep(folder, make_acquaintances, dtype):
-    memory = make_acquaintances(1).astype(dtype)
+def test_memories_of_names_keep_their_cooccurrences(folder, make_named_memory, dtype):
+    memory = make_named_memory(1).astype(dtype)
     with Store.open(folder, dtype=dtype) as store:
-        store.put("emma", make_acquaintances(1))
+        store.put("emma", make_named_memory(1))
         assert bytes(store.get("emma").memory_data) == memory.to_bytes()
         assert store.memory("emma") == store.get("emma").memory == memory
-        with store.reading() as now:
-            assert now.memory("emma").cooccurrence == memory.cooccurrence
+        with store.snapshot() as snapshot:
+            assert snapshot.memory("emma").cooccurrence == memory.cooccurrence
         assert store.memory("emma").cooccurrence.mentions.any()
         assert list(store.check()) == []
 
 
-def test_any_name_will_do(store, make_memory):
+def test_any_text_can_be_a_name(store, make_memory):
     for number, name in enumerate(NAMES):
         store.put(name, make_memory(number))
     for number, name in enumerate(NAMES):
         assert name in store
         assert store.memory(name) == make_memory(number)
-    assert [facts.name for facts in store.documents()] == sorted(NAMES)
+    assert [entry.name for entry in store.documents()] == sorted(NAMES)
     assert list(store.check()) == []
 
 
 def test_long_names_are_listed_in_order_on_every_page(store, make_memory):
     names = ["x" * 500 + str(number) for number in range(9)] + ["x", "y", "x" * 478, "x" * 477 + "y"]
-    with store.writing() as changes:
+    with store.transaction() as changes:
         for name in names:
             changes.put(name, make_memory())
     paged = []
@@ -78,26 +78,26 @@ def test_long_names_are_listed_in_order_on_every_page(store, make_memory):
     assert paged == sorted(names)
 
 
-def test_documents_are_listed_behind_a_name_that_need_not_be_there(store, make_memory):
+def test_documents_are_listed_after_any_name(store, make_memory):
     for name in "abcd":
         store.put(name, make_memory())
-    assert [facts.name for facts in store.documents(after="bb")] == ["c", "d"]
-    assert [facts.name for facts in store.documents(limit=0)] == []
+    assert [entry.name for entry in store.documents(after="bb")] == ["c", "d"]
+    assert [entry.name for entry in store.documents(limit=0)] == []
 
 
-def test_a_list_longer_than_a_page_may_be_read_while_the_store_changes(store, make_memory):
-    with store.writing() as changes:
+def test_a_long_list_can_be_read_while_the_store_changes(store, make_memory):
+    with store.transaction() as changes:
         for number in range(600):
             changes.put(f"{number:03}", make_memory())
     seen = []
-    for facts in store.documents():
-        seen.append(facts.name)
-        if facts.name == "100":
+    for entry in store.documents():
+        seen.append(entry.name)
+        if entry.name == "100":
             store.remove("599")
     assert seen == [f"{number:03}" for number in range(599)]
 
 
-def test_replacing_keeps_when_the_name_was_first_written(store, make_memory):
+def test_replacing_a_document_keeps_its_creation_time(store, make_memory):
     first = store.put("emma", make_memory(1), text="one")
     second = store.put("emma", make_memory(2))
     assert second.created == first.created
@@ -106,58 +106,58 @@ def test_replacing_keeps_when_the_name_was_first_written(store, make_memory):
     assert len(store) == 1
 
 
-def test_removed_is_gone(store, make_memory):
+def test_a_removed_document_is_gone(store, make_memory):
     store.put("emma", make_memory(), text="Emma")
     store.remove("emma")
     assert "emma" not in store
     assert (len(store), store.stats().memory_bytes, store.stats().text_bytes) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("ask", [Store.get, Store.memory, Store.facts, Store.remove])
-def test_an_unknown_name_is_said_to_be_unknown(store, ask):
+@pytest.mark.parametrize("ask", [Store.get, Store.memory, Store.entry, Store.remove])
+def test_an_unknown_name_raises(store, ask):
     with pytest.raises(
-        UnknownNameError, match=r"document 'emm': expected one that the store holds, got no such name"
+        UnknownDocumentError, match=r"document 'emm': expected one in the store, got no such name"
     ):
         ask(store, "emm")
 
 
-def test_many_are_given_in_the_order_asked_for(store, make_memory):
+def test_get_many_keeps_the_order_of_the_names(store, make_memory):
     for number, name in enumerate("abc"):
         store.put(name, make_memory(number))
     assert [record.name for record in store.get_many(["c", "a", "c"])] == ["c", "a", "c"]
-    with store.reading() as now:
-        assert [memory.tokens for memory in now.memories(["c", "a"])] == [2, 0]
+    with store.snapshot() as snapshot:
+        assert [memory.tokens for memory in snapshot.memories(["c", "a"])] == [2, 0]
 
 
-def test_a_reading_hands_out_the_files_own_bytes(store, make_memory):
+def test_a_snapshot_returns_views_of_the_file(store, make_memory):
     store.put("emma", make_memory(1, 100))
-    with store.reading() as now:
-        numbers = now.memory("emma").numbers
+    with store.snapshot() as snapshot:
+        numbers = snapshot.memory("emma").numbers
         assert not numbers.flags.owndata
         assert not numbers.flags.writeable
         assert numbers.ctypes.data % 64 == 0
-        assert np.shares_memory(np.frombuffer(now.view("emma"), np.uint8), numbers)
+        assert np.shares_memory(np.frombuffer(snapshot.view("emma"), np.uint8), numbers)
 
 
-def test_small_memories_are_aligned_too(store, make_memory):
+def test_small_memories_are_aligned(store, make_memory):
     for number in range(9):
         store.put("x" * number + "y", make_memory(number))
-    with store.reading() as now:
-        assert all(now.memory("x" * number + "y").numbers.flags.aligned for number in range(9))
+    with store.snapshot() as snapshot:
+        assert all(snapshot.memory("x" * number + "y").numbers.flags.aligned for number in range(9))
 
 
-def test_a_reading_stays_at_its_moment(store, make_memory):
+def test_a_snapshot_does_not_see_later_changes(store, make_memory):
     store.put("emma", make_memory(1))
-    with store.reading() as now:
+    with store.snapshot() as snapshot:
         store.put("emma", make_memory(2))
         store.put("lydia", make_memory(3))
-        assert now.memory("emma") == make_memory(1)
-        assert "lydia" not in now
-        assert now.about().documents == 1
+        assert snapshot.memory("emma") == make_memory(1)
+        assert "lydia" not in snapshot
+        assert snapshot.header().documents == 1
     assert store.memory("emma") == make_memory(2)
 
 
-def test_what_was_given_outlives_the_store(folder, make_memory):
+def test_returned_records_stay_valid_after_closing(folder, make_memory):
     with Store.open(folder) as store:
         store.put("emma", make_memory(1, 100), text="Emma")
         memory, record = store.memory("emma"), store.get("emma")
@@ -171,24 +171,27 @@ def test_a_store_is_a_folder_of_two_files(folder, make_memory):
     assert sorted(os.listdir(folder)) == ["data.mdb", "lock.mdb"]
 
 
-def test_a_store_keeps_its_first_readers_memories_only(folder, make_memory):
+def test_memories_of_a_second_reader_are_refused(folder, make_memory):
     with Store.open(folder) as store:
         assert store.reader is None
         store.put("emma", make_memory())
         assert store.reader == "reader-1"
         with pytest.raises(
-            OptionError, match=r"the store's reader 'reader-1', got one of the reader 'reader-2'"
+            ReaderMismatchError, match=r"the store's reader 'reader-1', got one of the reader 'reader-2'"
         ):
             store.put("lydia", make_memory(reader="reader-2"))
         assert len(store) == 1
     with pytest.raises(
-        OptionError, match=r"expected its reader 'reader-1', got the reader 'reader-2'; open it with"
+        ReaderMismatchError, match=r"expected its reader 'reader-1', got the reader 'reader-2'; open it with"
     ):
         Store.open(folder, reader="reader-2")
 
 
-def test_the_reader_named_at_opening_is_the_one_to_come(folder, make_memory):
-    with Store.open(folder, reader="reader-2") as store, pytest.raises(OptionError, match="'reader-2'"):
+def test_memories_of_another_reader_than_the_given_one_are_refused(folder, make_memory):
+    with (
+        Store.open(folder, reader="reader-2") as store,
+        pytest.raises(ReaderMismatchError, match="'reader-2'"),
+    ):
         store.put("emma", make_memory())
 
 
@@ -200,21 +203,21 @@ def test_the_reader_named_at_opening_is_the_one_to_come(folder, make_memory):
         ({"dtype": "int8"}, "as it was made"),
     ],
 )
-def test_options_that_are_none(folder, options, message):
+def test_invalid_options_are_refused(folder, options, message):
     Store.open(folder).close()
     with pytest.raises(OptionError, match=message):
         Store.open(folder, **options)
 
 
 @pytest.mark.parametrize("durability", ["sync", "relaxed", "none"])
-def test_every_durability_keeps_what_a_process_wrote(folder, make_memory, durability):
+def test_documents_are_kept_with_every_durability(folder, make_memory, durability):
     with Store.open(folder, durability=durability) as store:
         store.put("emma", make_memory(1))
     with Store.open(folder) as store:
         assert store.memory("emma") == make_memory(1)
 
 
-def test_places_that_are_no_stores(tmp_path):
+def test_folders_and_files_that_are_not_stores_are_refused(tmp_path):
     (tmp_path / "file").write_text("text")
     (tmp_path / "things").mkdir()
     (tmp_path / "things" / "letter.txt").write_text("text")
@@ -228,15 +231,22 @@ def test_places_that_are_no_stores(tmp_path):
     assert os.listdir(tmp_path / "things") == ["letter.txt"]
 
 
-def test_a_store_open_for_reading_is_not_written(folder, make_memory):
+def test_exists_tells_stores_from_other_folders(store, tmp_path):
+    (tmp_path / "things").mkdir()
+    assert Store.exists(store.path)
+    assert not Store.exists(tmp_path / "things")
+    assert not Store.exists(tmp_path / "none")
+
+
+def test_a_read_only_store_cannot_be_written(folder, make_memory):
     Store.open(folder).close()
     with Store.open(folder, read_only=True) as store:
         for change in (lambda: store.put("emma", make_memory()), store.compact):
-            with pytest.raises(StoreError, match="one open for reading"):
+            with pytest.raises(StoreError, match="a read-only one"):
                 change()
 
 
-def test_a_closed_store_says_so(folder):
+def test_a_closed_store_cannot_be_used(folder):
     store = Store.open(folder)
     store.close()
     store.close()
@@ -254,12 +264,16 @@ def test_a_process_may_open_a_store_twice(folder, make_memory):
         assert len(other) == 2
 
 
-def test_a_process_opens_a_store_alike_everywhere(folder):
-    with Store.open(folder), Store.open(folder, read_only=True), pytest.raises(StoreError, match="alike"):
+def test_a_second_opening_with_another_durability_is_refused(folder):
+    with (
+        Store.open(folder),
+        Store.open(folder, read_only=True),
+        pytest.raises(StoreError, match="the same options"),
+    ):
         Store.open(folder, durability="none")
 
 
-def test_a_forgotten_store_is_let_go(folder, make_memory):
+def test_an_unreferenced_store_is_closed(folder, make_memory):
     for number in range(3):
         store = Store.open(folder, durability=("sync", "none")[number % 2])
         store.put("emma", make_memory(number))
@@ -268,25 +282,25 @@ def test_a_forgotten_store_is_let_go(folder, make_memory):
         assert store.memory("emma") == make_memory(2)
 
 
-def test_a_store_lives_as_long_as_its_reading(folder, make_memory):
+def test_a_snapshot_or_transaction_keeps_its_store_open(folder, make_memory):
     Store.open(folder).put("emma", make_memory(1))
-    with Store.open(folder).reading() as now:
-        assert now.memory("emma") == make_memory(1)
-    with Store.open(folder).writing() as changes:
+    with Store.open(folder).snapshot() as snapshot:
+        assert snapshot.memory("emma") == make_memory(1)
+    with Store.open(folder).transaction() as changes:
         changes.put("emma", make_memory(2))
     assert Store.open(folder).memory("emma") == make_memory(2)
 
 
-def test_a_store_is_not_closed_within_a_reading(store, make_memory):
+def test_closing_within_a_snapshot_is_refused(store, make_memory):
     store.put("emma", make_memory(1))
-    with store.reading() as now:
-        with pytest.raises(StoreError, match="no open reading"):
+    with store.snapshot() as snapshot:
+        with pytest.raises(StoreError, match="no open snapshot"):
             store.close()
-        assert now.memory("emma") == make_memory(1)
+        assert snapshot.memory("emma") == make_memory(1)
     assert "emma" in store
 
 
-def test_a_store_that_was_deleted_and_made_again_is_a_new_one(tmp_path, make_memory):
+def test_a_store_deleted_and_created_again_is_empty(tmp_path, make_memory):
     for number in range(3):
         with Store.open(tmp_path / "store") as store:
             assert len(store) == 0
@@ -296,8 +310,8 @@ def test_a_store_that_was_deleted_and_made_again_is_a_new_one(tmp_path, make_mem
         (tmp_path / "store").rmdir()
 
 
-def test_stats_count_without_going_through(store, make_memory):
-    with store.writing() as changes:
+def test_stats_match_the_documents(store, make_memory):
+    with store.transaction() as changes:
         for number in range(3):
             changes.put(str(number), make_memory(number, 60), text="text")
     stats = store.stats()
@@ -308,7 +322,7 @@ def test_stats_count_without_going_through(store, make_memory):
         3,
         3,
     )
-    assert stats.memory_bytes == sum(facts.memory_bytes for facts in store.documents())
-    assert stats.text_bytes == sum(facts.text_bytes for facts in store.documents())
+    assert stats.memory_bytes == sum(entry.memory_bytes for entry in store.documents())
+    assert stats.text_bytes == sum(entry.text_bytes for entry in store.documents())
     assert stats.file_bytes == Path(store.path, "data.mdb").stat().st_size
     assert 0 <= stats.free_bytes < stats.file_bytes

@@ -1,4 +1,4 @@
-"""Writes the small store that `test_versions` keeps of every version of the format.
+"""Writes the small store that `test_format` keeps of every version of the format.
 
 Run once, before the format changes: `python tests/store/versions/write.py tests/store/versions/1`.
 """

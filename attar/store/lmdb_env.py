@@ -1,0 +1,325 @@
+"""The LMDB environment of a store: opening its file, checking and growing it, replacing it, sharing it."""
+
+import contextlib
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import lmdb
+from lmdb.verify import VerifyError, verify
+
+from attar.errors import BusyError, StoreError
+from attar.files import WriterLock, lock_file, sync_folder
+from attar.store.errors import damaged, store_error, store_errors
+
+DATA, LOCK, COPY = "data.mdb", "lock.mdb", "data.mdb.copy"
+Durability = Literal["sync", "relaxed", "none"]
+LmdbTransaction = Any  # it returns views into the map
+
+# LMDB's flags by what a power failure may cost; a killed process loses nothing in any of them.
+DURABILITY: dict[str, dict[str, bool]] = {
+    "sync": {"metasync": True, "sync": True},  # nothing that was acknowledged
+    "relaxed": {"metasync": False, "sync": True},  # the last change
+    "none": {"metasync": False, "sync": False},  # the store may be damaged
+}
+# Addresses, not memory and not disk: with so many the map hardly ever has to grow.
+MAP_SIZE = 2**40
+_SMALLEST_MAP = 2**20
+_OPTIONS: dict[str, Any] = {"mode": 0o644, "max_readers": 1024, "max_spare_txns": 1, "meminit": False}
+_ATTEMPTS = 8
+# How long another thread's transaction may take to end before the map grows or the file is compacted, in seconds.
+_EXCLUSIVE_TIMEOUT = 60.0
+
+
+def _open_map(folder: Path, read_only: bool, durability: Durability, size: int) -> lmdb.Environment:
+    """Open the file in a folder, with a smaller map where the system limits addresses (`ulimit -v`)."""
+    while True:
+        try:
+            options = _OPTIONS | DURABILITY[durability]
+            return lmdb.open(str(folder), map_size=size, readonly=read_only, create=not read_only, **options)
+        except lmdb.MemoryError:
+            if size <= _SMALLEST_MAP:
+                raise
+            size //= 2
+
+
+class MapLock:
+    """Admits any number of transactions, or one thread alone: LMDB must not move its map during a transaction.
+
+    A thread with an open transaction may begin another while a second thread waits for exclusive access;
+    otherwise the two would wait for each other.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._changed = threading.Condition()
+        # The threads that hold the lock, once per transaction. A list's append and remove are atomic: a lock here
+        # would take as long as LMDB takes to find a document.
+        self._holders: list[int] = []
+        self._exclusive = False
+
+    def acquire(self) -> int:
+        """Begin a transaction; `release` takes what this returns."""
+        thread = threading.get_ident()
+        self._holders.append(thread)
+        while self._exclusive and self._holders.count(thread) == 1:
+            self.release(thread)
+            with self._changed:
+                self._changed.wait_for(lambda: not self._exclusive)
+            self._holders.append(thread)
+        return thread
+
+    def release(self, thread: int) -> None:
+        """End a transaction."""
+        self._holders.remove(thread)
+        if self._exclusive:
+            with self._changed:
+                self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def exclusive(self, timeout: float = _EXCLUSIVE_TIMEOUT) -> Iterator[None]:
+        """Wait until all transactions have ended, and let none begin meanwhile."""
+        with self._changed:
+            if threading.get_ident() in self._holders:
+                expected = "no open snapshot or transaction in this thread"
+                raise StoreError(self._what, expected, "one", "end it first")
+            if not self._changed.wait_for(lambda: not self._exclusive, timeout):
+                raise BusyError(self._what, "exclusive access", "another thread that has it", "wait for it")
+            self._exclusive = True
+            if not self._changed.wait_for(lambda: not self._holders, timeout):
+                self._exclusive = False
+                self._changed.notify_all()
+                came, remedy = f"one that is open after {timeout:.0f} s", "keep snapshots short"
+                raise BusyError(self._what, "the end of every snapshot", came, remedy)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._exclusive = False
+                self._changed.notify_all()
+
+
+class Environment:
+    """One open LMDB file; all stores of this process that are open in the same folder share it."""
+
+    def __init__(self, folder: Path, *, read_only: bool, durability: Durability, map_size: int) -> None:
+        self.folder = folder
+        self.read_only = read_only
+        self.durability = durability
+        self.map_lock = MapLock(f"store {folder}")
+        # LMDB's own lock for writers cannot be interrupted, and waiting for it has no time limit.
+        self.writer_lock = WriterLock(f"store {folder}")
+        self._map_size = map_size
+        # A fork of the process that opened the file must not touch it: LMDB's reader slot and its locks belong
+        # to the parent.
+        self.forked = False
+        self._lmdb: lmdb.Environment | None = None
+        self._data = -1
+        # Locked (shared) while the store is open here, so that whoever replaces the file can wait for all others.
+        self._in_use = os.open(folder, os.O_RDONLY)
+        try:
+            self._open()
+        except BaseException:
+            os.close(self._in_use)
+            raise
+
+    def _open(self) -> None:
+        with store_errors(self.folder):
+            fcntl.flock(self._in_use, fcntl.LOCK_SH)
+            try:
+                if not self.read_only:
+                    # Nobody can be replacing the file now, so this is what a killed process left.
+                    (self.folder / COPY).unlink(missing_ok=True)
+                is_new = not (self.folder / DATA).exists()
+                self._lmdb = _open_map(self.folder, self.read_only, self.durability, self._map_size)
+                if is_new:
+                    sync_folder(self.folder)
+                self._data = os.open(self.folder / DATA, os.O_RDONLY)
+                self._refuse_truncated_file()
+                self._lmdb.reader_check()
+            except BaseException:
+                self._close()
+                fcntl.flock(self._in_use, fcntl.LOCK_UN)
+                raise
+
+    def file_bytes(self) -> int:
+        """Return the file's length."""
+        return os.fstat(self._data).st_size
+
+    def _missing_bytes(self) -> int:
+        """Return by how much the file is shorter than its pages."""
+        pages = self.map.info()["last_pgno"] + 1
+        return max(0, pages * self.map.stat()["psize"] - self.file_bytes())
+
+    def _refuse_truncated_file(self) -> None:
+        # LMDB trusts its file: it reads pages beyond the end of a truncated one, and the system kills the process.
+        # A file may also be short because LMDB freed its last pages before they were ever written. Only a walk
+        # through all pages tells the two apart.
+        if not self._missing_bytes():
+            return
+        fcntl.flock(self._data, fcntl.LOCK_EX)
+        try:
+            # Checked again: it may have been a writer that had yet to extend the file.
+            faults = _page_faults(self.folder / DATA) if self._missing_bytes() else []
+            if faults:
+                raise damaged(self.folder, f"a part of it ({faults[0]})")
+            self.extend_file()
+        finally:
+            fcntl.flock(self._data, fcntl.LOCK_UN)
+
+    def extend_file(self) -> None:
+        """Make the file as long as its pages, after each commit: a truncated one is then known by its length."""
+        missing = self._missing_bytes()
+        # macOS has no posix_fallocate, and walks through all pages when it opens a short file.
+        if missing and not self.read_only and hasattr(os, "posix_fallocate"):
+            # The commit is done. If this fails, the next opening walks through all pages.
+            with contextlib.suppress(OSError):
+                file = os.open(self.folder / DATA, os.O_RDWR)
+                try:
+                    # It never shortens the file, whatever another process is writing.
+                    os.posix_fallocate(file, self.file_bytes() + missing - 1, 1)
+                finally:
+                    os.close(file)
+
+    @property
+    def map(self) -> lmdb.Environment:
+        """LMDB's own object."""
+        if self._lmdb is None:
+            raise StoreError(f"store {self.folder}", "an open store", "a closed one", "open it again")
+        return self._lmdb
+
+    def begin(self, write: bool = False) -> tuple[LmdbTransaction, int]:
+        """Begin a transaction under the map's lock; whoever ends it calls `map_lock.release` with the number."""
+        attempts = 0
+        while True:
+            self.refuse_fork()
+            thread = self.map_lock.acquire()
+            try:
+                return (self._lmdb or self.map).begin(None, None, write, True), thread
+            except lmdb.Error as fault:
+                self.map_lock.release(thread)
+                attempts += 1
+                if attempts > _ATTEMPTS or not self._repaired(fault):
+                    raise store_error(self.folder, fault) from fault
+            except BaseException:
+                self.map_lock.release(thread)
+                raise
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[LmdbTransaction]:
+        """Read within one transaction."""
+        transaction, thread = self.begin()
+        try:
+            with store_errors(self.folder):
+                yield transaction
+        finally:
+            if not self.forked:
+                transaction.abort()
+                self.map_lock.release(thread)
+
+    def refuse_fork(self) -> None:
+        """Raise in a fork of the process that opened the file."""
+        if self.forked:
+            remedy = "open it after forking, or start processes by spawning them"
+            raise StoreError(f"store {self.folder}", "the process that opened it", "a fork of it", remedy)
+
+    def _repaired(self, fault: lmdb.Error) -> bool:
+        """Repair what kept a transaction from beginning; returns whether another attempt makes sense."""
+        if isinstance(fault, lmdb.ReadersFullError):
+            return self.map.reader_check() > 0
+        if isinstance(fault, lmdb.BadRslotError):
+            # A fork that has ended gave up the cached reader slot; LMDB takes another.
+            return True
+        if isinstance(fault, lmdb.MapResizedError):
+            with self.map_lock.exclusive():
+                self.map.set_mapsize(0)
+            return True
+        if isinstance(fault, lmdb.PanicError):
+            # The disk failed during a commit. Opened again, LMDB continues from its last sound state.
+            with self.map_lock.exclusive(), store_errors(self.folder):
+                self.map.close()
+                self._lmdb = None
+                self._lmdb = _open_map(self.folder, self.read_only, self.durability, self._map_size)
+            return True
+        return False
+
+    def grow(self) -> None:
+        """Double the map."""
+        with self.map_lock.exclusive():
+            self.map.set_mapsize(2 * self.map.info()["map_size"])
+
+    def writing(self, timeout: float | None) -> contextlib.AbstractContextManager[None]:
+        """Hold the lock for writing."""
+        return self.writer_lock.held(self._data_file, timeout)
+
+    def _data_file(self) -> int:
+        """The data file to lock; looked up once the thread has its turn, because the file may be replaced."""
+        self.refuse_fork()
+        self.map  # noqa: B018  # raises if closed
+        return self._data
+
+    def page_faults(self) -> list[str]:
+        """Walk through all pages while nobody writes, and describe what is wrong."""
+        with self.writing(None), store_errors(self.folder):
+            return _page_faults(self.folder / DATA)
+
+    @contextlib.contextmanager
+    def replacing(self, timeout: float) -> Iterator[None]:
+        """Close the file, keep every process away, and open the file that is in its place afterwards."""
+        self.refuse_fork()
+        with self.writer_lock.held_in_process(timeout), self.map_lock.exclusive():
+            self._close()
+            try:
+                if not lock_file(self._in_use, fcntl.LOCK_EX, time.monotonic() + timeout):
+                    came = "another process that has it open"
+                    raise BusyError(f"store {self.folder}", "exclusive access", came, "end that first")
+                yield
+            finally:
+                self._open()
+
+    def close(self) -> None:
+        """Close the file, once every transaction has ended."""
+        with self.map_lock.exclusive():
+            self._close()
+            os.close(self._in_use)
+
+    def forget(self) -> None:
+        """Release the file in a fork, but not LMDB's object: closing it would end the parent's transactions."""
+        self.forked = True
+        for file in (self._data, self._in_use):
+            if file >= 0:
+                os.close(file)
+
+    def _close(self) -> None:
+        if self._lmdb is not None:
+            self._lmdb.close()
+            self._lmdb = None
+        if self._data >= 0:
+            os.close(self._data)
+            self._data = -1
+
+    def serves(self, folder: Path) -> bool:
+        """Return whether this is the file in that folder now: folders are deleted, and their inodes reused."""
+        thread = self.map_lock.acquire()
+        try:
+            return self._data >= 0 and os.path.samestat(os.fstat(self._data), os.stat(folder / DATA))
+        except OSError:
+            return False
+        finally:
+            self.map_lock.release(thread)
+
+
+def _page_faults(data: Path) -> list[str]:
+    """Describe what is wrong with the file's pages, without LMDB; nobody may write meanwhile.
+
+    The first two pages, of which the later one counts, have no checksum: a flipped bit in the number of the last
+    transaction there undoes it, and this cannot be detected.
+    """
+    try:
+        return [str(fault) for fault in verify(str(data), subdir=False)]  # type: ignore[no-untyped-call]
+    except VerifyError as fault:
+        return [str(fault)]

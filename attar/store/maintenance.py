@@ -1,0 +1,167 @@
+"""Maintenance of a store: checking every page and record, compacting the file, statistics."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import lmdb
+import msgspec
+
+from attar.errors import AttarError, quoted
+from attar.files import sync_folder
+from attar.memory import Memory
+from attar.store import format
+from attar.store.errors import damaged, store_errors
+from attar.store.format import DocumentEntry, Header, digest_of, key_of, unwrap
+from attar.store.lmdb_env import COPY, DATA, Environment, LmdbTransaction
+from attar.store.transactions import entry_values, header_of
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault in one line, and the document that has it (None: the store itself)."""
+
+    name: str | None
+    line: str
+
+
+def find_faults(environment: Environment) -> Iterator[Fault]:
+    """Yield the faults of a store: those of LMDB's pages, or if there are none, those of its records."""
+    faults = environment.page_faults()
+    if faults:
+        # LMDB must not read such a file: it could crash the process.
+        yield from (Fault(None, f"store {environment.folder}: {fault}") for fault in faults)
+        return
+    with environment.read() as transaction:
+        yield from _record_faults(environment, transaction)
+
+
+def _record_faults(environment: Environment, transaction: LmdbTransaction) -> Iterator[Fault]:
+    what = f"store {environment.folder}"
+    try:
+        header = header_of(transaction, environment)
+    except AttarError as fault:
+        yield Fault(None, str(fault))
+        return
+    counted, values = Header(header.reader, header.dtype, header.created), 1
+    for key, value in entry_values(transaction):
+        name = key.decode(errors="replace")
+        try:
+            entry = format.read_entry(value, name)
+            memory, text = transaction.get(b"m" + key, b""), transaction.get(b"t" + key)
+            values += 2 + (text is not None)
+            counted = counted.plus(entry)
+            _check_record(key, entry, memory, text, header)
+        except AttarError as fault:
+            yield Fault(name, str(fault))
+    if counted != header:
+        yield Fault(None, f"{what}: expected {header}, got {counted}")
+    elif values != (count := transaction.stat(environment.map.open_db(None))["entries"]):
+        yield Fault(None, f"{what}: expected {values:,} values for its documents, got {count:,}")
+
+
+def _check_record(
+    key: bytes, entry: DocumentEntry, memory_value: memoryview, text_value: memoryview | None, header: Header
+) -> None:
+    """Compare a document's entry with its memory and its text."""
+    name = entry.name
+    _expect(name, "key", key_of(name), key)
+    data = unwrap(b"m", memory_value, name)
+    _expect(name, "memory's bytes", entry.memory_bytes, len(data))
+    memory = Memory.from_bytes(data)
+    _expect(name, "reader", header.reader, memory.reader)
+    _expect(name, "tokens", entry.tokens, memory.tokens)
+    _expect(name, "form", entry.form, memory.form)
+    _expect(name, "dtype", entry.dtype, memory.dtype)
+    _expect(name, "text", entry.text_bytes is not None, text_value is not None)
+    if text_value is not None:
+        compressed = unwrap(b"t", text_value, name)
+        _expect(name, "text's bytes", entry.text_bytes, len(compressed))
+        digest = digest_of(format.decompress(compressed, name))
+        _expect(name, "digest", entry.digest or digest, digest)
+
+
+def _expect(name: str, what: str, expected: object, came: object) -> None:
+    if expected != came:
+        raise AttarError(f"{what} of {quoted(name)}", repr(expected), repr(came), "add the document again")
+
+
+def compact(environment: Environment, timeout: float) -> int:
+    """Copy the file without its free pages, put the copy in its place, and return the bytes saved.
+
+    The old file is the store until the copy is whole and on the disk. What a killed process leaves of a copy is
+    deleted when the store is next opened.
+    """
+    folder = environment.folder
+    data, copy = folder / DATA, folder / COPY
+    with environment.replacing(timeout), store_errors(folder):
+        before = data.stat()
+        source = lmdb.open(str(folder), readonly=True, lock=False)
+        try:
+            file = os.open(copy, os.O_CREAT | os.O_TRUNC | os.O_RDWR, before.st_mode & 0o777)
+            try:
+                source.copyfd(file, compact=True)
+                os.fsync(file)
+            finally:
+                os.close(file)
+            expected = source.stat()["entries"]
+            source.close()
+            copied = _count_values(copy)
+            if copied != expected:
+                raise damaged(folder, f"{copied:,} of {expected:,} values in a copy of it")
+            os.replace(copy, data)
+        except BaseException:
+            copy.unlink(missing_ok=True)
+            raise
+        finally:
+            source.close()
+        sync_folder(folder)
+        return before.st_size - data.stat().st_size
+
+
+def _count_values(file: Path) -> int:
+    environment = lmdb.open(str(file), subdir=False, readonly=True, lock=False)
+    try:
+        return environment.stat()["entries"]
+    finally:
+        environment.close()
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Counts, and sizes in bytes. New documents fill `free_bytes` first; `compact` returns them to the disk."""
+
+    version: int
+    reader: str | None
+    dtype: str
+    documents: int
+    tokens: int
+    memory_bytes: int
+    text_bytes: int
+    file_bytes: int
+    free_bytes: int
+    map_bytes: int
+    changes: int
+    readers: int
+
+
+def stats_of(environment: Environment) -> Stats:
+    """Return statistics from the header and LMDB's counters, without reading any document."""
+    with environment.read() as transaction:
+        totals = msgspec.structs.asdict(header_of(transaction, environment))
+        info = environment.map.info()
+        pages = transaction.stat(environment.map.open_db(None))
+        file_bytes = environment.file_bytes()
+    meta_pages = 2
+    used = meta_pages + pages["branch_pages"] + pages["leaf_pages"] + pages["overflow_pages"]
+    del totals["created"]
+    return Stats(
+        version=format.VERSION,
+        **totals,
+        file_bytes=file_bytes,
+        free_bytes=max(0, file_bytes - used * pages["psize"]),
+        map_bytes=info["map_size"],
+        changes=info["last_txnid"],
+        readers=info["num_readers"],
+    )

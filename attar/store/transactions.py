@@ -1,0 +1,338 @@
+"""Transactions on a store: a `Snapshot` reads one state of it, a `Transaction` makes several changes atomic."""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import lmdb
+import msgspec
+from numpy.typing import NDArray
+
+from attar.errors import ReaderMismatchError, RecordError, StoreError, UnknownDocumentError, quoted
+from attar.memory import Floats, Memory
+from attar.store import format, lookups
+from attar.store.errors import store_error
+from attar.store.format import HEADER_KEY, LONGEST_PLAIN_KEY, DocumentEntry, Header, Record, key_of, unwrap
+from attar.store.lmdb_env import Environment, LmdbTransaction
+
+
+def header_of(transaction: LmdbTransaction, environment: Environment) -> Header:
+    """Read the store's header."""
+    return format.read_header(transaction.get(HEADER_KEY, b""), str(environment.folder))
+
+
+def entry_values(transaction: LmdbTransaction, start: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
+    """Yield the key, without its letter, and the value of each document's entry, from the key `start` on."""
+    with transaction.cursor() as cursor:
+        for key, value in cursor if cursor.set_range(b"f" + start) else ():
+            if bytes(key[:1]) != b"f":
+                break
+            yield bytes(key[1:]), value
+
+
+def _find_entry(transaction: LmdbTransaction, name: str) -> DocumentEntry | None:
+    value = transaction.get(b"f" + key_of(name))
+    if value is None:
+        return None
+    entry = format.read_entry(value, name)
+    if entry.name != name:
+        raise RecordError(f"entry of {quoted(name)}", "an entry of that name", quoted(entry.name))
+    return entry
+
+
+def _read_record(transaction: LmdbTransaction, name: str, check: bool) -> Record:
+    entry = _find_entry(transaction, name)
+    if entry is None:
+        raise UnknownDocumentError(name)
+    key, text = key_of(name), None
+    memory = unwrap(b"m", transaction.get(b"m" + key, b""), name, check)
+    if entry.text_bytes is not None:
+        text = unwrap(b"t", transaction.get(b"t" + key, b""), name, check)
+    return Record(entry, memory, text)
+
+
+class Snapshot:
+    """What `Store.snapshot` returns: one state of the store, unchanged by what others write meanwhile.
+
+    Its views into the file are valid until it ends. Do not use them later: LMDB may reuse the pages.
+    """
+
+    __slots__ = ("_environment", "_store", "_thread", "_transaction")
+
+    def __init__(self, environment: Environment, store: object) -> None:
+        self._environment = environment
+        # Kept alive: a store that nobody refers to is closed.
+        self._store = store
+
+    def __enter__(self) -> "Snapshot":
+        self._transaction, self._thread = self._environment.begin()
+        return self
+
+    def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
+        environment = self._environment
+        if not environment.forked:
+            self._transaction.abort()
+            environment.map_lock.release(self._thread)
+        if fault is not None and isinstance(fault, lmdb.Error):
+            raise store_error(environment.folder, fault) from fault
+
+    def view(self, name: str, check: bool = False) -> memoryview:
+        """Return the bytes of a document's memory; `check=True` verifies their checksum (9 µs for 20 KB)."""
+        return unwrap(b"m", self._value(name), name, check)
+
+    def memory(self, name: str, check: bool = False) -> Memory:
+        """Return a document's memory on the file's own bytes."""
+        return lookups.memory_in(self._value(name), name, check)
+
+    def memories(self, names: Iterable[str], check: bool = False) -> list[Memory]:
+        """Return many documents' memories, in the order of the names."""
+        return [self.memory(name, check) for name in names]
+
+    def lookup(self, name: str, queries: NDArray[Any]) -> Floats:
+        """Return the readouts of queries `[m, k]` from a document's memory, as `Memory.lookup` does."""
+        readouts: Floats = lookups.fastest(1).look_up(self._value(name), name, queries)
+        return readouts
+
+    def lookup_many(self, names: Sequence[str], queries: NDArray[Any]) -> Floats:
+        """Return the readout of each of the queries `[m, k]` from its own document's memory."""
+        keys = [b"m" + key_of(name) for name in names]
+        # Not sorted into the order of LMDB's pages: sorting costs what it gains.
+        values = list(map(self._transaction.get, keys))
+        if not all(values) or max(map(len, keys), default=0) > LONGEST_PLAIN_KEY + 1:
+            values = [self._value(name) for name in names]
+        readouts: Floats = lookups.fastest(len(values)).look_up_each(values, names, queries)
+        return readouts
+
+    def _value(self, name: str) -> memoryview:
+        key = key_of(name)
+        if len(key) > LONGEST_PLAIN_KEY:
+            self.entry(name)
+        value: memoryview | None = self._transaction.get(b"m" + key)
+        if value is None:
+            raise UnknownDocumentError(name)
+        return value
+
+    def entry(self, name: str) -> DocumentEntry:
+        """Return what the store knows of a document without its memory."""
+        entry = _find_entry(self._transaction, name)
+        if entry is None:
+            raise UnknownDocumentError(name)
+        return entry
+
+    def get(self, name: str, check: bool = True) -> Record:
+        """Return all that the store keeps of a document."""
+        return _read_record(self._transaction, name, check)
+
+    def __contains__(self, name: str) -> bool:
+        return self._transaction.get(b"f" + key_of(name)) is not None
+
+    def documents(self, after: str | None = None) -> Iterator[DocumentEntry]:
+        """Yield the documents' entries in the order of names, those after the name `after`."""
+        start = b"" if after is None else key_of(after)[:LONGEST_PLAIN_KEY]
+        values = entry_values(self._transaction, start)
+        # Long names that begin alike have keys in the order of their digests: each such group is sorted here.
+        for _, group in groupby(values, key=lambda item: item[0][:LONGEST_PLAIN_KEY]):
+            entries = [format.read_entry(value, key.decode(errors="replace")) for key, value in group]
+            # Names are ordered by code points, as their keys are.
+            for entry in sorted(entries, key=attrgetter("name")):
+                if after is None or entry.name > after:
+                    yield entry
+
+    def header(self) -> Header:
+        """Return the store's header."""
+        return header_of(self._transaction, self._environment)
+
+
+class _Step(NamedTuple):
+    """One change: the values that replace all that is stored for a document, and the reader of its memory."""
+
+    name: str
+    entry: DocumentEntry | None = None
+    values: tuple[tuple[bytes, bytes], ...] = ()
+    reader: str | None = None
+
+
+class Transaction:
+    """What `Store.transaction` returns: changes that are all on the disk when it ends, or none of them.
+
+    They are kept until the end, to be repeated if LMDB's map must grow.
+    """
+
+    def __init__(
+        self, environment: Environment, store: object, reader: str | None, timeout: float | None
+    ) -> None:
+        self._environment = environment
+        # Kept alive: a store that nobody refers to is closed.
+        self._store = store
+        self._reader = reader
+        self._timeout = timeout
+        self._writing = contextlib.ExitStack()
+        self._steps: list[_Step] = []
+        self._begun: LmdbTransaction | None = None
+        self._header: Header
+
+    def __enter__(self) -> "Transaction":
+        self._writing.enter_context(self._environment.writing(self._timeout))
+        try:
+            self._begin()
+        except BaseException:
+            self._writing.close()
+            raise
+        return self
+
+    def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
+        with self._writing:
+            if fault is None:
+                self._commit()
+                return
+            self._abort()
+            if isinstance(fault, lmdb.Error):
+                raise store_error(self._environment.folder, fault) from fault
+
+    def put(
+        self,
+        name: str,
+        memory: Memory,
+        *,
+        title: str = "",
+        text: str | None = None,
+        digest: bytes | None = None,
+    ) -> DocumentEntry:
+        """Write or replace a document; its memory is converted to the store's dtype."""
+        converted = memory.astype(self._header.dtype)
+        created = None
+        with contextlib.suppress(RecordError):
+            earlier = _find_entry(self._transaction, name)
+            created = None if earlier is None else earlier.created
+        record = Record.of(name, converted, title=title, text=text, digest=digest, created=created)
+        return self.put_record(record, memory.reader)
+
+    def put_record(self, record: Record, reader: str) -> DocumentEntry:
+        """Write a record as it is, if its memory is by the store's reader."""
+        key = key_of(record.name)
+        expected = self._header.reader or self._reader
+        if expected is not None and reader != expected:
+            raise ReaderMismatchError(
+                f"memory of {quoted(record.name)}",
+                f"one of the store's reader {expected!r}",
+                f"one of the reader {reader!r}",
+                f"read the document with the reader {expected!r}, or open another store",
+            )
+        values = [
+            (b"f" + key, format.wrap(b"f", format.encode(record.entry))),
+            (b"m" + key, format.wrap(b"m", record.memory_data)),
+        ]
+        if record.text_data is not None:
+            values.append((b"t" + key, format.wrap(b"t", record.text_data)))
+        self._do(_Step(record.name, record.entry, tuple(values), reader))
+        return record.entry
+
+    def remove(self, name: str) -> None:
+        """Remove a document."""
+        if self._transaction.get(b"f" + key_of(name)) is None:
+            raise UnknownDocumentError(name)
+        self._do(_Step(name))
+
+    def get(self, name: str) -> Record:
+        """Return all that the store keeps of a document, with the changes so far."""
+        # Copied: the next change may write to the viewed bytes.
+        return _read_record(self._transaction, name, check=True).copied()
+
+    def __contains__(self, name: str) -> bool:
+        return _find_entry(self._transaction, name) is not None
+
+    @property
+    def header(self) -> Header:
+        """The store's header, with the changes so far."""
+        return self._header
+
+    @property
+    def _transaction(self) -> LmdbTransaction:
+        if self._begun is None:
+            what, remedy = f"store {self._environment.folder}", "begin another with store.transaction()"
+            raise StoreError(what, "an open transaction", "one that has failed or ended", remedy)
+        return self._begun
+
+    def _do(self, step: _Step) -> None:
+        """Make a change, and remember it in case that the map must grow."""
+        self._steps.append(step)
+        try:
+            self._make(step)
+        except lmdb.MapFullError:
+            self._repeat_in_a_larger_map()
+
+    def _make(self, step: _Step) -> None:
+        self._erase(step.name)
+        for key, value in step.values:
+            self._transaction.put(key, value)
+        if step.entry is not None:
+            self._header = msgspec.structs.replace(self._header.plus(step.entry), reader=step.reader)
+
+    def _erase(self, name: str) -> None:
+        try:
+            entry, is_damaged = _find_entry(self._transaction, name), False
+        except RecordError:
+            entry, is_damaged = None, True
+        if entry is None and not is_damaged:
+            return
+        for kind in (b"f", b"m", b"t"):
+            self._transaction.delete(kind + key_of(name))
+        # Nobody knows what an unreadable entry added to the totals.
+        self._header = self._header.plus(entry, -1) if entry else self._recounted()
+
+    def _recounted(self) -> Header:
+        """Count again all documents whose entries can be read."""
+        header = Header(self._header.reader, self._header.dtype, self._header.created)
+        for _, value in entry_values(self._transaction):
+            with contextlib.suppress(RecordError):
+                header = header.plus(format.read_entry(value, ""))
+        return header
+
+    def _begin(self) -> None:
+        self._begun, self._thread = self._environment.begin(write=True)
+        try:
+            self._header = header_of(self._transaction, self._environment)
+        except BaseException:
+            self._abort()
+            raise
+
+    def _abort(self) -> None:
+        if self._begun is not None and not self._environment.forked:
+            self._begun.abort()
+            self._end()
+
+    def _end(self) -> None:
+        self._begun = None
+        self._environment.map_lock.release(self._thread)
+
+    def _commit(self) -> None:
+        environment = self._environment
+        environment.refuse_fork()
+        while self._steps:
+            try:
+                self._transaction.put(HEADER_KEY, format.wrap(b"a", format.encode(self._header)))
+                self._transaction.commit()
+                environment.extend_file()
+                self._end()
+                return
+            except lmdb.MapFullError:
+                self._repeat_in_a_larger_map()
+            except lmdb.Error as fault:
+                self._abort()
+                raise store_error(environment.folder, fault) from fault
+        self._abort()
+
+    def _repeat_in_a_larger_map(self) -> None:
+        # The lock for writing is kept meanwhile: what these changes have read of the store is still true.
+        while True:
+            self._abort()
+            self._environment.grow()
+            self._begin()
+            try:
+                for step in self._steps:
+                    self._make(step)
+                return
+            except lmdb.MapFullError:
+                continue

@@ -1,0 +1,315 @@
+"""Killed processes, full disks and damaged files: nothing acknowledged is lost, and one line says what is wrong."""
+
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import lmdb
+import numpy as np
+import pytest
+
+from attar.errors import AttarError, FormatError, RecordError, StoreError, UnknownDocumentError
+from attar.memory import Memory
+from attar.store import Store
+from attar.store.lmdb_env import Environment
+
+NOBODY = 65534
+
+
+def fill(store, make_memory, count=20):
+    with store.transaction() as changes:
+        for number in range(count):
+            changes.put(f"doc {number}", make_memory(number, 60), text="text " * number)
+
+
+def test_killed_writers_lose_no_acknowledged_change_and_leave_none_half_done(folder):
+    script = Path(__file__).parent / "killed_writers.py"
+    ran = subprocess.run([sys.executable, script, folder, "60"], capture_output=True, text=True, timeout=300)
+    assert ran.stderr == ""
+    assert ran.returncode == 0
+    assert int(ran.stdout) >= 45
+    assert sorted(os.listdir(folder)) == ["data.mdb", "lock.mdb"]
+
+
+COMPACTING = """
+import sys
+from attar.store import Store
+with Store.open(sys.argv[1]) as store:
+    print("open", flush=True)
+    while True:
+        store.compact()
+"""
+
+
+def test_a_killed_compaction_leaves_the_store_intact(folder, make_memory):
+    with Store.open(folder) as store:
+        fill(store, make_memory)
+    moments = random.Random(0)
+    for _ in range(10):
+        process = subprocess.Popen([sys.executable, "-c", COMPACTING, folder], stdout=subprocess.PIPE)
+        process.stdout.readline()
+        time.sleep(moments.uniform(0, 0.02))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        with Store.open(folder) as store:
+            assert sorted(os.listdir(folder)) == ["data.mdb", "lock.mdb"]
+            assert len(store) == 20
+            assert list(store.check()) == []
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """No file of this process can grow beyond: what a full disk looks like from here."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_raises_and_the_store_stays_usable(store, make_memory):
+    store.put("emma", make_memory(1))
+    with (
+        largest_file(2**18),
+        pytest.raises(StoreError, match=r"got a full disk, or a broken one; free some space"),
+    ):
+        fill(store, make_memory, 200)
+    assert [entry.name for entry in store.documents()] == ["emma"]
+    assert list(store.check()) == []
+    fill(store, make_memory)
+    assert len(store) == 21
+    assert list(store.check()) == []
+
+
+def test_a_disk_that_fills_up_gradually_keeps_acknowledged_documents(store, make_memory):
+    acknowledged = []
+
+    def add_until_full() -> None:
+        for number in range(1000):
+            store.put(f"{number:03}", make_memory(number, 30))
+            acknowledged.append(f"{number:03}")
+
+    with largest_file(2**18), pytest.raises(StoreError, match="full disk"):
+        add_until_full()
+    assert [entry.name for entry in store.documents()] == acknowledged != []
+    store.put("later", make_memory())
+    assert list(store.check()) == []
+
+
+def test_compacting_without_disk_space_leaves_the_store_intact(store, make_memory):
+    fill(store, make_memory)
+    with largest_file(2**14), pytest.raises(StoreError, match="full disk"):
+        store.compact()
+    assert len(store) == 20
+    assert sorted(os.listdir(store.path)) == ["data.mdb", "lock.mdb"]
+
+
+@pytest.fixture
+def nobodys_folder() -> Iterator[Path]:
+    """A place that everybody may look into; pytest's own are closed to others."""
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)
+        yield Path(place)
+
+
+@contextmanager
+def without_privileges() -> Iterator[None]:
+    """As an ordinary user: the superuser may write anywhere."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_a_folder_without_write_permission_is_refused(nobodys_folder, make_memory):
+    folder = nobodys_folder / "store"
+    with Store.open(folder) as store:
+        store.put("emma", make_memory(1))
+    before = (folder / "data.mdb").read_bytes()
+    for file in ("data.mdb", "lock.mdb"):
+        os.chmod(folder / file, 0o444)
+    os.chmod(folder, 0o555)
+    try:
+        with without_privileges():
+            for place in (folder, nobodys_folder / "store" / "new"):
+                with pytest.raises(StoreError, match="no permission to"):
+                    Store.open(place)
+    finally:
+        os.chmod(folder, 0o755)
+    assert (folder / "data.mdb").read_bytes() == before
+
+
+class Panicking:
+    """LMDB after a commit that its disk did not take."""
+
+    def __init__(self, environment: lmdb.Environment) -> None:
+        self.environment = environment
+
+    def begin(self, *arguments: object) -> None:
+        raise lmdb.PanicError("mdb_txn_begin: MDB_PANIC: Update of meta page failed")
+
+    def close(self) -> None:
+        self.environment.close()
+
+
+def test_after_a_failed_commit_the_environment_is_opened_again(store, make_memory):
+    store.put("emma", make_memory(1))
+    for use in (lambda: store.memory("emma"), lambda: store.put("lydia", make_memory(2))):
+        store._environment._lmdb = Panicking(store._environment._lmdb)
+        use()
+    assert len(store) == 2
+
+
+def test_a_limit_on_address_space_makes_the_map_smaller(folder):
+    """Under a limit on addresses the map starts smaller, and grows."""
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))"
+    code = "import sys; from attar.store import Store; print(Store.open(sys.argv[1]).stats().map_bytes)"
+    command = [sys.executable, "-c", f"{limit}; {code}", folder]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.stderr == ""
+    assert 2**20 <= int(ran.stdout) < 2**33
+
+
+def test_the_error_for_a_long_name_is_one_short_line(store):
+    with pytest.raises(UnknownDocumentError) as caught:
+        store.get("a\nb" * 10_000)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 200
+
+
+def test_a_truncated_file_is_refused_at_any_length(folder, make_memory):
+    with Store.open(folder) as store:
+        fill(store, make_memory)
+    data = folder / "data.mdb"
+    whole = data.read_bytes()
+    for length in [*range(1, len(whole), 9001), 4096, 8192, len(whole) - 1]:
+        data.write_bytes(whole[:length])
+        for options in ({}, {"read_only": True}):
+            with pytest.raises(AttarError) as caught:
+                Store.open(folder, **options)
+            assert "\n" not in str(caught.value)
+        assert data.stat().st_size == length
+    data.write_bytes(whole)
+    with Store.open(folder) as store:
+        assert list(store.check()) == []
+
+
+# Changes after which LMDB has given up pages at the file's end without ever having written them.
+SHORT = [
+    [("b", 60), ("a", 4)],
+    [("c", 300), ("b", 60), ("b", 60)],
+    [("a", 100), ("c", 4), ("a", 60), ("c", 4), ("b", 0), ("a", 0), ("b", 60), ("b", 20)],
+]
+
+
+def test_a_file_without_its_unwritten_free_pages_opens(folder, monkeypatch):
+    """As left by a writer that is killed right after its commit."""
+
+    def memory(size: int) -> Memory:
+        return Memory.of_matrix(np.eye(size), tokens=1, reader="reader-1")
+
+    with Store.open(folder) as store, monkeypatch.context() as patch:
+        patch.setattr(Environment, "extend_file", lambda self: None)
+        for steps in SHORT:
+            with store.transaction() as changes:
+                for name, size in steps:
+                    if size:
+                        changes.put(name, memory(size))
+                    else:
+                        changes.remove(name)
+        whole = store._environment.map.stat()["psize"] * (store._environment.map.info()["last_pgno"] + 1)
+    assert (folder / "data.mdb").stat().st_size < whole
+    with Store.open(folder) as store:
+        assert (folder / "data.mdb").stat().st_size == whole
+        assert store.memory("b") == memory(20)
+        assert list(store.check()) == []
+
+
+def test_a_file_that_is_not_a_database_is_refused(folder):
+    Store.open(folder).close()
+    for content in (b"x" * 20_000, bytes(20_000), b"{}"):
+        (folder / "data.mdb").write_bytes(content)
+        with pytest.raises(RecordError, match="expected the file as it was written"):
+            Store.open(folder)
+        assert (folder / "data.mdb").read_bytes() == content
+
+
+def test_a_store_that_lost_its_header_is_not_taken_for_a_new_one(folder, make_memory):
+    with Store.open(folder) as store:
+        fill(store, make_memory)
+        store.compact()
+        page = store._environment.map.stat()["psize"]
+    with (folder / "data.mdb").open("r+b") as file:
+        # The number of the last change, in the second meta page: then the first, of an empty file, counts.
+        file.seek(page + 144)
+        file.write(bytes(8))
+    with pytest.raises(FormatError, match="another database, or a damaged one"):
+        Store.open(folder)
+
+
+def test_flipped_bits_are_found_by_check_and_never_crash_the_process(folder, make_memory):
+    with Store.open(folder) as store:
+        fill(store, make_memory, 6)
+        store.compact()
+        expected = {entry.name: store.memory(entry.name) for entry in store.documents()}
+    data = folder / "data.mdb"
+    whole = data.read_bytes()
+    places = random.Random(0)
+    for _ in range(150):
+        # After LMDB's two meta pages, which have no checksum (`attar.store.lmdb_env`).
+        bit = places.randrange(8 * 2 * 4096, 8 * len(whole))
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        data.write_bytes(flipped)
+        try:
+            store = Store.open(folder)
+        except AttarError:
+            continue
+        with store:
+            faults = list(store.check())
+            if not faults:
+                # It lay where nothing is written: all is as it was.
+                assert {entry.name: store.memory(entry.name) for entry in store.documents()} == expected
+
+
+def test_a_flipped_bit_in_a_memory_raises_when_it_is_read(folder, make_memory):
+    with Store.open(folder) as store:
+        store.put("emma", make_memory(1, 60))
+        store.put("lydia", make_memory(2, 60))
+        numbers = make_memory(1, 60).numbers.tobytes()
+    data = folder / "data.mdb"
+    content = bytearray(data.read_bytes())
+    content[content.index(numbers) + 100] ^= 1
+    data.write_bytes(content)
+    with Store.open(folder) as store:
+        for ask in (store.memory, store.get):
+            with pytest.raises(
+                RecordError, match="memory of 'emma': expected a whole record, got a wrong checksum"
+            ):
+                ask("emma")
+        assert store.memory("lydia") == make_memory(2, 60)
+        assert [fault.name for fault in store.check()] == ["emma"]
+        store.put("emma", make_memory(1, 60))
+        assert list(store.check()) == []
+
+
+def test_another_lmdb_database_is_refused_and_left_unchanged(folder):
+    with lmdb.open(str(folder)) as database, database.begin(write=True) as transaction:
+        transaction.put(b"key", b"value")
+    before = (folder / "data.mdb").read_bytes()
+    with pytest.raises(FormatError, match="another database"):
+        Store.open(folder)
+    assert (folder / "data.mdb").read_bytes() == before
