@@ -6,7 +6,16 @@ Names load when they are first used, so that `import attar` costs no torch.
 from typing import TYPE_CHECKING
 
 from attar._lazy import lazy_names
-from attar.errors import AttarError
+from attar.errors import (
+    AccessDeniedError,
+    AttarError,
+    BusyError,
+    NameTakenError,
+    ReaderMismatchError,
+    StoreError,
+    UnavailableError,
+    UnknownDocumentError,
+)
 
 if TYPE_CHECKING:
     from attar import nn, ops
@@ -18,9 +27,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 __all__ = [
+    "AccessDeniedError",
     "Answer",
     "AsyncClient",
     "AttarError",
+    "BusyError",
     "Change",
     "Client",
     "Document",
@@ -28,7 +39,12 @@ __all__ = [
     "Explanation",
     "Library",
     "Memory",
+    "NameTakenError",
     "Reader",
+    "ReaderMismatchError",
+    "StoreError",
+    "UnavailableError",
+    "UnknownDocumentError",
     "__version__",
     "nn",
     "ops",

@@ -1,6 +1,6 @@
 """What a caller did that cannot work, said in one line: what was expected, what came, what to do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,6 +33,10 @@ class OptionError(AttarError, ValueError):
     """A value that is none of the allowed ones."""
 
 
+class NameTakenError(OptionError):
+    """A name that another text has; it can be replaced if the caller says so."""
+
+
 class FormatError(AttarError, ValueError):
     """A file or a question that is not written as it should be."""
 
@@ -41,8 +45,51 @@ class RecordError(FormatError):
     """What was kept and cannot be read again, a record or a store's whole file: damaged, or of another version."""
 
 
+class AccessDeniedError(AttarError, PermissionError):
+    """A request to a server with a missing or wrong token, or a change to a library that is served read-only."""
+
+
+class UnavailableError(AttarError, OSError):
+    """A server that cannot be reached, or cannot answer now."""
+
+
 class MissingError(AttarError, ImportError):
     """An optional part that is not installed."""
+
+
+class UnknownDocumentError(AttarError, LookupError):
+    """A name that no document of the store has; the message suggests similar names where they are known.
+
+    >>> raise UnknownDocumentError("emm", ["emma"])
+    Traceback (most recent call last):
+    attar.errors.UnknownDocumentError: document 'emm': expected one in the store, got no such name; did you mean 'emma'?
+    """
+
+    def __init__(self, name: str, near: Iterable[str] = ()) -> None:
+        similar = " or ".join(map(quoted, near))
+        remedy = f"did you mean {similar}?" if similar else "see attar list"
+        super().__init__(f"document {quoted(name)}", "one in the store", "no such name", remedy)
+
+
+class ReaderMismatchError(OptionError):
+    """Memories, or a store of them, that another reader wrote."""
+
+
+class StoreError(AttarError, OSError):
+    """A store that cannot be used: closed, read-only, no permission, or no space left on the disk."""
+
+
+class BusyError(StoreError):
+    """A store that another writer or process has kept locked for longer than the time limit."""
+
+
+def quoted(name: str) -> str:
+    r"""A name as error messages show it: on one line, and cut after 60 characters.
+
+    >>> print(quoted("a\nb"), quoted("x" * 99)[-4:])
+    'a\nb' xx'…
+    """
+    return repr(name) if len(name) <= 60 else f"{name[:60]!r}…"
 
 
 @contextmanager

@@ -4,8 +4,9 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from attar.errors import AttarError, MissingError, RecordError
+from attar.errors import AttarError, MissingError, NameTakenError, RecordError
 from attar.store import BusyError, StoreError, UnknownNameError
+from attar.wire import Problem
 
 MEDIA = "application/problem+json"
 RETRY_AFTER = "1"
@@ -27,17 +28,6 @@ TITLES = {
     503: "Busy, or not able to answer now",
     504: "It took too long",
 }
-
-
-class Problem(msgspec.Struct, omit_defaults=True):
-    """A problem object; `kind` is the name of the error in Python, `instance` the request's id."""
-
-    title: str
-    status: int
-    detail: str
-    type: str = "about:blank"
-    kind: str = ""
-    instance: str = ""
 
 
 class Refusal(Exception):  # noqa: N818  # it is what the server does, not what went wrong in it
@@ -100,6 +90,8 @@ def of_attar(fault: AttarError) -> Refusal:
     kind = type(fault).__name__
     if isinstance(fault, UnknownNameError):
         return Refusal(404, str(fault), kind=kind)
+    if isinstance(fault, NameTakenError):
+        return Refusal(409, str(fault), kind=kind)
     if isinstance(fault, BusyError):
         return Refusal(503, "store: expected its turn to write, got none in time; try again", kind=kind)
     # Their lines tell of folders and disks, which are nobody's business outside; the log has them.

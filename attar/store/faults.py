@@ -8,34 +8,11 @@ from pathlib import Path
 
 import lmdb
 
-from attar.errors import AttarError, RecordError
+from attar.errors import AttarError, BusyError, RecordError, StoreError, UnknownDocumentError, quoted
 
-# As much of a name as a line may show; names may have 10,000 characters, and line ends among them.
-SHOWN = 60
+__all__ = ["BusyError", "StoreError", "UnknownNameError", "damage", "line_for", "lines_for", "quoted"]
 
-
-class StoreError(AttarError, OSError):
-    """A store that cannot be used so, here and now: no space, no permission, closed."""
-
-
-class BusyError(StoreError):
-    """A store that another writer, or another process, is using for longer than one wants to wait."""
-
-
-class UnknownNameError(AttarError, LookupError):
-    """A name that no document of the store has."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"document {quoted(name)}", "one that the store holds", "no such name")
-
-
-def quoted(name: str) -> str:
-    r"""A name as a line can show it: on one line, and not too long.
-
-    >>> print(quoted("a\nb"), quoted("x" * 99)[-4:])
-    'a\nb' xx'…
-    """
-    return repr(name) if len(name) <= SHOWN else f"{name[:SHOWN]!r}…"
+UnknownNameError = UnknownDocumentError
 
 
 def is_full(fault: BaseException) -> bool:
