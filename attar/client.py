@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 _LONGEST_WAIT = 10.0
 # Questions per request (a server takes 1,024 by default), and documents per page of a list.
 _QUESTIONS, _PAGE = 256, 1_000
-_BY_STATUS = {401: errors.AccessDeniedError, 403: errors.AccessDeniedError, 404: errors.UnknownDocumentError}
+_BY_STATUS: dict[int, type[AttarError]] = {
+    **dict.fromkeys((401, 403), errors.AccessDeniedError),
+    **dict.fromkeys((502, 503, 504), UnavailableError),
+    404: errors.UnknownDocumentError,
+}
 
 _OnChange = Callable[[Change], None] | None
 Reply = TypeVar("Reply")
@@ -31,11 +35,11 @@ Reply = TypeVar("Reply")
 
 @dataclass(frozen=True)
 class _Call(Generic[Reply]):
-    """One request, and how its reply is parsed: a struct is sent as JSON, bytes as they are."""
+    """One request and the type of its reply: structs go as JSON, bytes as they are."""
 
     method: str
     path: str
-    parse: Callable[[bytes], Reply]
+    reply: type[Reply]
     body: msgspec.Struct | bytes | None = None
     query: dict[str, Any] = field(default_factory=dict)
 
@@ -46,6 +50,10 @@ class _Call(Generic[Reply]):
         if isinstance(self.body, bytes):
             return {"content": self.body, "headers": {"content-type": wire.MEDIA}}
         return {"content": msgspec.json.encode(self.body), "headers": {"content-type": wire.JSON}}
+
+    def parse(self, content: Any) -> Reply:
+        """The reply in a response's content."""
+        return content if self.reply is bytes else msgspec.json.decode(content, type=self.reply)
 
 
 class _Base:
@@ -120,11 +128,12 @@ class Client(_Base):
         self, names: str | Sequence[str], questions: str | Sequence[str], *, top: int | None = 5
     ) -> list[list[Answer]]:
         """Like `Library.ask_many`; at most 256 questions per request."""
-        return [answers for call in _asks(names, questions, top) for answers in self._send(call)]
+        replies = map(self._send, _asks(names, questions, top))
+        return [result.answers for reply in replies for result in reply.results]
 
     def lookup(self, names: str | Sequence[str], vectors: "NDArray[Any]") -> "NDArray[Any]":
         """The readouts of vectors `[m, k]`, all from one document or each from its own."""
-        return self._send(_lookup(names, vectors))
+        return wire.unpack_readouts(self._send(_lookup(names, vectors)))
 
     def merge(self, new: str, names: Iterable[str], *, title: str = "", replace: bool = False) -> Change:
         """Like `Library.merge`."""
@@ -145,13 +154,14 @@ class Client(_Base):
 
     def show(self, name: str) -> DocumentDetails:
         """Like `Library.show`."""
-        return self._send(_Call("GET", _path(name), _details))
+        return self._send(_Call("GET", _path(name), DocumentDetails))
 
     def __contains__(self, name: str) -> bool:
         try:
-            return self._send(_Call("HEAD", _path(name), lambda body: True))
-        except LookupError:
+            self._send(_Call("HEAD", _path(name), bytes))
+        except errors.UnknownDocumentError:
             return False
+        return True
 
     def __len__(self) -> int:
         return self._send(_list(None, 1)).total
@@ -216,11 +226,11 @@ class AsyncClient(_Base):
     ) -> list[list[Answer]]:
         """Like `Library.ask_many`; at most 256 questions per request, all requests at once."""
         replies = await asyncio.gather(*map(self._send, _asks(names, questions, top)))
-        return [answers for reply in replies for answers in reply]
+        return [result.answers for reply in replies for result in reply.results]
 
     async def lookup(self, names: str | Sequence[str], vectors: "NDArray[Any]") -> "NDArray[Any]":
         """The readouts of vectors `[m, k]`, all from one document or each from its own."""
-        return await self._send(_lookup(names, vectors))
+        return wire.unpack_readouts(await self._send(_lookup(names, vectors)))
 
     async def merge(
         self, new: str, names: Iterable[str], *, title: str = "", replace: bool = False
@@ -246,7 +256,7 @@ class AsyncClient(_Base):
 
     async def show(self, name: str) -> DocumentDetails:
         """Like `Library.show`."""
-        return await self._send(_Call("GET", _path(name), _details))
+        return await self._send(_Call("GET", _path(name), DocumentDetails))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -272,15 +282,6 @@ class AsyncClient(_Base):
         raise _error(response.status_code, response.content)
 
 
-_change = msgspec.json.Decoder(Change).decode
-_page = msgspec.json.Decoder(wire.Page).decode
-_details = msgspec.json.Decoder(DocumentDetails).decode
-
-
-def _answers(body: bytes) -> list[list[Answer]]:
-    return [result.answers for result in msgspec.json.decode(body, type=wire.ManyAnswers).results]
-
-
 def _path(name: str, after: str = "") -> str:
     """The path of a document; every character of a name is percent-encoded, slashes too."""
     if name in ("", ".", ".."):
@@ -292,25 +293,25 @@ def _path(name: str, after: str = "") -> str:
 
 
 def _add(name: str, text: str, title: str, replace: bool) -> _Call[Change]:
-    return _Call("PUT", _path(name), _change, wire.PutDocument(text, title, replace))
+    return _Call("PUT", _path(name), Change, wire.PutDocument(text, title, replace))
 
 
 def _append(name: str, text: str) -> _Call[Change]:
-    return _Call("POST", _path(name, "/append"), _change, wire.AppendText(text))
+    return _Call("POST", _path(name, "/append"), Change, wire.AppendText(text))
 
 
 def _merge(new: str, names: Iterable[str], title: str, replace: bool) -> _Call[Change]:
-    return _Call("POST", wire.MERGE, _change, wire.Merge(new, list(names), title, replace))
+    return _Call("POST", wire.MERGE, Change, wire.Merge(new, list(names), title, replace))
 
 
 def _list(after: str | None, limit: int | None) -> _Call[wire.Page]:
     query = {"limit": _PAGE if limit is None else min(limit, _PAGE)} | ({"after": after} if after else {})
-    return _Call("GET", wire.DOCUMENTS, _page, query=query)
+    return _Call("GET", wire.DOCUMENTS, wire.Page, query=query)
 
 
 def _asks(
     names: str | Sequence[str], questions: str | Sequence[str], top: int | None
-) -> Iterator[_Call[list[list[Answer]]]]:
+) -> Iterator[_Call[wire.ManyAnswers]]:
     """The requests for many questions."""
     about = [names] if isinstance(names, str) else list(names)
     asked = [questions] * len(about) if isinstance(questions, str) else list(questions)
@@ -319,12 +320,12 @@ def _asks(
     for at in range(0, len(asked), _QUESTIONS):
         part = about if isinstance(names, str) else about[at : at + _QUESTIONS]
         body = wire.Ask(documents=part, questions=asked[at : at + _QUESTIONS], top=top)
-        yield _Call("POST", wire.ASK, _answers, body)
+        yield _Call("POST", wire.ASK, wire.ManyAnswers, body)
 
 
-def _lookup(names: str | Sequence[str], vectors: "NDArray[Any]") -> "_Call[NDArray[Any]]":
+def _lookup(names: str | Sequence[str], vectors: "NDArray[Any]") -> _Call[bytes]:
     about = [names] if isinstance(names, str) else names
-    return _Call("POST", wire.LOOKUP, wire.unpack_readouts, wire.pack_queries(about, vectors))
+    return _Call("POST", wire.LOOKUP, bytes, wire.pack_queries(about, vectors))
 
 
 def _wait(response: "httpx.Response") -> float:
@@ -336,15 +337,15 @@ def _wait(response: "httpx.Response") -> float:
 
 
 def _error(status: int, body: bytes) -> AttarError:
-    """The error for a refused request: of the class that the server names, or else one for the status."""
+    """The error for a refused request: one for the status, or else of the class that the server names."""
     kind, message = "", f"server: expected an answer, got status {status}"
     with contextlib.suppress(msgspec.DecodeError):
         problem = msgspec.json.decode(body, type=wire.Problem)
         kind, message = problem.kind, problem.detail
-    error_class: Any = getattr(errors, kind, None)
-    if not (isinstance(error_class, type) and issubclass(error_class, AttarError)):
-        error_class = _BY_STATUS.get(status, UnavailableError if status in (502, 503, 504) else AttarError)
+    named, error_class = getattr(errors, kind, None), _BY_STATUS.get(status, AttarError)
+    if status not in _BY_STATUS and isinstance(named, type) and issubclass(named, AttarError):
+        error_class = named
     # Constructors build a message from its parts; this one is complete already.
-    error: AttarError = error_class.__new__(error_class)
+    error = error_class.__new__(error_class)
     Exception.__init__(error, message)
     return error

@@ -5,7 +5,7 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from attar.server import bodies
+from attar import wire
 
 TEXT = "Then Ann met Bob. Bob left for Rome."
 
@@ -65,14 +65,14 @@ def test_a_list_goes_on_page_by_page(serve):
 
 def test_a_list_is_what_the_documentation_says(served):
     page = served.get("/v1/documents").json()
-    assert set(page["documents"][0]) == set(bodies.Facts.__struct_fields__)
-    msgspec.convert(page, bodies.Page)
+    assert set(page["documents"][0]) == set(wire.Document.__struct_fields__)
+    msgspec.convert(page, wire.Page)
 
 
 def test_a_document_is_what_the_documentation_says(served):
     told = served.get(place("0"), params={"memory": "1"}).json()
-    assert set(told) == set(bodies.Document.__struct_fields__)
-    document = msgspec.convert(told, bodies.Document)
+    assert set(told) == set(wire.ShownDocument.__struct_fields__)
+    document = msgspec.convert(told, wire.ShownDocument)
     assert document.memory.labels == document.names
     assert (document.memory.rows, document.memory.columns) == (len(document.names), 6)
 
