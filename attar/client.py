@@ -52,7 +52,6 @@ class _Call(Generic[Reply]):
         return {"content": msgspec.json.encode(self.body), "headers": {"content-type": wire.JSON}}
 
     def parse(self, content: Any) -> Reply:
-        """The reply in a response's content."""
         return content if self.reply is bytes else msgspec.json.decode(content, type=self.reply)
 
 
@@ -324,8 +323,8 @@ def _asks(
 
 
 def _lookup(names: str | Sequence[str], vectors: "NDArray[Any]") -> _Call[bytes]:
-    about = [names] if isinstance(names, str) else names
-    return _Call("POST", wire.LOOKUP, bytes, wire.pack_queries(about, vectors))
+    body = wire.pack_queries([names] if isinstance(names, str) else names, vectors)
+    return _Call("POST", wire.LOOKUP, bytes, body)
 
 
 def _wait(response: "httpx.Response") -> float:

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 DOCUMENTS = "/v1/documents"  # and /v1/documents/{name}, /v1/documents/{name}/append
-MERGE, REMOVE = "/v1/merge", "/v1/remove"
-ASK, LOOKUP = "/v1/ask", "/v1/lookup"
+ASK, LOOKUP, MERGE, REMOVE = "/v1/ask", "/v1/lookup", "/v1/merge", "/v1/remove"
 JSON, MEDIA = "application/json", "application/octet-stream"
 
 Top = Annotated[int, msgspec.Meta(ge=1, le=1_000, description="answers per question, at most; null: all")]
@@ -238,8 +237,7 @@ def _paired(
     return names, values
 
 
-_VERSION = 1
-HEADER = struct.Struct("<4sHHIII")
+_VERSION, HEADER = 1, struct.Struct("<4sHHIII")
 _QUERY, _REPLY = b"ATLQ", b"ATLR"
 
 

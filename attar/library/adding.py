@@ -89,10 +89,7 @@ class Adder:
             taken = (at for at, draft in enumerate(group) if self._refuses(draft, known.get(draft.name)))
             accepted = group[: next(taken, len(group))]
             new = [draft for draft in accepted if not _is_same(draft, known.get(draft.name))]
-            memories: list[Memory] = []
-            if new:
-                memories = self.reader().read_many([draft.text for draft in new], progress=self.progress)
-            written, fault = self._write(new, memories)
+            written, fault = self._read_and_write(new) if new else ({}, None)
             for draft in accepted:
                 if draft.name in written:
                     yield written[draft.name]
@@ -126,22 +123,17 @@ class Adder:
             written = [self._put(changes, *each, again=True) for each in zip(group, memories, strict=True)]
         yield from written
 
-    def _write(
-        self, drafts: Sequence[Draft], memories: Sequence[Memory]
-    ) -> tuple[dict[str, Change], AttarError | None]:
+    def _read_and_write(self, drafts: Sequence[Draft]) -> tuple[dict[str, Change], AttarError | None]:
         """Write documents atomically, up to the first that is refused; also return that one's error."""
+        memories = self.reader().read_many([draft.text for draft in drafts], progress=self.progress)
         written: dict[str, Change] = {}
-        if not drafts:
-            return written, None
-        fault = None
         with self.store.writing() as changes:
             for draft, memory in zip(drafts, memories, strict=True):
                 try:
                     written[draft.name] = self._put(changes, draft, memory)
-                except OptionError as refused:
-                    fault = refused
-                    break
-        return written, fault
+                except OptionError as fault:
+                    return written, fault
+        return written, None
 
     def _put(self, changes: Changes, draft: Draft, memory: Memory, again: bool = False) -> Change:
         # Another process may have written the document since `_known`.

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attar.errors import ReaderMismatchError, StoreError, UnknownDocumentError
@@ -216,9 +215,7 @@ class Library:
     def __enter__(self) -> "Library":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def _adder(self, replace: bool, progress: Progress = tell_nobody) -> Adder:
@@ -236,14 +233,14 @@ def open_store(
     new_dtype: str = _DTYPE,
 ) -> Store:
     """Open a library's store, or create it; a new one has `new_dtype` unless `dtype` is given."""
-    if create and not read_only:
-        # If there is no store, or one that cannot be opened, creating it tells which.
-        with contextlib.suppress(StoreError):
-            return Store.open(path, reader=reader, create=False, durability=durability, dtype=dtype)
-        return Store.open(path, reader=reader, durability=durability, dtype=dtype or new_dtype)
-    return Store.open(
-        path, reader=reader, create=False, read_only=read_only, durability=durability, dtype=dtype
-    )
+    options: dict[str, Any] = {"reader": reader, "durability": durability}
+    try:
+        return Store.open(path, create=False, read_only=read_only, dtype=dtype, **options)
+    except StoreError:
+        if read_only or not create:
+            raise
+        # There is no store, or one that cannot be opened: creating it tells which.
+        return Store.open(path, dtype=dtype or new_dtype, **options)
 
 
 def _fields(facts: Facts) -> dict[str, Any]:
