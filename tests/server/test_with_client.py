@@ -161,9 +161,9 @@ def test_a_missing_token_and_a_read_only_library_deny_access(listen):
     url = listen(token="abc", read_only=True).url
     with attar.Client(url, token="abc") as client:
         assert client.ask("0", "Who left?")
-        with pytest.raises(attar.AccessDeniedError, match="reading only"):
+        with pytest.raises(attar.AccessDeniedError, match="served for writing"):
             client.remove("0")
-        with pytest.raises(attar.AccessDeniedError, match="reading only"):
+        with pytest.raises(attar.AccessDeniedError, match="served for writing"):
             client.merge("both", ["0", "1"])
         assert len(client) == 2
     with attar.Client(url) as client, pytest.raises(attar.AccessDeniedError, match="authorization"):
