@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 from attar._lazy import lazy_names
 from attar.errors import (
+    AccessDeniedError,
     AttarError,
     BusyError,
+    NameTakenError,
     ReaderMismatchError,
     StoreError,
+    UnavailableError,
     UnknownDocumentError,
 )
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 __all__ = [
+    "AccessDeniedError",
     "Answer",
     "AsyncClient",
     "AttarError",
@@ -35,9 +39,11 @@ __all__ = [
     "Explanation",
     "Library",
     "Memory",
+    "NameTakenError",
     "Reader",
     "ReaderMismatchError",
     "StoreError",
+    "UnavailableError",
     "UnknownDocumentError",
     "__version__",
     "nn",

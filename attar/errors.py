@@ -33,12 +33,24 @@ class OptionError(AttarError, ValueError):
     """A value that is none of the allowed ones."""
 
 
+class NameTakenError(OptionError):
+    """A name that another text has; it can be replaced if the caller says so."""
+
+
 class FormatError(AttarError, ValueError):
     """A file or a question that is not written as it should be."""
 
 
 class RecordError(FormatError):
     """What was kept and cannot be read again, a record or a store's whole file: damaged, or of another version."""
+
+
+class AccessDeniedError(AttarError, PermissionError):
+    """A request to a server with a missing or wrong token, or a change to a library that is served read-only."""
+
+
+class UnavailableError(AttarError, OSError):
+    """A server that cannot be reached, or cannot answer now."""
 
 
 class MissingError(AttarError, ImportError):

@@ -1,69 +1,286 @@
-r"""Raw vectors on the wire, `application/octet-stream`: all numbers little-endian, nothing between the parts.
+"""What goes over HTTP, defined once for server and client: paths, JSON bodies, problems, and binary vectors.
 
-asked       "ATLQ", u16 version, u16 0, u32 names d, u32 vectors m, u32 size k,
+Binary vectors are sent as `application/octet-stream`; all numbers are little-endian, nothing is between the parts:
+
+query       "ATLQ", u16 version, u16 0, u32 names d, u32 vectors m, u32 size k,
             d × u32 the names' lengths in bytes, the names in UTF-8, zeros up to a multiple of 4,
             m × k float32; one name for all vectors, or one for each
-answered    "ATLR", u16 version, u16 0, u32 readouts m, u32 width w, u32 0, m × w float32;
-            documents with fewer names than others have readouts that are filled up with zeros
+reply       "ATLR", u16 version, u16 0, u32 readouts m, u32 width w, u32 0, m × w float32;
+            readouts of documents with fewer names than others are padded with zeros
 """
 
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
+import msgspec
 
+from attar import results
 from attar.errors import FormatError, OptionError, ShapeError
+from attar.results import Answer, Document, DocumentDetails
 
-MEDIA = "application/octet-stream"
-VERSION = 1
-HEADER = struct.Struct("<4sHHIII")
-ASKED, ANSWERED = b"ATLQ", b"ATLR"
-FLOAT, COUNT = np.dtype("<f4"), np.dtype("<u4")
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+    Floats = NDArray[np.float32]
+
+DOCUMENTS = "/v1/documents"  # and /v1/documents/{name}, /v1/documents/{name}/append
+ASK, LOOKUP, MERGE, REMOVE = "/v1/ask", "/v1/lookup", "/v1/merge", "/v1/remove"
+JSON, MEDIA = "application/json", "application/octet-stream"
+
+Top = Annotated[int, msgspec.Meta(ge=1, le=1_000, description="answers per question, at most; null: all")]
+Numbers = list[float]
+Value = TypeVar("Value")
 
 
-def pack_queries(names: Sequence[str], vectors: NDArray[Any]) -> bytes:
-    """The body that asks for the readouts of vectors `[m, k]`.
+class RequestBody(msgspec.Struct, forbid_unknown_fields=True):
+    """Base of all request bodies: unknown fields are refused, because most are misspelled."""
 
-    >>> len(pack_queries(["emma"], np.zeros((2, 3))))
-    52
-    """
-    q = np.ascontiguousarray(vectors, FLOAT)
+
+class PutDocument(RequestBody):
+    """A document: its text, a title, and whether it may replace another text under that name."""
+
+    text: str
+    title: str = ""
+    replace: bool = True
+
+
+class AppendText(RequestBody):
+    """Text to append to a document."""
+
+    text: str
+
+
+class Merge(RequestBody):
+    """The name of the new document, and the documents to merge into it."""
+
+    new: str
+    documents: list[str]
+    title: str = ""
+    replace: bool = False
+
+
+class Remove(RequestBody):
+    """The documents to remove: all of them, or none if one does not exist."""
+
+    documents: list[str]
+
+
+class Ask(RequestBody):
+    """A question about a document, or lists: one question per document, or one of either for all."""
+
+    document: str | None = None
+    question: str | None = None
+    documents: list[str] | None = None
+    questions: list[str] | None = None
+    top: Top | None = 5
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one question about one document, which gets the `Answers` reply."""
+        return self.documents is None and self.questions is None
+
+    def pairs(self) -> tuple[list[str], list[str]]:
+        """Documents' names and questions, of equal length.
+
+        >>> Ask(document="emma", questions=["Who left?", "Who came?"]).pairs()
+        (['emma', 'emma'], ['Who left?', 'Who came?'])
+        """
+        return _paired("question", self.document, self.documents, self.question, self.questions)
+
+
+class Lookup(RequestBody):
+    """A raw vector for a document, or lists: one vector per document, or one of either for all."""
+
+    document: str | None = None
+    vector: Numbers | None = None
+    documents: list[str] | None = None
+    vectors: list[Numbers] | None = None
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one vector for one document, which gets the `Readout` reply."""
+        return self.documents is None and self.vectors is None
+
+    def pairs(self) -> tuple[list[str], list[Numbers]]:
+        """Documents' names and vectors, of equal length."""
+        return _paired("vector", self.document, self.documents, self.vector, self.vectors)
+
+
+class Explain(RequestBody):
+    """A question, and a text or a document whose text is kept."""
+
+    question: str
+    text: str | None = None
+    document: str | None = None
+
+
+class Compare(RequestBody):
+    """The document whose lookup is compared with softmax attention over as many states."""
+
+    document: str
+
+
+class Result(msgspec.Struct):
+    """The answers to one of several questions, most likely first."""
+
+    document: str
+    question: str
+    answers: list[Answer]
+
+
+class Answers(Result):
+    """The answers to a single question, the seconds the server took, and the bytes of memory read."""
+
+    seconds: float
+    bytes: int
+
+
+class ManyAnswers(msgspec.Struct):
+    """The answers to each question, in order."""
+
+    results: list[Result]
+    seconds: float
+    bytes: int
+
+
+class Readout(msgspec.Struct):
+    """What one lookup returned."""
+
+    document: str
+    readout: Numbers
+    seconds: float
+    bytes: int
+
+
+class Readouts(msgspec.Struct):
+    """What each lookup returned, in order."""
+
+    readouts: list[Numbers]
+    seconds: float
+    bytes: int
+
+
+class Explanation(results.Explanation, frozen=True):
+    """A text's tokens, each token's weight for the question, the answers, and the seconds the server took."""
+
+    seconds: float
+
+
+class Cost(msgspec.Struct):
+    """What one lookup took: the median of several measured times, and the bytes read."""
+
+    seconds: float
+    bytes: int
+
+
+class Comparison(msgspec.Struct):
+    """What a lookup in a document's memory took, and one by softmax over as many states, both measured."""
+
+    document: str
+    tokens: int
+    size: int
+    lookup: Cost
+    softmax: Cost
+
+
+class Picture(msgspec.Struct):
+    """A memory's numbers as rows, labelled where each row belongs to a name; large memories are subsampled."""
+
+    rows: int
+    columns: int
+    labels: list[str]
+    values: list[Numbers]
+
+
+class ShownDocument(DocumentDetails, frozen=True):
+    """One document in full; `memory` only if the request asks for it."""
+
+    memory: Picture | None = None
+
+
+class Page(msgspec.Struct):
+    """Some documents in the order of names, the `after` of the next page, and the count of all documents."""
+
+    documents: list[Document]
+    next: str | None
+    total: int
+
+
+class Problem(msgspec.Struct, omit_defaults=True):
+    """An error (RFC 9457); `kind` is the class of the error in Python, `instance` the request's id."""
+
+    title: str
+    status: int
+    detail: str
+    type: str = "about:blank"
+    kind: str = ""
+    instance: str = ""
+
+
+def _paired(
+    word: str, name: str | None, names: list[str] | None, value: Value | None, values: list[Value] | None
+) -> tuple[list[str], list[Value]]:
+    """Names and values of equal length, each given once or as a list; a single one is repeated for all."""
+    for each, one, many in (("document", name, names), (word, value, values)):
+        if (one is None) == (many is None):
+            raise OptionError(each, f'"{each}" or "{each}s"', "neither" if one is None else "both")
+    names = [name] if name is not None else names or []
+    values = [value] if value is not None else values or []
+    if not names or not values:
+        raise OptionError(f"{word}s", "at least one, and a document", "none")
+    names = names * len(values) if len(names) == 1 else names
+    values = values * len(names) if len(values) == 1 else values
+    if len(names) != len(values):
+        raise ShapeError(f"{word}s", f"one for each of {len(names)} documents", str(len(values)))
+    return names, values
+
+
+_VERSION, HEADER = 1, struct.Struct("<4sHHIII")
+_QUERY, _REPLY = b"ATLQ", b"ATLR"
+
+
+def pack_queries(names: Sequence[str], vectors: "NDArray[Any]") -> bytes:
+    """The body that asks for the readouts of vectors `[m, k]`."""
+    # Here and below: numpy loads with the first vector, so that a client without vectors loads nothing heavy.
+    import numpy as np
+
+    q = np.ascontiguousarray(vectors, "<f4")
     if q.ndim != 2:
         raise ShapeError("vectors", "[m, k]", str(list(q.shape)))
     try:
-        written = [name.encode() for name in names]
+        encoded = [name.encode() for name in names]
     except UnicodeEncodeError:
         raise OptionError("names", "text", "half of a surrogate pair", "rename it") from None
-    lengths = np.array([len(name) for name in written], COUNT).tobytes()
-    text = b"".join(written)
-    head = HEADER.pack(ASKED, VERSION, 0, len(written), *q.shape)
+    lengths, text = struct.pack(f"<{len(encoded)}I", *map(len, encoded)), b"".join(encoded)
+    head = HEADER.pack(_QUERY, _VERSION, 0, len(encoded), *q.shape)
     return b"".join((head, lengths, text, bytes(-len(text) % 4), q.tobytes()))
 
 
-def unpack_queries(body: bytes, limit: int) -> tuple[list[str], Floats]:
-    """The names and the vectors `[m, k]` of a body, at most so many; what is not whole is refused.
+def unpack_queries(body: bytes, limit: int) -> "tuple[list[str], Floats]":
+    """The names and the vectors `[m, k]` of a body, at most `limit` of each; a body that is cut is refused.
 
+    >>> import numpy as np
     >>> names, vectors = unpack_queries(pack_queries(["emma"], np.ones((1, 2))), 10)
     >>> names, vectors.tolist()
     (['emma'], [[1.0, 1.0]])
     """
-    d, m, k = header_of(body, ASKED)
+    import numpy as np
+
+    d, m, k = _counts_in(body, _QUERY)
     if m > limit or d > limit:
-        raise OptionError("vectors", f"at most {limit:,} a request", f"{max(d, m):,}", "send them in parts")
+        raise OptionError("vectors", f"at most {limit:,} per request", f"{max(d, m):,}", "send them in parts")
     if d not in (1, m) or not m or not k:
-        expected = "one name for all vectors or one for each, and one number each at least"
-        raise ShapeError("vectors", expected, f"{d} names, {m} vectors of {k}")
+        expected = "one name for all vectors or one for each, and vectors of size 1 or more"
+        raise ShapeError("vectors", expected, f"{d} names, {m} vectors of size {k}")
     at = HEADER.size + 4 * d
     if len(body) < at:
-        raise short(at, body)
-    lengths = np.frombuffer(body, COUNT, d, HEADER.size).tolist()
-    numbers_at = at + sum(lengths) + -sum(lengths) % 4
-    if len(body) != numbers_at + 4 * m * k:
-        raise short(numbers_at + 4 * m * k, body)
+        raise _wrong_length(at, body)
+    lengths = struct.unpack_from(f"<{d}I", body, HEADER.size)
+    vectors_at = at + sum(lengths) + -sum(lengths) % 4
+    if len(body) != vectors_at + 4 * m * k:
+        raise _wrong_length(vectors_at + 4 * m * k, body)
     names = []
     for length in lengths:
         try:
@@ -71,43 +288,43 @@ def unpack_queries(body: bytes, limit: int) -> tuple[list[str], Floats]:
         except UnicodeDecodeError as fault:
             raise FormatError("names", "UTF-8", f"the byte 0x{body[at + fault.start]:02x}") from fault
         at += length
-    return names, np.frombuffer(body, FLOAT, m * k, numbers_at).reshape(m, k)
+    return names, np.frombuffer(body, "<f4", m * k, vectors_at).reshape(m, k)
 
 
-def pack_readouts(readouts: Floats) -> bytes:
-    """The body that answers with readouts `[m, w]`.
+def pack_readouts(readouts: "Floats") -> bytes:
+    """The body that replies with readouts `[m, w]`."""
+    import numpy as np
 
-    >>> len(pack_readouts(np.zeros((2, 3), np.float32)))
-    44
-    """
-    head = HEADER.pack(ANSWERED, VERSION, 0, *readouts.shape, 0)
-    return head + np.ascontiguousarray(readouts, FLOAT).tobytes()
+    head = HEADER.pack(_REPLY, _VERSION, 0, *readouts.shape, 0)
+    return head + np.ascontiguousarray(readouts, "<f4").tobytes()
 
 
-def unpack_readouts(body: bytes) -> Floats:
-    """The readouts `[m, w]` of an answer.
+def unpack_readouts(body: bytes) -> "Floats":
+    """The readouts `[m, w]` of a reply.
 
+    >>> import numpy as np
     >>> unpack_readouts(pack_readouts(np.ones((1, 2), np.float32))).tolist()
     [[1.0, 1.0]]
     """
-    m, w, _ = header_of(body, ANSWERED)
+    import numpy as np
+
+    m, w, _ = _counts_in(body, _REPLY)
     if len(body) != HEADER.size + 4 * m * w:
-        raise short(HEADER.size + 4 * m * w, body)
-    return np.frombuffer(body, FLOAT, m * w, HEADER.size).reshape(m, w)
+        raise _wrong_length(HEADER.size + 4 * m * w, body)
+    return np.frombuffer(body, "<f4", m * w, HEADER.size).reshape(m, w)
 
 
-def header_of(body: bytes, kind: bytes) -> tuple[int, int, int]:
-    """The three counts that a body begins with."""
+def _counts_in(body: bytes, magic: bytes) -> tuple[int, int, int]:
+    """The three counts in a body's header."""
     if len(body) < HEADER.size:
-        raise short(HEADER.size, body)
-    magic, version, zero, *counts = HEADER.unpack_from(body)
-    if (magic, version, zero) != (kind, VERSION, 0):
-        came = f"{magic!r}, version {version}"
-        raise FormatError("vectors", f"{kind!r}, version {VERSION}", came, "see attar.wire")
-    a, b, c = counts
+        raise _wrong_length(HEADER.size, body)
+    found, version, zero, a, b, c = HEADER.unpack_from(body)
+    if (found, version, zero) != (magic, _VERSION, 0):
+        expected, came = f"{magic!r}, version {_VERSION}", f"{found!r}, version {version}"
+        raise FormatError("vectors", expected, came, "see attar.wire for the format")
     return a, b, c
 
 
-def short(wanted: int, body: bytes) -> FormatError:
-    """The line for a body of another length than its header says."""
-    return FormatError("vectors", f"{wanted:,} bytes, as the header says", f"{len(body):,}")
+def _wrong_length(expected: int, body: bytes) -> FormatError:
+    """The error for a body whose length differs from what its header says."""
+    return FormatError("vectors", f"{expected:,} bytes, as the header says", f"{len(body):,}")

@@ -65,7 +65,7 @@ def spend_the_week(notes: attar.Library) -> None:
     notes.merge("briefing", ["falcon", "northwind"], replace=True)
     notes.remove("party")
     print("\nfalcon and northwind merged into briefing, party removed:\n")
-    rows = [[each.name, str(each.tokens), str(each.memory_bytes)] for each in notes.documents()]
+    rows = [[each.name, str(each.tokens), str(each.bytes)] for each in notes.documents()]
     print_table(Console(), ["topic", "tokens", "bytes on disk"], rows)
     print(f"\nThe briefing: {TO_BE_BRIEFED} {answers(notes, 'briefing', TO_BE_BRIEFED)}")
 

@@ -12,13 +12,24 @@ HEAVY = ("torch", "numpy", "scipy", "triton", "matplotlib", "lmdb", "pyarrow")
 # Names that others rely on, as far as they exist.
 PUBLIC = {
     "attar": [
+        "AccessDeniedError",
         "Answer",
         "AsyncClient",
         "AttarError",
+        "BusyError",
+        "Change",
         "Client",
+        "Document",
+        "DocumentDetails",
+        "Explanation",
         "Library",
         "Memory",
+        "NameTakenError",
         "Reader",
+        "ReaderMismatchError",
+        "StoreError",
+        "UnavailableError",
+        "UnknownDocumentError",
         "__version__",
         "nn",
         "ops",
@@ -78,7 +89,7 @@ def test_version_and_help_load_nothing_heavy(arguments):
 
 
 def test_a_client_loads_nothing_heavy():
-    assert loaded_by("import attar; attar.Client().close()") == []
+    assert loaded_by("import attar, attar.wire; attar.Client().close()") == []
 
 
 def test_ops_loads_torch_with_the_first_name_that_needs_it():

@@ -14,7 +14,8 @@ from attar.cli.printing import change_line, fault_line, print_json
 from attar.errors import AttarError, OptionError
 
 if TYPE_CHECKING:
-    from attar.library import Outcome
+    from attar.library import Draft
+    from attar.results import Change
 
 STDIN = Path("-")
 
@@ -50,15 +51,15 @@ def add(
 
     skipped: list[str] = []
     bad = skip_into(skipped) if skip_bad else None
-    changes: list[Outcome] = []
+    changes: list[Change] = []
     sources = [] if files == [STDIN] else find_files(files, bad)
     with adding_bar(sum(source.bytes for source in sources)) as bar:
 
-        def tell(outcome: "Outcome") -> None:
-            changes.append(outcome)
+        def tell(change: "Change") -> None:
+            changes.append(change)
             bar.added()
             if not as_json:
-                print(change_line(outcome), flush=True)
+                print(change_line(change), flush=True)
 
         found = stdin_document(name) if files == [STDIN] else read_files(sources, bad, bar.read)
         documents = found if name is None else named(found, name)
@@ -71,18 +72,16 @@ def add(
         ) as library:
             try:
                 library.add_many(
-                    documents, replace=replace, together=together, progress=tell, reading=bar.reading
+                    documents, replace=replace, shared_names=together, on_change=tell, progress=bar.reading
                 )
             except KeyboardInterrupt:
                 kept = f"{len(changes):,} documents are in the library"
                 print(f"attar: stopped; {kept}, and the same command goes on from there", file=sys.stderr)
                 raise typer.Exit(130) from None
     if as_json:
-        from attar.library import describe_outcome
-
-        print_json({"documents": [describe_outcome(outcome) for outcome in changes], "skipped": skipped})
+        print_json({"documents": changes, "skipped": skipped})
     elif len(changes) != 1:
-        counts = Counter(outcome.change for outcome in changes)
+        counts = Counter(each.change for each in changes)
         print(", ".join(f"{count:,} {change}" for change, count in counts.items()) or "no documents")
     if skipped:
         raise typer.Exit(2)
@@ -104,16 +103,14 @@ def append(
     from attar.library import Library, find_files, read_files
 
     texts = stdin_document(name) if file == STDIN else read_files(find_files([file]))
-    ((_, text),) = named(texts, name)
+    (document,) = named(texts, name)
     library = Library(store, reader, durability=durability, create=False)  # type: ignore[arg-type]
     with library, progress_bar() as progress:
-        outcome = library.append(name, text, reading=progress)
+        change = library.append(name, document.text, progress=progress)
     if as_json:
-        from attar.library import describe_outcome
-
-        print_json(describe_outcome(outcome))
+        print_json(change)
     else:
-        print(change_line(outcome))
+        print(change_line(change))
 
 
 def skip_into(skipped: list[str]) -> Callable[[AttarError], None]:
@@ -126,18 +123,19 @@ def skip_into(skipped: list[str]) -> Callable[[AttarError], None]:
     return skip
 
 
-def stdin_document(name: str | None) -> list[tuple[str, str]]:
+def stdin_document(name: str | None) -> "list[Draft]":
     """The text on stdin as a document."""
+    from attar.library import Draft
     from attar.text import decode_text
 
     if name is None:
         raise OptionError("name", "--name NAME for a text from stdin", "none")
-    return [(name, decode_text(sys.stdin.buffer.read(), "stdin"))]
+    return [Draft.of(name, decode_text(sys.stdin.buffer.read(), "stdin"))]
 
 
-def named(documents: Iterable[tuple[str, str]], name: str) -> list[tuple[str, str]]:
-    """The one document there is, under a name."""
+def named(documents: "Iterable[Draft]", name: str) -> "list[Draft]":
+    """The only document, under a name."""
     found = list(documents)
     if len(found) != 1:
         raise OptionError("files", f"one document to be {name!r}", f"{len(found):,}", "name one text file")
-    return [(name, found[0][1])]
+    return [found[0]._replace(name=name)]

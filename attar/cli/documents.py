@@ -18,16 +18,16 @@ def list_documents(
 
     attar list stories --limit 20
     """
-    from attar.library import Library, describe
+    from attar.library import Library
 
     with Library(store, read_only=True) as library:
         documents = library.documents(after=after, limit=limit)
         if as_json:
-            print_json({"documents": [describe(facts) for facts in documents]})
+            print_json({"documents": list(documents)})
             return
         print(f"{'tokens':>12}  {'bytes':>10}  name")
-        for facts in documents:
-            print(f"{facts.tokens:>12,}  {facts.memory_bytes:>10,}  {shown(facts.name)}")
+        for document in documents:
+            print(f"{document.tokens:>12,}  {document.bytes:>10,}  {shown(document.name)}")
 
 
 def show(store: arguments.StorePath, name: arguments.Name, as_json: arguments.AsJson = False) -> None:
@@ -35,15 +35,18 @@ def show(store: arguments.StorePath, name: arguments.Name, as_json: arguments.As
 
     attar show stories emma
     """
-    from attar.library import Library, describe_record
+    import msgspec
+
+    from attar.library import Library
 
     with Library(store, read_only=True) as library:
-        told = describe_record(library.show(name))
+        document = library.show(name)
     if as_json:
-        print_json(told)
+        print_json(document)
         return
-    names, text = told.pop("names"), told.pop("text")
-    rows = [(word, f"{value:,}" if isinstance(value, int) else str(value)) for word, value in told.items()]
+    fields = msgspec.to_builtins(document)
+    names, text = fields.pop("names"), fields.pop("text")
+    rows = [(word, f"{value:,}" if isinstance(value, int) else str(value)) for word, value in fields.items()]
     rows[0] = ("name", shown(name))
     print(columns([row for row in rows if row[1] not in ("", "None")]))
     print(f"{len(names):,} names: {', '.join(map(shown, names))}")
@@ -66,13 +69,11 @@ def merge(
     from attar.library import Library
 
     with Library(store, create=False) as library:
-        outcome = library.merge(new, names, title=title, replace=replace)
+        change = library.merge(new, names, title=title, replace=replace)
     if as_json:
-        from attar.library import describe_outcome
-
-        print_json(describe_outcome(outcome))
+        print_json(change)
     else:
-        print(change_line(outcome))
+        print(change_line(change))
 
 
 def remove(store: arguments.StorePath, names: arguments.Names, as_json: arguments.AsJson = False) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attar.library import Outcome
+    from attar.results import Change
 
 LONGEST = 72
 
@@ -25,9 +25,9 @@ def fault_line(fault: Exception) -> str:
     return "attar: " + str(fault).replace("\n", "\\n")
 
 
-def change_line(outcome: "Outcome") -> str:
+def change_line(change: "Change") -> str:
     """A change as a line."""
-    return f"{outcome.change} {shown(outcome.name)}: {outcome.tokens:,} tokens, {outcome.bytes:,} bytes"
+    return f"{change.change} {shown(change.name)}: {change.tokens:,} tokens, {change.bytes:,} bytes"
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
@@ -43,6 +43,8 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def print_json(value: dict[str, Any]) -> None:
-    """Print a value as one line of JSON."""
-    print(json.dumps(value))
+def print_json(value: Any) -> None:
+    """Print a value, result types included, as one line of JSON."""
+    import msgspec
+
+    print(json.dumps(msgspec.to_builtins(value)))

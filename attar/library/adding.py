@@ -1,153 +1,239 @@
-"""Adding documents: what is known already is left alone, the rest is read side by side and written as one."""
+"""Writing documents: known texts are skipped, the others are read in batches; each batch is written atomically."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
+from operator import add
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from attar.errors import AttarError, FormatError, OptionError, UnknownDocumentError, quoted
-from attar.library.drafts import Draft, by_name, in_groups
+from attar.errors import (
+    AttarError,
+    DtypeError,
+    FormatError,
+    NameTakenError,
+    OptionError,
+    UnknownDocumentError,
+    quoted,
+)
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
-from attar.store import DocumentEntry, Snapshot, Store, Transaction
+from attar.results import Change
+from attar.store import Transaction, DocumentEntry, Snapshot, Store, digest_of, check_name
 
 if TYPE_CHECKING:
     from attar.reader import Reader
 
+# The most text that is read before it is written to disk: a kill loses a second or two of work.
+_CHARACTERS = 2**21
 
-class Outcome(NamedTuple):
-    """What became of a document, and what the library now has of it."""
+
+class Draft(NamedTuple):
+    """A checked document that can be added; the digest identifies its text."""
 
     name: str
-    change: Literal["added", "replaced", "unchanged", "appended", "merged"]
-    tokens: int
-    bytes: int
+    text: str
+    title: str
+    digest: bytes
+
+    @classmethod
+    def of(cls, name: str, text: str, title: str = "") -> "Draft":
+        """Check and hash a document.
+
+        >>> Draft.of("emma", " ")
+        Traceback (most recent call last):
+        attar.errors.FormatError: text of 'emma': expected text, got blanks only; leave it out
+        """
+        check_string("name", name)
+        check_name(name)
+        check_text(name, text)
+        check_string("title", title)
+        return cls(name, text, title, digest_of(text))
+
+
+def check_string(what: str, value: object) -> None:
+    """Refuse a value that is not a string."""
+    if not isinstance(value, str):
+        raise DtypeError(what, "a string", type(value).__name__)
+
+
+def check_text(name: str, text: str) -> None:
+    """Refuse an empty or blank text."""
+    what = f"text of {quoted(name)}"
+    check_string(what, text)
+    if not text or text.isspace():
+        raise FormatError(what, "text", "blanks only" if text else "nothing", "leave it out")
+
+
+def change_of(
+    facts: DocumentEntry, change: Literal["added", "replaced", "unchanged", "appended", "merged"]
+) -> Change:
+    """The result of writing a document."""
+    return Change(facts.name, change, facts.tokens, facts.memory_bytes)
 
 
 @dataclass(frozen=True)
 class Adder:
-    """Adds documents to a store; the reader is asked for when there is something to read."""
+    """Adds documents to a store; the reader is loaded only if there is something to read."""
 
     store: Store
     reader: Callable[[], "Reader"]
     replace: bool
     keep_text: bool
-    reading: Progress = tell_nobody
+    progress: Progress = tell_nobody
 
-    def add(self, drafts: Iterable[Draft], batch: int) -> Iterator[Outcome]:
-        """Yield what became of each document once it is on the disk; what came before a refused one is added."""
-        for group in in_groups(drafts, batch):
+    def add(self, drafts: Iterable[Draft], batch: int) -> Iterator[Change]:
+        """Yield each document's change once it is on disk; the documents before a refused one are added."""
+        for group in _batches(drafts, batch):
             known = self._known(group)
-            refused = next((at for at, draft in enumerate(group) if self._refuses(draft, known)), len(group))
-            taken = group[:refused]
-            new = [draft for draft in taken if not is_same(draft, known.get(draft.name))]
-            memories = (
-                self.reader().read_many([draft.text for draft in new], progress=self.reading) if new else []
-            )
-            written, fault = self._write(new, memories)
-            for draft in taken:
+            taken = (at for at, draft in enumerate(group) if self._refuses(draft, known.get(draft.name)))
+            accepted = group[: next(taken, len(group))]
+            new = [draft for draft in accepted if not _is_same(draft, known.get(draft.name))]
+            written, fault = self._read_and_write(new) if new else ({}, None)
+            for draft in accepted:
                 if draft.name in written:
                     yield written[draft.name]
-                elif draft.name in known and is_same(draft, known[draft.name]):
-                    yield unchanged(known[draft.name])
+                elif draft.name in known and _is_same(draft, known[draft.name]):
+                    yield change_of(known[draft.name], "unchanged")
                 else:
                     break
             if fault is not None:
                 raise fault
-            if refused < len(group):
-                raise known_name(group[refused].name)
+            if len(accepted) < len(group):
+                raise name_taken(group[len(accepted)].name)
 
-    def add_together(self, drafts: Iterable[Draft]) -> Iterator[Outcome]:
-        """Read all documents under one table of names and write them as one change: all of them, or none."""
-        group = by_name(drafts)
+    def add_with_shared_names(self, drafts: Iterable[Draft]) -> Iterator[Change]:
+        """Read all documents under one table of names and write them atomically: all of them, or none."""
+        by_name: dict[str, Draft] = {}
+        for draft in drafts:
+            if by_name.setdefault(draft.name, draft).digest != draft.digest:
+                what = f"document {quoted(draft.name)}"
+                raise OptionError(what, "one text per name", "two", "give each a name of its own")
+        group = list(by_name.values())
         known = self._known(group)
         for draft in group:
-            if self._refuses(draft, known):
-                raise known_name(draft.name)
-        if all(is_same(draft, known.get(draft.name)) for draft in group) and self._share_names(group):
-            yield from (unchanged(known[draft.name]) for draft in group)
+            if self._refuses(draft, known.get(draft.name)):
+                raise name_taken(draft.name)
+        if all(_is_same(draft, known.get(draft.name)) for draft in group) and self._share_names(group):
+            yield from (change_of(known[draft.name], "unchanged") for draft in group)
             return
         texts = [draft.text for draft in group]
-        memories = self.reader().read_many(texts, together=True, progress=self.reading)
+        memories = self.reader().read_many(texts, shared_names=True, progress=self.progress)
         with self.store.transaction() as changes:
-            outcomes = [self._put(changes, *each, again=True) for each in zip(group, memories, strict=True)]
-        yield from outcomes
+            written = [self._put(changes, *each, again=True) for each in zip(group, memories, strict=True)]
+        yield from written
 
-    def _write(
-        self, drafts: Sequence[Draft], memories: Sequence[Memory]
-    ) -> tuple[dict[str, Outcome], AttarError | None]:
-        """Write documents as one change, up to the first that cannot be; give that one's fault too."""
-        written: dict[str, Outcome] = {}
-        if not drafts:
-            return written, None
-        fault = None
+    def _read_and_write(self, drafts: Sequence[Draft]) -> tuple[dict[str, Change], AttarError | None]:
+        """Write documents atomically, up to the first that is refused; also return that one's error."""
+        memories = self.reader().read_many([draft.text for draft in drafts], progress=self.progress)
+        written: dict[str, Change] = {}
         with self.store.transaction() as changes:
             for draft, memory in zip(drafts, memories, strict=True):
                 try:
                     written[draft.name] = self._put(changes, draft, memory)
-                except OptionError as refused:
-                    fault = refused
-                    break
-        return written, fault
+                except OptionError as fault:
+                    return written, fault
+        return written, None
 
-    def _put(self, changes: Transaction, draft: Draft, memory: Memory, again: bool = False) -> Outcome:
-        # Another process may have written since it was looked up.
-        earlier = sound_facts(changes, draft.name)
-        if earlier is not None and is_same(draft, earlier) and not again:
-            return unchanged(earlier)
-        if earlier is not None and not is_same(draft, earlier) and not self.replace:
-            raise known_name(draft.name)
+    def _put(self, changes: Transaction, draft: Draft, memory: Memory, again: bool = False) -> Change:
+        # Another process may have written the document since `_known`.
+        earlier = _sound_facts(changes, draft.name)
+        if earlier is not None and _is_same(draft, earlier) and not again:
+            return change_of(earlier, "unchanged")
+        if self._refuses(draft, earlier):
+            raise name_taken(draft.name)
         text = draft.text if self.keep_text else None
-        facts = changes.put(
-            draft.name, fitting(draft, memory, changes), title=draft.title, text=text, digest=draft.digest
-        )
-        return Outcome(
-            facts.name, "replaced" if earlier is not None else "added", facts.tokens, facts.memory_bytes
-        )
+        memory = _in_dtype(changes.header.dtype, draft, memory)
+        facts = changes.put(draft.name, memory, title=draft.title, text=text, digest=draft.digest)
+        return change_of(facts, "replaced" if earlier is not None else "added")
 
     def _known(self, group: Sequence[Draft]) -> dict[str, DocumentEntry]:
         with self.store.snapshot() as now:
-            found = ((draft.name, sound_facts(now, draft.name)) for draft in group)
-            return {name: facts for name, facts in found if facts is not None}
+            entries = ((draft.name, _sound_facts(now, draft.name)) for draft in group)
+            return {name: facts for name, facts in entries if facts is not None}
 
-    def _refuses(self, draft: Draft, known: dict[str, DocumentEntry]) -> bool:
-        return draft.name in known and not is_same(draft, known[draft.name]) and not self.replace
+    def _refuses(self, draft: Draft, known: DocumentEntry | None) -> bool:
+        return known is not None and not _is_same(draft, known) and not self.replace
 
     def _share_names(self, group: Sequence[Draft]) -> bool:
-        """Whether documents were read together before: each one's names are the next one's beginning."""
+        """Whether documents were read under one table: each one's names are a prefix of the next one's."""
         with self.store.snapshot() as now:
             tables = [memory.names for memory in now.memories(draft.name for draft in group)]
         return all(a.agrees_with(b) for a, b in pairwise(tables))
 
 
-def sound_facts(place: Snapshot | Transaction, name: str) -> DocumentEntry | None:
-    """What is known of a document that is whole; a damaged one is mended by adding it again, as if it were new."""
+def check_merge(names: Sequence[str]) -> None:
+    """Refuse to merge fewer than two documents, or a document with itself."""
+    if len(names) < 2:
+        raise OptionError("merge", "two documents or more", str(len(names)))
+    for name in names:
+        if names.count(name) > 1:
+            raise OptionError("merge", "documents that differ", f"{quoted(name)} twice", "name it once")
+
+
+def merged(names: Sequence[str], memories: Sequence[Memory]) -> Memory:
+    """The sum of documents' memories, in order; memories written with ids must share one table of names."""
+    for at, memory in enumerate(memories[1:], 1):
+        if memory.form != "names" and not all(memory.names.agrees_with(each.names) for each in memories[:at]):
+            expected = "documents read under one table of names"
+            came = f"{quoted(names[0])} and {quoted(names[at])}, whose {memory.mechanism} memories were not"
+            remedy = "add them again, together: attar add STORE FILE… --together --replace"
+            raise OptionError("merge", expected, came, remedy)
+    return reduce(add, memories)
+
+
+def name_taken(name: str) -> NameTakenError:
+    """The error for another text under a name that exists."""
+    what, remedy = f"document {quoted(name)}", "replace it (--replace), or give the text another name"
+    return NameTakenError(what, "a new name, or the text that was added", "another text", remedy)
+
+
+def _batches(drafts: Iterable[Draft], size: int) -> Iterator[list[Draft]]:
+    """Yield batches of at most `size` documents, fewer if they are long; no name twice in one batch.
+
+    If the source of documents fails, those before the failure are yielded first.
+
+    >>> drafts = [Draft.of(name, "Ann left.") for name in ("a", "b", "c", "c", "d")]
+    >>> ["".join(draft.name for draft in batch) for batch in _batches(drafts, 2)]
+    ['ab', 'c', 'cd']
+    """
+    if size < 1:
+        raise OptionError("batch", "a whole number from 1 up", repr(size))
+    batch: dict[str, Draft] = {}
+    characters = 0
     try:
-        return place.get(name).entry
+        for draft in drafts:
+            full = len(batch) >= size or characters + len(draft.text) > _CHARACTERS
+            if batch and (full or draft.name in batch):
+                yield list(batch.values())
+                batch, characters = {}, 0
+            batch[draft.name] = draft
+            characters += len(draft.text)
+    except AttarError:
+        if batch:
+            yield list(batch.values())
+        raise
+    if batch:
+        yield list(batch.values())
+
+
+def _sound_facts(source: Snapshot | Transaction, name: str) -> DocumentEntry | None:
+    """A document's entry if the document is intact; a damaged one is repaired by adding it again."""
+    try:
+        return source.get(name).entry
     except (UnknownDocumentError, FormatError):
         return None
 
 
-def is_same(draft: Draft, facts: DocumentEntry | None) -> bool:
-    """Whether it is the very text that was read."""
+def _is_same(draft: Draft, facts: DocumentEntry | None) -> bool:
+    """Whether the stored document was read from the same text."""
     return facts is not None and facts.digest == draft.digest
 
 
-def unchanged(facts: DocumentEntry) -> Outcome:
-    """What is said of a document that was there."""
-    return Outcome(facts.name, "unchanged", facts.tokens, facts.memory_bytes)
-
-
-def fitting(draft: Draft, memory: Memory, changes: Transaction) -> Memory:
-    """The memory in the store's type of number, or whose memory does not fit that."""
+def _in_dtype(dtype: str, draft: Draft, memory: Memory) -> Memory:
+    """The memory in the store's dtype, or an error that names the document."""
     try:
-        return memory.astype(changes.header.dtype)
+        return memory.astype(dtype)
     except OptionError as fault:
         what, remedy = f"memory of {quoted(draft.name)}", "make a library with dtype float32 or int8 for it"
-        raise OptionError(what, f"one that {changes.header.dtype} can hold", str(fault), remedy) from fault
-
-
-def known_name(name: str) -> OptionError:
-    """The line for another text under a known name."""
-    what, remedy = f"document {quoted(name)}", "replace it (--replace), or give the text another name"
-    return OptionError(what, "a new name, or the text that was added", "another text", remedy)
+        raise OptionError(what, f"one that {dtype} can hold", str(fault), remedy) from fault

@@ -1,35 +1,54 @@
 """Library: documents by name, questions in, answers out."""
 
+import contextlib
+import difflib
 import os
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attar.errors import OptionError
-from attar.library.adding import Adder, Outcome, known_name
-from attar.library.cache import MemoryCache
-from attar.library.drafts import Draft, check_text
-from attar.library.merging import check_parts, merged
-from attar.library.opening import open_store
-from attar.library.unknown import suggesting
+from attar.errors import ReaderMismatchError, StoreError, UnknownDocumentError
+from attar.library.adding import (
+    Adder,
+    Draft,
+    change_of,
+    check_merge,
+    check_string,
+    check_text,
+    merged,
+    name_taken,
+)
+from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
-from attar.results import Answer
-from attar.store import DocumentEntry, Durability, Record, Store
+from attar.results import Answer, Change, Document, DocumentDetails
+from attar.store import Durability, DocumentEntry, Snapshot, Store
 
 if TYPE_CHECKING:
     from attar.reader import Reader
 
-# Documents read side by side and written as one change.
-BATCH = 128
+# Documents read in one batch and written atomically.
+_BATCH = 128
 # Bytes of decoded memories: some thousands of documents with sixty names each (k = 128).
-CACHE = 2**28
-# What is between a text and the text appended to it, where texts are kept: the end of a paragraph.
-BETWEEN = "\n\n"
+_CACHE = 2**28
+# Half of float32's bytes; the encoder's state, from which appending continues, stays float32.
+_DTYPE = "float16"
+# Between a text and the text appended to it, where texts are kept: a paragraph's end.
+SEPARATOR = "\n\n"
+# A decoded name takes 200 bytes, 615 after a question has looked for parts of names (tracemalloc, nine names
+# per document).
+_NAME_BYTES = 615
+# Of a million names not all are compared with an unknown one: the first, and those next to it in order.
+_FIRST, _NEIGHBOURS = 10_000, 500
+# difflib takes quadratic time in the length.
+_COMPARED = 120
 
 
 class Library:
-    """A reader and a store. The reader, a path or None for the package's own, is loaded when first needed.
+    """A reader and a store. The reader (an object, a path, or None for the default) is loaded when first needed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, Library(folder) as library:
@@ -47,9 +66,9 @@ class Library:
         keep_text: bool = False,
         read_only: bool = False,
         create: bool = True,
-        cache: int = CACHE,
+        cache: int = _CACHE,
     ) -> None:
-        """Open a library, or make it: a new one keeps float16 unless `dtype` says otherwise."""
+        """Open a library, or create it; a new one stores memories as float16 unless `dtype` is given."""
         self._reader: Reader | None = None
         self._reader_path: Path | None = None
         if reader is None or isinstance(reader, str | os.PathLike):
@@ -65,100 +84,120 @@ class Library:
 
     @property
     def reader(self) -> "Reader":
-        """The library's reader; another one than the store's is refused."""
+        """The library's reader; one that differs from the store's is refused."""
         if self._reader is None:
             from attar.reader import Reader
 
-            found, whose = Reader.load(self._reader_path), self.store.reader
-            if whose not in (None, found.fingerprint):
+            reader, expected = Reader.load(self._reader_path), self.store.reader
+            if expected not in (None, reader.fingerprint):
                 remedy = "give that reader's folder (--reader DIR), or make another library"
-                what, came = f"library {self.store.path}", f"the reader {found.fingerprint[:12]}"
-                raise OptionError(what, f"its reader {str(whose)[:12]}", came, remedy)
-            self._reader = found
+                what, came = f"library {self.store.path}", f"the reader {reader.fingerprint[:12]}"
+                raise ReaderMismatchError(what, f"its reader {str(expected)[:12]}", came, remedy)
+            self._reader = reader
         return self._reader
 
-    def add(self, name: str, text: str, *, title: str = "", replace: bool = False) -> Outcome:
-        """Read a document and keep its memory; the same text again changes nothing, another is refused."""
-        (outcome,) = self._adder(replace).add([Draft.of(name, text, title)], BATCH)
-        return outcome
+    def add(self, name: str, text: str, *, title: str = "", replace: bool = False) -> Change:
+        """Read a document and store its memory.
+
+        The same text again changes nothing; another text under the name needs `replace=True`.
+        """
+        (change,) = self._adder(replace).add([Draft.of(name, text, title)], _BATCH)
+        return change
 
     def add_many(
         self,
-        documents: Iterable[tuple[str, str]],
+        documents: "Iterable[tuple[str, str] | Draft]",
         *,
         replace: bool = False,
-        together: bool = False,
-        batch: int = BATCH,
-        progress: Callable[[Outcome], None] | None = None,
-        reading: Progress = tell_nobody,
-    ) -> list[Outcome]:
-        """Add names and texts, so many at a time; `progress` hears of each document once it is on the disk.
+        shared_names: bool = False,
+        batch: int = _BATCH,
+        on_change: Callable[[Change], None] | None = None,
+        progress: Progress = tell_nobody,
+    ) -> list[Change]:
+        """Add names and texts, `batch` at a time; `on_change` is called for each document once it is on disk.
 
-        `reading` hears how many of the tokens that are read at a time are done.
-        Read `together` they share one table of names, can be merged, and are written as one change.
+        `progress` is called with the tokens of a batch that are read. With `shared_names` all documents are read
+        under one table of names, so that they can be merged with any mechanism, and are written atomically.
         """
-        drafts = (Draft.of(name, text) for name, text in documents)
-        adder = self._adder(replace, reading)
-        outcomes = []
-        for outcome in adder.add_together(drafts) if together else adder.add(drafts, batch):
-            outcomes.append(outcome)
-            if progress is not None:
-                progress(outcome)
-        return outcomes
+        drafts = (each if isinstance(each, Draft) else Draft.of(*each) for each in documents)
+        adder = self._adder(replace, progress)
+        changes = []
+        for change in adder.add_with_shared_names(drafts) if shared_names else adder.add(drafts, batch):
+            changes.append(change)
+            if on_change is not None:
+                on_change(change)
+        return changes
 
-    def append(self, name: str, text: str, *, reading: Progress = tell_nobody) -> Outcome:
-        """Read on: the memory is, in the store's numbers, what it had been with the text there from the start."""
+    def append(self, name: str, text: str, *, progress: Progress = tell_nobody) -> Change:
+        """Continue a document: its memory becomes that of both texts, read as one."""
         check_text(name, text)
         with suggesting(self.store, [name]):
             while True:
                 before = self.store.get(name)
-                longer = self.reader.extend(before.memory, text, progress=reading)
-                whole = None if before.text is None else before.text + BETWEEN + text
-                # Reading takes its time, and others may write meanwhile; then it is read on from theirs.
+                longer = self.reader.extend(before.memory, text, progress=progress)
+                whole = None if before.text is None else before.text + SEPARATOR + text
+                # If another process has written the document meanwhile, its version is continued instead.
                 with self.store.transaction() as changes:
                     if changes.get(name).entry == before.entry:
                         facts = changes.put(name, longer, title=before.entry.title, text=whole)
-                        return Outcome(name, "appended", facts.tokens, facts.memory_bytes)
+                        return change_of(facts, "appended")
 
     def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
-        """The document's names that may be the answer, likeliest first."""
+        """The `top` most likely answers among the document's names, most likely first; all with `top=None`."""
         return self.ask_many(name, [question], top=top)[0]
 
     def ask_many(
         self, names: str | Sequence[str], questions: str | Sequence[str], *, top: int | None = 5
     ) -> list[list[Answer]]:
-        """The answers to each question from its own document; one name, or one question, stands for all."""
-        wanted = [names] if isinstance(names, str) else list(names)
-        with suggesting(self.store, wanted), self.store.snapshot() as now:
-            memories = {name: self._cache.memory(now, name) for name in dict.fromkeys(wanted)}
-        about = memories[names] if isinstance(names, str) else [memories[name] for name in wanted]
+        """The answers to each question from its own document; one name, or one question, is used for all."""
+        asked = [names] if isinstance(names, str) else list(names)
+        with suggesting(self.store, asked), self.store.snapshot() as now:
+            memories = {name: self._cache.memory(now, name) for name in dict.fromkeys(asked)}
+        about = memories[names] if isinstance(names, str) else [memories[name] for name in asked]
         return self.reader.answer_many(about, questions, top=top)
 
-    def merge(self, new: str, names: Iterable[str], *, title: str = "", replace: bool = False) -> Outcome:
-        """Make one document of several, which stay; vectors by name merge by name, others if read together."""
+    def merge(self, new: str, names: Iterable[str], *, title: str = "", replace: bool = False) -> Change:
+        """Make one document of several, which stay.
+
+        Memories with one vector per name always merge; others must have been added with `shared_names=True`.
+        """
         parts = list(names)
-        check_parts(parts)
+        check_merge(parts)
+        check_string("title", title)
         with suggesting(self.store, parts), self.store.transaction() as changes:
             if new in changes and not replace:
-                raise known_name(new)
+                raise name_taken(new)
             whole = merged(parts, [changes.get(name).memory for name in parts])
-            facts = changes.put(new, whole, title=title)
-        return Outcome(new, "merged", facts.tokens, facts.memory_bytes)
+            return change_of(changes.put(new, whole, title=title), "merged")
 
     def remove(self, *names: str) -> None:
-        """Take documents out: all of them, or none if one is not there."""
+        """Remove documents: all of them, or none if one does not exist."""
         with suggesting(self.store, names), self.store.transaction() as changes:
             for name in dict.fromkeys(names):
                 changes.remove(name)
 
-    def documents(self, *, after: str | None = None, limit: int | None = None) -> Iterator[DocumentEntry]:
-        """Yield documents' facts in the order of names, those behind `after`, `limit` at most."""
-        return self.store.documents(after=after, limit=limit)
+    def documents(self, *, after: str | None = None, limit: int | None = None) -> Iterator[Document]:
+        """Yield documents in the order of names, only those after `after`, at most `limit`."""
+        return (Document(**_fields(facts)) for facts in self.store.documents(after=after, limit=limit))
 
-    def show(self, name: str) -> Record:
-        """All that is kept of a document: facts, memory, and its text if texts are kept."""
+    def show(self, name: str) -> DocumentDetails:
+        """One document in full: also its names, and its text if texts are kept."""
         with suggesting(self.store, [name]):
-            return self.store.get(name)
+            record = self.store.get(name)
+        memory = record.memory
+        return DocumentDetails(
+            **_fields(record.entry),
+            mechanism=memory.mechanism,
+            size=memory.size,
+            reader=memory.reader,
+            names=list(memory.names.names),
+            text=record.text,
+        )
+
+    def memory(self, name: str) -> Memory:
+        """A document's memory."""
+        with suggesting(self.store, [name]):
+            return self.store.memory(name)
 
     def __contains__(self, name: str) -> bool:
         return name in self.store
@@ -170,16 +209,132 @@ class Library:
         return True
 
     def close(self) -> None:
-        """Let go of the store; what was added is on the disk already."""
+        """Close the store; everything added is on disk already."""
         self.store.close()
 
     def __enter__(self) -> "Library":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _adder(self, replace: bool, reading: Progress = tell_nobody) -> Adder:
-        return Adder(self.store, lambda: self.reader, replace, self.keep_text, reading)
+    def _adder(self, replace: bool, progress: Progress = tell_nobody) -> Adder:
+        return Adder(self.store, lambda: self.reader, replace, self.keep_text, progress)
+
+
+def open_store(
+    path: str | os.PathLike[str],
+    reader: str | None,
+    *,
+    dtype: str | None = None,
+    durability: Durability = "sync",
+    read_only: bool = False,
+    create: bool = True,
+    new_dtype: str = _DTYPE,
+) -> Store:
+    """Open a library's store, or create it; a new one has `new_dtype` unless `dtype` is given."""
+    options: dict[str, Any] = {"reader": reader, "durability": durability}
+    try:
+        return Store.open(path, create=False, read_only=read_only, dtype=dtype, **options)
+    except StoreError:
+        if read_only or not create:
+            raise
+        # There is no store, or one that cannot be opened: creating it tells which.
+        return Store.open(path, dtype=dtype or new_dtype, **options)
+
+
+def _fields(facts: DocumentEntry) -> dict[str, Any]:
+    """The fields of a `Document`, from the store's entry."""
+    return {
+        "name": facts.name,
+        "title": facts.title,
+        "tokens": facts.tokens,
+        "bytes": facts.memory_bytes,
+        "text_bytes": facts.text_bytes,
+        "form": facts.form,
+        "dtype": facts.dtype,
+        "digest": facts.digest.hex() or None,
+        "created": datetime.fromtimestamp(facts.created / 1e6, UTC),
+        "changed": datetime.fromtimestamp(facts.changed / 1e6, UTC),
+    }
+
+
+@contextlib.contextmanager
+def suggesting(store: Store, names: Iterable[str]) -> Iterator[None]:
+    """Add similar names to the error for a name that does not exist."""
+    try:
+        yield
+    except UnknownDocumentError:
+        for name in names:
+            if name not in store:
+                raise UnknownDocumentError(name, _similar_names(store, name)) from None
+        raise
+
+
+def _similar_names(store: Store, name: str) -> list[str]:
+    """At most three similar names, compared without case, with and without their folders."""
+    neighbours = store.documents(after=name[: len(name) // 2] or None, limit=_NEIGHBOURS)
+    by_spelling: dict[str, list[str]] = {}
+    for other in dict.fromkeys(facts.name for facts in chain(store.documents(limit=_FIRST), neighbours)):
+        for spelling in {other[:_COMPARED].lower(), other.rpartition("/")[2][:_COMPARED].lower()}:
+            by_spelling.setdefault(spelling, []).append(other)
+    similar = difflib.get_close_matches(name[:_COMPARED].lower(), by_spelling, n=3, cutoff=0.6)
+    return list(dict.fromkeys(other for spelling in similar for other in by_spelling[spelling]))[:3]
+
+
+class _Cached(NamedTuple):
+    """A memory, what identifies the version of the document it belongs to, and its bytes."""
+
+    version: tuple[int, bytes, int]
+    memory: Memory
+    bytes: int
+
+
+class MemoryCache:
+    """Least recently used cache of decoded memories (names decoded, float32), at most `limit` bytes.
+
+    A document that was written again, by any process, is decoded again.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.bytes = 0
+        self._cached: OrderedDict[str, _Cached] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._cached)
+
+    def memory(self, now: Snapshot, name: str) -> Memory:
+        """A document's memory as of the given state of the store."""
+        # The store's entry is a small value; time in microseconds, text and size differ between two versions.
+        facts = now.entry(name)
+        version = facts.changed, facts.digest, facts.memory_bytes
+        with self._lock:
+            cached = self._cached.get(name)
+            if cached is not None and cached.version == version:
+                self._cached.move_to_end(name)
+                return cached.memory
+        memory = _decoded(bytes(now.view(name, check=True)))
+        size = memory.nbytes + memory.state.nbytes + _NAME_BYTES * (1 + len(memory.names))
+        self._put(name, _Cached(version, memory, size))
+        return memory
+
+    def _put(self, name: str, cached: _Cached) -> None:
+        with self._lock:
+            earlier = self._cached.pop(name, None)
+            self.bytes -= 0 if earlier is None else earlier.bytes
+            if cached.bytes > self.limit:
+                return
+            self._cached[name] = cached
+            self.bytes += cached.bytes
+            while self.bytes > self.limit:
+                _, oldest = self._cached.popitem(last=False)
+                self.bytes -= oldest.bytes
+
+
+def _decoded(data: bytes) -> Memory:
+    """A memory whose names are decoded too."""
+    memory = Memory.from_bytes(data, check=False).astype("float32")
+    memory.names  # noqa: B018  # decoded on first access
+    return memory

@@ -1,83 +1,85 @@
-"""Files, folders and streams as documents: each with a name and a text, or a line that says what is wrong."""
+"""Files and folders as documents: each with a name and a text, or an error that names the file."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from attar.errors import AttarError, FormatError
-from attar.library.drafts import Draft
+from attar.library.adding import Draft
 from attar.text import SOURCE_SUFFIXES, decode_text, read_sources
 
-# What hears of a file that cannot be read, when the others are to be read all the same.
-Bad = Callable[[AttarError], None]
-# These are named by their own lines or members, and not by their place in a folder.
-COLLECTIONS = (".jsonl", ".jsonl.xz", ".tar.xz")
+# Called with the error of a file that cannot be read, when the others are to be read nevertheless.
+OnError = Callable[[AttarError], None]
+# Their documents are named by lines or members, not by the file's place in a folder.
+_COLLECTIONS = (".jsonl", ".jsonl.xz", ".tar.xz")
 
 
 class SourceFile(NamedTuple):
-    """A file, the folder in its documents' names (empty where a file was named itself), and its bytes."""
+    """A file, the folder in its documents' names (empty for a file that was named itself), and its size."""
 
     path: Path
     folder: str
     bytes: int
 
 
-def find_files(paths: Iterable[str | Path], bad: Bad | None = None) -> list[SourceFile]:
-    """The files that paths mean, in a fixed order: themselves, or the texts in a folder."""
-    found: list[SourceFile] = []
+def find_files(paths: Iterable[str | Path], on_error: OnError | None = None) -> list[SourceFile]:
+    """The files of paths, in a fixed order: the files themselves, and the texts in folders."""
+    files: list[SourceFile] = []
     for path in map(Path, paths):
         try:
-            found += files_of(path)
+            files += _files_of(path)
         except AttarError as fault:
-            pass_on(fault, bad)
+            _report(fault, on_error)
         except OSError as fault:
-            pass_on(FormatError(str(path), "a file or a folder to read", fault.strerror or str(fault)), bad)
-    return found
+            came = fault.strerror or str(fault)
+            _report(FormatError(str(path), "a file or a folder to read", came), on_error)
+    return files
 
 
-def files_of(path: Path) -> list[SourceFile]:
-    """The files that one path means."""
+def read_files(
+    files: Sequence[SourceFile],
+    on_error: OnError | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Iterator[Draft]:
+    """Yield the checked documents of files; `progress` is called with the number of bytes that are read."""
+    before = 0
+    for file in files:
+        inside = 0
+        try:
+            for name, text in _read_file(file):
+                try:
+                    draft = Draft.of(name, text)
+                except AttarError as fault:
+                    _report(FormatError(str(file.path), "documents to add", str(fault)), on_error)
+                    continue
+                yield draft
+                # An estimate for compressed files and JSON lines.
+                inside = min(inside + len(text), file.bytes)
+                progress(before + inside)
+        except AttarError as fault:
+            _report(fault, on_error)
+        before += file.bytes
+        progress(before)
+
+
+def _files_of(path: Path) -> list[SourceFile]:
     if not path.is_dir():
         if not path.exists():
             raise FormatError(str(path), "a file or a folder", "nothing there", "check the path")
         return [SourceFile(path, "", path.stat().st_size)]
     files = sorted(file for file in path.rglob("*") if file.name.endswith(SOURCE_SUFFIXES) and file.is_file())
     if not files:
-        wanted = f"a folder with files that end in {', '.join(SOURCE_SUFFIXES)}"
-        raise FormatError(str(path), wanted, "none of these in it", "name files themselves")
-    places = (file.relative_to(path).parent.as_posix() for file in files)
+        expected = f"a folder with files that end in {', '.join(SOURCE_SUFFIXES)}"
+        raise FormatError(str(path), expected, "none of these in it", "name files themselves")
+    folders = (file.relative_to(path).parent.as_posix() for file in files)
     return [
-        SourceFile(file, "" if place == "." else place, file.stat().st_size)
-        for file, place in zip(files, places, strict=True)
+        SourceFile(file, "" if folder == "." else folder, file.stat().st_size)
+        for file, folder in zip(files, folders, strict=True)
     ]
 
 
-def read_files(
-    files: Sequence[SourceFile], bad: Bad | None = None, progress: Callable[[int], None] = lambda done: None
-) -> Iterator[tuple[str, str]]:
-    """Yield the names and texts of files; `progress` hears how many of their bytes are done."""
-    before = 0
-    for file in files:
-        inside = 0
-        try:
-            for name, text in read_file(file):
-                try:
-                    Draft.of(name, text)
-                except AttarError as fault:
-                    pass_on(FormatError(str(file.path), "documents to add", str(fault)), bad)
-                    continue
-                yield name, text
-                # Of a compressed file, or of lines of JSON, it is not known exactly.
-                inside = min(inside + len(text), file.bytes)
-                progress(before + inside)
-        except AttarError as fault:
-            pass_on(fault, bad)
-        before += file.bytes
-        progress(before)
-
-
-def read_file(file: SourceFile) -> Iterator[tuple[str, str]]:
-    """Yield the names and texts of one file; what ends in no known way is plain text."""
+def _read_file(file: SourceFile) -> Iterator[tuple[str, str]]:
+    """Yield the names and texts of one file; a file with an unknown suffix is plain text."""
     path = file.path
     if not path.name.endswith(SOURCE_SUFFIXES):
         try:
@@ -85,13 +87,12 @@ def read_file(file: SourceFile) -> Iterator[tuple[str, str]]:
         except OSError as fault:
             raise FormatError(str(path), "a file to read", fault.strerror or str(fault)) from fault
         return
-    alone = file.folder == "" or path.name.endswith(COLLECTIONS)
+    prefix = "" if not file.folder or path.name.endswith(_COLLECTIONS) else f"{file.folder}/"
     for document in read_sources([path]):
-        yield document.name if alone else f"{file.folder}/{document.name}", document.text
+        yield prefix + document.name, document.text
 
 
-def pass_on(fault: AttarError, bad: Bad | None) -> None:
-    """Raise what is wrong unless somebody hears of it."""
-    if bad is None:
+def _report(fault: AttarError, on_error: OnError | None) -> None:
+    if on_error is None:
         raise fault
-    bad(fault)
+    on_error(fault)

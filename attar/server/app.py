@@ -46,6 +46,8 @@ ROUTES: list[tuple[str, str, Answering]] = [
     ("PUT", "/v1/documents/{name:any}", documents.put_document),
     ("GET", "/v1/documents/{name:any}", documents.show_document),
     ("DELETE", "/v1/documents/{name:any}", documents.remove_document),
+    ("POST", "/v1/merge", documents.merge_documents),
+    ("POST", "/v1/remove", documents.remove_documents),
     ("POST", "/v1/explain", asking.explain),
     ("POST", "/v1/compare", asking.compare),
     ("GET", "/healthz", signs.health),

@@ -8,18 +8,18 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
-from attar import wire as vectors
+from attar import wire
 from attar.errors import OptionError
-from attar.server import bodies, requests
+from attar.server import requests
 from attar.server.lookups import LookupJob, Read
 from attar.server.passage import Passage
 from attar.server.questions import AskJob, Found
 from attar.server.service import Service
 from attar.server.shortcut import Begun
 
-ASK, LOOKUP = msgspec.json.Decoder(bodies.Ask), msgspec.json.Decoder(bodies.Lookup)
-EXPLAIN, COMPARE = msgspec.json.Decoder(bodies.Explain), msgspec.json.Decoder(bodies.Compare)
-PACKED = vectors.MEDIA.encode()
+ASK, LOOKUP = msgspec.json.Decoder(wire.Ask), msgspec.json.Decoder(wire.Lookup)
+EXPLAIN, COMPARE = msgspec.json.Decoder(wire.Explain), msgspec.json.Decoder(wire.Compare)
+PACKED = wire.MEDIA.encode()
 # A question is a sentence.
 LONGEST_QUESTION = 10_000
 
@@ -40,7 +40,7 @@ def ask_shortly(service: Service, body: bytes | bytearray) -> Begun:
     return Begun(service.begin_ask(job), tell, partial(service.refuse, job.names))
 
 
-def ask_job(service: Service, body: bodies.Ask) -> AskJob:
+def ask_job(service: Service, body: wire.Ask) -> AskJob:
     """The questions that a body asks, if they may be."""
     names, questions = body.pairs()
     requests.check_count("questions", questions, service.settings.max_questions)
@@ -49,22 +49,22 @@ def ask_job(service: Service, body: bodies.Ask) -> AskJob:
     return AskJob(names, questions, body.top)
 
 
-def tell_answers(body: bodies.Ask, job: AskJob, began: float, found: Found) -> bytes:
+def tell_answers(body: wire.Ask, job: AskJob, began: float, found: Found) -> bytes:
     """The answers as JSON."""
     seconds = time.perf_counter() - began
     answers = found.answers
-    told: bodies.Answers | bodies.ManyAnswers
+    told: wire.Answers | wire.ManyAnswers
     if body.single:
-        told = bodies.Answers(job.names[0], job.questions[0], answers[0], seconds, found.bytes)
+        told = wire.Answers(job.names[0], job.questions[0], answers[0], seconds, found.bytes)
     else:
-        results = [bodies.Result(*each) for each in zip(job.names, job.questions, answers, strict=True)]
-        told = bodies.ManyAnswers(results, seconds, found.bytes)
+        results = [wire.Result(*each) for each in zip(job.names, job.questions, answers, strict=True)]
+        told = wire.ManyAnswers(results, seconds, found.bytes)
     return requests.encode(told)
 
 
 async def lookup(service: Service, passage: Passage) -> None:
     """Look raw vectors up, as JSON or packed (`attar.wire` has the layout)."""
-    if requests.media_of(passage) == vectors.MEDIA:
+    if requests.media_of(passage) == wire.MEDIA:
         await lookup_packed(service, passage)
         return
     body = await requests.body_of(passage, LOOKUP)
@@ -84,7 +84,7 @@ def look_up_shortly(service: Service, body: bytes | bytearray) -> bytes | Begun:
     return Begun(service.begin_look_up(job), tell, partial(service.refuse, job.names))
 
 
-def lookup_job(service: Service, body: bodies.Lookup) -> LookupJob:
+def lookup_job(service: Service, body: wire.Lookup) -> LookupJob:
     """The vectors that a body brings, if they can be looked up."""
     names, numbers = body.pairs()
     requests.check_count("vectors", numbers, service.settings.max_questions)
@@ -92,24 +92,24 @@ def lookup_job(service: Service, body: bodies.Lookup) -> LookupJob:
     return LookupJob(names, requests.floats_of(numbers), packed=False)
 
 
-def tell_readouts(body: bodies.Lookup, job: LookupJob, began: float, read: Read) -> bytes:
+def tell_readouts(body: wire.Lookup, job: LookupJob, began: float, read: Read) -> bytes:
     """The readouts as JSON."""
     seconds = time.perf_counter() - began
     readouts = [readout.tolist() for readout in read.readouts]
-    told: bodies.Readout | bodies.Readouts
+    told: wire.Readout | wire.Readouts
     if body.single:
-        told = bodies.Readout(job.names[0], readouts[0], seconds, read.bytes)
+        told = wire.Readout(job.names[0], readouts[0], seconds, read.bytes)
     else:
-        told = bodies.Readouts(readouts, seconds, read.bytes)
+        told = wire.Readouts(readouts, seconds, read.bytes)
     return requests.encode(told)
 
 
 async def lookup_packed(service: Service, passage: Passage) -> None:
     """Look packed vectors up; all readouts have one width, that of the widest."""
-    names, queries = vectors.unpack_queries(await passage.body(), service.settings.max_questions)
+    names, queries = wire.unpack_queries(await passage.body(), service.settings.max_questions)
     requests.check_finite(queries)
     read = await service.look_up(LookupJob(names, queries, packed=True))
-    await passage.answer(vectors.pack_readouts(np.asarray(read.readouts)), PACKED)
+    await passage.answer(wire.pack_readouts(np.asarray(read.readouts)), PACKED)
 
 
 async def explain(service: Service, request: Request) -> Response:
@@ -121,11 +121,11 @@ async def explain(service: Service, request: Request) -> Response:
     requests.check_length("text", body.text or "", service.settings.max_text)
     began = time.perf_counter()
 
-    def work() -> bodies.Explanation:
+    def work() -> wire.Explanation:
         text = service.text_of(body.document) if body.document is not None else body.text or ""
         told = service.library.reader.explain(text, body.question)
         answers = told.answers
-        return bodies.Explanation(told.tokens, told.weights, answers, time.perf_counter() - began)
+        return wire.Explanation(told.tokens, told.weights, answers, time.perf_counter() - began)
 
     return requests.respond(await service.aside(work))
 

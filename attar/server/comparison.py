@@ -8,7 +8,7 @@ import numpy as np
 
 from attar.errors import OptionError
 from attar.memory import Memory, look_up_hidden
-from attar.server.bodies import Comparison, Cost
+from attar.wire import Comparison, Cost
 
 # States for softmax are made for the measurement; more bytes than this are not made on request.
 LARGEST = 2**29

@@ -18,6 +18,8 @@ ROUTES = (
     "append_text",
     "show_document",
     "remove_document",
+    "merge_documents",
+    "remove_documents",
     "health",
     "readiness",
     "metrics",

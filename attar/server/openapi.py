@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 import attar
-from attar.server import bodies
+from attar import wire
+from attar.results import Change
 from attar.server.problems import MEDIA as PROBLEM
-from attar.server.problems import TITLES, Problem
+from attar.server.problems import TITLES
 
 JSON, BINARY, TEXT = "application/json", "application/octet-stream", "text/plain"
 NAME = {
@@ -39,7 +40,7 @@ class Operation(NamedTuple):
 LIMIT = {"type": "integer", "minimum": 1, "maximum": 1_000, "default": 100}
 LIST = (("after", "only names behind this one", {"type": "string"}), ("limit", "so many at most", LIMIT))
 MEMORY = (("memory", "1: the memory's numbers too", {"type": "string", "enum": ["0", "1"]}),)
-CHANGED = {201: bodies.Change, 200: bodies.Change}
+CHANGED = {201: Change, 200: Change}
 WRITING = (400, 403, 404, 413, 415, 422)
 READING = (400, 404, 413, 415, 422)
 DOCUMENT, DOCUMENTS = "/v1/documents/{name}", "/v1/documents"
@@ -50,7 +51,7 @@ OPERATIONS = (
         DOCUMENT,
         "putDocument",
         "Add a document, or replace it",
-        bodies.PutDocument,
+        wire.PutDocument,
         CHANGED,
         (*WRITING, 409),
     ),
@@ -59,20 +60,36 @@ OPERATIONS = (
         f"{DOCUMENT}/append",
         "appendText",
         "Read on",
-        bodies.AppendText,
-        {200: bodies.Change},
+        wire.AppendText,
+        {200: Change},
         WRITING,
     ),
     Operation(
-        "get", DOCUMENTS, "listDocuments", "List documents", None, {200: bodies.Page}, (413, 422), LIST
+        "post",
+        wire.MERGE,
+        "mergeDocuments",
+        "Make one document of several, which stay",
+        wire.Merge,
+        {200: Change},
+        (*WRITING, 409),
     ),
+    Operation(
+        "post",
+        wire.REMOVE,
+        "removeDocuments",
+        "Remove documents: all of them, or none",
+        wire.Remove,
+        {204: None},
+        WRITING,
+    ),
+    Operation("get", DOCUMENTS, "listDocuments", "List documents", None, {200: wire.Page}, (413, 422), LIST),
     Operation(
         "get",
         DOCUMENT,
         "showDocument",
         "Show a document",
         None,
-        {200: bodies.Document},
+        {200: wire.ShownDocument},
         (404, 413, 422),
         MEMORY,
     ),
@@ -84,8 +101,8 @@ OPERATIONS = (
         "/v1/ask",
         "ask",
         "Ask one question or many, of one document or many",
-        bodies.Ask,
-        {200: bodies.Answers | bodies.ManyAnswers},
+        wire.Ask,
+        {200: wire.Answers | wire.ManyAnswers},
         READING,
     ),
     Operation(
@@ -93,8 +110,8 @@ OPERATIONS = (
         "/v1/lookup",
         "lookup",
         "Look raw vectors up in memories",
-        bodies.Lookup,
-        {200: bodies.Readout | bodies.Readouts},
+        wire.Lookup,
+        {200: wire.Readout | wire.Readouts},
         READING,
         binary=True,
     ),
@@ -103,8 +120,8 @@ OPERATIONS = (
         "/v1/explain",
         "explain",
         "The weight of each token for a question",
-        bodies.Explain,
-        {200: bodies.Explanation},
+        wire.Explain,
+        {200: wire.Explanation},
         READING,
     ),
     Operation(
@@ -112,8 +129,8 @@ OPERATIONS = (
         "/v1/compare",
         "compare",
         "Measure a lookup beside softmax",
-        bodies.Compare,
-        {200: bodies.Comparison},
+        wire.Compare,
+        {200: wire.Comparison},
         READING,
     ),
     Operation("get", "/healthz", "health", "Alive"),
@@ -129,7 +146,7 @@ def description() -> dict[str, Any]:
     >>> description()["openapi"], "/v1/ask" in description()["paths"]
     ('3.1.0', True)
     """
-    shapes = [Problem]
+    shapes = [wire.Problem]
     for each in OPERATIONS:
         found = [each.body, *each.answers.values()]
         for shape in found:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from attar.memory import Floats, Memory
-from attar.server.bodies import Picture
+from attar.wire import Picture
 
 # A screen shows no more.
 ROWS, COLUMNS = 256, 512

@@ -4,7 +4,9 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from attar.errors import AttarError, BusyError, MissingError, RecordError, StoreError, UnknownDocumentError
+from attar.errors import AttarError, MissingError, NameTakenError, RecordError
+from attar.store import BusyError, StoreError, UnknownNameError
+from attar.wire import Problem
 
 MEDIA = "application/problem+json"
 RETRY_AFTER = "1"
@@ -26,17 +28,6 @@ TITLES = {
     503: "Busy, or not able to answer now",
     504: "It took too long",
 }
-
-
-class Problem(msgspec.Struct, omit_defaults=True):
-    """A problem object; `kind` is the name of the error in Python, `instance` the request's id."""
-
-    title: str
-    status: int
-    detail: str
-    type: str = "about:blank"
-    kind: str = ""
-    instance: str = ""
 
 
 class Refusal(Exception):  # noqa: N818  # it is what the server does, not what went wrong in it
@@ -76,7 +67,7 @@ class Refusal(Exception):  # noqa: N818  # it is what the server does, not what 
 def refusal_of(fault: Exception) -> Refusal | None:
     """The refusal for what was raised; None for a fault of the server's own.
 
-    >>> refusal_of(UnknownDocumentError("emma")).status, refusal_of(ZeroDivisionError())
+    >>> refusal_of(UnknownNameError("emma")).status, refusal_of(ZeroDivisionError())
     (404, None)
     """
     if isinstance(fault, Refusal):
@@ -97,8 +88,10 @@ def refusal_of(fault: Exception) -> Refusal | None:
 def of_attar(fault: AttarError) -> Refusal:
     """The refusal for an error of the library's."""
     kind = type(fault).__name__
-    if isinstance(fault, UnknownDocumentError):
+    if isinstance(fault, UnknownNameError):
         return Refusal(404, str(fault), kind=kind)
+    if isinstance(fault, NameTakenError):
+        return Refusal(409, str(fault), kind=kind)
     if isinstance(fault, BusyError):
         return Refusal(503, "store: expected its turn to write, got none in time; try again", kind=kind)
     # Their lines tell of folders and disks, which are nobody's business outside; the log has them.

@@ -14,7 +14,7 @@ class AskJob(NamedTuple):
 
     names: list[str]
     questions: list[str]
-    top: int
+    top: int | None
 
 
 class Found(NamedTuple):
@@ -54,7 +54,9 @@ def answer_together(library: Library, jobs: list[AskJob]) -> list[list[list[Answ
         return []
     names = [name for job in jobs for name in job.names]
     questions = [question for job in jobs for question in job.questions]
-    answers = iter(library.ask_many(names, questions, top=max(job.top for job in jobs)))
+    tops = [job.top for job in jobs]
+    top = None if None in tops else max(top for top in tops if top is not None)
+    answers = iter(library.ask_many(names, questions, top=top))
     return [[next(answers)[: job.top] for _ in job.questions] for job in jobs]
 
 

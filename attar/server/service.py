@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
-from attar.errors import FormatError, OptionError, UnknownDocumentError
-from attar.library import Library, Outcome, suggesting
+from attar.errors import FormatError
+from attar.library import Library, suggesting
+from attar.results import Change
 from attar.server.batching import Batcher, Watch
-from attar.server.bodies import Comparison
 from attar.server.comparison import compare_costs
 from attar.server.lanes import Lane
 from attar.server.lookups import LookupJob, Read, look_up, look_up_at_once
@@ -15,7 +15,8 @@ from attar.server.metrics import WAITING, Metrics
 from attar.server.problems import Refusal
 from attar.server.questions import AskJob, Found, answer_each
 from attar.server.settings import Settings
-from attar.store import Stats
+from attar.store import Stats, UnknownNameError
+from attar.wire import Comparison
 
 Value = TypeVar("Value")
 
@@ -66,7 +67,7 @@ class Service:
         """The answers to questions."""
         try:
             return await self.begin_ask(job)
-        except UnknownDocumentError as fault:
+        except UnknownNameError as fault:
             return await self.refuse(job.names, fault)
 
     def look_up_at_once(self, job: LookupJob) -> Read | None:
@@ -87,7 +88,7 @@ class Service:
             return read
         try:
             return await self.begin_look_up(job)
-        except UnknownDocumentError as fault:
+        except UnknownNameError as fault:
             return await self.refuse(job.names, fault)
 
     async def refuse(self, names: list[str], fault: Exception) -> NoReturn:
@@ -97,30 +98,25 @@ class Service:
             with suggesting(self.library.store, names):
                 raise fault
 
-        if isinstance(fault, UnknownDocumentError) and self._aside.idle:
+        if isinstance(fault, UnknownNameError) and self._aside.idle:
             await self._aside.done(look)
         raise fault
 
-    async def put(self, name: str, text: str, title: str, replace: bool) -> Outcome:
+    async def put(self, name: str, text: str, title: str, replace: bool) -> Change:
         """Add a document, or replace it."""
+        return await self._write(lambda: self.library.add(name, text, title=title, replace=replace))
 
-        def add() -> Outcome:
-            try:
-                return self.library.add(name, text, title=title, replace=replace)
-            except OptionError as fault:
-                if not replace and name in self.library:
-                    raise Refusal(409, str(fault), kind="OptionError") from fault
-                raise
-
-        return await self._write(add)
-
-    async def append(self, name: str, text: str) -> Outcome:
+    async def append(self, name: str, text: str) -> Change:
         """Read on."""
         return await self._write(lambda: self.library.append(name, text))
 
-    async def remove(self, name: str) -> None:
-        """Take a document out."""
-        await self._write(lambda: self.library.remove(name))
+    async def merge(self, new: str, names: list[str], title: str, replace: bool) -> Change:
+        """Make one document of several."""
+        return await self._write(lambda: self.library.merge(new, names, title=title, replace=replace))
+
+    async def remove(self, *names: str) -> None:
+        """Remove documents: all of them, or none."""
+        await self._write(lambda: self.library.remove(*names))
 
     async def aside(self, work: Callable[[], Value]) -> Value:
         """Do what takes its time where questions do not wait for it."""
@@ -128,7 +124,7 @@ class Service:
 
     def compare(self, name: str) -> Comparison:
         """Measure a document's lookup beside softmax."""
-        return compare_costs(name, self.library.show(name).memory)
+        return compare_costs(name, self.library.memory(name))
 
     def text_of(self, name: str) -> str:
         """A document's text, if texts are kept."""

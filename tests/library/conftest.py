@@ -1,4 +1,4 @@
-"""Libraries of made-up stories with small readers that have learnt nothing: what is kept is tested here."""
+"""Libraries of made-up stories with small untrained readers."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -53,7 +53,7 @@ def library(folder: Path, reader: Reader) -> Iterator[Library]:
 
 @pytest.fixture(scope="session")
 def assert_same() -> Callable[[Memory, Memory], None]:
-    """Two memories are one, to the last digits of a float32."""
+    """Two memories are equal up to float32 rounding."""
 
     def check(one: Memory, other: Memory) -> None:
         for word in ("form", "mechanism", "tokens", "size", "reader", "names"):

@@ -1,15 +1,17 @@
-"""Documents are added once, in groups, and reported when they are on the disk."""
+"""Documents are added once, in batches, reported when they are on disk, and merged."""
 
 import lmdb
 import pytest
 
-from attar.errors import FormatError, OptionError
-from attar.library import Library, drafts
+from attar.errors import DtypeError, FormatError, NameTakenError, OptionError
+from attar.library import Draft, Library, adding
+from attar.memory import Memory
+from attar.results import Change
 from attar.store import Store
 
 
-def changes(outcomes):
-    return [outcome.change for outcome in outcomes]
+def kinds(changes):
+    return [each.change for each in changes]
 
 
 def named(texts):
@@ -17,98 +19,100 @@ def named(texts):
 
 
 def test_a_documents_memory_is_what_the_reader_reads(library, reader, texts, assert_same):
-    outcome = library.add("emma", texts[0], title="Emma")
-    record = library.show("emma")
-    assert_same(record.memory, reader.read(texts[0]))
-    assert (record.entry.title, record.text) == ("Emma", None)
-    assert outcome == ("emma", "added", record.memory.tokens, record.entry.memory_bytes)
+    change = library.add("emma", texts[0], title="Emma")
+    memory, document = library.memory("emma"), library.show("emma")
+    assert_same(memory, reader.read(texts[0]))
+    assert (document.title, document.text) == ("Emma", None)
+    assert change == Change("emma", "added", memory.tokens, document.bytes)
 
 
-def test_many_are_read_side_by_side_and_are_the_same(library, reader, texts, assert_same):
-    assert changes(library.add_many(named(texts), batch=4)) == ["added"] * len(texts)
+def test_a_batch_gives_the_memories_of_single_documents(library, reader, texts, assert_same):
+    assert kinds(library.add_many(named(texts), batch=4)) == ["added"] * len(texts)
     for name, text in named(texts):
-        assert_same(library.show(name).memory, reader.read(text))
+        assert_same(library.memory(name), reader.read(text))
 
 
-def test_the_same_text_again_changes_nothing_and_is_not_read(library, texts, monkeypatch):
+def test_adding_the_same_text_again_changes_nothing_and_reads_nothing(library, texts, monkeypatch):
     library.add_many(named(texts))
     before = list(library.documents())
     monkeypatch.setattr(library, "_reader", None)
     monkeypatch.setattr(library, "_reader_path", "no such reader")
-    assert changes(library.add_many(named(texts), replace=True)) == ["unchanged"] * len(texts)
+    assert kinds(library.add_many(named(texts), replace=True)) == ["unchanged"] * len(texts)
     assert list(library.documents()) == before
 
 
-def test_another_text_under_a_known_name_is_refused(library, texts):
+def test_another_text_under_an_existing_name_is_refused(library, texts):
     library.add("emma", texts[0])
     before = library.show("emma")
-    with pytest.raises(OptionError, match=r"'emma'.*got another text; replace it \(--replace\)"):
+    with pytest.raises(NameTakenError, match=r"'emma'.*got another text; replace it \(--replace\)"):
         library.add("emma", texts[1])
     assert library.show("emma") == before
 
 
-def test_replace_replaces_and_keeps_when_the_document_was_made(library, reader, texts, assert_same):
+def test_replacing_a_document_keeps_its_creation_time(library, reader, texts, assert_same):
     library.add("emma", texts[0])
-    created = library.show("emma").entry.created
+    created = library.show("emma").created
     assert library.add("emma", texts[1], replace=True).change == "replaced"
-    assert_same(library.show("emma").memory, reader.read(texts[1]))
-    assert library.show("emma").entry.created == created
+    assert_same(library.memory("emma"), reader.read(texts[1]))
+    assert library.show("emma").created == created
 
 
-def test_what_comes_before_a_refused_document_is_added_and_reported(library, texts):
+def test_documents_before_a_refused_one_are_added_and_reported(library, texts):
     library.add("story-2", "Another text.")
     reported = []
-    with pytest.raises(OptionError, match="'story-2'"):
-        library.add_many(named(texts), progress=reported.append)
-    assert [outcome.name for outcome in reported] == ["story-0", "story-1"]
-    assert [facts.name for facts in library.documents()] == ["story-0", "story-1", "story-2"]
+    with pytest.raises(NameTakenError, match="'story-2'"):
+        library.add_many(named(texts), on_change=reported.append)
+    assert [each.name for each in reported] == ["story-0", "story-1"]
+    assert [each.name for each in library.documents()] == ["story-0", "story-1", "story-2"]
 
 
-def test_what_comes_before_a_fault_of_the_source_is_added(library, texts):
+def test_documents_before_an_error_of_the_source_are_added(library, texts):
     def source():
         yield from named(texts[:2])
         raise FormatError("third", "text", "nothing")
 
     with pytest.raises(FormatError, match="third"):
         library.add_many(source())
-    assert [facts.name for facts in library.documents()] == ["story-0", "story-1"]
+    assert [each.name for each in library.documents()] == ["story-0", "story-1"]
 
 
-def test_a_document_is_on_the_disk_when_it_is_reported(library, folder, texts):
-    def look(outcome):
+def test_a_document_is_on_disk_when_it_is_reported(library, folder, texts):
+    def look(change):
         with Store.open(folder, read_only=True) as store:
-            assert outcome.name in store
+            assert change.name in store
 
-    library.add_many(named(texts), batch=2, progress=look)
+    library.add_many(named(texts), batch=2, on_change=look)
 
 
-def test_one_group_is_one_change(library, texts):
+def test_each_batch_is_one_transaction(library, texts):
     library.add_many(named(texts[:8]), batch=4)
     before = library.store.stats().changes
     library.add_many([(name + "x", text) for name, text in named(texts[:8])], batch=4)
     assert library.store.stats().changes == before + 2
 
 
-def test_long_documents_make_small_groups(library, texts, monkeypatch):
-    monkeypatch.setattr(drafts, "CHARACTERS", 10)
+def test_long_documents_make_small_batches(library, texts, monkeypatch):
+    monkeypatch.setattr(adding, "_CHARACTERS", 10)
     before = library.store.stats().changes
     library.add_many(named(texts[:3]))
     assert library.store.stats().changes == before + 3
 
 
-def test_a_name_that_comes_twice_is_added_once(library, texts):
+def test_a_document_given_twice_is_added_once(library, texts):
     twice = [("emma", texts[0]), ("emma", texts[0])]
-    assert changes(library.add_many(twice)) == ["added", "unchanged"]
+    assert kinds(library.add_many(twice)) == ["added", "unchanged"]
 
 
-def test_the_later_of_two_texts_of_a_name_replaces_the_earlier_if_it_may(library, texts):
+def test_a_second_text_under_a_name_replaces_the_first_only_with_replace(library, texts):
     two = [("emma", texts[0]), ("emma", texts[1])]
-    with pytest.raises(OptionError, match="another text"):
+    with pytest.raises(NameTakenError, match="another text"):
         library.add_many(two)
-    assert changes(library.add_many(two, replace=True)) == ["unchanged", "replaced"]
+    assert kinds(library.add_many(two, replace=True)) == ["unchanged", "replaced"]
 
 
-def test_another_process_may_have_added_the_same_meanwhile(library, folder, reader, texts, monkeypatch):
+def test_a_document_that_another_process_adds_meanwhile_is_unchanged(
+    library, folder, reader, texts, monkeypatch
+):
     reads = reader.read_many
 
     def read_and_be_overtaken(texts, **options):
@@ -121,7 +125,7 @@ def test_another_process_may_have_added_the_same_meanwhile(library, folder, read
     assert library.add("emma", texts[0]).change == "unchanged"
 
 
-def test_a_damaged_document_is_mended_by_adding_it_again(library, folder, reader, texts, assert_same):
+def test_adding_a_damaged_document_again_repairs_it(library, folder, reader, texts, assert_same):
     library.add("emma", texts[0])
     library.close()
     with lmdb.open(str(folder)) as environment, environment.begin(write=True) as transaction:
@@ -132,7 +136,7 @@ def test_a_damaged_document_is_mended_by_adding_it_again(library, folder, reader
         with pytest.raises(FormatError, match="a wrong checksum"):
             again.ask("emma", "Who left?")
         again.add("emma", texts[0])
-        assert_same(again.show("emma").memory, reader.read(texts[0]))
+        assert_same(again.memory("emma"), reader.read(texts[0]))
         assert list(again.store.check()) == []
 
 
@@ -149,7 +153,7 @@ def test_a_damaged_document_is_mended_by_adding_it_again(library, folder, reader
     ],
     ids=["empty", "blank", "no name", "half a character", "half a character in the name", "bytes", "number"],
 )
-def test_what_is_no_document_is_refused_in_a_line(library, name, text, line):
+def test_an_invalid_document_is_refused_in_one_line(library, name, text, line):
     with pytest.raises(Exception, match=line) as fault:
         library.add(name, text)
     assert "\n" not in str(fault.value)
@@ -157,27 +161,131 @@ def test_what_is_no_document_is_refused_in_a_line(library, name, text, line):
 
 
 @pytest.mark.parametrize("name", ["x" * 10_000, "a/b/../c", "two\nlines", "ends ", "Ω"])
-def test_any_name_will_do(library, texts, name):
+def test_any_string_can_be_a_name(library, texts, name):
     library.add(name, texts[0])
-    assert [facts.name for facts in library.documents()] == [name]
+    assert [each.name for each in library.documents()] == [name]
     assert library.ask(name, "Who left?")
     library.append(name, texts[1])
     library.remove(name)
     assert name not in library
 
 
-def test_a_memory_that_the_numbers_cannot_hold_is_refused_by_name(folder, reader, texts, monkeypatch):
-    from attar.memory import Memory
-
+def test_the_error_for_a_memory_out_of_the_dtypes_range_names_the_document(
+    folder, reader, texts, monkeypatch
+):
     huge = reader.read(texts[0])
     huge = Memory.of("named", huge.numbers * 1e9, tokens=1, reader=huge.reader, names=huge.names)
     monkeypatch.setattr(reader, "read_many", lambda texts, **options: [reader.read(texts[0]), huge])
     with Library(folder, reader) as library, pytest.raises(OptionError, match=r"'story-1'.*float32 or int8"):
         library.add_many(named(texts[:2]))
     with Store.open(folder) as store:
-        assert [facts.name for facts in store.documents()] == ["story-0"]
+        assert [each.name for each in store.documents()] == ["story-0"]
 
 
-def test_a_batch_is_at_least_one(library, texts):
+def test_a_batch_size_below_one_is_refused(library, texts):
     with pytest.raises(OptionError, match="batch"):
         library.add_many(named(texts), batch=0)
+
+
+@pytest.mark.parametrize("title", [5, None, b"Emma"])
+def test_a_title_that_is_not_a_string_is_refused(library, texts, title):
+    with pytest.raises(DtypeError, match="title: expected a string"):
+        library.add("emma", texts[0], title=title)
+    library.add_many(pair(texts))
+    with pytest.raises(DtypeError, match="title: expected a string"):
+        library.merge("both", ["one", "two"], title=title)
+    assert [each.name for each in library.documents()] == ["one", "two"]
+
+
+def test_a_checked_document_is_not_hashed_again(library, texts, monkeypatch):
+    draft = Draft.of("emma", texts[0])
+    monkeypatch.setattr(adding, "digest_of", None)
+    monkeypatch.setattr("attar.store.format.digest_of", None)
+    assert kinds(library.add_many([draft])) == ["added"]
+    assert library.show("emma").digest == draft.digest.hex()
+
+
+@pytest.fixture
+def gated(folder, make_reader):
+    with Library(folder, make_reader("gated"), dtype="float32") as library:
+        yield library
+
+
+def pair(texts):
+    return [("one", texts[0]), ("two", texts[1])]
+
+
+def test_vectors_per_name_are_merged_by_name(library, reader, texts, assert_same):
+    library.add_many(pair(texts))
+    change = library.merge("both", ["one", "two"], title="Both")
+    whole = reader.read(texts[0]) + reader.read(texts[1])
+    assert_same(library.memory("both"), whole)
+    document = library.show("both")
+    assert change == Change("both", "merged", whole.tokens, document.bytes)
+    assert document.title == "Both"
+
+
+def test_a_merged_document_answers_with_the_names_of_all_its_parts(library, texts):
+    library.add_many(pair(texts))
+    library.merge("both", ["one", "two"])
+    found = {answer.text for answer in library.ask("both", "Who left?", top=None)}
+    for name in ("one", "two"):
+        assert {answer.text for answer in library.ask(name, "Who left?", top=None)} <= found
+
+
+def test_merging_does_not_load_the_reader(library, folder, texts):
+    library.add_many(pair(texts))
+    with Library(folder, "no such reader") as other:
+        other.merge("both", ["one", "two"])
+
+
+def test_merging_ids_of_different_tables_is_refused_with_the_remedy(gated, texts):
+    gated.add_many(pair(texts))
+    with pytest.raises(OptionError, match=r"'one' and 'two'.*attar add STORE FILE… --together --replace"):
+        gated.merge("both", ["one", "two"])
+    assert "both" not in gated
+
+
+def test_documents_added_with_shared_names_can_be_merged(gated, texts, assert_same):
+    gated.add_many(pair(texts), shared_names=True)
+    gated.merge("both", ["one", "two"])
+    one, two = gated.reader.read_many(texts[:2], together=True)
+    assert_same(gated.memory("both"), one + two)
+
+
+def test_documents_can_be_added_again_with_shared_names(gated, texts):
+    gated.add_many(pair(texts))
+    assert set(kinds(gated.add_many(pair(texts), shared_names=True))) == {"replaced"}
+    gated.merge("both", ["one", "two"])
+
+
+def test_adding_with_shared_names_twice_changes_nothing(gated, texts):
+    gated.add_many(pair(texts), shared_names=True)
+    assert set(kinds(gated.add_many(pair(texts), shared_names=True))) == {"unchanged"}
+
+
+def test_adding_with_shared_names_is_atomic(gated, texts):
+    gated.add("two", "Another text.")
+    with pytest.raises(NameTakenError, match=r"'two'.*another text"):
+        gated.add_many(pair(texts), shared_names=True)
+    assert "one" not in gated
+
+
+def test_adding_with_shared_names_refuses_two_texts_under_one_name(gated, texts):
+    with pytest.raises(OptionError, match=r"'one'.*got two"):
+        gated.add_many([("one", texts[0]), ("one", texts[1])], shared_names=True)
+
+
+def test_merging_into_an_existing_name_needs_replace(library, texts):
+    library.add_many(pair(texts))
+    with pytest.raises(NameTakenError, match=r"'one'.*--replace"):
+        library.merge("one", ["one", "two"])
+    library.merge("one", ["one", "two"], replace=True)
+    assert library.show("one").tokens > library.show("two").tokens
+
+
+@pytest.mark.parametrize("parts", [[], ["one"], ["one", "one"]], ids=["none", "one", "one twice"])
+def test_merging_needs_two_different_documents(library, texts, parts):
+    library.add("one", texts[0])
+    with pytest.raises(OptionError, match="merge: expected"):
+        library.merge("both", parts)

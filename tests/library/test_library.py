@@ -1,22 +1,31 @@
-"""A library answers by name, reads on, and says what it does not have."""
+"""A library answers questions by document name, appends, removes, lists, and caches decoded memories."""
 
 import threading
 
 import pytest
 
 from attar import Library as PublicLibrary
-from attar.errors import AttarError, FormatError, OptionError, StoreError, UnknownDocumentError
+from attar.errors import (
+    FormatError,
+    NameTakenError,
+    OptionError,
+    ReaderMismatchError,
+    StoreError,
+    UnknownDocumentError,
+)
 from attar.library import Library
-from attar.library.unknown import near_names
+from attar.library import library as module
+from attar.library.library import MemoryCache
+from attar.results import Change
 
 QUESTIONS = ["Who left?", "___ is the new owner .", "Where did it happen?"]
 
 
-def test_it_is_attars_own_name():
+def test_library_is_exported_from_attar():
     assert PublicLibrary is Library
 
 
-def test_asking_is_the_readers_answering(library, reader, texts):
+def test_ask_gives_the_readers_answers(library, reader, texts):
     library.add("emma", texts[0])
     memory = reader.read(texts[0])
     answers, wanted = library.ask("emma", QUESTIONS[1], top=3), reader.answer(memory, QUESTIONS[1], top=3)
@@ -24,13 +33,13 @@ def test_asking_is_the_readers_answering(library, reader, texts):
     assert [a.probability for a in answers] == pytest.approx([a.probability for a in wanted], rel=1e-4)
 
 
-def test_many_questions_of_one_document(library, texts):
+def test_many_questions_about_one_document(library, texts):
     library.add("emma", texts[0])
     answers = library.ask_many("emma", QUESTIONS)
     assert [best[0].text for best in answers] == [library.ask("emma", each)[0].text for each in QUESTIONS]
 
 
-def test_each_question_of_its_own_document(library, texts):
+def test_one_question_per_document(library, texts):
     names = ["a", "b", "a"]
     library.add_many(zip("ab", texts, strict=False))
     answers = library.ask_many(names, QUESTIONS)
@@ -38,38 +47,39 @@ def test_each_question_of_its_own_document(library, texts):
         assert [answer.text for answer in best] == [answer.text for answer in library.ask(name, question)]
 
 
-def test_one_question_of_many_documents(library, texts):
+def test_one_question_about_many_documents(library, texts):
     library.add_many(zip("ab", texts, strict=False))
     assert len(library.ask_many(["a", "b"], "Who left?")) == 2
 
 
-def test_nothing_asked_is_nothing_answered(library):
+def test_no_questions_give_no_answers(library):
     assert library.ask_many([], []) == []
 
 
-def test_five_answers_unless_asked_for_more(library, texts):
+def test_ask_gives_five_answers_by_default_and_all_with_none(library, texts):
     library.add("emma", texts[0])
     assert len(library.ask("emma", "Who left?")) == 5
     assert len(library.ask("emma", "Who left?", top=None)) > 5
 
 
-def test_appending_is_reading_on(library, reader, texts, assert_same):
+def test_appending_gives_the_memory_of_both_texts_read_as_one(library, reader, texts, assert_same):
     library.add("emma", texts[0], title="Emma")
-    outcome = library.append("emma", texts[1])
+    change = library.append("emma", texts[1])
     whole = reader.read(f"{texts[0]}\n\n{texts[1]}")
-    assert_same(library.show("emma").memory, whole)
-    assert outcome[:3] == ("emma", "appended", whole.tokens)
-    assert library.show("emma").entry.title == "Emma"
+    assert_same(library.memory("emma"), whole)
+    document = library.show("emma")
+    assert change == Change("emma", "appended", whole.tokens, document.bytes)
+    assert document.title == "Emma"
 
 
-def test_after_an_append_the_first_text_is_another(library, texts):
+def test_after_an_append_the_first_text_counts_as_another(library, texts):
     library.add("emma", texts[0])
     library.append("emma", texts[1])
-    with pytest.raises(OptionError, match="another text"):
+    with pytest.raises(NameTakenError, match="another text"):
         library.add("emma", texts[0])
 
 
-def test_kept_texts_grow_with_their_documents(folder, reader, texts):
+def test_kept_texts_are_appended_to(folder, reader, texts):
     with Library(folder, reader, keep_text=True) as library:
         library.add("emma", texts[0])
         library.append("emma", texts[1])
@@ -78,7 +88,9 @@ def test_kept_texts_grow_with_their_documents(folder, reader, texts):
         assert list(library.store.check()) == []
 
 
-def test_an_append_that_was_overtaken_reads_on_from_the_others(library, folder, reader, texts, monkeypatch):
+def test_an_append_continues_from_what_another_process_wrote_meanwhile(
+    library, folder, reader, texts, monkeypatch
+):
     library.add("emma", texts[0])
     extend = reader.extend
 
@@ -90,35 +102,35 @@ def test_an_append_that_was_overtaken_reads_on_from_the_others(library, folder, 
 
     monkeypatch.setattr(reader, "extend", overtaken)
     library.append("emma", texts[2])
-    assert library.show("emma").entry.tokens == sum(reader.read(text).tokens for text in texts[:3])
+    assert library.show("emma").tokens == sum(reader.read(text).tokens for text in texts[:3])
 
 
-def test_appending_nothing_is_refused(library, texts):
+def test_appending_a_blank_text_is_refused(library, texts):
     library.add("emma", texts[0])
     with pytest.raises(FormatError, match="blanks only"):
         library.append("emma", "\n")
 
 
-def test_removed_documents_are_gone(library, texts):
+def test_remove_takes_several_names(library, texts):
     library.add_many(zip("abc", texts, strict=False))
     library.remove("a", "c", "a")
-    assert [facts.name for facts in library.documents()] == ["b"]
+    assert [each.name for each in library.documents()] == ["b"]
 
 
-def test_all_that_are_named_are_removed_or_none(library, texts):
+def test_remove_is_atomic(library, texts):
     library.add("a", texts[0])
     with pytest.raises(UnknownDocumentError, match="'b'"):
         library.remove("a", "b")
     assert "a" in library
 
 
-def test_documents_come_in_pages(library, texts):
+def test_documents_takes_after_and_limit(library, texts):
     library.add_many(zip("abcd", texts, strict=False))
-    assert [facts.name for facts in library.documents(after="a", limit=2)] == ["b", "c"]
+    assert [each.name for each in library.documents(after="a", limit=2)] == ["b", "c"]
 
 
-@pytest.mark.parametrize("what", ["ask", "append", "merge", "remove", "show"])
-def test_a_name_that_is_not_there_is_said_with_near_ones(library, texts, what):
+@pytest.mark.parametrize("what", ["ask", "append", "merge", "remove", "show", "memory"])
+def test_the_error_for_an_unknown_name_suggests_similar_ones(library, texts, what):
     library.add("novels/Emma", texts[0])
     library.add("persuasion", texts[1])
     do = {
@@ -127,6 +139,7 @@ def test_a_name_that_is_not_there_is_said_with_near_ones(library, texts, what):
         "merge": lambda: library.merge("both", ["persuasion", "ema"]),
         "remove": lambda: library.remove("ema"),
         "show": lambda: library.show("ema"),
+        "memory": lambda: library.memory("ema"),
     }
     with pytest.raises(UnknownDocumentError, match=r"'ema'.*no such name; did you mean 'novels/Emma'"):
         do[what]()
@@ -134,28 +147,30 @@ def test_a_name_that_is_not_there_is_said_with_near_ones(library, texts, what):
 
 def test_names_unlike_any_are_not_guessed(library, texts):
     library.add("persuasion", texts[0])
-    assert near_names(library.store, "emma") == []
-    assert near_names(library.store, "x" * 100_000) == []
+    assert module._similar_names(library.store, "emma") == []
+    assert module._similar_names(library.store, "x" * 100_000) == []
 
 
-def test_another_reader_is_refused(library, folder, make_reader, texts):
+def test_a_reader_that_is_not_the_stores_is_refused(library, folder, make_reader, texts):
     library.add("emma", texts[0])
     with pytest.raises(OptionError, match="expected its reader"):
         Library(folder, make_reader(seed=6))
 
 
-def test_a_reader_in_another_folder_is_refused_when_it_is_needed(
+def test_a_readers_folder_that_is_not_the_stores_is_refused_when_it_is_loaded(
     library, folder, make_reader, texts, tmp_path
 ):
     library.add("emma", texts[0])
     make_reader(seed=6).save(tmp_path / "reader")
     with Library(folder, tmp_path / "reader") as other:
         assert len(other) == 1
-        with pytest.raises(OptionError, match=r"expected its reader [0-9a-f]{12}, got .*--reader DIR"):
+        with pytest.raises(
+            ReaderMismatchError, match=r"expected its reader [0-9a-f]{12}, got .*--reader DIR"
+        ):
             other.ask("emma", "Who left?")
 
 
-def test_a_readers_folder_will_do_for_a_reader(folder, reader, texts, tmp_path):
+def test_a_reader_can_be_given_as_a_path(folder, reader, texts, tmp_path):
     reader.save(tmp_path / "reader")
     with Library(folder, str(tmp_path / "reader")) as library:
         library.add("emma", texts[0])
@@ -163,42 +178,42 @@ def test_a_readers_folder_will_do_for_a_reader(folder, reader, texts, tmp_path):
 
 
 @pytest.mark.parametrize(("dtype", "kept"), [(None, "float16"), ("int8", "int8")])
-def test_a_library_keeps_the_numbers_it_was_made_with(folder, reader, texts, dtype, kept):
+def test_a_library_keeps_the_dtype_it_was_created_with(folder, reader, texts, dtype, kept):
     with Library(folder, reader, dtype=dtype) as library:
         library.add("emma", texts[0])
     with Library(folder, reader) as library:
         library.append("emma", texts[1])
-        assert library.show("emma").entry.dtype == kept
+        assert library.show("emma").dtype == kept
         assert library.ask("emma", "Who left?")
 
 
-def test_other_numbers_than_it_was_made_with_are_refused(library, folder, reader):
+def test_another_dtype_than_the_librarys_is_refused(library, folder, reader):
     with pytest.raises(OptionError, match="dtype 'float32', as it was made"):
         Library(folder, reader, dtype="int8")
 
 
-def test_what_is_opened_for_reading_is_not_written(library, folder, reader, texts):
+def test_a_read_only_library_refuses_changes(library, folder, reader, texts):
     with (
         Library(folder, reader, read_only=True) as other,
-        pytest.raises(AttarError, match="a read-only one"),
+        pytest.raises(StoreError, match="open for reading"),
     ):
         other.add("emma", texts[0])
 
 
 @pytest.mark.parametrize("options", [{"read_only": True}, {"create": False}])
-def test_a_library_is_not_made_unless_it_may_be(folder, options):
+def test_a_library_is_not_created_when_read_only_or_create_is_false(folder, options):
     with pytest.raises(StoreError, match="expected a store, got no such folder"):
         Library(folder, **options)
     assert not folder.exists()
 
 
-def test_a_closed_library_says_so(library):
+def test_a_closed_library_cannot_be_used(library):
     library.close()
     with pytest.raises(StoreError, match="a closed one"):
         library.ask("emma", "Who left?")
 
 
-def test_threads_ask_at_the_same_time(library, texts):
+def test_threads_can_ask_at_the_same_time(library, texts):
     library.add_many(zip("abcd", texts, strict=False))
     wanted = {name: library.ask(name, "Who left?") for name in "abcd"}
     wrong = []
@@ -212,3 +227,78 @@ def test_threads_ask_at_the_same_time(library, texts):
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """A list that gets an item for each memory that is decoded."""
+    calls = []
+    decode = module._decoded
+
+    def count(data):
+        calls.append(data)
+        return decode(data)
+
+    monkeypatch.setattr(module, "_decoded", count)
+    return calls
+
+
+def test_a_document_is_decoded_once_for_many_questions(library, texts, decoded):
+    library.add("emma", texts[0])
+    first = library.ask("emma", "Who left?")
+    assert library.ask("emma", "Who left?") == first
+    assert len(decoded) == 1
+
+
+def test_two_questions_about_one_document_decode_it_once(library, texts, decoded):
+    library.add("emma", texts[0])
+    library.ask_many(["emma", "emma"], ["Who left?", "Who came?"])
+    assert len(decoded) == 1
+
+
+@pytest.mark.parametrize("change", ["replace", "append", "remove and add"])
+def test_another_processs_change_is_seen_at_once(library, folder, reader, texts, change):
+    library.add("emma", texts[0])
+    library.ask("emma", "Who left?")
+    with Library(folder, reader) as other:
+        if change == "replace":
+            other.add("emma", texts[1], replace=True)
+        elif change == "append":
+            other.append("emma", texts[1])
+        else:
+            other.remove("emma")
+            other.add("emma", texts[1])
+    fresh = reader.answer(library.memory("emma"), "Who left?", top=5)
+    assert [answer.text for answer in library.ask("emma", "Who left?")] == [each.text for each in fresh]
+
+
+def test_a_document_that_another_process_removed_is_gone(library, folder, reader, texts):
+    library.add("emma", texts[0])
+    library.ask("emma", "Who left?")
+    with Library(folder, reader) as other:
+        other.remove("emma")
+    with pytest.raises(LookupError):
+        library.ask("emma", "Who left?")
+
+
+def test_the_cache_drops_the_least_recently_used_memory(library, texts):
+    library.add_many(zip("abc", texts, strict=False))
+    with library.store.snapshot() as now:
+        unlimited = MemoryCache(2**30)
+        for name in "abc":
+            unlimited.memory(now, name)
+        small = MemoryCache(unlimited.bytes - 1)
+        a, b = small.memory(now, "a"), small.memory(now, "b")
+        assert small.memory(now, "a") is a
+        small.memory(now, "c")
+        assert len(small) == 2
+        assert small.bytes <= small.limit
+        assert small.memory(now, "a") is a
+        assert small.memory(now, "b") is not b
+
+
+def test_a_document_larger_than_the_cache_is_answered(folder, reader, texts):
+    with Library(folder, reader, cache=0) as library:
+        library.add("emma", texts[0])
+        assert library.ask("emma", "Who left?")
+        assert len(library._cache) == 0

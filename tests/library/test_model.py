@@ -1,4 +1,4 @@
-"""Whatever is done in whatever order, each document's memory is that of its whole text."""
+"""Property test: after any sequence of operations each document's memory is that of its whole text."""
 
 import tempfile
 
@@ -7,9 +7,9 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from attar.errors import OptionError
-from attar.library import Library, UnknownDocumentError
-from attar.library.library import BETWEEN
+from attar.errors import NameTakenError, OptionError, UnknownDocumentError
+from attar.library import Library
+from attar.library.library import SEPARATOR
 
 NAMES = st.sampled_from(["emma", "novels/emma", "two\nlines", "x" * 700])
 SENTENCES = (
@@ -45,7 +45,7 @@ def library_as_texts(reader, assert_same):
             known = self.known.get(name) if name in self.parts else None
             try:
                 change = self.library.add(name, text, replace=replace).change
-            except OptionError:
+            except NameTakenError:
                 assert name in self.parts
                 assert not replace
                 assert known != text
@@ -65,7 +65,7 @@ def library_as_texts(reader, assert_same):
                 assert name not in self.parts
                 return
             *before, last = self.parts[name]
-            self.parts[name] = (*before, last + BETWEEN + text)
+            self.parts[name] = (*before, last + SEPARATOR + text)
             self.known[name] = None
 
         @rule(new=NAMES, names=st.lists(NAMES, min_size=2, max_size=3, unique=True))
@@ -102,8 +102,8 @@ def library_as_texts(reader, assert_same):
                 return
             found = self.library.ask(name, "Who left?", top=None)
             wanted = reader.answer(self.expected(self.parts[name]), "Who left?")
-            assert {a.name: a.probability for a in found} == pytest.approx(
-                {a.name: a.probability for a in wanted}, rel=1e-3
+            assert {a.text: a.probability for a in found} == pytest.approx(
+                {a.text: a.probability for a in wanted}, rel=1e-3
             )
 
         @rule()
@@ -113,9 +113,9 @@ def library_as_texts(reader, assert_same):
 
         @invariant()
         def memories_are_those_of_the_texts(self):
-            assert [facts.name for facts in self.library.documents()] == sorted(self.parts)
+            assert [each.name for each in self.library.documents()] == sorted(self.parts)
             for name, parts in self.parts.items():
-                assert_same(self.library.show(name).memory, self.expected(parts))
+                assert_same(self.library.memory(name), self.expected(parts))
 
         def teardown(self):
             assert list(self.library.store.check()) == []
@@ -126,7 +126,7 @@ def library_as_texts(reader, assert_same):
 
 
 @pytest.mark.parametrize("mechanism", ["named", "gated", "keyed"])
-def test_a_library_is_a_dictionary_of_texts(make_reader, assert_same, mechanism):
+def test_a_library_behaves_like_a_dictionary_of_texts(make_reader, assert_same, mechanism):
     machine = library_as_texts(make_reader(mechanism), assert_same)
     run_state_machine_as_test(
         machine, settings=settings(max_examples=12, stateful_step_count=12, deadline=None)

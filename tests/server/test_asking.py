@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from attar.server import bodies
+from attar import wire
 
 QUESTIONS = ["Who left?", "___ met Ann .", "Who came?"]
 
@@ -26,7 +26,7 @@ def test_an_answer_says_what_it_cost(served):
     told = served.post("/v1/ask", {"document": "0", "question": "Who left?"}).json()
     assert told["seconds"] > 0
     assert told["bytes"] == served.get("/v1/documents/0").json()["bytes"]
-    msgspec.convert(told, bodies.Answers)
+    msgspec.convert(told, wire.Answers)
 
 
 @pytest.mark.parametrize("top", [1, 2])
@@ -40,7 +40,7 @@ def test_many_questions_of_one_document(served):
     assert [result["question"] for result in told["results"]] == QUESTIONS
     assert {result["document"] for result in told["results"]} == {"0"}
     assert told["results"][1]["answers"][0]["text"] == answers_of(served, "0", QUESTIONS[1])[0]["text"]
-    msgspec.convert(told, bodies.ManyAnswers)
+    msgspec.convert(told, wire.ManyAnswers)
 
 
 def test_a_list_of_one_document_stands_for_all_questions(served):
@@ -123,4 +123,4 @@ def test_a_comparison_is_measured_over_as_many_states_as_tokens(served):
     assert told["softmax"]["bytes"] == 4 * told["tokens"] * told["size"]
     assert told["lookup"]["seconds"] > 0
     assert told["softmax"]["seconds"] > 0
-    msgspec.convert(told, bodies.Comparison)
+    msgspec.convert(told, wire.Comparison)

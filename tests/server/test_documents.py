@@ -5,7 +5,8 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from attar.server import bodies
+import attar
+from attar import wire
 
 TEXT = "Then Ann met Bob. Bob left for Rome."
 
@@ -65,14 +66,14 @@ def test_a_list_goes_on_page_by_page(serve):
 
 def test_a_list_is_what_the_documentation_says(served):
     page = served.get("/v1/documents").json()
-    assert set(page["documents"][0]) == set(bodies.Facts.__struct_fields__)
-    msgspec.convert(page, bodies.Page)
+    assert set(page["documents"][0]) == set(wire.Document.__struct_fields__)
+    msgspec.convert(page, wire.Page)
 
 
 def test_a_document_is_what_the_documentation_says(served):
     told = served.get(place("0"), params={"memory": "1"}).json()
-    assert set(told) == set(bodies.Document.__struct_fields__)
-    document = msgspec.convert(told, bodies.Document)
+    assert set(told) == set(wire.ShownDocument.__struct_fields__)
+    document = msgspec.convert(told, wire.ShownDocument)
     assert document.memory.labels == document.names
     assert (document.memory.rows, document.memory.columns) == (len(document.names), 6)
 
@@ -209,3 +210,51 @@ def test_a_method_that_a_document_does_not_have(served, refused, method):
 @pytest.mark.parametrize("word", ["2", "yes", ""])
 def test_a_picture_is_asked_for_by_1(served, refused, word):
     refused(served.get(f"/v1/documents/0?memory={word}"), 422)
+
+
+def test_documents_are_merged_into_a_new_one(served):
+    response = served.post("/v1/merge", {"new": "both", "documents": ["0", "1"], "title": "Both"})
+    assert response.status_code == 200
+    merged = msgspec.convert(response.json(), attar.Change)
+    assert (merged.name, merged.change) == ("both", "merged")
+    assert merged.tokens == sum(served.get(place(name)).json()["tokens"] for name in "01")
+    assert served.get(place("both")).json()["title"] == "Both"
+
+
+def test_merging_into_an_existing_name_is_a_conflict_unless_it_may_be_replaced(served, refused):
+    body = {"new": "0", "documents": ["0", "1"]}
+    response = served.post("/v1/merge", body)
+    assert "'0'" in refused(response, 409)
+    assert response.json()["kind"] == "NameTakenError"
+    assert served.post("/v1/merge", body | {"replace": True}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("documents", "status"), [(["0"], 422), ([], 422), (["0", "0"], 422), (["0", "nobody"], 404)]
+)
+def test_merging_needs_two_different_documents_that_exist(served, refused, documents, status):
+    refused(served.post("/v1/merge", {"new": "both", "documents": documents}), status)
+    assert names_in(served) == ["0", "1"]
+
+
+def test_several_documents_are_removed_atomically(serve, refused):
+    served = serve(documents=3)
+    refused(served.post("/v1/remove", {"documents": ["0", "nobody"]}), 404)
+    assert names_in(served) == ["0", "1", "2"]
+    assert served.post("/v1/remove", {"documents": ["0", "2"]}).status_code == 204
+    assert names_in(served) == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("/v1/merge", {"new": "both", "documents": ["0", "1"]}), ("/v1/remove", {"documents": ["0", "1"]})],
+)
+def test_a_read_only_library_is_not_merged_or_removed_from(serve, refused, path, body):
+    refused(serve(read_only=True).post(path, body), 403)
+
+
+def test_more_documents_than_the_limit_are_not_merged_or_removed(serve, refused):
+    served = serve(max_questions=1)
+    for path, body in (("/v1/merge", {"new": "both"}), ("/v1/remove", {})):
+        assert "at most 1" in refused(served.post(path, body | {"documents": ["0", "1"]}), 422)
+    assert names_in(served) == ["0", "1"]

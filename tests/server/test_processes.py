@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import attar
-from attar.client.faults import UnavailableError
+from attar.errors import UnavailableError
 from attar.library import Library
 
 TEXT = "Then Ann met Bob. Bob left for Rome."
@@ -75,14 +75,14 @@ def start(folder, reader_folder):
 def names_in(folder):
     with Library(folder, read_only=True) as library:
         assert list(library.store.check()) == []
-        return [facts.name for facts in library.documents()]
+        return [each.name for each in library.documents()]
 
 
 def test_a_server_starts_answers_and_stops_well(start, folder):
     running = start("--log-format", "json", "--token", "s3cret", "--keep-text")
     running.wait_for("startup complete")
     with attar.Client(running.url, token="s3cret") as client:
-        client.put("emma", TEXT)
+        client.add("emma", TEXT)
         assert {answer.text for answer in client.ask("emma", "Who left?")} == {"Ann", "Bob", "Rome"}
     assert running.stop(signal.SIGTERM) in (0, -signal.SIGTERM)
     said = "".join(running.lines)
@@ -95,20 +95,20 @@ def test_a_server_starts_answers_and_stops_well(start, folder):
 def test_what_was_accepted_is_finished_before_it_stops(start, folder):
     running = start()
     running.wait_for("startup complete")
-    outcomes = []
+    changes = []
 
-    def put():
+    def add():
         with attar.Client(running.url) as client:
-            outcomes.append(client.put("long", TEXT * 3_000))
+            changes.append(client.add("long", TEXT * 3_000))
 
-    thread = threading.Thread(target=put)
+    thread = threading.Thread(target=add)
     thread.start()
     with attar.Client(running.url) as client:
         while "requests_in_flight 1" not in client._http.get("/metrics").text:
             time.sleep(0.01)
     running.stop(signal.SIGTERM)
     thread.join()
-    assert [outcome.change for outcome in outcomes] == ["added"]
+    assert [each.change for each in changes] == ["added"]
     assert names_in(folder) == ["long"]
 
 
@@ -130,7 +130,7 @@ def test_a_killed_worker_comes_back_the_others_go_on_and_nothing_is_lost(start, 
                     continue
 
     def write(client, number):
-        kept.append(client.put(f"{number:05}", TEXT).name)
+        kept.append(client.add(f"{number:05}", TEXT).name)
 
     def ask(client, number):
         asked.append(client.ask("00000", "Who left?", top=1)[0].text)

@@ -1,13 +1,14 @@
-"""attar.Client against a server: what the library does, from afar."""
+"""`attar.Client` with a live server: the results and errors of `attar.Library`."""
 
 import asyncio
 
+import msgspec
 import numpy as np
 import pytest
 
 import attar
-from attar.client.faults import ConflictError, NotFoundError, TokenError, UnavailableError
-from attar.errors import FormatError, ShapeError
+from attar import client as module
+from attar.errors import AttarError, FormatError, ShapeError
 
 TEXT = "Then Ann met Bob. Bob left for Rome."
 
@@ -18,35 +19,125 @@ def client(listen):
         yield client
 
 
-def test_a_document_comes_grows_and_goes(client):
-    assert client.put("a/b", TEXT, title="A story").change == "added"
-    assert client.append("a/b", "Then Eve came.").change == "appended"
-    assert client.show("a/b")["names"] == ["Ann", "Bob", "Rome", "Eve"]
-    client.remove("a/b")
-    assert [document.name for document in client.documents()] == ["0", "1"]
+def scenario(library):
+    """Use every method; return all results, and the class and message of every error."""
+
+    def failure(call, *arguments, **options):
+        with pytest.raises(AttarError) as fault:
+            call(*arguments, **options)
+        return type(fault.value), str(fault.value)
+
+    seen = []
+    yield library.add("emma", TEXT, title="Emma")
+    yield library.add("emma", TEXT)
+    yield failure(library.add, "emma", "Then Eve came.")
+    yield library.add("emma", "Then Eve came.", replace=True)
+    yield failure(library.add, "blank", " ")
+    yield library.add_many([("a/b", TEXT), ("Ω", "Then Zoe left.")], on_change=seen.append)
+    yield seen
+    yield failure(library.add_many, [("new", TEXT), ("emma", TEXT)])
+    yield "new" in library, "emma" in library, "nobody" in library, len(library), bool(library)
+    yield library.append("a/b", "Then Eve came.")
+    yield failure(library.append, "nobody", "Then Eve came.")
+    yield failure(library.append, "emma", "")
+    yield library.ask("0", "Who left?")
+    yield library.ask("0", "Who left?", top=1)
+    yield library.ask("0", "Who left?", top=None)
+    yield failure(library.ask, "0", "He left.")
+    yield failure(library.ask, "emm", "Who left?")
+    yield library.ask_many("0", ["Who left?", "Who came?"])
+    yield library.ask_many(["0", "1"], ["Who left?", "Who came?"], top=2)
+    yield library.ask_many(["0", "1"], "Who left?", top=None)
+    yield library.ask_many([], [])
+    yield failure(library.ask_many, ["0", "nobody"], "Who left?")
+    yield library.merge("both", ["emma", "a/b"], title="Both")
+    yield failure(library.merge, "both", ["emma", "Ω"])
+    yield library.merge("both", iter(["emma", "Ω"]), replace=True)
+    yield failure(library.merge, "more", ["emma"])
+    yield failure(library.merge, "more", ["emma", "nobody"])
+    yield [without_times(each) for each in library.documents()]
+    yield [each.name for each in library.documents(after="a", limit=2)]
+    yield [each.name for each in library.documents(limit=0)]
+    yield without_times(library.show("both"))
+    yield without_times(library.show("a/b"))
+    yield failure(library.show, "nobody")
+    yield failure(library.remove, "emma", "nobody")
+    yield "emma" in library
+    yield library.remove("emma", "a/b")
+    yield [each.name for each in library.documents()]
 
 
-def test_documents_are_listed_page_by_page(listen):
+def without_times(document):
+    assert document.created <= document.changed
+    assert document.created.tzinfo is not None
+    fields = {name: getattr(document, name) for name in document.__struct_fields__}
+    return type(document), {name: fields[name] for name in fields if name not in ("created", "changed")}
+
+
+def test_a_client_does_what_a_library_does(listen, make_reader, stories, tmp_path):
+    with attar.Library(tmp_path / "own", make_reader("named"), dtype="float32", keep_text=True) as library:
+        library.add_many([(str(at), stories[at].text) for at in range(2)])
+        expected = list(scenario(library))
+    with attar.Client(listen().url) as client:
+        for number, (result, wanted) in enumerate(zip(scenario(client), expected, strict=True)):
+            assert msgspec.to_builtins(result, enc_hook=str) == msgspec.to_builtins(wanted, enc_hook=str), (
+                number
+            )
+            assert type(result) is type(wanted)
+
+
+def test_the_async_client_does_what_the_client_does(listen):
+    url = listen("linear").url
+
+    async def use():
+        async with attar.AsyncClient(url) as client:
+            yield await client.add("new", TEXT)
+            yield await client.add_many([("more", TEXT)], on_change=lambda change: None)
+            yield await client.append("new", "Then Eve came.")
+            yield await client.ask("new", "Who left?", top=1)
+            yield await client.ask_many("new", ["Who left?"] * 300, top=1)
+            yield without_times(await client.show("new"))
+            yield (await client.lookup("new", np.eye(1, 6))).tolist()
+            yield await client.merge("both", ["more", "new"])
+            yield [each.name async for each in client.documents(after="0", limit=2)]
+            with pytest.raises(attar.NameTakenError):
+                await client.add("new", TEXT)
+            with pytest.raises(attar.UnknownDocumentError, match="'nobody'"):
+                await client.remove("new", "nobody")
+            yield await client.remove("new", "more", "both")
+            yield [each.name async for each in client.documents()]
+
+    async def results():
+        return [result async for result in use()]
+
+    with attar.Client(url) as client:
+        expected = [
+            client.add("new", TEXT),
+            client.add_many([("more", TEXT)]),
+            client.append("new", "Then Eve came."),
+            client.ask("new", "Who left?", top=1),
+            client.ask_many("new", ["Who left?"] * 300, top=1),
+            without_times(client.show("new")),
+            client.lookup("new", np.eye(1, 6)).tolist(),
+            client.merge("both", ["more", "new"]),
+            ["1", "both"],
+            None,
+            ["0", "1"],
+        ]
+        client.remove("new", "more", "both")
+    assert asyncio.run(results()) == expected
+
+
+def test_documents_are_listed_in_pages(listen, monkeypatch):
+    monkeypatch.setattr(module, "_PAGE", 2)
     with attar.Client(listen(documents=5).url) as client:
-        assert [document.name for document in client.documents(page=2)] == ["0", "1", "2", "3", "4"]
-        assert [document.name for document in client.documents(after="3")] == ["4"]
-
-
-def test_a_question_has_its_answers(client):
-    answers = client.ask("0", "Who left?", top=2)
-    assert len(answers) == 2
-    assert answers[0].probability >= answers[1].probability
+        assert [document.name for document in client.documents()] == ["0", "1", "2", "3", "4"]
+        assert [document.name for document in client.documents(after="0", limit=3)] == ["1", "2", "3"]
 
 
 def test_more_questions_than_one_request_takes(client):
-    found = client.ask_many("0", ["Who left?"] * 600, top=1)
-    assert len(found) == 600
-    assert len({answers[0].text for answers in found}) == 1
-
-
-def test_questions_of_many_documents(client):
-    found = client.ask_many(["0", "1"], ["Who left?", "Who left?"], top=1)
-    assert found == [client.ask(name, "Who left?", top=1) for name in ("0", "1")]
+    answers = client.ask_many("0", ["Who left?"] * 600, top=1)
+    assert answers == [client.ask("0", "Who left?", top=1)] * 600
 
 
 def test_vectors_are_looked_up(listen):
@@ -56,57 +147,43 @@ def test_vectors_are_looked_up(listen):
         np.testing.assert_allclose(client.lookup("0", np.eye(2, 6))[0], readouts[0], rtol=1e-5)
 
 
-def test_what_the_server_refuses_is_the_librarys_own_error(client):
-    with pytest.raises(NotFoundError, match="no such name"):
-        client.ask("nobody", "Who left?")
-    with pytest.raises(FormatError):
-        client.ask("0", "He left.")
+def test_vectors_of_another_size_are_refused(client):
     with pytest.raises(ShapeError, match="6"):
         client.lookup("0", np.ones((1, 5)))
-    with pytest.raises(ConflictError, match="another text"):
-        client.put("0", TEXT, replace=False)
 
 
-def test_a_token_is_sent(listen):
-    url = listen(token="abc").url
+def test_a_question_without_a_blank_is_refused(client):
+    with pytest.raises(FormatError):
+        client.ask("0", "He left.")
+
+
+def test_a_missing_token_and_a_read_only_library_deny_access(listen):
+    url = listen(token="abc", read_only=True).url
     with attar.Client(url, token="abc") as client:
         assert client.ask("0", "Who left?")
-    with attar.Client(url) as client, pytest.raises(TokenError, match="authorization"):
+        with pytest.raises(attar.AccessDeniedError, match="served for writing"):
+            client.remove("0")
+        with pytest.raises(attar.AccessDeniedError, match="served for writing"):
+            client.merge("both", ["0", "1"])
+        assert len(client) == 2
+    with attar.Client(url) as client, pytest.raises(attar.AccessDeniedError, match="authorization"):
         client.ask("0", "Who left?")
 
 
-def test_a_server_that_is_not_there(listen):
+def test_a_stopped_server_is_unavailable(listen):
     listening = listen()
     listening.close()
-    with attar.Client(listening.url) as client, pytest.raises(UnavailableError, match="is it running"):
+    with attar.Client(listening.url) as client, pytest.raises(attar.UnavailableError, match="is it running"):
         client.ask("0", "Who left?")
 
 
-def test_the_async_client_does_the_same(listen):
-    url = listen("linear").url
-
-    async def talk():
-        async with attar.AsyncClient(url) as client:
-            await client.put("new", TEXT)
-            await client.append("new", "Then Eve came.")
-            answers = await client.ask_many("new", ["Who left?"] * 300, top=1)
-            one = await client.ask("new", "Who left?", top=1)
-            told = await client.show("new")
-            readouts = await client.lookup("new", np.eye(1, 6))
-            await client.remove("new")
-            names = [document.name async for document in client.documents(page=1)]
-        return answers, one, told, readouts, names
-
-    answers, one, told, readouts, names = asyncio.run(talk())
-    assert (len(answers), answers[0][0].text) == (300, one[0].text)
-    assert (told["name"], readouts.shape, names) == ("new", (1, 6), ["0", "1"])
-
-
-def test_questions_asked_at_once_are_all_answered(listen):
+def test_concurrent_questions_are_all_answered(listen):
     url = listen().url
 
-    async def talk():
+    async def ask():
         async with attar.AsyncClient(url) as client:
             return await asyncio.gather(*(client.ask("0", "Who left?") for _ in range(60)))
 
-    assert len({str([answer.text for answer in answers]) for answers in asyncio.run(talk())}) == 1
+    answers = asyncio.run(ask())
+    assert len(answers) == 60
+    assert len({str([answer.text for answer in each]) for each in answers}) == 1

@@ -1,0 +1,238 @@
+"""The clients on their own: what they send, when they retry, which errors they raise, and that they mirror Library."""
+
+import asyncio
+import inspect
+
+import httpx
+import msgspec
+import pytest
+
+import attar
+from attar import client as module
+from attar import wire
+from attar.errors import AttarError, DtypeError, OptionError, RecordError, ShapeError
+from attar.results import Answer
+
+RESULT = wire.Result("emma", "Who left?", [Answer("Ann", 0.5)])
+
+# Methods of Library that make no sense over HTTP, and parameters: reading in a batch, and its progress.
+LIBRARY_ONLY = {"memory", "reader"}
+CLIENT_ONLY = {"lookup", "put"}
+PARAMETERS_OF_LIBRARY_ONLY = {"add_many": {"shared_names", "batch", "progress"}, "append": {"progress"}}
+
+
+class Server:
+    """A server that is busy `busy` times, and then answers every question; it keeps the requests."""
+
+    def __init__(self, busy=0, retry_after="0"):
+        self.busy, self.retry_after, self.requests = busy, retry_after, []
+
+    def __call__(self, request):
+        self.requests.append(request)
+        if len(self.requests) <= self.busy:
+            problem = wire.Problem("Busy", 503, "full")
+            return httpx.Response(
+                503, headers={"retry-after": self.retry_after}, content=msgspec.json.encode(problem)
+            )
+        count = len(msgspec.json.decode(request.content, type=wire.Ask).questions)
+        return httpx.Response(200, content=msgspec.json.encode(wire.ManyAnswers([RESULT] * count, 0.0, 0)))
+
+
+def connect(server, **options):
+    return attar.Client(transport=httpx.MockTransport(server), **options)
+
+
+def methods(cls):
+    return {name for name in dir(cls) if not name.startswith("_")}
+
+
+def parameters(cls, method):
+    return dict(inspect.signature(getattr(cls, method)).parameters)
+
+
+def shape(parameter):
+    return parameter.name, parameter.kind, parameter.default
+
+
+@pytest.mark.parametrize("cls", [attar.Client, attar.AsyncClient])
+def test_clients_have_the_methods_of_library(cls):
+    assert methods(cls) - CLIENT_ONLY == methods(attar.Library) - LIBRARY_ONLY
+
+
+@pytest.mark.parametrize("cls", [attar.Client, attar.AsyncClient])
+@pytest.mark.parametrize("method", sorted(methods(attar.Library) - LIBRARY_ONLY))
+def test_clients_have_the_parameters_and_defaults_of_library(cls, method):
+    own, librarys = parameters(cls, method), parameters(attar.Library, method)
+    for name in PARAMETERS_OF_LIBRARY_ONLY.get(method, ()):
+        del librarys[name]
+    assert [shape(each) for each in own.values()] == [shape(each) for each in librarys.values()]
+
+
+@pytest.mark.parametrize("method", sorted(methods(attar.Library) - LIBRARY_ONLY - {"documents"}))
+def test_clients_have_the_result_types_of_library(method):
+    annotations = [
+        str(inspect.signature(getattr(cls, method)).return_annotation)
+        for cls in (attar.Library, attar.Client, attar.AsyncClient)
+    ]
+    assert len(set(annotations)) == 1
+
+
+def test_both_clients_have_the_same_signatures():
+    for method in CLIENT_ONLY | {"__init__"}:
+        assert inspect.signature(getattr(attar.Client, method)) == inspect.signature(
+            getattr(attar.AsyncClient, method)
+        )
+
+
+def test_the_client_supports_in_len_and_with_like_library():
+    for name in ("__contains__", "__len__", "__bool__", "__enter__", "__exit__"):
+        assert hasattr(attar.Library, name)
+        assert hasattr(attar.Client, name)
+    # `in` would take the coroutine for True.
+    assert not hasattr(attar.AsyncClient, "__contains__")
+
+
+def test_a_busy_server_is_asked_again():
+    server = Server(busy=3)
+    with connect(server) as client:
+        assert client.ask("emma", "Who left?") == [Answer("Ann", 0.5)]
+    assert len(server.requests) == 4
+
+
+def test_the_async_client_asks_a_busy_server_again():
+    server = Server(busy=3)
+
+    async def ask():
+        async with attar.AsyncClient(transport=httpx.MockTransport(server)) as client:
+            return await client.ask("emma", "Who left?")
+
+    assert asyncio.run(ask()) == [Answer("Ann", 0.5)]
+    assert len(server.requests) == 4
+
+
+def test_a_server_that_stays_busy_is_given_up_after_the_retries():
+    server = Server(busy=100)
+    with connect(server, retries=2) as client, pytest.raises(attar.UnavailableError, match="full"):
+        client.ask("emma", "Who left?")
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"), [("3", 3.0), ("0", 0.0), ("9999", 10.0), ("-1", 0.0), ("soon", 1.0)]
+)
+def test_the_client_waits_as_long_as_retry_after_says(monkeypatch, header, seconds):
+    waits = []
+    monkeypatch.setattr(module.time, "sleep", waits.append)
+    with connect(Server(busy=1, retry_after=header)) as client:
+        client.ask("emma", "Who left?")
+    assert waits == [seconds]
+
+
+def test_the_token_is_sent_as_a_bearer():
+    server = Server()
+    with connect(server, token="abc") as client:
+        client.ask("emma", "Who left?")
+    assert server.requests[0].headers["authorization"] == "Bearer abc"
+
+
+@pytest.mark.parametrize("kind", [attar.Client, attar.AsyncClient])
+def test_many_questions_are_sent_in_parts(kind):
+    server = Server()
+    client = kind(transport=httpx.MockTransport(server))
+    names = [f"{number}" for number in range(600)]
+    answers = client.ask_many(names, "Who left?", top=None)
+    if kind is attar.AsyncClient:
+        answers = asyncio.run(answers)
+    assert len(answers) == 600
+    bodies = [msgspec.json.decode(request.content, type=wire.Ask) for request in server.requests]
+    assert [len(body.questions) for body in bodies] == [256, 256, 88]
+    assert [name for body in bodies for name in body.documents] == names
+    assert {body.top for body in bodies} == {None}
+
+
+def test_put_warns_and_replaces_by_default():
+    bodies = []
+
+    def reply(request):
+        bodies.append(msgspec.json.decode(request.content))
+        change = {"name": "emma", "change": "replaced", "tokens": 7, "bytes": 400}
+        return httpx.Response(200, json=change)
+
+    with connect(reply) as client, pytest.warns(DeprecationWarning, match="use add"):
+        assert client.put("emma", "Ann left.") == attar.Change("emma", "replaced", 7, 400)
+    with connect(reply) as client:
+        client.add("emma", "Ann left.")
+    assert [body["replace"] for body in bodies] == [True, False]
+
+
+def problem(status, kind=""):
+    return msgspec.json.encode(wire.Problem("A title", status, "what: expected x", kind=kind))
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (404, problem(404, "UnknownDocumentError"), attar.UnknownDocumentError),
+        (404, b"", attar.UnknownDocumentError),
+        (409, problem(409, "NameTakenError"), attar.NameTakenError),
+        (401, problem(401), attar.AccessDeniedError),
+        (403, problem(403), attar.AccessDeniedError),
+        (422, problem(422, "DtypeError"), DtypeError),
+        (500, problem(500, "RecordError"), RecordError),
+        (503, problem(503, "BusyError"), attar.UnavailableError),
+        (503, problem(503), attar.UnavailableError),
+        (422, problem(422, "os"), AttarError),
+        (422, problem(422, "__builtins__"), AttarError),
+        (422, problem(422, "Iterator"), AttarError),
+        (500, problem(500), AttarError),
+        (502, b"<html>", attar.UnavailableError),
+        (502, b"[]", attar.UnavailableError),
+    ],
+)
+@pytest.mark.parametrize("cls", [attar.Client, attar.AsyncClient])
+def test_a_refusal_is_raised_as_the_error_that_the_server_names(cls, status, body, kind):
+    client = cls(
+        transport=httpx.MockTransport(lambda request: httpx.Response(status, content=body)), retries=0
+    )
+
+    def show():
+        shown = client.show("emma")
+        return asyncio.run(shown) if inspect.isawaitable(shown) else shown
+
+    with pytest.raises(AttarError) as fault:
+        show()
+    assert type(fault.value) is kind
+    assert str(fault.value) in ("what: expected x", f"server: expected an answer, got status {status}")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "\ud800"])
+def test_names_that_no_path_can_hold_are_refused(name):
+    with connect(Server()) as client, pytest.raises(OptionError, match="name: expected"):
+        client.show(name)
+
+
+def test_every_character_of_a_name_is_percent_encoded():
+    paths = []
+
+    def reply(request):
+        paths.append(request.url.raw_path)
+        return httpx.Response(204)
+
+    with connect(reply) as client:
+        assert "novels/Emma, ch. 1" in client
+    assert paths == [b"/v1/documents/novels%2FEmma%2C%20ch.%201"]
+
+
+def test_the_numbers_of_documents_and_questions_must_agree():
+    server = Server()
+    with connect(server) as client, pytest.raises(ShapeError, match="one for each of 2"):
+        client.ask_many(["a", "b"], ["Who left?"])
+    assert server.requests == []
+
+
+def test_a_server_that_does_not_answer_is_unavailable():
+    def refuse(request):
+        raise httpx.ConnectError("connection refused")
+
+    with connect(refuse) as client, pytest.raises(attar.UnavailableError, match="refused; is it running"):
+        client.show("emma")
