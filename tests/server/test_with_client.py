@@ -1,4 +1,4 @@
-"""attar.Client against a server: what the library does, from afar."""
+"""attar.Client against a server does what the library does."""
 
 import asyncio
 
