@@ -79,7 +79,7 @@ class Service:
             on_queue=partial(metrics.set_queue_length, "ask"),
         )
         self._lookups = Batcher[LookupJob, LookupResult](
-            lambda jobs: [_look_up(library.store, job) for job in jobs],
+            partial(_look_up_jobs, library.store),
             name="lookup",
             max_batch=settings.max_batch,
             max_queue=_LOOKUPS_PER_QUESTION * settings.max_queue,
@@ -110,14 +110,14 @@ class Service:
 
     async def look_up(self, job: LookupJob) -> LookupResult:
         """Look vectors up."""
-        store = self.library.store
         try:
-            if len(job.vectors) <= _INLINE_VECTORS and _bytes_of(store, job.names) <= _INLINE_BYTES:
-                self.metrics.count_batch("lookup", len(job.vectors))
-                result = _look_up(store, job)
+            if len(job.vectors) <= _INLINE_VECTORS:
+                result = _look_up(self.library.store, job, max_bytes=_INLINE_BYTES)
                 if isinstance(result, Exception):
                     raise result
-                return result
+                if result is not None:
+                    self.metrics.count_batch("lookup", len(job.vectors))
+                    return result
             return await self._lookups.submit(job, len(job.vectors))
         except UnknownNameError as error:
             await self._raise_with_suggestions(job.names, error)
@@ -186,25 +186,27 @@ def _answer_jobs(library: Library, jobs: list[AskJob]) -> list[AskResult | Excep
     return [next(results) if error is None else error for error in errors]
 
 
-def _look_up(store: Store, job: LookupJob) -> LookupResult | Exception:
-    """The result of a job, or its error."""
+def _look_up_jobs(store: Store, jobs: list[LookupJob]) -> list[LookupResult | Exception]:
+    """The result of each job of a batch, or its error."""
+    return [result for job in jobs if (result := _look_up(store, job)) is not None]
+
+
+def _look_up(store: Store, job: LookupJob, max_bytes: int | None = None) -> LookupResult | Exception | None:
+    """The result of a job, or its error; None if its memories have more than `max_bytes`."""
     try:
         with store.reading() as reading:
+            # Packed replies do not report it, and sizing a thousand memories takes as long as the lookups.
+            is_sized = max_bytes is not None or not job.packed
+            read = sum(len(reading.view(name)) for name in set(job.names)) if is_sized else 0
+            if max_bytes is not None and read > max_bytes:
+                return None
             readouts = _readouts(reading, job)
-        # Packed replies do not report it, and sizing a thousand memories takes as long as the lookups.
-        read = 0 if job.packed else _bytes_of(store, job.names)
     except Exception as error:
         return error
     finite = all_finite(readouts) if isinstance(readouts, np.ndarray) else all(map(all_finite, readouts))
     if not finite:
         return OptionError("vectors", "numbers whose readouts fit into float32", "larger ones")
     return LookupResult(readouts, read)
-
-
-def _bytes_of(store: Store, names: list[str]) -> int:
-    """The total size of the documents' memories."""
-    with store.reading() as reading:
-        return sum(len(reading.view(name)) for name in set(names))
 
 
 def _readouts(reading: Reading, job: LookupJob) -> Sequence[Floats] | Floats:

@@ -1,12 +1,12 @@
 """Requests on real connections: malformed, slow, pipelined, and from clients that disconnect."""
 
+import http.client
 import json
 import re
 import socket
 import threading
 import time
 
-import httpx
 import pytest
 
 HEAD = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
@@ -68,11 +68,20 @@ def test_malformed_http_is_400(listen):
     assert listen().send_raw(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n").startswith(b"HTTP/1.1 400")
 
 
-def test_a_connection_is_reused_after_a_refused_body(listen):
-    with httpx.Client(base_url=listen(max_text=10).url, timeout=60) as http:
-        body = {"text": "Then Ann met Bob. " * 10_000}
-        assert {http.put("/v1/documents/long", json=body).status_code for _ in range(3)} == {413}
-        assert http.get("/healthz").status_code == 200
+def test_a_connection_is_reused_after_refused_texts_and_large_headers(listen):
+    connection = http.client.HTTPConnection("127.0.0.1", listen(max_text=10).port, timeout=60)
+    connection.connect()
+    connection.auto_open = 0
+    body, headers = json.dumps({"text": "Then Ann met Bob. " * 10_000}), {"content-type": "application/json"}
+    statuses = []
+    for _ in range(3):
+        for method, path, sent in (("PUT", "/v1/documents/long", body), ("GET", "/healthz", None)):
+            connection.request(method, path, sent, headers | {"x-padding": "y" * 30_000})
+            response = connection.getresponse()
+            response.read()
+            statuses.append(response.status)
+    connection.close()
+    assert statuses == [413, 200] * 3
 
 
 def test_head_and_body_may_be_sent_apart(listen):

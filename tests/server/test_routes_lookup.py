@@ -158,9 +158,11 @@ def test_lookups_on_the_event_loop_and_on_the_thread_agree(serve, monkeypatch):
     body = {"documents": ["0", "1"], "vectors": np.eye(2, 6).tolist()}
     threads, look_up = [], service._look_up
 
-    def watched(*arguments):
-        threads.append(threading.current_thread().name.partition("_")[0])
-        return look_up(*arguments)
+    def watched(*arguments, **options):
+        result = look_up(*arguments, **options)
+        if result is not None:
+            threads.append(threading.current_thread().name.partition("_")[0])
+        return result
 
     monkeypatch.setattr(service, "_look_up", watched)
     inline = served.post("/v1/lookup", body).json()
