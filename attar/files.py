@@ -15,7 +15,6 @@ from attar.errors import AttarError, BusyError, StoreError, writing_to
 _LONGEST_PAUSE = 0.02
 
 
-
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path next to `path`; on success it replaces `path`, after an error it is removed."""

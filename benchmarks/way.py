@@ -95,7 +95,7 @@ def trace_request(store: Path) -> dict[str, set[str]]:
     listening = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1/ask"
     with traced() as trace:
-        server = uvicorn.Server(uvicorn.Config(make_app(Settings(store)), log_config=None, ws="none"))
+        server = uvicorn.Server(uvicorn.Config(make_app(Settings(store=store)), log_config=None, ws="none"))
         running = threading.Thread(target=server.run, args=([listening],))
         running.start()
         while not server.started:

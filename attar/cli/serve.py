@@ -52,7 +52,7 @@ def serve(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:
-        from attar.server import Place, listen
+        from attar.server import Address, listen
         from attar.server import serve as run
     except ModuleNotFoundError as fault:
         part = str(fault.name).partition(".")[0]
@@ -62,35 +62,42 @@ def serve(
             "attar serve", "the server's parts", f"no {part}", "pip install 'attar[server]'"
         ) from fault
     from attar.library import Library
-    from attar.server import LOOPBACK_HOSTS, Settings, check_open, is_loopback, token_in
+    from attar.server import LOOPBACK_HOSTS, Settings, is_loopback, read_token, require_token
 
     if token is not None and token_file is not None:
         raise OptionError("token", "--token or --token-file", "both")
-    secret = token_in(token_file) if token_file is not None else token
-    check_open(host, secret, no_token)
+    secret = read_token(token_file) if token_file is not None else token
+    require_token(host, secret, no_token)
     for file in (ssl_keyfile, ssl_certfile):
         if file is not None and not file.is_file():
             raise OptionError("TLS", "files with a certificate and its key", f"{file}, which is not there")
     settings = Settings(
-        store,
-        reader,
-        secret,
-        read_only,
-        keep_text,
-        max_body,
-        max_text,
-        max_questions,
-        max_concurrent,
-        max_queue,
-        max_batch,
-        timeout,
-        LOOPBACK_HOSTS | {host} if secret is None and is_loopback(host) else frozenset(),
-        log_format,
-        log_level,
+        store=store,
+        reader=reader,
+        token=secret,
+        read_only=read_only,
+        keep_text=keep_text,
+        max_body=max_body,
+        max_text=max_text,
+        max_questions=max_questions,
+        max_concurrent=max_concurrent,
+        max_queue=max_queue,
+        max_batch=max_batch,
+        timeout=timeout,
+        log_format=log_format,
+        log_level=log_level,
+        hosts=LOOPBACK_HOSTS | {host} if secret is None and is_loopback(host) else frozenset(),
     )
-    place = Place(host, port, workers, ssl_keyfile, ssl_certfile, ssl_keyfile_password)
+    address = Address(
+        host=host,
+        port=port,
+        workers=workers,
+        ssl_keyfile=ssl_keyfile,
+        ssl_certfile=ssl_certfile,
+        ssl_keyfile_password=ssl_keyfile_password,
+    )
     # An address that is taken is said before a library is made for nothing.
-    for socket in listen(place):
+    for socket in listen(address):
         socket.close()
     new = not read_only and is_new(store)
     # What is wrong with the store or its reader is said here, once, and not by every process.
@@ -98,7 +105,7 @@ def serve(
         library.reader  # noqa: B018  # loaded when it is first asked for
     if new:
         print(f"attar: new library at {store}", file=sys.stderr)
-    run(settings, place)
+    run(settings, address)
 
 
 def is_new(store: Path) -> bool:

@@ -19,7 +19,7 @@ from attar.errors import (
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
 from attar.results import Change
-from attar.store import Transaction, DocumentEntry, Snapshot, Store, digest_of, check_name
+from attar.store import DocumentEntry, Snapshot, Store, Transaction, check_name, digest_of
 
 if TYPE_CHECKING:
     from attar.reader import Reader

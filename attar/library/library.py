@@ -25,7 +25,7 @@ from attar.library.adding import (
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
 from attar.results import Answer, Change, Document, DocumentDetails
-from attar.store import Durability, DocumentEntry, Snapshot, Store
+from attar.store import DocumentEntry, Durability, Snapshot, Store
 
 if TYPE_CHECKING:
     from attar.reader import Reader

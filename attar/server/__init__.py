@@ -1,32 +1,25 @@
-"""A library behind HTTP: questions that arrive together are answered together.
+"""A library over HTTP: `attar serve` runs it; `make_app` is the ASGI application for other servers."""
 
-`attar serve STORE` runs it; `make_app` is the ASGI application for whoever runs their own server.
-"""
-
-from attar.server.app import (
-    make_app,
-)
-from attar.server.running import (
-    Place,
-    listen,
-    serve,
-)
+from attar.server.app import describe_api, make_app
+from attar.server.run import listen, serve
 from attar.server.settings import (
     LOOPBACK_HOSTS,
+    Address,
     Settings,
-    check_open,
     is_loopback,
-    token_in,
+    read_token,
+    require_token,
 )
 
 __all__ = [
     "LOOPBACK_HOSTS",
-    "Place",
+    "Address",
     "Settings",
-    "check_open",
+    "describe_api",
     "is_loopback",
     "listen",
     "make_app",
+    "read_token",
+    "require_token",
     "serve",
-    "token_in",
 ]

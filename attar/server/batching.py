@@ -1,138 +1,165 @@
-"""Micro-batching: while one batch is worked on, what arrives makes the next; nobody waits when all is idle."""
+"""Queues in front of one thread each: a batcher for questions and lookups, a serial executor for slow work."""
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from attar.server.problems import Refusal
+from attar.server.problems import ProblemError
 
 Job = TypeVar("Job")
-Done = TypeVar("Done")
+Result = TypeVar("Result")
+Value = TypeVar("Value")
 
-# Work on a batch: for every job what came of it, or what is wrong with it.
-Work = Callable[[list[Job]], Sequence[Done | Exception]]
-
-
-class Watch(NamedTuple):
-    """Who hears each batch's weight, and how much waits whenever that changes."""
-
-    begun: Callable[[int], None] = lambda weight: None
-    waiting: Callable[[int], None] = lambda weight: None
+# Slow jobs take far longer than questions: only a few may wait.
+_MAX_SLOW = 64
 
 
-@dataclass(slots=True)
-class Waiting(Generic[Job, Done]):
-    """A job, how much it counts, and who waits for what comes of it."""
-
+class _Queued(NamedTuple, Generic[Job, Result]):
     job: Job
     weight: int
-    done: asyncio.Future[Done]
+    future: asyncio.Future[Result]
 
 
-class Batcher(Generic[Job, Done]):
-    """Gives one thread all that waits at a time, up to so much; refuses at once what would wait too long.
+class Batcher(Generic[Job, Result]):
+    """Runs waiting jobs in batches on one thread: jobs that arrive during a batch form the next one.
 
-    `at_once` of 1 is one job after the other.
+    An idle batcher starts at once. `work` returns a result or an exception per job; the weights of a batch add up
+    to at most `max_batch`, those of waiting jobs to at most `max_queue`. `on_batch` is called with each batch's
+    weight, `on_queue` with the waiting weight whenever it changes.
     """
 
     def __init__(
         self,
-        work: Work[Job, Done],
+        work: Callable[[list[Job]], Sequence[Result | Exception]],
         *,
-        at_once: int,
-        limit: int,
         name: str,
-        watch: Watch | None = None,
+        max_batch: int,
+        max_queue: int,
+        on_batch: Callable[[int], None] = lambda weight: None,
+        on_queue: Callable[[int], None] = lambda weight: None,
     ) -> None:
-        self._work, self._at_once, self._limit, self._name = work, at_once, limit, name
-        self._watch = watch or Watch()
-        self._waiting: deque[Waiting[Job, Done]] = deque()
+        self._work, self._name, self._max_batch, self._max_queue = work, name, max_batch, max_queue
+        self._on_batch, self._on_queue = on_batch, on_queue
+        self._queue: deque[_Queued[Job, Result]] = deque()
         self._weight = 0
         self._busy = False
         self._closed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
 
-    def begin(self, job: Job, weight: int = 1) -> asyncio.Future[Done]:
-        """Take a job, to be worked on together with others: what will come of it."""
+    def submit(self, job: Job, weight: int = 1) -> asyncio.Future[Result]:
+        """Queue a job; a full queue refuses it."""
         if self._closed:
-            raise Refusal(503, f"{self._name}: expected a running server, got one that stops")
-        if self._weight and self._weight + weight > self._limit:
-            came = f"{self._weight:,} that wait already"
-            raise Refusal(503, f"{self._name}: expected room for {weight:,} in the queue, got {came}")
+            raise ProblemError(503, f"{self._name}: expected a running server, got one that is stopping")
+        if self._weight and self._weight + weight > self._max_queue:
+            detail = f"{self._name}: expected room for {weight:,} in the queue, got {self._weight:,} waiting"
+            raise ProblemError(503, detail)
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Done] = loop.create_future()
-        self._waiting.append(Waiting(job, weight, future))
-        self._weigh(weight)
+        future: asyncio.Future[Result] = loop.create_future()
+        self._queue.append(_Queued(job, weight, future))
+        self._add_weight(weight)
         if not self._busy:
             self._busy = True
-            # At the end of this turn of the loop: what came in the same turn is in the same batch.
+            # In the loop's next iteration: jobs that arrive in this one join the batch.
             loop.call_soon(self._start)
         return future
 
     def _start(self) -> None:
-        batch: list[Waiting[Job, Done]] = []
+        batch: list[_Queued[Job, Result]] = []
         weight = 0
-        while self._waiting and (not batch or weight + self._waiting[0].weight <= self._at_once):
-            waiting = self._waiting.popleft()
-            self._weigh(-waiting.weight)
-            # Whoever has gone, by a time limit or a closed connection, is not worked for.
-            if not waiting.done.cancelled():
-                batch.append(waiting)
-                weight += waiting.weight
+        while self._queue and (not batch or weight + self._queue[0].weight <= self._max_batch):
+            queued = self._queue.popleft()
+            self._add_weight(-queued.weight)
+            # Cancelled by a timeout or a closed connection.
+            if not queued.future.cancelled():
+                batch.append(queued)
+                weight += queued.weight
         if not batch:
             self._busy = False
             return
-        self._watch.begun(weight)
-        jobs = [waiting.job for waiting in batch]
-        loop = asyncio.get_running_loop()
-        found = asyncio.ensure_future(loop.run_in_executor(self._thread, self._work, jobs))
-        found.add_done_callback(lambda done: self._hand_out(batch, done))
+        self._on_batch(weight)
+        jobs = [queued.job for queued in batch]
+        running = asyncio.get_running_loop().run_in_executor(self._thread, self._work, jobs)
+        running.add_done_callback(lambda done: self._finish(batch, done))
 
-    def _hand_out(
-        self, batch: list[Waiting[Job, Done]], found: asyncio.Future[Sequence[Done | Exception]]
+    def _finish(
+        self, batch: list[_Queued[Job, Result]], running: asyncio.Future[Sequence[Result | Exception]]
     ) -> None:
-        fault = found.exception()
-        results = [fault] * len(batch) if fault is not None else found.result()
-        for waiting, result in zip(batch, results, strict=True):
-            if waiting.done.done():
+        error = running.exception()
+        results = [error] * len(batch) if error is not None else running.result()
+        for queued, result in zip(batch, results, strict=True):
+            if queued.future.done():
                 continue
             if isinstance(result, BaseException):
-                waiting.done.set_exception(result)
+                queued.future.set_exception(result)
             else:
-                waiting.done.set_result(result)
+                queued.future.set_result(result)
         self._start()
 
-    def _weigh(self, change: int) -> None:
+    def _add_weight(self, change: int) -> None:
         self._weight += change
-        self._watch.waiting(self._weight)
+        self._on_queue(self._weight)
 
     async def close(self) -> None:
-        """Finish what was taken, and take no more."""
+        """Finish all queued jobs and accept no more."""
         self._closed = True
         while self._busy:
             await asyncio.sleep(0.01)
         self._thread.shutdown()
 
 
-def apart(work: Callable[[list[Job]], list[Done]]) -> Callable[[list[Job]], list[Done | Exception]]:
-    """Work that fails as a whole, made to fail for those alone whose fault it is: halves are tried in turn.
+class SerialExecutor:
+    """Runs slow jobs one after the other on one thread; few may wait."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._thread = name, ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._pending = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether no job runs or waits."""
+        return not self._pending
+
+    async def run(self, work: Callable[[], Value]) -> Value:
+        """The result of a job, which runs to its end even if the caller is cancelled."""
+        if self._pending >= _MAX_SLOW:
+            raise ProblemError(
+                503, f"{self._name}: expected room in the queue, got {self._pending} jobs waiting"
+            )
+        self._pending += 1
+        running = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        running.add_done_callback(self._finish)
+        return await running
+
+    def _finish(self, running: asyncio.Future[Value]) -> None:
+        self._pending -= 1
+
+    async def close(self) -> None:
+        """Finish all jobs."""
+        while self._pending:
+            await asyncio.sleep(0.01)
+        self._thread.shutdown()
+
+
+def isolate_failures(
+    work: Callable[[list[Job]], list[Result]],
+) -> Callable[[list[Job]], list[Result | Exception]]:
+    """Make work that fails for a whole batch fail only for the jobs that cause it, by trying halves.
 
     >>> def invert(numbers):
     ...     return [1 / number for number in numbers]
-    >>> apart(invert)([1, 2, 0, 4])
+    >>> isolate_failures(invert)([1, 2, 0, 4])
     [1.0, 0.5, ZeroDivisionError('division by zero'), 0.25]
     """
 
-    def each(jobs: list[Job]) -> list[Done | Exception]:
+    def attempt(jobs: list[Job]) -> list[Result | Exception]:
         try:
             return list(work(jobs))
-        except Exception as fault:
+        except Exception as error:
             if len(jobs) == 1:
-                return [fault]
+                return [error]
         half = len(jobs) // 2
-        return each(jobs[:half]) + each(jobs[half:])
+        return attempt(jobs[:half]) + attempt(jobs[half:])
 
-    return each
+    return attempt

@@ -1,161 +1,180 @@
-"""What a server counts, in Prometheus's text format: requests, latencies, batches, queues and the store."""
+"""Metrics in Prometheus's text format, summed over all worker processes."""
 
+import fcntl
+import mmap
+import os
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from attar.server.board import Board, Counts
+import numpy as np
+from numpy.typing import NDArray
+
+from attar.errors import OptionError
+from attar.server.problems import TITLES
 from attar.store import Stats
 
-ROUTES = (
-    "ask",
-    "lookup",
-    "explain",
-    "compare",
-    "list_documents",
-    "put_document",
-    "append_text",
-    "show_document",
-    "remove_document",
-    "merge_documents",
-    "remove_documents",
-    "health",
-    "readiness",
-    "metrics",
-    "openapi",
-    "docs",
-    "page",
-)
-STATUSES = (200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 413, 415, 421, 422, 499, 500, 501, 503, 504, 0)
-SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-WORK = ("ask", "lookup")
-# Of gauges: requests in flight, then what waits for each work.
-GAUGES = 1 + len(WORK)
-IN_FLIGHT, WAITING = 0, {work: at for at, work in enumerate(WORK, 1)}
+# More rows than one machine runs worker processes.
+_MAX_PROCESSES = 64
+# Static files, and requests that match no route.
+PAGE = "page"
+_OTHER = 0
+_STATUSES = (200, 201, 204, 304, *TITLES, 499, _OTHER)
+_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+_STORE = {
+    "documents": "Documents in the store.",
+    "tokens": "Tokens of all documents.",
+    "memory_bytes": "Bytes of all memories.",
+    "file_bytes": "Bytes of the store's file.",
+    "readers": "Reader slots in use.",
+}
 
-# One row of the board: how often each route gave each status, each route's latencies, each work's batches.
-LATENCIES_AT = len(ROUTES) * len(STATUSES)
-LATENCY_WIDTH = len(SECONDS) + 2  # buckets, the one without a limit, the sum
-BATCHES_AT = LATENCIES_AT + len(ROUTES) * LATENCY_WIDTH
-BATCH_WIDTH = len(SIZES) + 2
-GAUGES_AT = BATCHES_AT + len(WORK) * BATCH_WIDTH
-WIDTH = GAUGES_AT + GAUGES
+Work = Literal["ask", "lookup"]
+_WORK: tuple[Work, ...] = ("ask", "lookup")
+Counts = NDArray[np.float64]
 
-ROUTE_AT = {route: at for at, route in enumerate(ROUTES)}
-STATUS_AT = {status: at for at, status in enumerate(STATUSES)}
+
+class SharedCounters:
+    """Counters of several processes in one file: each process writes its own row, any of them sums all rows.
+
+    A process holds its row by a lock on one byte of the file. When it is killed the lock is released, and the next
+    process takes the row over with its counts: totals never go down.
+
+    >>> counters = SharedCounters(3)
+    >>> counters.own[1] += 2
+    >>> counters.sums().tolist()
+    [0.0, 2.0, 0.0]
+    """
+
+    def __init__(self, width: int, path: Path | None = None) -> None:
+        if path is None:
+            self._all: Counts = np.zeros((1, width))
+            self.row = 0
+        else:
+            # Never closed: the lock must last as long as the process.
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            size = 8 * width * _MAX_PROCESSES
+            os.ftruncate(self._file, size)
+            self._all = np.frombuffer(mmap.mmap(self._file, size), np.float64).reshape(-1, width)
+            self.row = self._lock_free_row()
+        self.own = self._all[self.row]
+
+    def sums(self) -> Counts:
+        """The sums over all processes `[width]`."""
+        total: Counts = self._all.sum(0)
+        return total
+
+    def _lock_free_row(self) -> int:
+        for row in range(_MAX_PROCESSES):
+            try:
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, row)
+            except OSError:
+                continue
+            return row
+        raise OptionError("--workers", f"at most {_MAX_PROCESSES} processes", "more")
 
 
 class Metrics:
-    """Counts of one process on a board that all worker processes share.
+    """Requests, latencies, batches and queues of the given routes.
 
-    >>> metrics = Metrics()
-    >>> metrics.answered("ask", 200, 0.003)
+    >>> metrics = Metrics(["ask"])
+    >>> metrics.count_request("ask", 200, 0.003)
     >>> [line for line in metrics.lines() if line.startswith("attar_requests_total")]
     ['attar_requests_total{route="ask",status="200"} 1']
     """
 
-    def __init__(self, board: Path | None = None) -> None:
-        self.board = Board(WIDTH, board)
-        # What a killed process, whose row this was, had in its hands is in nobody's.
-        self.board.own[GAUGES_AT:] = 0
-        # A view of the row whose numbers Python counts up in a third of the time that numpy takes.
-        self._own: Any = memoryview(self.board.own)
+    def __init__(self, routes: Sequence[str], path: Path | None = None) -> None:
+        self._width = 0
+        self._requests = {route: self._columns(len(_STATUSES)) for route in (*routes, PAGE)}
+        # A histogram is its buckets, the one without a limit, and the sum.
+        self._latencies = {route: self._columns(len(_SECONDS) + 2) for route in self._requests}
+        self._batches = {work: self._columns(len(_SIZES) + 2) for work in _WORK}
+        self._gauges = self._columns(1 + len(_WORK))
+        self._counters = SharedCounters(self._width, path)
+        # What a killed process had in flight is lost with it.
+        self._counters.own[self._gauges] = 0
+        # Incrementing through a memoryview takes a third of the time that numpy takes.
+        self._own: Any = memoryview(self._counters.own)
 
-    def answered(self, route: str, status: int, seconds: float) -> None:
-        """Count a request."""
-        own, at = self._own, ROUTE_AT[route]
-        own[at * len(STATUSES) + STATUS_AT.get(status, len(STATUSES) - 1)] += 1
-        start = LATENCIES_AT + at * LATENCY_WIDTH
-        own[start + bisect_left(SECONDS, seconds)] += 1
-        own[start + LATENCY_WIDTH - 1] += seconds
+    def _columns(self, count: int) -> slice:
+        self._width += count
+        return slice(self._width - count, self._width)
 
-    def worked(self, work: str, size: int) -> None:
-        """Count a batch."""
-        own, start = self._own, BATCHES_AT + WORK.index(work) * BATCH_WIDTH
-        own[start + bisect_left(SIZES, size)] += 1
-        own[start + BATCH_WIDTH - 1] += size
+    def count_request(self, route: str, status: int, seconds: float) -> None:
+        """Count an answered request."""
+        status = status if status in _STATUSES else _OTHER
+        self._own[self._requests[route].start + _STATUSES.index(status)] += 1
+        self._observe(self._latencies[route], _SECONDS, seconds)
 
-    def now(self, gauge: int, value: float) -> None:
-        """Say how many there are at the moment."""
-        self._own[GAUGES_AT + gauge] = value
+    def count_batch(self, work: Work, size: int) -> None:
+        """Count a batch of questions or lookups."""
+        self._observe(self._batches[work], _SIZES, size)
+
+    def set_in_flight(self, requests: int) -> None:
+        """Set the number of requests that are being answered."""
+        self._own[self._gauges.start] = requests
+
+    def set_queue_length(self, work: Work, length: int) -> None:
+        """Set the number of questions or lookups that wait."""
+        self._own[self._gauges.start + 1 + _WORK.index(work)] = length
+
+    def _observe(self, columns: slice, limits: Sequence[float], value: float) -> None:
+        self._own[columns.start + bisect_left(limits, value)] += 1
+        self._own[columns.stop - 1] += value
 
     def lines(self, store: Stats | None = None) -> Iterator[str]:
-        """Yield the text format's lines, the sums over all processes."""
-        sums = self.board.sums()
-        yield from request_lines(sums)
-        yield from about("attar_request_seconds", "histogram", "From a request's arrival to its answer.")
-        for at, route in enumerate(ROUTES):
-            found = sums[LATENCIES_AT + at * LATENCY_WIDTH :][:LATENCY_WIDTH]
-            yield from histogram("attar_request_seconds", f'route="{route}"', SECONDS, found)
-        yield from about(
-            "attar_batch_size", "histogram", "Questions, or lookups, that were answered at once."
-        )
-        for at, work in enumerate(WORK):
-            found = sums[BATCHES_AT + at * BATCH_WIDTH :][:BATCH_WIDTH]
-            yield from histogram("attar_batch_size", f'work="{work}"', SIZES, found)
-        yield from about("attar_requests_in_flight", "gauge", "Requests that are being answered.")
-        yield f"attar_requests_in_flight {plain(sums[GAUGES_AT])}"
-        yield from about("attar_queue_length", "gauge", "Questions, or lookups, that wait.")
-        for at, work in enumerate(WORK, 1):
-            yield f'attar_queue_length{{work="{work}"}} {plain(sums[GAUGES_AT + at])}'
-        if store is not None:
-            yield from store_lines(store)
+        """Yield the lines of the text format, with sums over all processes."""
+        sums = self._counters.sums()
+        yield from _header("attar_requests_total", "counter", "Answered requests.")
+        for route, columns in self._requests.items():
+            for status, count in zip(_STATUSES, sums[columns], strict=True):
+                if count:
+                    labels = f'route="{route}",status="{"other" if status == _OTHER else status}"'
+                    yield f"attar_requests_total{{{labels}}} {_number(count)}"
+        yield from _header("attar_request_seconds", "histogram", "Seconds from a request to its answer.")
+        for route, columns in self._latencies.items():
+            yield from _histogram("attar_request_seconds", f'route="{route}"', _SECONDS, sums[columns])
+        yield from _header("attar_batch_size", "histogram", "Questions or lookups per batch.")
+        for work, columns in self._batches.items():
+            yield from _histogram("attar_batch_size", f'work="{work}"', _SIZES, sums[columns])
+        in_flight, *waiting = sums[self._gauges]
+        yield from _header("attar_requests_in_flight", "gauge", "Requests that are being answered.")
+        yield f"attar_requests_in_flight {_number(in_flight)}"
+        yield from _header("attar_queue_length", "gauge", "Questions or lookups that wait.")
+        for work, length in zip(_WORK, waiting, strict=True):
+            yield f'attar_queue_length{{work="{work}"}} {_number(length)}'
+        for name, text in _STORE.items() if store is not None else ():
+            yield from _header(f"attar_store_{name}", "gauge", text)
+            yield f"attar_store_{name} {getattr(store, name)}"
 
 
-def request_lines(sums: Counts) -> Iterator[str]:
-    """Yield how often each route gave each status, as far as it did."""
-    yield from about("attar_requests_total", "counter", "Requests that were answered.")
-    for at, count in enumerate(sums[:LATENCIES_AT]):
-        if count:
-            route, status = ROUTES[at // len(STATUSES)], STATUSES[at % len(STATUSES)]
-            said = str(status) if status else "other"
-            yield f'attar_requests_total{{route="{route}",status="{said}"}} {plain(count)}'
+def _histogram(name: str, label: str, limits: Sequence[float], counts: Counts) -> Iterator[str]:
+    """Yield a histogram's lines; none if nothing was counted.
 
-
-def histogram(name: str, label: str, limits: Sequence[float], found: Counts) -> Iterator[str]:
-    """Yield a histogram's lines, none if nothing was counted.
-
-    >>> import numpy as np
-    >>> list(histogram("size", 'work="ask"', [1], np.array([2.0, 1.0, 7.0])))[1:3]
+    >>> list(_histogram("size", 'work="ask"', [1], np.array([2.0, 1.0, 7.0])))[1:3]
     ['size_bucket{work="ask",le="+Inf"} 3', 'size_sum{work="ask"} 7']
     """
-    total = found[:-1].sum()
+    *buckets, total = counts[:-1].cumsum()
     if not total:
         return
-    below = found[:-1].cumsum()
-    for limit, count in zip(limits, below, strict=False):
-        yield f'{name}_bucket{{{label},le="{limit:g}"}} {plain(count)}'
-    yield f'{name}_bucket{{{label},le="+Inf"}} {plain(total)}'
-    yield f"{name}_sum{{{label}}} {plain(found[-1])}"
-    yield f"{name}_count{{{label}}} {plain(total)}"
+    for limit, count in zip(limits, buckets, strict=True):
+        yield f'{name}_bucket{{{label},le="{limit:g}"}} {_number(count)}'
+    yield f'{name}_bucket{{{label},le="+Inf"}} {_number(total)}'
+    yield f"{name}_sum{{{label}}} {_number(counts[-1])}"
+    yield f"{name}_count{{{label}}} {_number(total)}"
 
 
-def store_lines(store: Stats) -> Iterator[str]:
-    """Yield how large the store is."""
-    told = {
-        "documents": "Documents in the store.",
-        "tokens": "Tokens that were read into it.",
-        "memory_bytes": "Bytes of its memories.",
-        "file_bytes": "Bytes of its file.",
-        "readers": "Places that its readers hold.",
-    }
-    for word, what in told.items():
-        yield from about(f"attar_store_{word}", "gauge", what)
-        yield f"attar_store_{word} {getattr(store, word)}"
-
-
-def about(name: str, kind: str, what: str) -> Iterator[str]:
-    """Yield the two lines that explain a metric."""
-    yield f"# HELP {name} {what}"
+def _header(name: str, kind: str, text: str) -> Iterator[str]:
+    yield f"# HELP {name} {text}"
     yield f"# TYPE {name} {kind}"
 
 
-def plain(value: float) -> str:
-    """A number as it is read best.
+def _number(value: float) -> str:
+    """A number without needless digits.
 
-    >>> plain(3.0), plain(0.25)
+    >>> _number(3.0), _number(0.25)
     ('3', '0.25')
     """
     return str(int(value)) if value == int(value) else repr(float(value))

@@ -1,39 +1,46 @@
-"""Refusals as RFC 9457 problem objects: what was expected, what came, what to do, and the status for it."""
+"""Errors as RFC 9457 problem objects: what was expected, what came, what to do, and the status for it."""
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from attar.errors import AttarError, MissingError, NameTakenError, RecordError
-from attar.store import BusyError, StoreError, UnknownNameError
+from attar.errors import (
+    AttarError,
+    BusyError,
+    MissingError,
+    NameTakenError,
+    RecordError,
+    StoreError,
+    UnknownDocumentError,
+)
 from attar.wire import Problem
 
-MEDIA = "application/problem+json"
-RETRY_AFTER = "1"
+MEDIA_TYPE = "application/problem+json"
+_RETRY_AFTER = "1"
 
 TITLES = {
-    400: "The request cannot be read",
-    401: "A token is needed",
-    403: "Served for reading only",
+    400: "Malformed request",
+    401: "Authentication required",
+    403: "Read-only server",
     404: "Not found",
-    405: "Not a method of this resource",
-    409: "The name is taken",
-    413: "Too large",
-    415: "Not a type that is read here",
-    421: "Not this server's name",
-    422: "The request cannot be done",
-    431: "Too many headers",
-    500: "A fault of the server",
-    501: "A part is not installed",
-    503: "Busy, or not able to answer now",
-    504: "It took too long",
+    405: "Method not allowed",
+    409: "Name already taken",
+    413: "Content too large",
+    415: "Unsupported media type",
+    421: "Misdirected request",
+    422: "Invalid request",
+    431: "Request header fields too large",
+    500: "Internal server error",
+    501: "Optional dependency not installed",
+    503: "Service unavailable",
+    504: "Request timed out",
 }
 
 
-class Refusal(Exception):  # noqa: N818  # it is what the server does, not what went wrong in it
-    """A request that is answered with a problem.
+class ProblemError(Exception):
+    """Raised where a request is answered with a problem; `server_fault` if the operator should know of it.
 
-    >>> Refusal(413, "text: expected 10 characters at most, got 11").status
+    >>> ProblemError(413, "text: expected at most 10 characters, got 11").status
     413
     """
 
@@ -43,65 +50,63 @@ class Refusal(Exception):  # noqa: N818  # it is what the server does, not what 
         detail: str,
         headers: dict[str, str] | None = None,
         kind: str = "",
-        own: bool = False,
+        server_fault: bool = False,
     ) -> None:
         super().__init__(detail)
-        # Own: a fault that those who run the server should know of.
-        self.status, self.detail, self.kind, self.own = status, detail, kind, own
+        self.status, self.detail, self.kind, self.server_fault = status, detail, kind, server_fault
         self.headers = dict(headers or {})
         if status == 503:
-            self.headers.setdefault("retry-after", RETRY_AFTER)
+            self.headers.setdefault("retry-after", _RETRY_AFTER)
 
     def response(self, request_id: str) -> Response:
-        """The response that says it."""
+        """The response with the problem object."""
         problem = Problem(
-            TITLES.get(self.status, "Refused"),
+            TITLES.get(self.status, "Error"),
             self.status,
             self.detail,
             kind=self.kind,
             instance=f"urn:request:{request_id}",
         )
-        return Response(msgspec.json.encode(problem), self.status, self.headers, MEDIA)
+        return Response(msgspec.json.encode(problem), self.status, self.headers, MEDIA_TYPE)
 
 
-def refusal_of(fault: Exception) -> Refusal | None:
-    """The refusal for what was raised; None for a fault of the server's own.
+def problem_for(error: Exception) -> ProblemError | None:
+    """The problem for an error that a handler raised; None for a bug in the server.
 
-    >>> refusal_of(UnknownNameError("emma")).status, refusal_of(ZeroDivisionError())
+    >>> problem_for(UnknownDocumentError("emma")).status, problem_for(ZeroDivisionError())
     (404, None)
     """
-    if isinstance(fault, Refusal):
-        return fault
-    if isinstance(fault, AttarError):
-        return of_attar(fault)
-    if isinstance(fault, msgspec.ValidationError):
-        return Refusal(422, f"body: {fault}", kind="FormatError")
-    if isinstance(fault, msgspec.DecodeError | UnicodeDecodeError):
-        return Refusal(400, f"body: expected JSON, got what cannot be read: {fault}", kind="FormatError")
-    if isinstance(fault, TimeoutError):
-        return Refusal(504, "request: expected an answer within the server's time limit, got none")
-    if isinstance(fault, HTTPException):
-        return Refusal(fault.status_code, fault.detail, dict(fault.headers or {}))
+    if isinstance(error, ProblemError):
+        return error
+    if isinstance(error, AttarError):
+        return _problem_for_attar(error)
+    if isinstance(error, msgspec.ValidationError):
+        return ProblemError(422, f"body: {error}", kind="FormatError")
+    if isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
+        return ProblemError(400, f"body: expected JSON, got malformed data: {error}", kind="FormatError")
+    if isinstance(error, TimeoutError):
+        return ProblemError(504, "request: expected an answer within the server's time limit, got none")
+    if isinstance(error, HTTPException):
+        return ProblemError(error.status_code, error.detail, dict(error.headers or {}))
     return None
 
 
-def of_attar(fault: AttarError) -> Refusal:
-    """The refusal for an error of the library's."""
-    kind = type(fault).__name__
-    if isinstance(fault, UnknownNameError):
-        return Refusal(404, str(fault), kind=kind)
-    if isinstance(fault, NameTakenError):
-        return Refusal(409, str(fault), kind=kind)
-    if isinstance(fault, BusyError):
-        return Refusal(503, "store: expected its turn to write, got none in time; try again", kind=kind)
-    # Their lines tell of folders and disks, which are nobody's business outside; the log has them.
-    if isinstance(fault, StoreError):
-        detail = "store: expected one in working order, got a fault; see the server's log"
-        return Refusal(503, detail, kind=kind, own=True)
-    if isinstance(fault, RecordError):
+def _problem_for_attar(error: AttarError) -> ProblemError:
+    kind = type(error).__name__
+    if isinstance(error, UnknownDocumentError):
+        return ProblemError(404, str(error), kind=kind)
+    if isinstance(error, NameTakenError):
+        return ProblemError(409, str(error), kind=kind)
+    if isinstance(error, BusyError):
+        return ProblemError(503, "store: expected the write lock, got none in time; try again", kind=kind)
+    # These messages name folders and disks, which clients must not see; the log has them.
+    if isinstance(error, StoreError):
+        detail = "store: expected one in working order, got an error; see the server's log"
+        return ProblemError(503, detail, kind=kind, server_fault=True)
+    if isinstance(error, RecordError):
         detail = (
-            "store: expected a whole record, got one that cannot be read; "
+            "store: expected an intact record, got one that cannot be read; "
             "add the document again, or see the server's log"
         )
-        return Refusal(500, detail, kind=kind, own=True)
-    return Refusal(501 if isinstance(fault, MissingError) else 422, str(fault), kind=kind)
+        return ProblemError(500, detail, kind=kind, server_fault=True)
+    return ProblemError(501 if isinstance(error, MissingError) else 422, str(error), kind=kind)

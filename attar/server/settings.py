@@ -1,4 +1,4 @@
-"""What a server is told when it starts; a value that its worker processes are given too."""
+"""Settings of the server: what `attar serve` takes as options, and what worker processes are given."""
 
 import ipaddress
 from dataclasses import dataclass, field
@@ -6,39 +6,78 @@ from pathlib import Path
 
 from attar.errors import OptionError
 
-MEBIBYTE = 2**20
-# The names by which a machine calls itself.
+# The host names of the loopback interface, as a Host header has them.
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Whose library, who may use it, and how much of everything; sizes in bytes, times in seconds."""
+def _help(text: str) -> dict[str, str]:
+    """A field's line of `attar serve --help`."""
+    return {"help": text}
 
-    store: Path
-    reader: Path | None = None
-    token: str | None = field(default=None, repr=False)  # never printed, never logged
-    read_only: bool = False
-    keep_text: bool = False
-    max_body: int = 16 * MEBIBYTE
-    max_text: int = 4_000_000  # characters: some thirty novels' chapters
-    max_questions: int = 1_024  # a request
-    max_concurrent: int = 256  # requests at a time
-    max_queue: int = 4_096  # questions that wait
-    # Questions that are answered at once; from here on more at once are hardly faster (`attar.reader`).
-    max_batch: int = 256
-    timeout: float = 30.0
-    # Hosts that a request may name; none stands for any. A page of elsewhere can make a browser send requests
-    # here under its own host's name (DNS rebinding), which a token stops, and this where there is none.
-    hosts: frozenset[str] = frozenset()
-    log_format: str = "plain"
-    log_level: str = "info"
-    board: Path | None = None  # where worker processes add up their counts
+
+@dataclass(frozen=True, kw_only=True)
+class Address:
+    """Where a server listens, in how many processes, and with which TLS certificate."""
+
+    host: str = field(default="127.0.0.1", metadata=_help("Address to listen on."))
+    port: int = field(default=8000, metadata=_help("Port to listen on; 0 picks a free one."))
+    workers: int = field(default=1, metadata=_help("Number of worker processes."))
+    ssl_keyfile: Path | None = field(default=None, metadata=_help("Private key of the TLS certificate."))
+    ssl_certfile: Path | None = field(
+        default=None, metadata=_help("TLS certificate; the server then speaks https.")
+    )
+    ssl_keyfile_password: str | None = field(
+        default=None, metadata=_help("Password of the private key."), repr=False
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The library, who may use it, and the limits. Sizes are in bytes and times in seconds if not stated."""
+
+    store: Path = field(metadata=_help("Folder of the library."))
+    reader: Path | None = field(
+        default=None, metadata=_help("Folder of the reader; the default reader if not given.")
+    )
+    token: str | None = field(
+        default=None, metadata=_help("Bearer token that clients must send."), repr=False
+    )
+    read_only: bool = field(default=False, metadata=_help("Answer questions, but refuse changes."))
+    keep_text: bool = field(
+        default=False, metadata=_help("Keep the text of added documents next to their memory.")
+    )
+    max_body: int = field(default=16 * 2**20, metadata=_help("Maximum size of a request body, in bytes."))
+    max_text: int = field(default=4_000_000, metadata=_help("Maximum length of a text, in characters."))
+    max_questions: int = field(
+        default=1_024, metadata=_help("Maximum number of questions or vectors per request.")
+    )
+    max_concurrent: int = field(
+        default=256, metadata=_help("Maximum number of concurrent requests per process.")
+    )
+    max_queue: int = field(default=4_096, metadata=_help("Maximum number of queued questions per process."))
+    # Larger batches are hardly faster.
+    max_batch: int = field(
+        default=256, metadata=_help("Maximum number of questions per batch; 1 turns batching off.")
+    )
+    timeout: float = field(default=30.0, metadata=_help("Time limit of a request, in seconds."))
+    log_format: str = field(default="plain", metadata=_help("Log format: plain or json."))
+    log_level: str = field(
+        default="info", metadata=_help("Log level: debug, info, warning or error; info logs every request.")
+    )
+    # Against DNS rebinding, for servers without a token: another site's page can make a browser send requests
+    # to this server, but only under that site's host name.
+    hosts: frozenset[str] = field(
+        default=frozenset(), metadata=_help("Accepted Host headers; empty accepts all.")
+    )
+    counters: Path | None = field(
+        default=None, metadata=_help("File in which worker processes share their metrics.")
+    )
 
     def __post_init__(self) -> None:
         for name in ("max_body", "max_text", "max_questions", "max_concurrent", "max_queue", "max_batch"):
             if getattr(self, name) < 1:
-                raise OptionError(option(name), "a whole number from 1 up", str(getattr(self, name)))
+                option = "--" + name.replace("_", "-")
+                raise OptionError(option, "a whole number from 1 up", str(getattr(self, name)))
         if not self.timeout > 0:
             raise OptionError("--timeout", "seconds above 0", str(self.timeout))
         if self.log_format not in ("plain", "json"):
@@ -46,20 +85,11 @@ class Settings:
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise OptionError("--log-level", "debug, info, warning or error", repr(self.log_level))
         if self.token is not None and not (self.token.isascii() and self.token.isprintable() and self.token):
-            raise OptionError("token", "printable ASCII characters", "none, or others")
-
-
-def option(name: str) -> str:
-    """A setting's name on the command line.
-
-    >>> option("max_body")
-    '--max-body'
-    """
-    return "--" + name.replace("_", "-")
+            raise OptionError("token", "printable ASCII characters", "an empty token, or other characters")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is reached from its own machine alone.
+    """Whether an address can be reached only from its own machine.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, True, False)
@@ -72,23 +102,23 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_open(host: str, token: str | None, no_token: bool) -> None:
-    """Refuse to let everybody in unless that was said.
+def require_token(host: str, token: str | None, no_token: bool) -> None:
+    """Refuse to serve without a token on a public address, unless `no_token` asks for that.
 
-    >>> check_open("0.0.0.0", None, False)
+    >>> require_token("0.0.0.0", None, False)
     Traceback (most recent call last):
-    attar.errors.OptionError: --host 0.0.0.0: expected a token, got none; give --token-file FILE, or say --no-token
+    attar.errors.OptionError: --host 0.0.0.0: expected a token, got none; give --token-file FILE, or --no-token
     """
     if token is None and not no_token and not is_loopback(host):
-        raise OptionError(f"--host {host}", "a token", "none", "give --token-file FILE, or say --no-token")
+        raise OptionError(f"--host {host}", "a token", "none", "give --token-file FILE, or --no-token")
 
 
-def token_in(file: Path) -> str:
-    """The token that a file holds: its first line."""
+def read_token(file: Path) -> str:
+    """The token in a file: its first line."""
     try:
         lines = file.read_text().split("\n")
-    except (OSError, UnicodeDecodeError) as fault:
-        raise OptionError("--token-file", "a file with a token", f"{file}, which cannot be read") from fault
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError("--token-file", "a file with a token", f"{file}, which cannot be read") from error
     if not lines[0].strip():
-        raise OptionError("--token-file", "a token in its first line", "an empty one")
+        raise OptionError("--token-file", "a token in the first line", "an empty line")
     return lines[0].strip()

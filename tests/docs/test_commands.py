@@ -131,12 +131,12 @@ def check_attar(words: list[str], whole: bool) -> None:
 
 def check_curl(words: list[str]) -> None:
     """The route must be one of the server's, with its method."""
-    from attar.server.openapi import description
+    from attar.server import describe_api
 
     (url,) = (word for word in words if word.startswith("http"))
     path = re.sub(r"^https?://[^/]+", "", url).partition("?")[0]
     method = words[words.index("-X") + 1] if "-X" in words else "POST" if "-d" in words else "GET"
-    routes = description()["paths"].items()
+    routes = describe_api()["paths"].items()
     found = [methods for route, methods in routes if re.fullmatch(re.sub("{.*?}", "[^/]+", route), path)]
     assert any(method.lower() in methods for methods in found), f"no {method} {path}"
 

@@ -1,4 +1,4 @@
-"""Applications over libraries of made-up stories, spoken to in the same process, and real servers."""
+"""Applications over libraries of generated stories, called in the same process, and real servers."""
 
 import asyncio
 import socket
@@ -19,7 +19,6 @@ from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
 from attar.reader import Reader
 from attar.server import Settings, make_app
-from attar.server.connection import Connection
 from attar.text.vocabulary import Vocabulary
 
 ENTITIES = 60
@@ -27,27 +26,27 @@ URL = "http://localhost"
 
 
 class Listening:
-    """An application at a real address, on uvicorn, in a thread."""
+    """An application on a real port, run by uvicorn in a thread."""
 
     def __init__(self, app: Any, **options: Any) -> None:
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        # As `attar.server.running` has it: around the gate there would be no short way.
-        options = {"proxy_headers": False, "log_config": None} | options
-        config = uvicorn.Config(app, http=Connection, ws="none", lifespan="on", **options)
+        # The same options as `attar.server.run`.
+        options = {"http": "httptools", "ws": "none", "lifespan": "on", "proxy_headers": False} | options
+        config = uvicorn.Config(app, log_config=None, **options)
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, args=([self.socket],))
         self.thread.start()
         while not self.server.started:
             time.sleep(0.01)
 
-    def say(self, *parts: bytes) -> bytes:
-        """Send bytes as they are, and give all that comes back until the server closes."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as talk:
+    def send_raw(self, *parts: bytes) -> bytes:
+        """Send raw bytes; all bytes that come back until the server closes the connection."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
             for part in parts:
-                talk.sendall(part)
-            return b"".join(iter(lambda: talk.recv(65_536), b""))
+                connection.sendall(part)
+            return b"".join(iter(lambda: connection.recv(65_536), b""))
 
     def close(self) -> None:
         self.server.should_exit = True
@@ -56,15 +55,15 @@ class Listening:
 
 
 class Served:
-    """An application on a loop of its own: `served.post("/v1/ask", {...})`."""
+    """An application on its own event loop: `served.post("/v1/ask", {...})`."""
 
     def __init__(self, app: Any, library: Library) -> None:
         self.library = library
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever)
         self.thread.start()
-        self.life = app.app.lifespan_context(app)
-        self.run(self.life.__aenter__())
+        self.lifespan = app.app.lifespan_context(app)
+        self.run(self.lifespan.__aenter__())
         transport = httpx.ASGITransport(app)
         self.http = httpx.AsyncClient(transport=transport, base_url=URL)
 
@@ -85,7 +84,7 @@ class Served:
     def put(self, path: str, body: Any = None, **words: Any) -> httpx.Response:
         return self.call("PUT", path, body, **words)
 
-    def together(self, calls: list[tuple[str, str, Any]]) -> list[httpx.Response]:
+    def call_concurrently(self, calls: list[tuple[str, str, Any]]) -> list[httpx.Response]:
         async def send() -> list[httpx.Response]:
             sent = (self.http.request(method, path, json=body) for method, path, body in calls)
             return list(await asyncio.gather(*sent))
@@ -94,7 +93,7 @@ class Served:
 
     def close(self) -> None:
         self.run(self.http.aclose())
-        self.run(self.life.__aexit__(None, None, None))
+        self.run(self.lifespan.__aexit__(None, None, None))
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()
         self.loop.close()
@@ -119,7 +118,7 @@ def make_reader(stories: list[Story]) -> Callable[[str], Reader]:
 
 @pytest.fixture(scope="session")
 def listening_at() -> Callable[[Any], Listening]:
-    """Puts an application at a real address."""
+    """Serves an application on a real port."""
     return Listening
 
 
@@ -132,21 +131,21 @@ def folder(tmp_path: Path) -> Path:
 def make(
     folder: Path, make_reader: Callable[[str], Reader], stories: list[Story]
 ) -> Callable[..., tuple[Any, Library]]:
-    """An application over the first stories, under the names "0", "1" and so on, and its library."""
+    """Makes an application over the first stories, named "0", "1" and so on, and its library."""
 
     def start(
         mechanism: str = "named", documents: int = 2, keep_text: bool = True, **settings: Any
     ) -> tuple[Any, Library]:
         library = Library(folder, make_reader(mechanism), dtype="float32", keep_text=keep_text)
         library.add_many([(str(at), stories[at].text) for at in range(documents)])
-        return make_app(Settings(folder, log_level="error", **settings), library), library
+        return make_app(Settings(store=folder, log_level="error", **settings), library), library
 
     return start
 
 
 @pytest.fixture
 def serve(make: Callable[..., tuple[Any, Library]]) -> Iterator[Callable[..., Served]]:
-    """Serve in this process, without a socket."""
+    """Serves in this process, without a socket."""
     opened: list[Served] = []
 
     def start(*arguments: Any, **words: Any) -> Served:
@@ -160,7 +159,7 @@ def serve(make: Callable[..., tuple[Any, Library]]) -> Iterator[Callable[..., Se
 
 @pytest.fixture
 def listen(make: Callable[..., tuple[Any, Library]]) -> Iterator[Callable[..., Listening]]:
-    """Serve at a real address."""
+    """Serves on a real port."""
     opened: list[Listening] = []
 
     def start(*arguments: Any, **words: Any) -> Listening:
@@ -179,7 +178,7 @@ def served(serve: Callable[..., Served]) -> Served:
 
 @pytest.fixture
 def refused() -> Callable[[httpx.Response, int], str]:
-    """A response is a problem object of a status; gives its detail."""
+    """Asserts that a response is a problem object with a status; returns its detail."""
 
     def check(response: httpx.Response, status: int) -> str:
         assert response.headers["content-type"] == "application/problem+json", response.text

@@ -1,16 +1,16 @@
-"""What arrives together is answered together, and one's fault is nobody else's."""
+"""Jobs that arrive during a batch form the next one, and one job's error does not affect the others."""
 
 import asyncio
 import threading
 
 import pytest
 
-from attar.server.batching import Batcher, apart
-from attar.server.problems import Refusal
+from attar.server.batching import Batcher, SerialExecutor, isolate_failures
+from attar.server.problems import ProblemError
 
 
 class Slow:
-    """Work that begins when it may, and remembers its batches."""
+    """Work that waits until it may go on, and records its batches."""
 
     def __init__(self):
         self.batches, self.begun, self.go = [], threading.Event(), threading.Event()
@@ -22,12 +22,12 @@ class Slow:
         return [job * 10 for job in jobs]
 
 
-def run(work, at_once=256, limit=1_000):
+def run(work, max_batch=256, max_queue=1_000):
     """Run a coroutine function on a batcher of slow work."""
     slow = Slow()
 
     async def main():
-        batcher = Batcher(slow, at_once=at_once, limit=limit, name="test")
+        batcher = Batcher(slow, name="test", max_batch=max_batch, max_queue=max_queue)
         result = await work(batcher, slow)
         await batcher.close()
         return result
@@ -37,9 +37,9 @@ def run(work, at_once=256, limit=1_000):
 
 def ask_while_busy(count, weight=1):
     async def work(batcher, slow):
-        first = asyncio.ensure_future(batcher.begin(0))
+        first = asyncio.ensure_future(batcher.submit(0))
         await asyncio.to_thread(slow.begun.wait, 30)
-        others = [asyncio.ensure_future(batcher.begin(job, weight)) for job in range(1, count + 1)]
+        others = [asyncio.ensure_future(batcher.submit(job, weight)) for job in range(1, count + 1)]
         await asyncio.sleep(0)
         slow.go.set()
         return await asyncio.gather(first, *others)
@@ -47,60 +47,60 @@ def ask_while_busy(count, weight=1):
     return work
 
 
-def test_one_alone_is_worked_on_at_once():
+def test_a_job_of_an_idle_batcher_starts_at_once():
     async def work(batcher, slow):
         slow.go.set()
-        return await batcher.begin(3)
+        return await batcher.submit(3)
 
     result, slow = run(work)
     assert (result, slow.batches) == (30, [[3]])
 
 
-def test_what_came_in_one_turn_of_the_loop_is_one_batch():
+def test_jobs_of_one_loop_iteration_are_one_batch():
     async def work(batcher, slow):
         slow.go.set()
-        return await asyncio.gather(*(batcher.begin(job) for job in range(5)))
+        return await asyncio.gather(*(batcher.submit(job) for job in range(5)))
 
     result, slow = run(work)
     assert (result, slow.batches) == ([0, 10, 20, 30, 40], [[0, 1, 2, 3, 4]])
 
 
-def test_what_arrives_meanwhile_is_the_next_batch():
+def test_jobs_that_arrive_during_a_batch_form_the_next_one():
     result, slow = run(ask_while_busy(4))
     assert result == [0, 10, 20, 30, 40]
     assert slow.batches == [[0], [1, 2, 3, 4]]
 
 
-def test_a_batch_has_its_limit():
-    _, slow = run(ask_while_busy(5), at_once=2)
+def test_a_batch_has_at_most_max_batch_jobs():
+    _, slow = run(ask_while_busy(5), max_batch=2)
     assert slow.batches == [[0], [1, 2], [3, 4], [5]]
 
 
-def test_a_job_heavier_than_a_batch_is_one_alone():
-    _, slow = run(ask_while_busy(2, weight=9), at_once=4)
+def test_a_job_heavier_than_max_batch_is_a_batch_of_its_own():
+    _, slow = run(ask_while_busy(2, weight=9), max_batch=4)
     assert slow.batches == [[0], [1], [2]]
 
 
-def test_a_full_queue_refuses():
+def test_a_full_queue_refuses_with_503():
     async def work(batcher, slow):
-        first = asyncio.ensure_future(batcher.begin(0))
+        first = asyncio.ensure_future(batcher.submit(0))
         await asyncio.to_thread(slow.begun.wait, 30)
-        second = asyncio.ensure_future(batcher.begin(1, 2))
+        second = asyncio.ensure_future(batcher.submit(1, 2))
         await asyncio.sleep(0)
-        with pytest.raises(Refusal) as refusal:
-            await batcher.begin(2)
+        with pytest.raises(ProblemError) as refused:
+            await batcher.submit(2)
         slow.go.set()
         await asyncio.gather(first, second)
-        return refusal.value.status
+        return refused.value.status
 
-    assert run(work, limit=2)[0] == 503
+    assert run(work, max_queue=2)[0] == 503
 
 
-def test_who_has_gone_is_not_worked_for():
+def test_cancelled_jobs_are_skipped():
     async def work(batcher, slow):
-        first = asyncio.ensure_future(batcher.begin(0))
+        first = asyncio.ensure_future(batcher.submit(0))
         await asyncio.to_thread(slow.begun.wait, 30)
-        gone, stays = (asyncio.ensure_future(batcher.begin(job)) for job in (1, 2))
+        gone, stays = (asyncio.ensure_future(batcher.submit(job)) for job in (1, 2))
         await asyncio.sleep(0)
         gone.cancel()
         await asyncio.sleep(0)
@@ -110,14 +110,14 @@ def test_who_has_gone_is_not_worked_for():
     assert run(work)[1].batches == [[0], [2]]
 
 
-def test_closing_finishes_what_was_taken_and_takes_no_more():
+def test_close_finishes_queued_jobs_and_refuses_new_ones():
     async def work(batcher, slow):
-        first = asyncio.ensure_future(batcher.begin(1))
+        first = asyncio.ensure_future(batcher.submit(1))
         await asyncio.to_thread(slow.begun.wait, 30)
         closing = asyncio.create_task(batcher.close())
         await asyncio.sleep(0)
-        with pytest.raises(Refusal, match="one that stops"):
-            await batcher.begin(2)
+        with pytest.raises(ProblemError, match="one that is stopping"):
+            await batcher.submit(2)
         slow.go.set()
         await closing
         return await first
@@ -125,34 +125,34 @@ def test_closing_finishes_what_was_taken_and_takes_no_more():
     assert run(work)[0] == 10
 
 
-def test_a_fault_of_the_work_is_told_to_all_who_wait():
+def test_an_error_of_the_whole_batch_is_raised_to_every_caller():
     async def main():
         def broken(jobs):
             raise RuntimeError("broken")
 
-        batcher = Batcher(broken, at_once=8, limit=8, name="test")
-        found = await asyncio.gather(batcher.begin(1), batcher.begin(2), return_exceptions=True)
+        batcher = Batcher(broken, name="test", max_batch=8, max_queue=8)
+        found = await asyncio.gather(batcher.submit(1), batcher.submit(2), return_exceptions=True)
         await batcher.close()
         return [type(each) for each in found]
 
     assert asyncio.run(main()) == [RuntimeError, RuntimeError]
 
 
-def test_a_fault_is_found_in_few_tries():
+def test_the_failing_job_is_found_in_few_tries():
     tries = []
 
     def invert(numbers):
         tries.append(len(numbers))
         return [1 / number for number in numbers]
 
-    found = apart(invert)([1] * 100 + [0] + [1] * 155)
+    found = isolate_failures(invert)([1] * 100 + [0] + [1] * 155)
     assert [at for at, each in enumerate(found) if isinstance(each, ZeroDivisionError)] == [100]
     assert len(tries) <= 2 * 8 + 1
 
 
-def test_questions_that_arrive_together_are_one_batch_in_the_metrics(served):
+def test_concurrent_questions_are_counted_as_fewer_batches(served):
     question = {"document": "0", "question": "Who left?"}
-    responses = served.together([("POST", "/v1/ask", question)] * 40)
+    responses = served.call_concurrently([("POST", "/v1/ask", question)] * 40)
     assert {response.status_code for response in responses} == {200}
     lines = served.get("/metrics").text.splitlines()
     counted = dict(line.rsplit(" ", 1) for line in lines if line.startswith("attar_batch_size"))
@@ -160,24 +160,57 @@ def test_questions_that_arrive_together_are_one_batch_in_the_metrics(served):
     assert float(counted['attar_batch_size_count{work="ask"}']) < 40
 
 
-def test_a_bad_question_among_good_ones_is_refused_alone(served):
+def test_only_the_bad_question_of_a_batch_is_refused(served):
     good, bad = {"document": "0", "question": "Who left?"}, {"document": "no", "question": "Who left?"}
-    responses = served.together([("POST", "/v1/ask", body) for body in (good, bad, good, bad, good)])
+    responses = served.call_concurrently([("POST", "/v1/ask", body) for body in (good, bad, good, bad, good)])
     assert [response.status_code for response in responses] == [200, 404, 200, 404, 200]
 
 
-def test_each_of_a_batch_has_as_many_answers_as_it_asked_for(served):
+def test_each_request_of_a_batch_gets_its_own_number_of_answers(served):
     asked = [{"document": "0", "question": "Who left?", "top": top} for top in (1, 3, 2)]
-    responses = served.together([("POST", "/v1/ask", body) for body in asked])
+    responses = served.call_concurrently([("POST", "/v1/ask", body) for body in asked])
     assert [len(response.json()["answers"]) for response in responses] == [1, 3, 2]
 
 
-def test_writes_and_questions_go_on_together(served):
-    question = {"document": "0", "question": "Who left?"}
-    text = {"text": "Then Ann met Bob."}
-    calls = [
-        ("POST", "/v1/ask", question),
-        ("PUT", "/v1/documents/new", text),
-        ("POST", "/v1/documents/1/append", text),
-    ]
-    assert {response.status_code for response in served.together(calls * 5)} == {200, 201}
+def test_questions_are_answered_while_a_write_runs(served, monkeypatch):
+    add, started, go = served.library.add, threading.Event(), threading.Event()
+
+    def wait_and_add(*arguments, **options):
+        started.set()
+        assert go.wait(30)
+        return add(*arguments, **options)
+
+    monkeypatch.setattr(served.library, "add", wait_and_add)
+
+    async def write_and_ask():
+        text, question = {"text": "Then Ann met Bob."}, {"document": "0", "question": "Who left?"}
+        writing = asyncio.create_task(served.http.put("/v1/documents/new", json=text))
+        await asyncio.to_thread(started.wait, 30)
+        answered = await served.http.post("/v1/ask", json=question)
+        is_written = writing.done()
+        go.set()
+        return answered.status_code, is_written, (await writing).status_code
+
+    assert served.run(write_and_ask()) == (200, False, 201)
+
+
+def test_slow_jobs_run_one_after_the_other_and_a_full_queue_refuses():
+    order, go = [], threading.Event()
+
+    def job(number):
+        assert go.wait(30)
+        order.append(number)
+
+    async def main():
+        executor = SerialExecutor("test")
+        jobs = [asyncio.ensure_future(executor.run(lambda at=at: job(at))) for at in range(64)]
+        await asyncio.sleep(0)
+        with pytest.raises(ProblemError, match="64 jobs waiting"):
+            await executor.run(lambda: None)
+        go.set()
+        await asyncio.gather(*jobs)
+        assert executor.idle
+        await executor.close()
+
+    asyncio.run(main())
+    assert order == list(range(64))

@@ -1,16 +1,22 @@
-"""What a server may be told, and what it refuses to be."""
+"""Settings are validated, and a public address needs a token."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from attar.errors import OptionError
-from attar.server import Settings
-from attar.server.settings import check_open, is_loopback, token_in
+from attar.server import Address, Settings, is_loopback, read_token, require_token
 
 
-def test_a_token_is_not_shown():
-    assert "hidden" not in repr(Settings(Path("x"), token="hidden"))
+def test_a_token_is_not_in_the_repr():
+    assert "hidden" not in repr(Settings(store=Path("x"), token="hidden"))
+    assert "hidden" not in repr(Address(ssl_keyfile_password="hidden"))
+
+
+@pytest.mark.parametrize("options", [Settings, Address])
+def test_every_field_has_a_line_of_help(options):
+    assert all(field.metadata["help"].endswith(".") for field in dataclasses.fields(options))
 
 
 @pytest.mark.parametrize(
@@ -29,33 +35,33 @@ def test_a_token_is_not_shown():
     ],
     ids=str,
 )
-def test_settings_that_cannot_be(words):
+def test_invalid_settings_are_refused(words):
     with pytest.raises(OptionError):
-        Settings(Path("x"), **words)
+        Settings(store=Path("x"), **words)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "::1", "localhost"])
-def test_this_machine_alone_needs_no_token(host):
+def test_loopback_needs_no_token(host):
     assert is_loopback(host)
-    check_open(host, None, no_token=False)
+    require_token(host, None, no_token=False)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "example.org", ""])
-def test_other_addresses_need_a_token_or_a_word(host):
+def test_public_addresses_need_a_token_or_no_token(host):
     with pytest.raises(OptionError, match="--no-token"):
-        check_open(host, None, no_token=False)
-    check_open(host, "token", no_token=False)
-    check_open(host, None, no_token=True)
+        require_token(host, None, no_token=False)
+    require_token(host, "token", no_token=False)
+    require_token(host, None, no_token=True)
 
 
-def test_a_token_file_is_its_first_line(tmp_path):
+def test_the_token_is_the_first_line_of_its_file(tmp_path):
     (tmp_path / "token").write_text("abc\nnot this\n")
-    assert token_in(tmp_path / "token") == "abc"
+    assert read_token(tmp_path / "token") == "abc"
 
 
 @pytest.mark.parametrize("text", [None, "", "\nabc"])
-def test_a_token_file_without_a_token(tmp_path, text):
+def test_a_file_without_a_token_is_refused(tmp_path, text):
     if text is not None:
         (tmp_path / "token").write_text(text)
     with pytest.raises(OptionError, match="--token-file"):
-        token_in(tmp_path / "token")
+        read_token(tmp_path / "token")

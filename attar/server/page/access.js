@@ -1,9 +1,9 @@
-// The token that a server may want: asked for when it does, kept in this tab.
+// The dialog for the bearer token, which opens when the server asks for one.
 
 import { byId, say } from "./elements.js";
 import { Problem, keepToken, token } from "./server.js";
 
-/** The token's dialog. `given()` hears that there is another token to try. */
+/** Start the dialog; `given()` is called when a token was entered. */
 export function startAccess({ given }) {
   const [dialog, field, problem] = [byId("token-dialog"), byId("token"), byId("token-problem")];
 
@@ -21,7 +21,7 @@ export function startAccess({ given }) {
     keepToken(field.value.trim());
     given();
   });
-  document.addEventListener("tokenwanted", () =>
-    open(new Problem(token() ? "The server does not know this token." : "The server wants a token.")),
+  document.addEventListener("tokenrequired", () =>
+    open(new Problem(token() ? "The server does not accept this token." : "The server requires a token.")),
   );
 }

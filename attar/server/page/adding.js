@@ -1,10 +1,10 @@
-// Adding a document from the clipboard or a file, and appending to one that is there.
+// The form that adds a document from text or a file, and the dialog that appends to one.
 
 import { byId, say, working } from "./elements.js";
 import { bytes, counted } from "./figures.js";
 import { Problem, appendTo, putDocument, showDocument } from "./server.js";
 
-/** The form that adds. `added(facts, text)` and `appended(facts, text)` hear of each change. */
+/** Start the form; `added(facts, text)` and `appended(facts, text)` are called after each change. */
 export function startAdding({ added, appended, beforeAdding }) {
   const form = byId("add");
   const [name, text, file] = [byId("add-name"), byId("add-text"), byId("add-file")];
@@ -19,7 +19,7 @@ export function startAdding({ added, appended, beforeAdding }) {
 
   function isTaken(yes) {
     taken.hidden = !yes;
-    byId("add-taken-line").textContent = yes ? `“${name.value}” is in the library already.` : "";
+    byId("add-taken-line").textContent = yes ? `“${name.value}” is already in the library.` : "";
   }
 
   async function take(given) {
@@ -39,7 +39,7 @@ export function startAdding({ added, appended, beforeAdding }) {
     working(submit, problem, async () => {
       isTaken(false);
       const [whose, what] = [name.value, text.value];
-      if (!what.trim()) throw new Problem("There is no text yet; paste one, or choose a file.");
+      if (!what.trim()) throw new Problem("There is no text yet. Paste one, or choose a file.");
       beforeAdding(whose);
       try {
         await (change === "append" ? appendTo(whose, what) : putDocument(whose, what, change === "replace"));
@@ -63,7 +63,7 @@ export function startAdding({ added, appended, beforeAdding }) {
   text.addEventListener("input", showSize);
   file.addEventListener("change", () => take(file.files[0]));
 
-  // A file may be dropped anywhere: a browser would leave the page for one that misses the form.
+  // A file may be dropped anywhere on the page; by default the browser would open a file dropped outside the form.
   const carriesFile = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
   addEventListener("dragover", (event) => {
     if (!carriesFile(event)) return;
@@ -79,7 +79,7 @@ export function startAdding({ added, appended, beforeAdding }) {
   });
 }
 
-/** The dialog that appends to a document; the function that opens it. */
+/** Start the dialog that appends to a document; returns the function that opens it. */
 export function startAppending({ appended }) {
   const [dialog, form, text] = [byId("append-dialog"), byId("append-form"), byId("append-text")];
   let name = null;
@@ -107,9 +107,9 @@ export function startAppending({ appended }) {
   };
 }
 
-/** A file's text; what is no UTF-8 is refused, not read with holes. */
+/** The text of a file; refused if it is not UTF-8. */
 async function readText(file) {
-  const refused = new Problem(`“${file.name}” is not a text in UTF-8.`);
+  const refused = new Problem(`“${file.name}” is not UTF-8 text.`);
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
     if (text.includes("\0")) throw refused;

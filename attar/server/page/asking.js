@@ -1,18 +1,18 @@
-// Asking a document, and what softmax would have cost on it.
+// The question form, the answers, and the measured cost of softmax.
 
 import { byId, element, say, working } from "./elements.js";
 import { bytes, counted, percent, rate, seconds } from "./figures.js";
 import { Problem, ask, measureSoftmax } from "./server.js";
 
-const NO_NAMES = "The document holds no names to answer with.";
+const NO_NAMES = "The document contains no names to answer with.";
 
-/** The question box. `answered(name, question)` hears of each question that was answered. */
+/** Start the question form; `answered(name, question)` is called after each answer. */
 export function startAsking({ answered }) {
   const [form, question, button] = [byId("question-form"), byId("question"), byId("ask-button")];
   const measure = byId("measure");
   let name = null;
 
-  /** From now on questions are about this document; null: about none. */
+  /** Select the document to ask; null selects none. */
   function about(document) {
     name = document;
     byId("ask-heading").textContent = name === null ? "Ask" : `Ask ${name}`;
@@ -41,10 +41,10 @@ export function startAsking({ answered }) {
     working(button, byId("ask-problem"), async () => {
       if (whose === null) throw new Problem("Choose a document first.");
       clear();
-      const told = await ask(whose, asked);
-      // Another document may have been chosen meanwhile.
+      const reply = await ask(whose, asked);
+      // Another document may have been selected in the meantime.
       if (whose !== name) return;
-      show(told);
+      show(reply);
       answered(whose, asked);
     });
   });
@@ -57,9 +57,9 @@ export function startAsking({ answered }) {
   measure.addEventListener("click", () =>
     working(measure, byId("softmax-problem"), async () => {
       const whose = name;
-      const told = await measureSoftmax(whose);
+      const comparison = await measureSoftmax(whose);
       if (whose !== name) return;
-      byId("costs").replaceChildren(...costs(told));
+      byId("costs").replaceChildren(...costs(comparison));
       byId("costs").hidden = false;
     }),
   );
@@ -67,20 +67,20 @@ export function startAsking({ answered }) {
   return { about };
 }
 
-/** One answer: a name, a bar as long as it is likely, and the number itself. */
-function bar({ name, probability }) {
+/** One answer: its text, and its probability as a bar and as a number. */
+function bar({ text, probability }) {
   const filled = element("span", { class: "filled" });
   filled.style.inlineSize = `${probability * 100}%`;
   return element(
     "li",
     {},
-    element("span", { class: "answer" }, name),
+    element("span", { class: "answer" }, text),
     element("span", { class: "bar", "aria-hidden": "true" }, filled),
     element("span", { class: "share" }, percent(probability)),
   );
 }
 
-/** What a lookup and softmax took on the same document: two bars on one scale, and the factor between them. */
+/** The costs of a lookup and of softmax on the same document: two bars on one scale, and their ratio. */
 function costs({ tokens, lookup, softmax }) {
   const longest = Math.max(lookup.seconds, softmax.seconds);
   const line = (what, cost, kind) => {
@@ -96,10 +96,10 @@ function costs({ tokens, lookup, softmax }) {
   };
   const factor = softmax.seconds / lookup.seconds;
   const times = factor >= 1 ? `${rate(factor)} times as long` : `${percent(factor)} of the time`;
-  const said = `Over ${counted(tokens, "token")} softmax takes ${times}, measured just now on the server.`;
+  const summary = `Over ${counted(tokens, "token")} softmax takes ${times}, measured on the server just now.`;
   return [
     line("This memory", lookup, "ours"),
     line("Softmax", softmax, "theirs"),
-    element("li", { class: "factor aside" }, said),
+    element("li", { class: "factor aside" }, summary),
   ];
 }

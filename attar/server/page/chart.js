@@ -1,16 +1,16 @@
-// Lines over the last two minutes, drawn as SVG; the style sheet colours them.
+// Line charts of the last two minutes, drawn as SVG; colours come from the style sheet.
 
 const SVG = "http://www.w3.org/2000/svg";
 const [HEIGHT, TOP, BOTTOM, RIGHT] = [132, 16, 18, 4];
 
-/** A chart in an <svg>. `lines` are the classes of its lines; `written` makes a label of a value. */
+/** A chart in an <svg>. `lines` are the classes of its lines; `written` formats a value. */
 export class Chart {
   constructor(svg, span, lines, written) {
     Object.assign(this, { svg, span, lines, written, points: [] });
     new ResizeObserver(() => this.draw()).observe(svg);
   }
 
-  /** One more moment: its time in seconds and a value, or null, for each line. */
+  /** Add a point in time, in seconds, with one value or null per line. */
   add(time, values) {
     this.points.push({ time, values });
     this.points = this.points.filter((point) => point.time >= time - this.span);
@@ -38,7 +38,7 @@ export class Chart {
       for (const { time, values } of this.points) {
         const value = values[which];
         if (value !== null) {
-          // A moment alone between two gaps is a dot: a path of no length with round ends.
+          // A single point between two gaps is a dot: a path of length zero with round ends.
           const [move, dot] = isDrawing ? ["L", ""] : ["M", "h0"];
           path.push(`${move}${x(time).toFixed(1)} ${y(value).toFixed(1)}${dot}`);
         }

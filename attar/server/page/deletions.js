@@ -1,12 +1,12 @@
-// Deleting, with a while to think again: the server hears of it when the while is over, so that an undo loses
-// nothing, whether or not the library keeps texts.
+// Deletions with undo: the request is sent after a delay, so that an undo loses nothing, even if texts are not
+// kept.
 
 import { byId, element } from "./elements.js";
 import { removeDocument } from "./server.js";
 
-const WHILE = 10_000;
+const DELAY = 10_000;
 
-/** Deletions that wait: `leaving` hears of each, then `back`, or `gone` once the server has done it. */
+/** Start deletions: `leaving` is called at the start of each, then `back` on undo, or `gone` once it is done. */
 export function startDeletions({ leaving, back, gone, failed }) {
   const waiting = new Map();
 
@@ -16,7 +16,7 @@ export function startDeletions({ leaving, back, gone, failed }) {
     const now = element("button", finishNow, "Delete now");
     const line = element("p", {}, element("strong", {}, name), " is being deleted.");
     const notice = element("div", { class: "notice" }, line, undo, now);
-    // Nobody should have to hurry: the while begins again when the pointer or the focus has left.
+    // The delay starts again when the pointer or the focus leaves the notice.
     notice.addEventListener("pointerenter", () => hold(name));
     notice.addEventListener("focusin", () => hold(name));
     notice.addEventListener("pointerleave", () => count(name));
@@ -34,7 +34,7 @@ export function startDeletions({ leaving, back, gone, failed }) {
   function count(name) {
     if (!waiting.has(name)) return;
     hold(name);
-    waiting.get(name).timer = setTimeout(() => finish(name), WHILE);
+    waiting.get(name).timer = setTimeout(() => finish(name), DELAY);
   }
 
   function forget(name) {
@@ -48,13 +48,13 @@ export function startDeletions({ leaving, back, gone, failed }) {
   }
 
   async function finish(name) {
-    // Hidden still while the server works, lest a list that comes meanwhile shows it again.
+    // Keep it hidden until the server is done: a list loaded in the meantime would show it again.
     hold(name);
     waiting.get(name)?.notice.remove();
     try {
       await removeDocument(name);
     } catch (problem) {
-      // Somebody else was quicker: it is gone all the same.
+      // Another client has removed it already.
       if (problem.status !== 404) {
         waiting.delete(name);
         back(name);
@@ -66,7 +66,7 @@ export function startDeletions({ leaving, back, gone, failed }) {
     gone(name);
   }
 
-  // Whoever leaves has decided.
+  // Leaving the page confirms all deletions.
   addEventListener("pagehide", () => {
     for (const name of [...waiting.keys()]) {
       forget(name);

@@ -1,11 +1,11 @@
-// Elements of the page, found and made. Text is always text, never markup: a document's name may be anything.
+// Finding and creating elements. Text is never parsed as markup: a document's name may be anything.
 
 /** The element with this id. */
 export function byId(id) {
   return document.getElementById(id);
 }
 
-/** A new element; attributes that are functions listen (onclick), false ones are left out. */
+/** Create an element; functions become listeners (onclick), false attributes are left out. */
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -16,13 +16,13 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-/** Show one line of what went wrong, or take it away again. */
+/** Show a problem's message, or hide the line if there is none. */
 export function say(line, problem) {
   line.textContent = problem ? problem.message : "";
   line.hidden = !problem;
 }
 
-/** While the work goes on its button cannot be pressed again; what goes wrong is said in `line`. */
+/** Run work with its button disabled; a problem is shown in `line`. */
 export async function working(button, line, work) {
   say(line, null);
   button.disabled = true;

@@ -1,8 +1,8 @@
-// Numbers as people read them.
+// Formatting numbers for people.
 
 const UNITS = ["B", "KB", "MB", "GB", "TB"];
 
-/** A number with three digits that count: 0.412, 4.12, 41.2, 412. */
+/** A number with three significant digits: 0.412, 4.12, 41.2, 412. */
 function threeDigits(number) {
   return number >= 100 ? number.toFixed(0) : number.toPrecision(3).replace(/\.?0+$/, "");
 }
@@ -40,14 +40,14 @@ export function rate(number) {
   return number >= 100 ? count(Math.round(number)) : threeDigits(number);
 }
 
-/** 0.624 → "62.4 %"; what is not quite nothing does not look like nothing. */
+/** 0.624 → "62.4 %"; very small shares are not shown as zero. */
 export function percent(share) {
   const hundredths = share * 100;
   if (hundredths > 0 && hundredths < 0.1) return "< 0.1 %";
   return `${hundredths.toFixed(1)} %`;
 }
 
-// Below so many seconds an age is told in this unit, of so many seconds.
+// Ages below this many seconds are shown in this unit, which has this many seconds.
 const AGES = [
   [3600, "min", 60],
   [86400, "h", 3600],
@@ -56,7 +56,7 @@ const AGES = [
   [Infinity, "years", 86400 * 365],
 ];
 
-/** How long ago a moment was, in one unit: "3 min ago". */
+/** The age of a date in one unit: "3 min ago". */
 export function age(moment, now = Date.now()) {
   const passed = Math.max(0, (now - new Date(moment).getTime()) / 1000);
   if (passed < 60) return "just now";

@@ -1,10 +1,10 @@
-// The library: its documents, page by page, one of them chosen.
+// The list of documents, loaded page by page; one of them is selected.
 
 import { byId, element, say, working } from "./elements.js";
 import { age, bytes, count, counted } from "./figures.js";
 import { listDocuments } from "./server.js";
 
-/** The list of documents. `chosen(name)`, `append(name)` and `remove(name)` hear what a person wants. */
+/** Start the list; `chosen(name)`, `append(name)` and `remove(name)` are called on clicks. */
 export function startLibrary({ chosen, append, remove, isHidden }) {
   const list = byId("documents");
   let documents = [];
@@ -49,7 +49,7 @@ export function startLibrary({ chosen, append, remove, isHidden }) {
     return element("button", { type: "button", class: "quiet small", "aria-label": label, onclick }, word);
   }
 
-  /** Make a document the one that is asked; `byHand`: on a phone the question lies below, and is brought up. */
+  /** Select a document; `byHand`: scroll to the question, which is below the list on a phone. */
   function choose(name, byHand = false) {
     current = name;
     for (const button of list.querySelectorAll(".document")) {
@@ -63,32 +63,32 @@ export function startLibrary({ chosen, append, remove, isHidden }) {
   async function load(after = null, more = false) {
     say(byId("library-problem"), null);
     try {
-      const told = await listDocuments(after);
-      documents = more ? [...documents, ...told.documents] : told.documents;
-      next = told.next ?? null;
+      const page = await listDocuments(after);
+      documents = more ? [...documents, ...page.documents] : page.documents;
+      next = page.next ?? null;
       draw();
     } catch (problem) {
       say(byId("library-problem"), problem);
     }
   }
 
-  /** Put a document that was added or has grown where it belongs, if the pages so far reach there. */
+  /** Insert or update a document, if its place is in the pages loaded so far. */
   function put(facts) {
     const others = documents.filter(({ name }) => name !== facts.name);
-    const behind = others.findIndex(({ name }) => name > facts.name);
-    if (behind >= 0) others.splice(behind, 0, facts);
+    const index = others.findIndex(({ name }) => name > facts.name);
+    if (index >= 0) others.splice(index, 0, facts);
     else if (next === null) others.push(facts);
     documents = others;
     draw();
   }
 
-  /** Forget a document that the server has no more. */
+  /** Remove a document from the list. */
   function drop(gone) {
     documents = documents.filter(({ name }) => name !== gone);
     draw();
   }
 
-  /** Put the focus on a document's row or, where it was taken away, on the row that takes its place. */
+  /** Focus a document's row, or the next one if it was removed. */
   function focusNear(name) {
     const rows = visible();
     const near = rows.find((document) => document.name >= name) ?? rows.at(-1);
@@ -105,7 +105,7 @@ export function startLibrary({ chosen, append, remove, isHidden }) {
     const name = byId("go-to-name").value;
     load(name ? justBefore(name) : null);
   });
-  // Ages grow while the page is open.
+  // Update the ages while the page is open.
   setInterval(() => {
     for (const moment of list.querySelectorAll("time")) moment.textContent = age(moment.dateTime);
   }, 30_000);
@@ -113,7 +113,7 @@ export function startLibrary({ chosen, append, remove, isHidden }) {
   return { load, draw, put, drop, choose, focusNear, current: () => current };
 }
 
-/** A name that comes before this one and behind nearly all that do: pages begin behind a name, not at it. */
+/** A name directly before this one: a page starts after a name, not at it. */
 function justBefore(name) {
   const letters = [...name];
   const last = letters.pop().codePointAt(0);

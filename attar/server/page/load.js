@@ -1,4 +1,4 @@
-// The server's load, live: questions a second and latency, from what /metrics gained between two readings.
+// Live charts of the server's load: questions per second and latency, from the difference of two /metrics.
 
 import { Chart } from "./chart.js";
 import { byId, say } from "./elements.js";
@@ -8,13 +8,13 @@ import { metrics } from "./server.js";
 
 const EVERY = 2_000;
 const SPAN = 120;
-// Each batch adds its size: the sum is of questions and lookups, however many came in one request.
+// Each batch adds its size: the sum counts questions and lookups, not requests.
 const QUESTIONS = "attar_batch_size_sum";
 const LATENCY = "attar_request_seconds";
 
 const isAsking = ({ route }) => route === "ask" || route === "lookup";
 
-/** The panel of charts; it rests while the page is hidden or paused, and after a refusal. */
+/** Start the charts; they stop while the page is hidden or paused, and after a 401. */
 export function startLoad() {
   const pause = byId("pause-load");
   const rates = new Chart(byId("rate-chart"), SPAN, ["first"], rate);
@@ -36,13 +36,13 @@ export function startLoad() {
         latency: buckets(samples, LATENCY, isAsking),
       };
       say(byId("load-problem"), null);
-      // Counters that fell are another process's, or a restarted one's: nothing can be said of that while.
+      // Counters that went down belong to a restarted server: this interval has no value.
       if (before !== null && now.questions >= before.questions) show(before, now);
       before = now;
       byId("load-line").textContent = standing(samples);
     } catch (problem) {
       before = null;
-      // Without its token the server would say no every two seconds, and log it.
+      // Without a token the server would refuse, and log, a request every two seconds.
       isRefused = problem.status === 401;
       say(byId("load-problem"), problem);
     }
@@ -67,7 +67,7 @@ export function startLoad() {
   look();
 
   return {
-    /** Look again, after a refusal, with another token. */
+    /** Start again with another token. */
     retry() {
       isRefused = false;
       look();
@@ -75,7 +75,7 @@ export function startLoad() {
   };
 }
 
-/** What the server holds and has waiting, in one line. */
+/** The server's documents, disk use and queue, in one line. */
 function standing(samples) {
   const has = (name) => samples.some((sample) => sample.name === name);
   const parts = [];

@@ -1,21 +1,21 @@
-// A memory as a picture: a row a name (or a number of k), a column a number, its colour the number itself.
+// A memory as a heat map: one row per name (or dimension), one column per number.
 
 import { byId } from "./elements.js";
 import { bytes, count, counted } from "./figures.js";
 
-// In pixels: how wide the names beside the rows are, and how high a picture is that need not scroll.
+// In pixels: the width of the row labels, and the maximum height without scrolling.
 const [LABELS, HEIGHT] = [132, 400];
-const HINT = "Point at a number, or walk over them with the arrow keys.";
+const HINT = "Point at a number, or use the arrow keys.";
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-/** The panel that shows a document's memory; hidden where the server does not give its numbers. */
+/** Start the panel; it is hidden if the server returns no numbers. */
 export function startMemory() {
   const [panel, canvas, here] = [byId("memory"), byId("memory-picture"), byId("memory-here")];
   const frame = byId("memory-frame");
   let memory = null;
   let at = null;
 
-  /** Show the memory of a document, as the server tells of it; null: of none. */
+  /** Show the memory of a document; null hides the panel. */
   function show(document) {
     memory = at = null;
     panel.hidden = !document?.memory?.values?.length;
@@ -26,8 +26,8 @@ export function startMemory() {
     const kind = `${rows} × ${count(picture.columns)} numbers`;
     const isThinned = picture.values.length < picture.rows || picture.values[0].length < picture.columns;
     byId("memory-line").textContent =
-      `${kind} in ${bytes(size)}, written once; a question is one product with it.` +
-      (isThinned ? " They are many: some of them are shown." : "");
+      `${kind} in ${bytes(size)}, written once; a question is one matrix product with it.` +
+      (isThinned ? " Only a sample is shown." : "");
     canvas.setAttribute("aria-label", `The memory of ${name}: ${kind}`);
     here.textContent = HINT;
     const isSigned = picture.values.some((row) => row.some((value) => value < 0));
@@ -37,7 +37,7 @@ export function startMemory() {
     draw();
   }
 
-  /** Where everything is, in pixels: the names at the left, a cell a number; what has no names is square. */
+  /** The layout in pixels: labels on the left, one cell per number; cells are square without labels. */
   function shape() {
     const [rows, columns] = [memory.values.length, memory.values[0].length];
     const room = frame.clientWidth;
@@ -106,13 +106,13 @@ export function startMemory() {
   return { show };
 }
 
-/** The size of number that has the full colour: all but the largest fiftieth are below it. */
+/** The absolute value with the full colour: the 98th percentile. */
 function limitOf(values) {
   const sizes = values.flat().map(Math.abs).sort((one, other) => one - other);
   return sizes[Math.floor((sizes.length - 1) * 0.98)] || 1;
 }
 
-/** The numbers as pixels, one each. */
+/** The numbers as an image, one pixel each. */
 function cells({ values, limit }) {
   const [rows, columns] = [values.length, values[0].length];
   const canvas = new OffscreenCanvas(columns, rows);
@@ -131,7 +131,7 @@ function cells({ values, limit }) {
   return canvas;
 }
 
-/** A colour of the style sheet, as the theme has it now. */
+/** A colour of the style sheet in the current theme. */
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name);
 }
@@ -140,7 +140,7 @@ function channels(rgb) {
   return rgb.match(/[\d.]+/g).map(Number);
 }
 
-/** As much of a name as fits, with an ellipsis for the rest. */
+/** A name cut to a width, with an ellipsis. */
 function fitted(context, name, width) {
   if (context.measureText(name).width <= width) return name;
   let kept = name;

@@ -1,4 +1,4 @@
-// Prometheus's text, read: samples, sums of counters, and quantiles of what a histogram gained.
+// Parsing Prometheus's text format: samples, sums of counters, and quantiles of histograms.
 
 const SAMPLE = /^([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)/;
 const LABEL = /([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"/g;
@@ -34,7 +34,7 @@ export function buckets(samples, name, match = () => true) {
   return [...sums].sort(([one], [other]) => one - other);
 }
 
-/** The quantile of what came between two readings of a histogram; null where nothing came. */
+/** The quantile of the observations between two readings of a histogram; null if there are none. */
 export function quantile(before, after, share) {
   const past = new Map(before);
   const gained = after.map(([bound, value]) => [bound, value - (past.get(bound) ?? 0)]);

@@ -1,4 +1,4 @@
-// The page put together: what a person does in one panel is told to the others here, and nowhere else.
+// The entry point: creates the panels and connects them; panels do not know each other.
 
 import { startAccess } from "./access.js";
 import { startAdding, startAppending } from "./adding.js";
@@ -12,7 +12,7 @@ import { startMemory } from "./memory.js";
 import { showDocument } from "./server.js";
 import { startWords } from "./words.js";
 
-// Texts that were added in this tab, so that their words can be shaded though the library keeps none.
+// Texts that were added in this tab: their words can be shaded even if the library keeps no texts.
 const texts = new Map();
 
 const memory = startMemory();
@@ -30,7 +30,7 @@ startAdding({ added, appended, beforeAdding: deletions.cancel });
 const load = startLoad();
 startAccess({ given: retry });
 start();
-// A page that a browser had put by, and shows again, is as old as that.
+// A page that the browser restores from its cache is out of date.
 addEventListener("pageshow", (event) => event.persisted && start());
 
 async function start() {

@@ -1,8 +1,8 @@
-// The routes of `attar serve`, each a function, and what goes wrong on them as one line.
+// The HTTP API as functions; errors are one line.
 
 const TOKEN = "attar.token";
 
-/** What the server refused, or that it did not answer: a line for people, and the status if there was one. */
+/** An error of a request: a message, and the status if there was a reply. */
 export class Problem extends Error {
   constructor(line, status = 0) {
     super(line);
@@ -27,7 +27,7 @@ export function listDocuments(after = null, limit = 50) {
   return call("GET", `v1/documents?${asked}`);
 }
 
-/** All that is told of a document, with the numbers of its memory where the server shows them. */
+/** One document, with the numbers of its memory. */
 export async function showDocument(name) {
   return call("GET", `${pathOf(name)}?memory=1`);
 }
@@ -41,7 +41,7 @@ export async function appendTo(name, text) {
   return call("POST", `${pathOf(name)}/append`, { text });
 }
 
-/** Take a document out; `leaving` lets the request outlive the page. */
+/** Remove a document; `leaving` lets the request outlive the page. */
 export async function removeDocument(name, leaving = false) {
   return call("DELETE", pathOf(name), undefined, { keepalive: leaving });
 }
@@ -59,21 +59,21 @@ export function measureSoftmax(document) {
   return call("POST", "v1/compare", { document });
 }
 
-/** Prometheus's text; asked for unbidden, so that a refusal opens no dialog. */
+/** Prometheus's text; a 401 does not open the dialog, as nobody clicked. */
 export function metrics() {
   return call("GET", "metrics", undefined, {}, false);
 }
 
-/** A name as a part of an address. */
+/** The path of a document. */
 function pathOf(name) {
-  // Every browser takes these two for steps between folders, however they are written.
+  // Browsers resolve these two as folders, even if encoded.
   if (name === "." || name === "..") {
-    throw new Problem(`“${name}” cannot be a part of an address; use the attar command for it.`);
+    throw new Problem(`“${name}” cannot be part of a URL. Use the attar command for it.`);
   }
   return `v1/documents/${encodeURIComponent(name)}`;
 }
 
-async function call(method, path, body, options = {}, isWanted = true) {
+async function call(method, path, body, options = {}, asksForToken = true) {
   const headers = {};
   if (token()) headers.Authorization = `Bearer ${token()}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -86,21 +86,21 @@ async function call(method, path, body, options = {}, isWanted = true) {
       ...options,
     });
   } catch {
-    throw new Problem("The server does not answer; is attar serve still running?");
+    throw new Problem("The server does not answer. Is attar serve still running?");
   }
   const kind = response.headers.get("Content-Type") ?? "";
-  const told = kind.includes("json") ? await response.json().catch(() => null) : await response.text();
-  if (response.status === 401 && isWanted) document.dispatchEvent(new Event("tokenwanted"));
-  if (!response.ok) throw problemOf(response, told);
-  return told;
+  const reply = kind.includes("json") ? await response.json().catch(() => null) : await response.text();
+  if (response.status === 401 && asksForToken) document.dispatchEvent(new Event("tokenrequired"));
+  if (!response.ok) throw problemOf(response, reply);
+  return reply;
 }
 
-/** One line of a problem object (RFC 9457), or of an answer that is none. */
-function problemOf(response, told) {
+/** The message of a problem object (RFC 9457), or of any other error reply. */
+function problemOf(response, reply) {
   const { status } = response;
-  if (status === 401) return new Problem("The server wants its token.", status);
+  if (status === 401) return new Problem("The server requires a token.", status);
   const wait = response.headers.get("Retry-After");
-  if (status === 503 && wait) return new Problem(`The server is busy; try again in ${wait} s.`, status);
-  const line = told?.detail || told?.title || `The server answered ${status} ${response.statusText}`.trim();
+  if (status === 503 && wait) return new Problem(`The server is busy. Try again in ${wait} s.`, status);
+  const line = reply?.detail || reply?.title || `The server answered ${status} ${response.statusText}`.trim();
   return new Problem(line, status);
 }

@@ -1,5 +1,5 @@
-// Light or dark: as the system has it, until a person says otherwise. Loaded before the page is painted, so
-// that a chosen theme does not flash in the other one first; hence no module.
+// Light or dark theme: the system's, until a person chooses one. A classic script and not a module: it runs before
+// the first paint, so that the page does not flash in the other theme.
 {
   const root = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)");
@@ -7,7 +7,7 @@
 
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
 
-  // A browser may refuse to keep anything; then the choice lasts as long as the page.
+  // If the browser blocks storage, the choice lasts as long as the page.
   const kept = () => {
     try {
       return localStorage.getItem(KEPT);
@@ -19,7 +19,7 @@
     try {
       localStorage.setItem(KEPT, theme);
     } catch {
-      /* nothing is lost but the habit */
+      /* the choice is not remembered */
     }
   };
 

@@ -1,24 +1,24 @@
-// The document's words, each shaded by the weight that the question gave it.
+// The document's words, shaded by their weight for the question.
 
 import { byId, element, say, working } from "./elements.js";
 import { count } from "./figures.js";
 import { Problem, explain } from "./server.js";
 
-// A novel's words would take the browser's breath: of a long text the heaviest are shown, and what is round.
+// A novel has too many words for the browser: of a long text the heaviest are shown, with their context.
 const ALL = 4_000;
 const HEAVIEST = 24;
-const ROUND = 40;
+const CONTEXT = 40;
 const NO_SPACE_BEFORE = /^([.,;:!?)\]}%’”…]|'s|'|n't)/;
 const NO_SPACE_AFTER = /^[([{“‘]$/;
 
-/** The panel of shaded words; `textOf(name)` is the text if this tab has seen it, else undefined. */
+/** Start the panel; `textOf(name)` is the text if it was added in this tab, else undefined. */
 export function startWords({ textOf }) {
   const [button, shaded, problem] = [byId("shade"), byId("shaded"), byId("words-problem")];
   let name = null;
   let isKept = false;
   let question = null;
 
-  /** From now on it is about this document; null: about none. */
+  /** Select a document; null selects none. */
   function about(document) {
     name = document;
     byId("words").hidden = name === null;
@@ -31,7 +31,7 @@ export function startWords({ textOf }) {
     say(problem, null);
   }
 
-  /** Whether the library keeps the document's text is known a little later. */
+  /** Set whether the library keeps the document's text. */
   function keeps(kept) {
     isKept = kept;
     byId("words-paste").hidden = isKept || textOf(name) !== undefined;
@@ -47,16 +47,16 @@ export function startWords({ textOf }) {
   function source() {
     if (isKept) return { document: name };
     const text = textOf(name) ?? byId("words-text").value;
-    if (!text.trim()) throw new Problem("The library did not keep the text; paste it to see its words.");
+    if (!text.trim()) throw new Problem("The library did not keep the text. Paste it to see its words.");
     return { text };
   }
 
   button.addEventListener("click", () =>
     working(button, problem, async () => {
       const [whose, what] = [name, question];
-      const told = await explain(source(), what);
+      const explanation = await explain(source(), what);
       if (whose !== name || what !== question) return;
-      shaded.replaceChildren(...passages(told));
+      shaded.replaceChildren(...passages(explanation));
       shaded.hidden = false;
       shaded.querySelector(".heaviest")?.scrollIntoView({ block: "nearest" });
     }),
@@ -65,7 +65,7 @@ export function startWords({ textOf }) {
   return { about, keeps, asked };
 }
 
-/** The tokens as paragraphs: all of a short text, of a long one what is round its heaviest tokens. */
+/** The tokens as paragraphs: all of a short text; of a long one those around its heaviest tokens. */
 function passages({ tokens, weights }) {
   const sizes = weights.map(Math.abs);
   const heaviest = sizes.reduce((best, size, place) => (size > sizes[best] ? place : best), 0);
@@ -74,12 +74,12 @@ function passages({ tokens, weights }) {
   const order = [...sizes.keys()].sort((one, other) => sizes[other] - sizes[one]).slice(0, HEAVIEST);
   const shown = new Set();
   for (const middle of order) {
-    for (let place = middle - ROUND; place <= middle + ROUND; place += 1) {
+    for (let place = middle - CONTEXT; place <= middle + CONTEXT; place += 1) {
       if (place >= 0 && place < tokens.length) shown.add(place);
     }
   }
-  const said = `Of ${count(tokens.length)} tokens those round the ${HEAVIEST} heaviest.`;
-  const made = [element("p", { class: "aside" }, said)];
+  const summary = `Of ${count(tokens.length)} tokens, those around the ${HEAVIEST} heaviest are shown.`;
+  const made = [element("p", { class: "aside" }, summary)];
   let last = -2;
   for (const place of [...shown].sort((one, other) => one - other)) {
     if (place !== last + 1) made.push(element("p", {}, "… "));
@@ -89,7 +89,7 @@ function passages({ tokens, weights }) {
   return made;
 }
 
-/** A token and the space before it, if one belongs there; one without weight is plain text. */
+/** A token, with a space before it where one belongs; a token without weight is plain text. */
 function shadedToken(tokens, weights, place, limit, isHeaviest) {
   const token = tokens[place];
   const joined = place === 0 || NO_SPACE_BEFORE.test(token) || NO_SPACE_AFTER.test(tokens[place - 1]);

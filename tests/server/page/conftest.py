@@ -1,4 +1,4 @@
-"""A real server with a small reader that has learnt nothing, and a real browser in front of it."""
+"""A real server with a small untrained reader, and a real browser."""
 
 import contextlib
 import fcntl
@@ -42,7 +42,7 @@ WIDE = {"width": 1280, "height": 900}
 
 @dataclass(frozen=True)
 class Server:
-    """A running `attar serve`, and its routes as a test needs them beside the page."""
+    """A running `attar serve`, and calls of its API."""
 
     address: str
 
@@ -86,7 +86,7 @@ def reader_folder(stories: list[Story], tmp_path_factory: pytest.TempPathFactory
 def start_server(
     reader_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Server]]:
-    """Starts `attar serve` with options on a library of its own; all of them are stopped at the end."""
+    """Starts `attar serve` with options on its own library; all are stopped at the end."""
     running: list[subprocess.Popen[bytes]] = []
 
     def start(*options: str) -> Server:
@@ -110,7 +110,7 @@ def start_server(
 
 
 def is_ready(address: str) -> bool:
-    """Whether a server answers there already."""
+    """Whether the server is ready."""
     try:
         with urllib.request.urlopen(f"{address}/readyz", timeout=30):
             return True
@@ -211,7 +211,7 @@ def filled(server: Server, stories: list[Story], open_page: Callable[..., Any]) 
 
 @pytest.fixture
 def picture() -> Callable[[Any, str], None]:
-    """Keeps what a page looks like in out/screenshots, for people."""
+    """Saves a screenshot in out/screenshots."""
 
     def take(page: Any, name: str) -> None:
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
@@ -222,7 +222,7 @@ def picture() -> Callable[[Any, str], None]:
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], bool]], None]:
-    """Waits until something holds that the page does not show."""
+    """Waits until a condition holds that the page does not show."""
 
     def wait(holds: Callable[[], bool]) -> None:
         for _ in range(400):

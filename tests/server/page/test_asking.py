@@ -1,4 +1,4 @@
-"""Asking on the page: answers and their cost, what the memory holds, what the question finds, the load."""
+"""The panels of questions, memory, words and load."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def asked(filled):
     return filled
 
 
-def test_answers_are_bars_with_names_and_probabilities(asked, server):
+def test_answers_are_bars_with_texts_and_probabilities(asked, server):
     told = server.call("POST", "ask", {"document": "spring", "question": QUESTION, "top": 8})["answers"]
     shares = [f"{answer['probability']:.1%}".replace("%", " %") for answer in told]
     expect(asked.locator("#answers .answer")).to_have_text([answer["text"] for answer in told])
@@ -38,21 +38,21 @@ def test_answers_are_bars_with_names_and_probabilities(asked, server):
     assert widths == pytest.approx([100 * answer["probability"] for answer in told], abs=1e-3)
 
 
-def test_answers_are_said_to_those_who_do_not_see_them(asked):
+def test_answers_are_announced_to_screen_readers(asked):
     best = asked.locator("#answers .answer").first.text_content()
     expect(asked.get_by_role("status").filter(has_text=best)).to_contain_text(re.compile(r"\d %"))
 
 
-def test_an_answer_has_its_time_on_the_server_and_the_bytes_read(asked, server):
+def test_answers_show_seconds_and_bytes(asked, server):
     size = server.call("GET", "documents/spring")["bytes"]
     expect(asked.locator("#answer-cost")).to_have_text(
         re.compile(rf"\d (µs|ms|s) on the server · {size} B read")
     )
 
 
-def test_what_softmax_would_have_cost_is_measured_on_request(asked, server):
+def test_the_cost_of_softmax_is_measured_on_request(asked, server):
     expect(asked.locator("#costs")).to_be_hidden()
-    asked.get_by_role("button", name="Measure it").click()
+    asked.get_by_role("button", name="Measure").click()
     lines = asked.locator("#costs li")
     expect(lines).to_have_count(3)
     expect(lines.nth(0)).to_have_text(re.compile(r"This memory.*\d (µs|ms)"))
@@ -67,11 +67,11 @@ def test_enter_asks(filled):
     expect(filled.locator("#answers li").first).to_be_visible()
 
 
-def test_a_gap_can_be_put_in_with_a_button(filled):
+def test_a_button_inserts_a_gap(filled):
     question = filled.get_by_label("Question", exact=True)
     question.fill(" married Elizabeth .")
     question.press("Home")
-    filled.get_by_role("button", name="Put a gap, ___, into the question").click()
+    filled.get_by_role("button", name="Insert a gap, ___, into the question").click()
     expect(question).to_have_value("___ married Elizabeth .")
 
 
@@ -80,35 +80,35 @@ def test_a_question_needs_a_document(filled):
     expect(filled.locator("#ask-problem")).to_have_text("Choose a document first.")
 
 
-def test_another_document_takes_the_answers_away(asked):
+def test_choosing_another_document_clears_the_answers(asked):
     choose(asked, "winter")
     expect(asked.locator("#answered")).to_be_hidden()
 
 
-def test_a_question_without_a_gap_is_one_line(filled, server):
+def test_a_question_without_a_gap_shows_the_problem(filled, server):
     choose(filled, "spring")
     ask(filled, "Elizabeth married .")
     expect(filled.locator("#ask-problem")).to_contain_text("___")
     expect(filled.locator("#answered")).to_be_hidden()
 
 
-def test_a_document_that_is_gone_is_one_line(filled, server):
+def test_asking_a_removed_document_shows_the_problem(filled, server):
     choose(filled, "spring")
     server.remove("spring")
     ask(filled)
     expect(filled.locator("#ask-problem")).to_contain_text("spring")
 
 
-def test_a_server_that_does_not_answer_is_one_line(filled):
+def test_a_server_that_does_not_answer_shows_a_problem(filled):
     choose(filled, "spring")
     filled.route("**/v1/ask", lambda route: route.abort())
     ask(filled)
     expect(filled.locator("#ask-problem")).to_have_text(
-        "The server does not answer; is attar serve still running?"
+        "The server does not answer. Is attar serve still running?"
     )
 
 
-def test_a_busy_server_is_one_line_that_says_when_to_try_again(filled):
+def test_a_busy_server_says_when_to_try_again(filled):
     problem = json.dumps(
         {"title": "Busy", "status": 503, "detail": "server: expected fewer requests, got more"}
     )
@@ -116,17 +116,17 @@ def test_a_busy_server_is_one_line_that_says_when_to_try_again(filled):
     choose(filled, "spring")
     filled.route("**/v1/ask", lambda route: route.fulfill(**busy, body=problem))
     ask(filled)
-    expect(filled.locator("#ask-problem")).to_have_text("The server is busy; try again in 1 s.")
+    expect(filled.locator("#ask-problem")).to_have_text("The server is busy. Try again in 1 s.")
 
 
-def test_an_answer_that_is_no_problem_object_is_one_line(filled):
+def test_an_error_without_a_problem_object_shows_its_status(filled):
     choose(filled, "spring")
     filled.route("**/v1/ask", lambda route: route.fulfill(status=502, body="<html>Bad gateway</html>"))
     ask(filled)
     expect(filled.locator("#ask-problem")).to_have_text(re.compile("^The server answered 502"))
 
 
-def test_the_memory_is_a_picture_with_a_row_for_each_name(filled, server):
+def test_the_memory_is_a_heat_map_with_one_row_per_name(filled, server):
     choose(filled, "spring")
     held = len(server.call("GET", "documents/spring")["names"])
     picture = filled.get_by_role("img", name=re.compile("The memory of spring"))
@@ -140,7 +140,7 @@ def test_the_memory_is_a_picture_with_a_row_for_each_name(filled, server):
     assert colours > held
 
 
-def test_the_memory_can_be_walked_over_with_the_arrow_keys(filled, server):
+def test_arrow_keys_move_through_the_heat_map(filled, server):
     choose(filled, "spring")
     told = server.call("GET", "documents/spring?memory=1")["memory"]
     filled.locator("#memory-picture").focus()
@@ -149,7 +149,7 @@ def test_the_memory_can_be_walked_over_with_the_arrow_keys(filled, server):
     expect(filled.locator("#memory-here")).to_contain_text(f"{told['labels'][1]}, number 2 of 6:")
 
 
-def test_a_server_without_pictures_has_no_panel_for_them(filled):
+def test_the_memory_panel_is_hidden_without_numbers(filled):
     def without(route: Any) -> None:
         told = route.fetch().json()
         route.fulfill(json={word: value for word, value in told.items() if word != "memory"})
@@ -160,7 +160,7 @@ def test_a_server_without_pictures_has_no_panel_for_them(filled):
     expect(filled.locator("#memory")).to_be_hidden()
 
 
-def test_words_are_shaded_by_the_weight_that_the_question_gave_them(asked, server, stories):
+def test_words_are_shaded_by_weight(asked, server, stories):
     asked.get_by_label(re.compile("The document’s text")).fill(stories[1].text)
     asked.get_by_role("button", name="Shade the words").click()
     shaded = asked.get_by_role("region", name="The text, shaded")
@@ -171,12 +171,12 @@ def test_words_are_shaded_by_the_weight_that_the_question_gave_them(asked, serve
     assert set(shaded.locator("mark").all_text_contents()) <= set(held)
 
 
-def test_without_its_text_a_document_has_no_words_to_shade(asked):
+def test_shading_needs_the_text(asked):
     asked.get_by_role("button", name="Shade the words").click()
-    expect(asked.locator("#words-problem")).to_contain_text("paste it")
+    expect(asked.locator("#words-problem")).to_contain_text("Paste it")
 
 
-def test_a_text_added_here_need_not_be_pasted_again(page, stories):
+def test_a_text_added_in_this_tab_need_not_be_pasted_again(page, stories):
     page.get_by_label("Name", exact=True).fill("spring")
     page.get_by_label("Text", exact=True).fill(stories[1].text)
     page.get_by_role("button", name="Add").click()
@@ -195,11 +195,11 @@ def test_of_a_long_text_the_heaviest_words_are_shown(asked):
     asked.route("**/v1/explain", lambda route: route.fulfill(json=told))
     asked.get_by_label(re.compile("The document’s text")).fill("A text.")
     asked.get_by_role("button", name="Shade the words").click()
-    expect(asked.get_by_text("Of 9,000 tokens those round the 24 heaviest.")).to_be_visible()
+    expect(asked.get_by_text("Of 9,000 tokens, those around the 24 heaviest are shown.")).to_be_visible()
     expect(asked.locator("mark")).to_have_text(["Alice"])
 
 
-def test_the_load_is_drawn_from_the_servers_counts(filled, server):
+def test_the_load_is_drawn_from_the_metrics(filled, server):
     choose(filled, "spring")
     expect(filled.locator("#load-line")).to_contain_text("3 documents")
     expect(filled.locator("#rate-now")).not_to_have_text("–")
@@ -214,6 +214,6 @@ def test_the_load_can_be_paused(filled):
     expect(pause).to_have_attribute("aria-pressed", "true")
 
 
-def test_counts_that_cannot_be_read_are_one_line(filled):
+def test_metrics_that_cannot_be_read_show_a_problem(filled):
     filled.route("**/metrics", lambda route: route.abort())
     expect(filled.locator("#load-problem")).to_contain_text("The server does not answer")

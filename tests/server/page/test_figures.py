@@ -1,4 +1,4 @@
-"""What the page's scripts compute, run where they run: figures for people, and quantiles of a histogram."""
+"""Functions of the page's scripts, run in the browser: formatting numbers, and quantiles of a histogram."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def script(page):
     return call
 
 
-def test_figures_are_short(script):
+def test_numbers_are_formatted_with_units(script):
     figures = [
         ("bytes", 812, "812 B"),
         ("bytes", 10_240, "10.2 KB"),
@@ -33,13 +33,13 @@ def test_figures_are_short(script):
     assert [script("figures", name, value) for name, value, _ in figures] == [said for *_, said in figures]
 
 
-def test_an_age_is_told_in_one_unit(script):
+def test_an_age_has_one_unit(script):
     now = 1_800_000_000_000
     ages = {30: "just now", 200: "3 min ago", 7_200: "2 h ago", 90_000: "1 d ago", 1e8: "3 years ago"}
     assert [script("figures", "age", now - past * 1_000, now) for past in ages] == list(ages.values())
 
 
-def test_samples_are_read_with_their_labels(script):
+def test_samples_are_parsed_with_their_labels(script):
     text = '# HELP a b\na{x="1",y="say \\"no\\""} 2\nb 3e2\n\n'
     told = [
         {"name": "a", "labels": {"x": "1", "y": 'say \\"no\\"'}, "value": 2},
@@ -48,12 +48,12 @@ def test_samples_are_read_with_their_labels(script):
     assert script("metrics", "parse", text) == told
 
 
-def test_a_quantile_is_of_what_came_between_two_readings(script):
+def test_a_quantile_is_of_the_observations_between_two_readings(script):
     before, after = [[0.1, 5], [0.2, 5], [0.4, 5]], [[0.1, 5], [0.2, 15], [0.4, 15]]
     assert script("metrics", "quantile", before, after, 0.5) == pytest.approx(0.15)
     assert script("metrics", "quantile", [], after, 0.25) == pytest.approx(0.075)
 
 
-def test_where_nothing_came_there_is_no_quantile(script):
+def test_without_observations_there_is_no_quantile(script):
     assert script("metrics", "quantile", [[0.1, 5]], [[0.1, 5]], 0.5) is None
     assert script("metrics", "quantile", [], [], 0.5) is None

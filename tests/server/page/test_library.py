@@ -37,11 +37,11 @@ def test_documents_have_their_tokens_size_and_age(filled, server):
     expect(facts.locator("time")).to_have_text("just now")
 
 
-def test_an_empty_library_says_what_to_do(page):
-    expect(page.get_by_text("Nothing has been read yet.")).to_be_visible()
+def test_an_empty_library_shows_how_to_start(page):
+    expect(page.get_by_text("There are no documents yet.")).to_be_visible()
 
 
-def test_a_pasted_text_is_added_chosen_and_ready_to_be_asked(page, server):
+def test_a_pasted_text_is_added_and_selected(page, server):
     add(page, "wedding", TEXT)
     expect(names(page)).to_have_text(["wedding"])
     expect(page.get_by_role("heading", name="Ask wedding")).to_be_visible()
@@ -73,9 +73,9 @@ def test_a_file_may_be_dropped_anywhere(page):
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe\xfa", b"GIF\0\1"], ids=["no UTF-8", "binary"])
-def test_a_file_that_is_no_text_is_refused_in_one_line(page, data):
+def test_a_file_that_is_not_text_is_refused(page, data):
     page.locator("#add-file").set_input_files(file("odd.txt", data))
-    expect(page.locator("#add-problem")).to_have_text("“odd.txt” is not a text in UTF-8.")
+    expect(page.locator("#add-problem")).to_have_text("“odd.txt” is not UTF-8 text.")
     expect(page.get_by_label("Text", exact=True)).to_have_value("")
 
 
@@ -88,7 +88,7 @@ def test_nothing_is_added_without_a_text(page, server):
 def test_a_taken_name_can_be_appended_to(filled, server):
     before = server.tokens("autumn")
     add(filled, "autumn", TEXT)
-    expect(filled.get_by_text("“autumn” is in the library already.")).to_be_visible()
+    expect(filled.get_by_text("“autumn” is already in the library.")).to_be_visible()
     assert server.tokens("autumn") == before
     filled.get_by_role("button", name="Append to it").click()
     expect(filled.locator("#library-said")).to_contain_text("autumn has grown to")
@@ -103,7 +103,7 @@ def test_a_taken_name_can_be_replaced(filled, server):
     assert server.tokens("autumn") < server.tokens("spring")
 
 
-def test_appending_makes_a_document_grow(filled, server):
+def test_appending_extends_a_document(filled, server):
     before = server.tokens("spring")
     filled.get_by_role("button", name="Append to spring").click()
     dialog = filled.get_by_role("dialog", name="Append to spring")
@@ -114,7 +114,7 @@ def test_appending_makes_a_document_grow(filled, server):
     assert server.tokens("spring") > before
 
 
-def test_appending_to_what_is_gone_says_so_and_keeps_the_text(filled, server):
+def test_appending_to_a_removed_document_shows_the_problem_and_keeps_the_text(filled, server):
     filled.get_by_role("button", name="Append to spring").click()
     server.remove("spring")
     filled.get_by_label("Text to append").fill(TEXT)
@@ -134,7 +134,7 @@ def test_an_undone_deletion_loses_nothing(filled, server):
     assert server.call("GET", "documents/spring") == before
 
 
-def test_a_deletion_is_done_after_a_while(server, stories, open_page):
+def test_a_deletion_is_sent_after_a_delay(server, stories, open_page):
     server.put("spring", stories[0].text)
     page = open_page(server, "/healthz")
     page.clock.install()
@@ -147,7 +147,7 @@ def test_a_deletion_is_done_after_a_while(server, stories, open_page):
     assert server.names() == []
 
 
-def test_a_deletion_can_be_done_at_once(filled, server):
+def test_a_deletion_can_be_sent_at_once(filled, server):
     filled.get_by_role("button", name="Delete spring").click()
     with filled.expect_response(lambda response: response.request.method == "DELETE"):
         filled.get_by_role("button", name="Delete now").click()
@@ -156,13 +156,13 @@ def test_a_deletion_can_be_done_at_once(filled, server):
     assert server.names() == ["autumn", "winter"]
 
 
-def test_whoever_leaves_the_page_has_decided(filled, server, eventually):
+def test_leaving_the_page_confirms_deletions(filled, server, eventually):
     filled.get_by_role("button", name="Delete spring").click()
     filled.goto(server.address + "/healthz")
     eventually(lambda: server.names() == ["autumn", "winter"])
 
 
-def test_adding_again_what_is_being_deleted_keeps_it(filled, server):
+def test_adding_a_document_that_is_being_deleted_cancels_the_deletion(filled, server):
     filled.get_by_role("button", name="Delete spring").click()
     add(filled, "spring", TEXT)
     expect(filled.locator(".notice")).to_have_count(0)
@@ -171,7 +171,7 @@ def test_adding_again_what_is_being_deleted_keeps_it(filled, server):
     assert "spring" in server.names()
 
 
-def test_a_deletion_that_the_server_refuses_brings_the_document_back(filled):
+def test_a_refused_deletion_restores_the_document(filled):
     problem = {
         "title": "Served for reading only",
         "status": 403,
@@ -188,7 +188,7 @@ def test_a_deletion_that_the_server_refuses_brings_the_document_back(filled):
     expect(names(filled)).to_have_text(["autumn", "spring", "winter"])
 
 
-def test_many_documents_come_page_by_page(server, open_page: Callable[..., Any]):
+def test_many_documents_are_loaded_page_by_page(server, open_page: Callable[..., Any]):
     for number in range(60):
         server.put(f"story {number:02}", TEXT)
     page = open_page(server)
@@ -202,17 +202,17 @@ def test_many_documents_come_page_by_page(server, open_page: Callable[..., Any])
 
 
 @pytest.mark.parametrize("name", ["a/b?c#d %2F", "<img src=x>", "naïve ‘名前’", "x/append"])
-def test_a_name_may_have_any_characters(page, server, eventually, name):
+def test_names_may_contain_any_characters(page, server, eventually, name):
     add(page, name, TEXT)
     expect(names(page)).to_have_text([name])
     page.reload()
     expect(page.get_by_role("heading", name=f"Ask {name}")).to_be_visible()
     page.get_by_role("button", name=f"Delete {name}").click()
     page.get_by_role("button", name="Delete now").click()
-    expect(page.get_by_text("Nothing has been read yet.")).to_be_visible()
+    expect(page.get_by_text("There are no documents yet.")).to_be_visible()
     eventually(lambda: server.names() == [])
 
 
-def test_a_name_that_no_address_can_hold_is_refused_in_one_line(page):
+def test_a_name_that_cannot_be_in_a_url_is_refused(page):
     add(page, "..", TEXT)
-    expect(page.locator("#add-problem")).to_contain_text("“..” cannot be a part of an address")
+    expect(page.locator("#add-problem")).to_contain_text("“..” cannot be part of a URL")

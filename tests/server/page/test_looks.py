@@ -1,4 +1,4 @@
-"""How the page looks and is used: both themes, a phone, a keyboard, no network, a token."""
+"""Themes, phones, keyboards, screen readers, and the token."""
 
 import re
 from typing import Any
@@ -56,7 +56,7 @@ def fill_in(page: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_can_be_read_in_both_themes(filled, open_page, server, stories, picture, theme):
+def test_text_has_enough_contrast_in_both_themes(filled, open_page, server, stories, picture, theme):
     page = open_page(server, color_scheme=theme)
     fill_in(page, stories[3].text)
     faint = [pair for pair in page.evaluate(CONTRASTS) if pair[0] < 4.5]
@@ -71,7 +71,7 @@ def test_the_theme_is_the_systems_at_first(server, open_page):
     expect(dark.get_by_role("button", name="Dark")).to_have_attribute("aria-pressed", "true")
 
 
-def test_the_theme_can_be_changed_and_stays(page):
+def test_a_chosen_theme_is_remembered(page):
     before = paper(page)
     page.get_by_role("button", name="Dark").click()
     assert paper(page) != before
@@ -81,7 +81,7 @@ def test_the_theme_can_be_changed_and_stays(page):
     assert paper(page) == before
 
 
-def test_a_phone_has_one_column_and_nothing_beside_it(filled, open_page, server, stories, picture):
+def test_a_phone_has_one_column_and_does_not_scroll_sideways(filled, open_page, server, stories, picture):
     page = open_page(server, viewport=PHONE, device_scale_factor=2, has_touch=True, is_mobile=True)
     fill_in(page, stories[3].text)
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
@@ -91,18 +91,18 @@ def test_a_phone_has_one_column_and_nothing_beside_it(filled, open_page, server,
     picture(page, "phone")
 
 
-def test_a_phone_brings_the_question_up_when_a_document_is_chosen(filled, open_page, server):
+def test_a_phone_scrolls_to_the_question_when_a_document_is_chosen(filled, open_page, server):
     page = open_page(server, viewport=PHONE)
     page.locator(".document").filter(has_text="spring").click()
     expect(page.get_by_label("Question", exact=True)).to_be_in_viewport()
 
 
-def test_everything_has_a_name_for_those_who_hear_the_page(filled, stories):
+def test_every_control_has_an_accessible_name(filled, stories):
     fill_in(filled, stories[3].text)
     assert filled.evaluate(NAMELESS) == []
 
 
-def test_a_keyboard_is_enough_to_choose_and_ask(filled):
+def test_choosing_and_asking_work_with_the_keyboard(filled):
     filled.locator("#documents .document").first.focus()
     filled.keyboard.press("Enter")
     expect(filled.locator("#ask-heading")).to_have_text("Ask autumn")
@@ -116,14 +116,14 @@ def test_a_keyboard_is_enough_to_choose_and_ask(filled):
     expect(filled.locator("#answers li").first).to_be_visible()
 
 
-def test_where_the_focus_is_can_be_seen(filled):
+def test_the_focus_is_visible(filled):
     filled.keyboard.press("Tab")
     filled.keyboard.press("Tab")
     focused = "getComputedStyle(document.activeElement)"
     assert filled.evaluate(f"{focused}.outlineStyle") == "solid"
 
 
-def test_nothing_is_fetched_from_anywhere_else(server, open_page, stories):
+def test_nothing_is_loaded_from_other_sites(server, open_page, stories):
     page = open_page(server, "/healthz")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -132,27 +132,27 @@ def test_nothing_is_fetched_from_anywhere_else(server, open_page, stories):
     assert [url for url in asked if not url.startswith(server.address)] == []
 
 
-def test_a_server_with_a_token_is_asked_for_it_once(start_server, open_page):
+def test_the_token_is_asked_for_once(start_server, open_page):
     server = start_server("--token", "open-sesame")
     page = open_page(server)
     dialog = page.get_by_role("dialog", name="Token")
-    expect(dialog.get_by_text("The server wants a token.")).to_be_visible()
+    expect(dialog.get_by_text("The server requires a token.")).to_be_visible()
     dialog.get_by_label("Bearer token").fill("wrong")
-    dialog.get_by_role("button", name="Use it").click()
-    expect(dialog.get_by_text("The server does not know this token.")).to_be_visible()
+    dialog.get_by_role("button", name="Use token").click()
+    expect(dialog.get_by_text("The server does not accept this token.")).to_be_visible()
     dialog.get_by_label("Bearer token").fill("open-sesame")
-    dialog.get_by_role("button", name="Use it").click()
-    expect(page.get_by_text("Nothing has been read yet.")).to_be_visible()
+    dialog.get_by_role("button", name="Use token").click()
+    expect(page.get_by_text("There are no documents yet.")).to_be_visible()
     expect(page.locator("#load-line")).to_contain_text("0 documents")
     page.reload()
-    expect(page.get_by_text("Nothing has been read yet.")).to_be_visible()
+    expect(page.get_by_text("There are no documents yet.")).to_be_visible()
     expect(dialog).to_be_hidden()
 
 
 def test_a_token_is_kept_in_its_tab_only(page):
     page.get_by_role("button", name="Token").click()
     page.get_by_label("Bearer token").fill("secret")
-    page.get_by_role("button", name="Use it").click()
+    page.get_by_role("button", name="Use token").click()
     assert page.evaluate("[sessionStorage.getItem('attar.token'), JSON.stringify(localStorage)]") == [
         "secret",
         "{}",

@@ -1,4 +1,4 @@
-"""Questions over HTTP: the library's own answers, one or many, and why."""
+"""Routes of questions: ask, explain and compare."""
 
 import msgspec
 import pytest
@@ -12,7 +12,7 @@ def answers_of(served, name, question):
     return served.post("/v1/ask", {"document": name, "question": question}).json()["answers"]
 
 
-def test_an_answer_is_the_librarys_own(served, folder, make_reader):
+def test_answers_are_those_of_the_library(served, folder, make_reader):
     from attar.library import Library
 
     with Library(folder, make_reader("named"), read_only=True) as library:
@@ -22,7 +22,7 @@ def test_an_answer_is_the_librarys_own(served, folder, make_reader):
     assert told["answers"][0]["probability"] == pytest.approx(wanted[0]["probability"], rel=1e-4)
 
 
-def test_an_answer_says_what_it_cost(served):
+def test_answers_report_seconds_and_bytes(served):
     told = served.post("/v1/ask", {"document": "0", "question": "Who left?"}).json()
     assert told["seconds"] > 0
     assert told["bytes"] == served.get("/v1/documents/0").json()["bytes"]
@@ -30,12 +30,12 @@ def test_an_answer_says_what_it_cost(served):
 
 
 @pytest.mark.parametrize("top", [1, 2])
-def test_as_many_answers_as_are_asked_for(served, top):
+def test_top_limits_the_answers(served, top):
     told = served.post("/v1/ask", {"document": "0", "question": "Who left?", "top": top}).json()
     assert len(told["answers"]) == top
 
 
-def test_many_questions_of_one_document(served):
+def test_many_questions_about_one_document(served):
     told = served.post("/v1/ask", {"document": "0", "questions": QUESTIONS}).json()
     assert [result["question"] for result in told["results"]] == QUESTIONS
     assert {result["document"] for result in told["results"]} == {"0"}
@@ -43,12 +43,12 @@ def test_many_questions_of_one_document(served):
     msgspec.convert(told, wire.ManyAnswers)
 
 
-def test_a_list_of_one_document_stands_for_all_questions(served):
+def test_a_list_of_one_document_applies_to_all_questions(served):
     told = served.post("/v1/ask", {"documents": ["0"], "questions": QUESTIONS}).json()
     assert len(told["results"]) == 3
 
 
-def test_a_question_for_each_document(served):
+def test_one_question_per_document(served):
     told = served.post("/v1/ask", {"documents": ["1", "0"], "questions": QUESTIONS[:2]}).json()
     assert [(result["document"], result["question"]) for result in told["results"]] == [
         ("1", QUESTIONS[0]),
@@ -56,7 +56,7 @@ def test_a_question_for_each_document(served):
     ]
 
 
-def test_one_question_of_every_document(served):
+def test_one_question_about_all_documents(served):
     told = served.post("/v1/ask", {"documents": ["1", "0"], "question": QUESTIONS[0]}).json()
     assert [result["document"] for result in told["results"]] == ["1", "0"]
 
@@ -82,41 +82,41 @@ def test_one_question_of_every_document(served):
     ],
     ids=str,
 )
-def test_what_cannot_be_asked_is_refused(served, refused, body):
+def test_invalid_questions_are_422(served, refused, body):
     refused(served.post("/v1/ask", body), 422)
 
 
-def test_a_question_that_is_too_long_is_refused(served, refused):
+def test_a_question_over_the_limit_is_413(served, refused):
     refused(served.post("/v1/ask", {"document": "0", "question": "Who left?" * 2_000}), 413)
 
 
-def test_a_document_that_is_not_there(served, refused):
+def test_an_unknown_document_is_404(served, refused):
     assert "'nobody'" in refused(served.post("/v1/ask", {"document": "nobody", "question": "Who left?"}), 404)
 
 
-def test_an_explanation_has_a_weight_for_every_token(served):
+def test_explain_gives_a_weight_per_token(served):
     told = served.post("/v1/explain", {"text": "Then Ann met Bob.", "question": "Who left?"}).json()
     assert told["tokens"] == ["Then", "Ann", "met", "Bob", "."]
     assert len(told["weights"]) == 5
     assert {answer["text"] for answer in told["answers"]} == {"Ann", "Bob"}
 
 
-def test_a_document_whose_text_is_kept_is_explained(served):
+def test_explain_a_document_whose_text_is_kept(served):
     told = served.post("/v1/explain", {"document": "0", "question": "Who left?"}).json()
     assert len(told["tokens"]) == served.get("/v1/documents/0").json()["tokens"]
 
 
-def test_a_document_whose_text_is_not_kept_is_not_explained(serve, refused):
+def test_explain_needs_the_text_to_be_kept(serve, refused):
     response = serve(keep_text=False).post("/v1/explain", {"document": "0", "question": "Who left?"})
     assert "whose text is kept" in refused(response, 422)
 
 
 @pytest.mark.parametrize("about", [{}, {"text": "Ann left.", "document": "0"}], ids=["neither", "both"])
-def test_an_explanation_is_of_a_text_or_a_document(served, refused, about):
+def test_explain_takes_a_text_or_a_document(served, refused, about):
     refused(served.post("/v1/explain", {"question": "Who left?"} | about), 422)
 
 
-def test_a_comparison_is_measured_over_as_many_states_as_tokens(served):
+def test_compare_measures_softmax_over_as_many_states_as_tokens(served):
     told = served.post("/v1/compare", {"document": "0"}).json()
     document = served.get("/v1/documents/0").json()
     assert told["tokens"] == document["tokens"]

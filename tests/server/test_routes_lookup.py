@@ -1,11 +1,13 @@
-"""Raw vectors over HTTP, as JSON and packed: readouts of the memories themselves, and nothing that is no number."""
+"""The route of lookups: vectors as JSON and packed."""
+
+import threading
 
 import numpy as np
 import pytest
 
 from attar import wire as vectors
 from attar.library import Library
-from attar.server import lookups
+from attar.server import service
 
 SIZE = 6
 VECTOR = [0.5, -1.0, 0.25, 2.0, 0.0, 1.0]
@@ -26,13 +28,13 @@ def packed(served, names, numbers):
     return served.call("POST", "/v1/lookup", content=body, headers=BINARY)
 
 
-def test_a_vector_has_its_readout(served, wanted):
+def test_the_readout_is_that_of_the_memory(served, wanted):
     told = served.post("/v1/lookup", {"document": "0", "vector": VECTOR}).json()
     np.testing.assert_allclose(told["readout"], wanted("0", VECTOR), rtol=1e-5)
     assert told["bytes"] > 0
 
 
-def test_documents_readouts_may_differ_in_width(served, wanted):
+def test_readouts_of_documents_may_differ_in_width(served, wanted):
     told = served.post("/v1/lookup", {"documents": ["0", "1"], "vectors": [VECTOR, VECTOR]}).json()
     for readout, name in zip(told["readouts"], "01", strict=True):
         np.testing.assert_allclose(readout, wanted(name, VECTOR), rtol=1e-5)
@@ -52,7 +54,7 @@ def test_packed_vectors_for_one_document(serve, wanted, mechanism):
     np.testing.assert_allclose(readouts, [wanted("0", VECTOR, mechanism)] * 2, rtol=1e-5)
 
 
-def test_packed_vectors_for_each_document(serve, wanted):
+def test_packed_vectors_for_several_documents(serve, wanted):
     readouts = vectors.unpack_readouts(packed(serve("linear"), ["1", "0"], [VECTOR, VECTOR]).content)
     expected = [wanted(name, VECTOR, "linear") for name in "10"]
     np.testing.assert_allclose(readouts, expected, rtol=1e-4, atol=1e-5)
@@ -74,7 +76,7 @@ def test_packed_vectors_for_each_document(serve, wanted):
     ],
     ids=["none", "short", "long", "huge", "text", "null", "ragged", "no", "pairs", "missing"],
 )
-def test_vectors_that_do_not_fit_are_refused(served, refused, body):
+def test_vectors_of_wrong_sizes_or_types_are_refused(served, refused, body):
     refused(served.post("/v1/lookup", body), 422)
 
 
@@ -84,7 +86,7 @@ def test_a_readout_that_overflows_is_refused(serve, refused):
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
-def test_what_is_no_number_in_json_is_refused(served, refused, number):
+def test_nan_and_infinity_in_json_are_refused(served, refused, number):
     body = f'{{"document": "0", "vector": [{number}]}}'.encode()
     refused(
         served.call("POST", "/v1/lookup", content=body, headers={"content-type": "application/json"}), 400
@@ -92,7 +94,7 @@ def test_what_is_no_number_in_json_is_refused(served, refused, number):
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
-def test_what_is_no_number_in_packed_vectors_is_refused(served, refused, number):
+def test_nan_and_infinity_in_packed_vectors_are_refused(served, refused, number):
     refused(packed(served, ["0"], [[number] * SIZE]), 422)
 
 
@@ -130,11 +132,11 @@ def damaged(kind):
         "no UTF-8",
     ],
 )
-def test_packed_vectors_that_are_not_whole_are_refused(served, refused, kind):
+def test_malformed_packed_vectors_are_refused(served, refused, kind):
     refused(served.call("POST", "/v1/lookup", content=damaged(kind), headers=BINARY), 422)
 
 
-def test_packed_readouts_of_several_widths_are_filled_up_with_zeros(served, wanted):
+def test_packed_readouts_of_several_widths_are_padded_with_zeros(served, wanted):
     served.put("/v1/documents/few", {"text": "Then Ann met Bob."})
     readouts = vectors.unpack_readouts(packed(served, ["0", "few"], [VECTOR, VECTOR]).content)
     np.testing.assert_allclose(readouts[0], wanted("0", VECTOR), rtol=1e-5)
@@ -146,15 +148,25 @@ def test_packed_vectors_of_another_size_are_refused(served, refused):
     assert "6" in refused(packed(served, ["0", "1"], [VECTOR[:5], VECTOR[:5]]), 422)
 
 
-def test_a_document_that_is_not_there(served, refused):
+def test_an_unknown_document_is_404(served, refused):
     refused(served.post("/v1/lookup", {"document": "nobody", "vector": VECTOR}), 404)
     refused(packed(served, ["nobody"], [VECTOR]), 404)
 
 
-def test_what_is_not_soon_looked_up_is_the_same_on_a_thread(serve, monkeypatch):
+def test_lookups_on_the_event_loop_and_on_the_thread_agree(serve, monkeypatch):
     served = serve("linear")
     body = {"documents": ["0", "1"], "vectors": np.eye(2, 6).tolist()}
-    soon = served.post("/v1/lookup", body).json()
-    monkeypatch.setattr(lookups, "AT_ONCE_BYTES", 10)
-    later = served.post("/v1/lookup", body).json()
-    assert (soon["readouts"], soon["bytes"]) == (later["readouts"], later["bytes"])
+    threads, look_up = [], service._look_up
+
+    def watched(*arguments, **options):
+        result = look_up(*arguments, **options)
+        if result is not None:
+            threads.append(threading.current_thread().name.partition("_")[0])
+        return result
+
+    monkeypatch.setattr(service, "_look_up", watched)
+    inline = served.post("/v1/lookup", body).json()
+    monkeypatch.setattr(service, "_INLINE_BYTES", 10)
+    threaded = served.post("/v1/lookup", body).json()
+    assert threads == [served.thread.name.partition("_")[0], "lookup"]
+    assert (inline["readouts"], inline["bytes"]) == (threaded["readouts"], threaded["bytes"])

@@ -1,4 +1,4 @@
-"""Who comes in, with how much, for how long; and what is told of it."""
+"""Authentication, limits, timeouts, request ids and logs."""
 
 import asyncio
 import json
@@ -8,21 +8,21 @@ import threading
 
 import pytest
 
-from attar.server.logs import JsonLines, PlainLines
+from attar.server.run import JsonFormatter, PlainFormatter
 
 QUESTION = {"document": "0", "question": "Who left?"}
 TOKEN = "s3cret-token"
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
-def test_a_token_lets_in(serve):
+def test_the_right_token_is_accepted(serve):
     assert serve(token=TOKEN).post("/v1/ask", QUESTION, headers=BEARER).status_code == 200
 
 
 @pytest.mark.parametrize(
     "sent", [None, "Bearer wrong", TOKEN, f"bearer{TOKEN}", f"Basic {TOKEN}", "Bearer ", "Bearer \xff"]
 )
-def test_without_the_token_nobody_comes_in(serve, refused, sent):
+def test_a_missing_or_wrong_token_is_401(serve, refused, sent):
     headers = {} if sent is None else {"authorization": sent.encode("latin-1")}
     response = serve(token=TOKEN).post("/v1/ask", QUESTION, headers=headers)
     refused(response, 401)
@@ -30,42 +30,50 @@ def test_without_the_token_nobody_comes_in(serve, refused, sent):
 
 
 @pytest.mark.parametrize("path", ["/v1/documents", "/v1/documents/0", "/metrics", "/v1/nothing", "/v1"])
-def test_all_that_tells_of_documents_needs_the_token(serve, refused, path):
+def test_the_api_and_the_metrics_need_the_token(serve, refused, path):
     refused(serve(token=TOKEN).get(path), 401)
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/docs", "/"])
-def test_what_tells_of_no_document_needs_none(serve, path):
+def test_health_documentation_and_page_need_no_token(serve, path):
     assert serve(token=TOKEN).get(path).status_code == 200
 
 
-def test_the_token_is_in_no_log(serve, caplog):
+def test_the_token_is_never_logged(serve, caplog):
     caplog.set_level(logging.DEBUG, "attar.server")
     served = serve(token=TOKEN)
     served.post("/v1/ask", QUESTION, headers=BEARER)
     served.post("/v1/ask", QUESTION, headers={"authorization": f"Bearer {TOKEN}x"})
     lines = [
         format_of(record)
-        for format_of in (PlainLines().format, JsonLines().format)
+        for format_of in (PlainFormatter().format, JsonFormatter().format)
         for record in caplog.records
     ]
     assert len(lines) == 4
     assert not any(TOKEN in line for line in lines)
 
 
-def test_another_host_is_refused_where_hosts_are_named(serve, refused):
+def test_only_listed_hosts_are_accepted(serve, refused):
     served = serve(hosts=frozenset({"localhost"}))
     assert served.get("/healthz", headers={"host": "localhost:8000"}).status_code == 200
     refused(served.get("/healthz", headers={"host": "elsewhere.example"}), 421)
 
 
-def test_a_body_that_says_it_is_too_large_is_not_read(serve, refused):
-    response = serve(max_body=100).put("/v1/documents/new", {"text": "Ann left. " * 20})
+def test_a_body_whose_declared_length_is_too_large_is_not_read(serve, refused):
+    sent = []
+
+    async def body():
+        sent.append(1)
+        yield b" " * 200
+
+    headers = {"content-type": "application/json", "content-length": "200"}
+    response = serve(max_body=100).call("PUT", "/v1/documents/new", content=body(), headers=headers)
     assert "at most 100 bytes" in refused(response, 413)
     assert response.headers["connection"] == "close"
+    assert not sent
 
 
-def test_a_body_that_becomes_too_large_is_not_read_on(serve, refused):
+def test_reading_stops_where_a_body_becomes_too_large(serve, refused):
     sent = []
 
     async def endless():
@@ -78,14 +86,21 @@ def test_a_body_that_becomes_too_large_is_not_read_on(serve, refused):
         "PUT", "/v1/documents/new", content=endless(), headers={"content-type": "application/json"}
     )
     refused(response, 413)
+    # The eleventh part of 1,000 bytes is over the limit.
+    assert len(sent) == 11
 
 
-def test_a_length_that_is_no_number_is_refused(served, refused):
+@pytest.mark.parametrize(("size", "status"), [(60_000, 200), (66_000, 431)])
+def test_large_headers_are_431(served, size, status):
+    assert served.get("/healthz", headers={"x-large": "y" * size}).status_code == status
+
+
+def test_an_invalid_content_length_is_refused(served, refused):
     refused(served.post("/v1/ask", QUESTION, headers={"content-length": "-1"}), 413)
 
 
 class Held:
-    """A library whose answers wait until they are let go."""
+    """Makes a library's answers wait until `go` is set."""
 
     def __init__(self, served, monkeypatch):
         self.begun, self.go = threading.Event(), threading.Event()
@@ -100,7 +115,7 @@ class Held:
         monkeypatch.setattr(library, "ask_many", wait_and_ask)
 
 
-def test_what_takes_too_long_is_given_up(serve, refused, monkeypatch):
+def test_a_request_over_the_time_limit_is_504(serve, refused, monkeypatch):
     served = serve(timeout=0.05)
     held = Held(served, monkeypatch)
     refused(served.post("/v1/ask", QUESTION), 504)
@@ -109,7 +124,7 @@ def test_what_takes_too_long_is_given_up(serve, refused, monkeypatch):
     assert served.post("/v1/ask", QUESTION).status_code == 200
 
 
-def test_a_full_queue_refuses_at_once(serve, refused, monkeypatch):
+def test_a_full_queue_is_503_at_once(serve, refused, monkeypatch):
     served = serve(max_queue=2)
     held = Held(served, monkeypatch)
 
@@ -124,12 +139,12 @@ def test_a_full_queue_refuses_at_once(serve, refused, monkeypatch):
         return over, await asyncio.gather(first, *waiting)
 
     over, accepted = served.run(overload())
-    assert "that wait already" in refused(over, 503)
+    assert "2 waiting" in refused(over, 503)
     assert int(over.headers["retry-after"]) >= 1
     assert [response.status_code for response in accepted] == [200, 200, 200]
 
 
-def test_more_requests_than_may_be_at_a_time_are_refused(serve, monkeypatch):
+def test_more_than_max_concurrent_requests_are_503(serve, monkeypatch):
     served = serve(max_concurrent=3)
     held = Held(served, monkeypatch)
 
@@ -146,7 +161,7 @@ def test_more_requests_than_may_be_at_a_time_are_refused(serve, monkeypatch):
     assert [response.status_code for response in inside] == [200, 200, 200]
 
 
-def test_a_fault_of_the_servers_own_tells_nothing_of_itself(served, refused, monkeypatch, caplog):
+def test_an_internal_error_is_logged_and_not_shown_to_the_client(served, refused, monkeypatch, caplog):
     def broken(*arguments, **words):
         raise RuntimeError("what is inside")
 
@@ -155,39 +170,42 @@ def test_a_fault_of_the_servers_own_tells_nothing_of_itself(served, refused, mon
     assert "inside" not in refused(response, 500)
     (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert record.fields["request"] == response.headers["x-request-id"]
-    assert "what is inside" in JsonLines().format(record)
+    assert "what is inside" in JsonFormatter().format(record)
 
 
-def test_a_request_has_an_id(served):
+def test_every_request_gets_its_own_id(served):
     ids = {served.get("/healthz").headers["x-request-id"] for _ in range(2)}
     assert len(ids) == 2
 
 
-def test_a_clients_own_id_is_kept(served):
+def test_a_clients_request_id_is_kept(served):
     response = served.get("/healthz", headers={"x-request-id": "my-id.7"})
     assert response.headers["x-request-id"] == "my-id.7"
 
 
 @pytest.mark.parametrize("sent", [b"two words", b"x" * 65, b"\xc3\xa4", b""])
-def test_an_id_that_no_log_should_hold_is_replaced(served, sent):
+def test_an_unsafe_request_id_is_replaced(served, sent):
     response = served.get("/healthz", headers={"x-request-id": sent})
     assert re.fullmatch("[0-9a-f]{16}", response.headers["x-request-id"])
 
 
-def test_a_request_is_one_line_of_json(serve, caplog):
+def test_a_request_is_logged_as_one_line(serve, caplog):
     served = serve()
     caplog.set_level(logging.INFO, "attar.server")
     caplog.clear()
     served.get("/v1/documents/no%0Aname")
     (record,) = caplog.records
-    line = JsonLines().format(record)
+    line = JsonFormatter().format(record)
     assert "\n" not in line
     told = json.loads(line)
     assert (told["method"], told["path"], told["status"]) == ("GET", "/v1/documents/no%0Aname", 404)
-    assert "\n" not in PlainLines().format(record)
+    assert "\n" not in PlainFormatter().format(record)
 
 
-def test_a_plain_line_has_its_local_time():
-    record = logging.makeLogRecord({"created": 1_700_000_000.25, "msecs": 250.0, "msg": "request"})
-    wanted = logging.Formatter("%(asctime)s").format(record)
-    assert PlainLines().format(record).startswith(wanted + " ")
+def test_a_timed_out_question_no_longer_counts_as_in_flight(serve, refused, monkeypatch):
+    served = serve(timeout=0.05, max_concurrent=1)
+    held = Held(served, monkeypatch)
+    for _ in range(3):
+        refused(served.post("/v1/ask", QUESTION), 504)
+    held.go.set()
+    assert "attar_requests_in_flight 0" in served.get("/metrics").text.splitlines()

@@ -1,4 +1,4 @@
-"""`attar serve` as a person runs it: started, asked, stopped and killed; the store stays whole."""
+"""`attar serve` as a process: started, stopped and killed; the store stays intact."""
 
 import itertools
 import os
@@ -28,7 +28,7 @@ def reader_folder(tmp_path_factory, make_reader):
 
 
 class Running:
-    """A server process, and what it has said."""
+    """A server process and the lines of its log."""
 
     def __init__(self, *words):
         command = [sys.executable, "-m", "attar", "serve", *map(str, words), "--port", "0"]
@@ -45,7 +45,7 @@ class Running:
             self.url = found.group(1).rstrip('"}') if found else self.url
 
     def wait_for(self, words, times=1):
-        """Wait until so many lines hold the words, or the process has ended."""
+        """Wait until this many lines contain the words; fail if the process ends first."""
         while sum(words in line for line in list(self.lines)) < times:
             assert self.process.poll() is None, "".join(self.lines)
             time.sleep(0.02)
@@ -78,7 +78,7 @@ def names_in(folder):
         return [each.name for each in library.documents()]
 
 
-def test_a_server_starts_answers_and_stops_well(start, folder):
+def test_a_server_starts_answers_and_stops(start, folder):
     running = start("--log-format", "json", "--token", "s3cret", "--keep-text")
     running.wait_for("startup complete")
     with attar.Client(running.url, token="s3cret") as client:
@@ -92,7 +92,7 @@ def test_a_server_starts_answers_and_stops_well(start, folder):
     assert names_in(folder) == ["emma"]
 
 
-def test_what_was_accepted_is_finished_before_it_stops(start, folder):
+def test_accepted_requests_are_finished_before_it_stops(start, folder):
     running = start()
     running.wait_for("startup complete")
     changes = []
@@ -113,7 +113,7 @@ def test_what_was_accepted_is_finished_before_it_stops(start, folder):
 
 
 @pytest.mark.slow
-def test_a_killed_worker_comes_back_the_others_go_on_and_nothing_is_lost(start, folder):
+def test_a_killed_worker_is_restarted_while_the_other_answers_and_nothing_is_lost(start, folder):
     running = start("--workers", "2")
     running.wait_for("startup complete", times=2)
     kept, asked, ended = [], [], threading.Event()
@@ -173,25 +173,25 @@ def run_serve(*words):
     return ran.returncode, line
 
 
-def test_an_open_address_needs_a_token(folder):
+def test_a_public_address_needs_a_token(folder):
     code, line = run_serve(folder, "--host", "0.0.0.0")
     assert (code, "--no-token" in line) == (2, True)
     assert not folder.exists()
 
 
-def test_a_port_that_is_taken_is_said_in_a_line(folder, reader_folder):
+def test_a_port_in_use_is_reported_in_one_line(folder, reader_folder):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         code, line = run_serve(folder, "--reader", reader_folder, "--port", port)
     assert (code, "in use" in line) == (2, True)
 
 
-def test_a_store_that_is_not_there_is_not_served_for_reading(folder):
+def test_read_only_needs_an_existing_store(folder):
     code, line = run_serve(folder, "--read-only")
     assert (code, "no such folder" in line) == (2, True)
 
 
-def test_a_part_that_is_not_installed_is_named(folder, tmp_path):
+def test_a_missing_dependency_is_named(folder, tmp_path):
     code = "import sys; sys.modules['uvicorn'] = None; sys.argv = ['attar', 'serve', sys.argv[1]]\n"
     script = tmp_path / "without.py"
     script.write_text(code + "from attar.cli.main import main; main()")

@@ -1,4 +1,4 @@
-"""What goes wrong on either side: a problem object of the right kind, one line in the log, and the server goes on."""
+"""Errors of the store, the reader and the client: problem objects, one line in the log, no effect on others."""
 
 import logging
 import socket
@@ -18,7 +18,7 @@ HEAD = b"PUT /v1/documents/new HTTP/1.1\r\nhost: localhost\r\ncontent-type: appl
 
 @pytest.fixture
 def damaged(serve):
-    """An application whose document "1" has another byte in its stored memory."""
+    """An application with a flipped byte in the stored memory of document "1"."""
     served = serve()
     environment = served.library.store._environment
     with environment.map.begin(write=True) as writing:
@@ -29,7 +29,7 @@ def damaged(serve):
     return served
 
 
-def test_a_damaged_record_is_the_servers_own_fault(damaged, refused, caplog):
+def test_a_damaged_record_is_a_logged_server_error(damaged, refused, caplog):
     response = damaged.post("/v1/ask", QUESTION | {"document": "1"})
     assert "cannot be read" in refused(response, 500)
     (record,) = [record for record in caplog.records if record.name == "attar.server"]
@@ -37,16 +37,16 @@ def test_a_damaged_record_is_the_servers_own_fault(damaged, refused, caplog):
     assert "checksum" in record.fields["fault"]
 
 
-def test_a_damaged_record_is_not_shown(damaged, refused):
+def test_showing_a_damaged_record_is_500(damaged, refused):
     refused(damaged.get("/v1/documents/1"), 500)
 
 
-def test_beside_a_damaged_record_the_others_are_answered(damaged):
+def test_other_documents_of_the_batch_are_answered_despite_a_damaged_record(damaged):
     calls = [("POST", "/v1/ask", QUESTION | {"document": name}) for name in "0101"]
-    assert [response.status_code for response in damaged.together(calls)] == [200, 500, 200, 500]
+    assert [response.status_code for response in damaged.call_concurrently(calls)] == [200, 500, 200, 500]
 
 
-def test_beside_a_question_that_breaks_the_reader_the_others_are_answered(serve, monkeypatch):
+def test_other_questions_of_the_batch_are_answered_if_one_breaks_the_reader(serve, monkeypatch):
     served = serve()
     ask = served.library.ask_many
 
@@ -58,10 +58,10 @@ def test_beside_a_question_that_breaks_the_reader_the_others_are_answered(serve,
     monkeypatch.setattr(served.library, "ask_many", break_at)
     questions = ["Who left?", "Who broke it?", "Who came?", "Who left?"]
     calls = [("POST", "/v1/ask", QUESTION | {"question": question}) for question in questions]
-    assert [response.status_code for response in served.together(calls)] == [200, 500, 200, 200]
+    assert [response.status_code for response in served.call_concurrently(calls)] == [200, 500, 200, 200]
 
 
-def test_a_cut_record_is_the_servers_own_fault(serve, refused):
+def test_a_truncated_record_is_500(serve, refused):
     served = serve("linear")
     with served.library.store._environment.map.begin(write=True) as writing:
         writing.put(b"m1", bytes(writing.get(b"m1"))[:-40])
@@ -86,14 +86,16 @@ def test_a_cut_record_is_the_servers_own_fault(serve, refused):
         "/%00",
     ],
 )
-def test_the_page_is_all_that_its_folder_gives(listen, path):
-    answer = listen().say(f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode())
+def test_paths_cannot_leave_the_folder_of_the_page(listen, path):
+    answer = listen().send_raw(
+        f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode()
+    )
     assert answer.startswith(b"HTTP/1.1 404"), answer[:200]
     assert b"application/problem+json" in answer
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/../b", "\x00", "%2e%2e", "a\r\nb"])
-def test_a_name_is_only_a_name(served, name):
+def test_names_are_never_paths(served, name):
     path = "/v1/documents/" + quote(name, safe="")
     assert served.put(path, {"text": "Then Ann met Bob."}).status_code == 201
     assert served.get(path).json()["name"] == name
@@ -111,7 +113,7 @@ def test_a_name_is_only_a_name(served, name):
         b'{"document": "0", "question": "Who left?", "top": -1}',
     ],
 )
-def test_a_refusal_is_logged_once(served, caplog, body):
+def test_a_refused_request_is_logged_once(served, caplog, body):
     caplog.clear()
     response = served.post("/v1/ask", content=body, headers={"content-type": "application/json"})
     assert 400 <= response.status_code < 500
@@ -119,17 +121,17 @@ def test_a_refusal_is_logged_once(served, caplog, body):
     assert (record.levelno, record.fields["status"]) == (logging.WARNING, response.status_code)
 
 
-def test_a_client_that_goes_in_the_middle_of_its_body_is_logged_once_and_is_no_error(listen, caplog):
+def test_a_client_that_disconnects_during_its_body_is_logged_as_499(listen, caplog):
     listening = listen()
     with socket.create_connection(("127.0.0.1", listening.port)) as talk:
         talk.sendall(HEAD + b"content-length: 100\r\n\r\n{")
     while not caplog.records:
-        assert listening.say(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        assert listening.send_raw(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
     (record,) = [record for record in caplog.records if record.levelno > logging.INFO]
     assert (record.levelno, record.fields["status"]) == (logging.WARNING, 499)
 
 
-def test_a_body_may_come_in_pieces(served):
+def test_a_body_may_be_sent_in_parts(served):
     async def pieces():
         for piece in (b'{"document": "0", ', b'"question": ', b'"Who left?"}'):
             yield piece
@@ -138,8 +140,7 @@ def test_a_body_may_come_in_pieces(served):
     assert response.status_code == 200
 
 
-def test_a_name_that_is_not_there_makes_nobody_wait(served, monkeypatch):
-    """Near names are looked for aside, not where questions are answered."""
+def test_suggestions_for_an_unknown_name_are_searched_on_the_slow_thread(served, monkeypatch):
     threads = []
     suggesting = service.suggesting
 
@@ -149,6 +150,6 @@ def test_a_name_that_is_not_there_makes_nobody_wait(served, monkeypatch):
 
     monkeypatch.setattr(service, "suggesting", watched)
     calls = [("POST", "/v1/ask", QUESTION | {"document": name}) for name in ("0", "01", "1")]
-    assert [response.status_code for response in served.together(calls)] == [200, 404, 200]
+    assert [response.status_code for response in served.call_concurrently(calls)] == [200, 404, 200]
     assert "did you mean" in served.post("/v1/ask", QUESTION | {"document": "01"}).json()["detail"]
-    assert {name.partition("_")[0] for name in threads} == {"explain"}
+    assert {name.partition("_")[0] for name in threads} == {"slow"}

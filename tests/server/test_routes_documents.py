@@ -1,4 +1,4 @@
-"""Documents over HTTP: put, append, list, show, remove; any name, and only whole changes."""
+"""Routes of documents: put, append, list, show and remove."""
 
 from urllib.parse import quote
 
@@ -11,7 +11,7 @@ from attar import wire
 TEXT = "Then Ann met Bob. Bob left for Rome."
 
 
-def place(name):
+def path_of(name):
     return f"/v1/documents/{quote(name, safe='')}"
 
 
@@ -19,41 +19,41 @@ def names_in(served):
     return [document["name"] for document in served.get("/v1/documents").json()["documents"]]
 
 
-def test_a_new_document_is_created(served):
-    response = served.put(place("new"), {"text": TEXT})
+def test_a_new_document_is_201(served):
+    response = served.put(path_of("new"), {"text": TEXT})
     assert response.status_code == 201
     assert response.json()["change"] == "added"
     assert "new" in names_in(served)
 
 
-def test_the_same_text_again_changes_nothing(served):
-    served.put(place("new"), {"text": TEXT})
-    response = served.put(place("new"), {"text": TEXT})
+def test_the_same_text_again_is_unchanged(served):
+    served.put(path_of("new"), {"text": TEXT})
+    response = served.put(path_of("new"), {"text": TEXT})
     assert (response.status_code, response.json()["change"]) == (200, "unchanged")
 
 
 def test_another_text_replaces_the_first(served):
-    served.put(place("new"), {"text": TEXT})
-    response = served.put(place("new"), {"text": "Then Eve came."})
+    served.put(path_of("new"), {"text": TEXT})
+    response = served.put(path_of("new"), {"text": "Then Eve came."})
     assert (response.status_code, response.json()["change"]) == (200, "replaced")
 
 
-def test_another_text_is_a_conflict_where_it_may_not_replace(served, refused):
-    served.put(place("new"), {"text": TEXT})
-    response = served.put(place("new"), {"text": "Then Eve came.", "replace": False})
+def test_another_text_without_replace_is_409(served, refused):
+    served.put(path_of("new"), {"text": TEXT})
+    response = served.put(path_of("new"), {"text": "Then Eve came.", "replace": False})
     assert "another text" in refused(response, 409)
-    assert served.get(place("new")).json()["text"] == TEXT
+    assert served.get(path_of("new")).json()["text"] == TEXT
 
 
-def test_appended_text_is_read_on(served):
-    before = served.get(place("0")).json()
-    response = served.post(f"{place('0')}/append", {"text": "Then Zoe left."})
+def test_appended_text_extends_the_document(served):
+    before = served.get(path_of("0")).json()
+    response = served.post(f"{path_of('0')}/append", {"text": "Then Zoe left."})
     assert response.json()["change"] == "appended"
     assert response.json()["tokens"] > before["tokens"]
-    assert "Zoe" in served.get(place("0")).json()["names"]
+    assert "Zoe" in served.get(path_of("0")).json()["names"]
 
 
-def test_a_list_goes_on_page_by_page(serve):
+def test_a_list_has_pages(serve):
     served = serve(documents=5)
     found, after = [], None
     for _ in range(3):
@@ -64,27 +64,27 @@ def test_a_list_goes_on_page_by_page(serve):
     assert after is None
 
 
-def test_a_list_is_what_the_documentation_says(served):
+def test_a_list_has_the_fields_of_its_struct(served):
     page = served.get("/v1/documents").json()
     assert set(page["documents"][0]) == set(wire.Document.__struct_fields__)
     msgspec.convert(page, wire.Page)
 
 
-def test_a_document_is_what_the_documentation_says(served):
-    told = served.get(place("0"), params={"memory": "1"}).json()
+def test_a_document_has_the_fields_of_its_struct(served):
+    told = served.get(path_of("0"), params={"memory": "1"}).json()
     assert set(told) == set(wire.ShownDocument.__struct_fields__)
     document = msgspec.convert(told, wire.ShownDocument)
     assert document.memory.labels == document.names
     assert (document.memory.rows, document.memory.columns) == (len(document.names), 6)
 
 
-def test_a_text_that_is_not_kept_is_not_told(serve):
-    assert serve(keep_text=False).get(place("0")).json()["text"] is None
+def test_a_text_that_is_not_kept_is_null(serve):
+    assert serve(keep_text=False).get(path_of("0")).json()["text"] is None
 
 
 def test_a_removed_document_is_gone(served, refused):
-    assert served.call("DELETE", place("0")).status_code == 204
-    assert "no such name" in refused(served.get(place("0")), 404)
+    assert served.call("DELETE", path_of("0")).status_code == 204
+    assert "no such name" in refused(served.get(path_of("0")), 404)
     assert names_in(served) == ["1"]
 
 
@@ -117,22 +117,22 @@ def test_a_removed_document_is_gone(served, refused):
         "blank",
     ],
 )
-def test_any_characters_are_a_name(served, name):
-    assert served.put(place(name), {"text": TEXT}).status_code == 201
+def test_names_may_contain_any_characters(served, name):
+    assert served.put(path_of(name), {"text": TEXT}).status_code == 201
     assert name in names_in(served)
-    assert served.post(f"{place(name)}/append", {"text": "Then Eve came."}).status_code == 200
-    assert served.get(place(name)).json()["name"] == name
+    assert served.post(f"{path_of(name)}/append", {"text": "Then Eve came."}).status_code == 200
+    assert served.get(path_of(name)).json()["name"] == name
     assert served.post("/v1/ask", {"document": name, "question": "Who left?"}).status_code == 200
-    assert served.call("DELETE", place(name)).status_code == 204
+    assert served.call("DELETE", path_of(name)).status_code == 204
     assert names_in(served) == ["0", "1"]
 
 
 def test_slashes_need_not_be_encoded(served):
     served.put("/v1/documents/novels/emma.txt", {"text": TEXT})
-    assert served.get(place("novels/emma.txt")).status_code == 200
+    assert served.get(path_of("novels/emma.txt")).status_code == 200
 
 
-def test_a_name_that_is_no_text_is_refused(served, refused):
+def test_a_name_that_is_not_utf8_is_refused(served, refused):
     refused(served.put("/v1/documents/%ff", {"text": TEXT}), 422)
 
 
@@ -158,57 +158,57 @@ def test_a_document_needs_a_name(served, refused):
         (b'{"text": " "}', 422),
     ],
 )
-def test_a_body_that_is_not_as_it_should_be_changes_nothing(served, refused, body, status):
+def test_an_invalid_body_is_refused_and_changes_nothing(served, refused, body, status):
     json = {"content-type": "application/json"}
-    refused(served.call("PUT", place("new"), content=body, headers=json), status)
+    refused(served.call("PUT", path_of("new"), content=body, headers=json), status)
     assert names_in(served) == ["0", "1"]
 
 
 @pytest.mark.parametrize(
     "media", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"]
 )
-def test_a_body_of_another_type_is_refused(served, refused, media):
-    response = served.call("PUT", place("new"), content=b'{"text": "x"}', headers={"content-type": media})
+def test_another_content_type_is_415(served, refused, media):
+    response = served.call("PUT", path_of("new"), content=b'{"text": "x"}', headers={"content-type": media})
     assert "content-type" in refused(response, 415)
 
 
 @pytest.mark.parametrize(
     "query", ["limit=0", "limit=-1", "limit=x", "limit=1001", "limit=²", "limit=" + "9" * 99]
 )
-def test_a_limit_is_a_number_that_fits(served, refused, query):
+def test_an_invalid_limit_is_refused(served, refused, query):
     refused(served.get(f"/v1/documents?{query}"), 422)
 
 
-def test_a_text_that_is_too_long_is_refused(serve, refused):
-    assert "at most 20 characters" in refused(serve(max_text=20).put(place("new"), {"text": TEXT}), 413)
+def test_a_text_over_the_limit_is_413(serve, refused):
+    assert "at most 20 characters" in refused(serve(max_text=20).put(path_of("new"), {"text": TEXT}), 413)
 
 
-def test_appending_to_what_is_not_there_names_what_is_near(served, refused):
-    served.put(place("emma"), {"text": TEXT})
-    detail = refused(served.post(f"{place('ema')}/append", {"text": "Ann left."}), 404)
+def test_appending_to_an_unknown_document_suggests_similar_names(served, refused):
+    served.put(path_of("emma"), {"text": TEXT})
+    detail = refused(served.post(f"{path_of('ema')}/append", {"text": "Ann left."}), 404)
     assert "did you mean 'emma'" in detail
 
 
-def test_a_library_served_for_reading_is_not_changed(serve, refused):
+def test_a_read_only_server_refuses_changes(serve, refused):
     served = serve(read_only=True)
-    refused(served.put(place("new"), {"text": TEXT}), 403)
-    refused(served.post(f"{place('0')}/append", {"text": TEXT}), 403)
-    refused(served.call("DELETE", place("0")), 403)
+    refused(served.put(path_of("new"), {"text": TEXT}), 403)
+    refused(served.post(f"{path_of('0')}/append", {"text": TEXT}), 403)
+    refused(served.call("DELETE", path_of("0")), 403)
     assert names_in(served) == ["0", "1"]
 
 
-def test_a_name_that_ends_like_a_route_is_not_appended_to_by_mistake(served, refused):
-    served.put(place("0/append"), {"text": TEXT})
-    refused(served.post(place("0/append"), {"text": TEXT}), 405)
+def test_a_name_that_ends_with_an_encoded_append_is_not_the_append_route(served, refused):
+    served.put(path_of("0/append"), {"text": TEXT})
+    refused(served.post(path_of("0/append"), {"text": TEXT}), 405)
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
-def test_a_method_that_a_document_does_not_have(served, refused, method):
-    refused(served.call(method, place("0"), {"text": TEXT}), 405)
+def test_other_methods_of_a_document_are_405(served, refused, method):
+    refused(served.call(method, path_of("0"), {"text": TEXT}), 405)
 
 
 @pytest.mark.parametrize("word", ["2", "yes", ""])
-def test_a_picture_is_asked_for_by_1(served, refused, word):
+def test_the_memory_parameter_is_0_or_1(served, refused, word):
     refused(served.get(f"/v1/documents/0?memory={word}"), 422)
 
 
@@ -217,8 +217,8 @@ def test_documents_are_merged_into_a_new_one(served):
     assert response.status_code == 200
     merged = msgspec.convert(response.json(), attar.Change)
     assert (merged.name, merged.change) == ("both", "merged")
-    assert merged.tokens == sum(served.get(place(name)).json()["tokens"] for name in "01")
-    assert served.get(place("both")).json()["title"] == "Both"
+    assert merged.tokens == sum(served.get(path_of(name)).json()["tokens"] for name in "01")
+    assert served.get(path_of("both")).json()["title"] == "Both"
 
 
 def test_merging_into_an_existing_name_is_a_conflict_unless_it_may_be_replaced(served, refused):

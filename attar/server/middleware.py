@@ -1,0 +1,185 @@
+"""The middleware around all routes: authentication, limits, timeout, request ids, errors, metrics and logs."""
+
+import asyncio
+import hmac
+import itertools
+import logging
+import re
+import secrets
+import time
+from functools import lru_cache
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from attar.server.metrics import PAGE, Metrics
+from attar.server.problems import ProblemError, problem_for
+from attar.server.settings import Settings
+
+log = logging.getLogger("attar.server")
+
+# The key of a request's scope under which the application puts the name of its route.
+ROUTE = "attar.route"
+# Paths that need no token: health checks, the page's files and the API's description.
+_PUBLIC = re.compile(r"/(?!v1(/|$)|metrics$)")
+# As h11, uvicorn's other HTTP parser, has it.
+_MAX_HEADERS = 65_536
+# Python refuses to parse numbers of thousands of digits.
+_MAX_LENGTH_DIGITS = 18
+# A client's own request id is kept if it is safe to log.
+_REQUEST_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
+# Otherwise it is a prefix per process and a number: random ids take a system call each.
+_ID_PREFIX, _ID_NUMBERS = secrets.token_hex(4), itertools.count(1)
+_CLOSE = {"connection": "close"}
+# The page loads nothing from other sites, cannot be framed, and is revalidated so that an upgrade shows.
+_PAGE_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-cache"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; frame-ancestors 'none'",
+    ),
+]
+
+
+class Middleware:
+    """An ASGI middleware; errors that the application raises become problem objects."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
+        self.app, self._settings, self._metrics = app, settings, metrics
+        self._token = None if settings.token is None else b"Bearer " + settings.token.encode()
+        self._in_flight = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._handle(_Exchange(scope, receive, send, self._settings.max_body))
+        else:
+            await send({"type": "websocket.close", "code": 1003})
+
+    async def _handle(self, exchange: "_Exchange") -> None:
+        error: Exception | None = None
+        problem: ProblemError | None = None
+        self._count(exchange, 1)
+        try:
+            async with asyncio.timeout(self._settings.timeout):
+                self._check(exchange)
+                # Starlette's router raises 404 and 405 only inside of an application.
+                exchange.scope["app"] = self
+                await self.app(exchange.scope, exchange.receive, exchange.send)
+        except ClientDisconnect as gone:
+            error, problem = gone, ProblemError(499, "client: expected the whole request, got a part of it")
+        except Exception as raised:
+            error, problem = raised, problem_for(raised)
+            if exchange.status:
+                # The reply has begun: the server can only close the connection.
+                raise
+            detail = "server: expected to answer, got an internal error; the log has it under this request id"
+            response = (problem or ProblemError(500, detail)).response(exchange.request_id)
+            await response(exchange.scope, exchange.receive, exchange.send)
+        finally:
+            self._count(exchange, -1)
+            self._record(exchange, error, problem)
+
+    def _check(self, exchange: "_Exchange") -> None:
+        """Refuse a request from the wrong client, over the limit of concurrency, or of too large a size."""
+        headers, settings = exchange.headers, self._settings
+        if settings.hosts and _host_name(headers.get(b"host", b"")) not in settings.hosts:
+            raise ProblemError(421, "host: expected one of this server's names, got another", _CLOSE)
+        if self._token is not None and not _PUBLIC.match(exchange.path):
+            sent = headers.get(b"authorization", b"")
+            if not hmac.compare_digest(sent, self._token):
+                came = "another one" if sent else "none"
+                detail = f"authorization: expected Bearer and the server's token, got {came}"
+                raise ProblemError(401, detail, {"www-authenticate": "Bearer"} | _CLOSE)
+        if exchange.is_api and self._in_flight > settings.max_concurrent:
+            detail = f"server: expected at most {settings.max_concurrent} concurrent requests, got more"
+            raise ProblemError(503, detail)
+        size = sum(len(name) + len(value) + len(b": \r\n") for name, value in exchange.scope["headers"])
+        if size > _MAX_HEADERS:
+            raise ProblemError(431, f"headers: expected at most {_MAX_HEADERS:,} bytes, got {size:,}", _CLOSE)
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or len(length) > _MAX_LENGTH_DIGITS or int(length) > settings.max_body:
+            raise _body_too_large(settings.max_body)
+
+    def _record(self, exchange: "_Exchange", error: Exception | None, problem: ProblemError | None) -> None:
+        """Count and log a finished request."""
+        seconds = time.perf_counter() - exchange.started
+        status = exchange.status or 499  # the client closed the connection before there was a reply
+        self._metrics.count_request(exchange.scope.get(ROUTE, PAGE), status, seconds)
+        is_bug = error is not None and problem is None
+        is_fault = is_bug or (problem is not None and problem.server_fault)
+        level = logging.ERROR if is_fault else logging.WARNING if status >= 400 else logging.INFO
+        if not log.isEnabledFor(level):
+            return
+        fields = {
+            "request": exchange.request_id,
+            "method": exchange.scope["method"],
+            # Percent-encoded, as it was sent: a name may contain line ends.
+            "path": (exchange.scope.get("raw_path") or b"").decode("latin-1"),
+            "status": status,
+            "seconds": round(seconds, 6),
+        }
+        if error is not None and not isinstance(error, HTTPException):
+            fields["fault"] = str(error) or type(error).__name__
+        log.log(level, "request", extra={"fields": fields}, exc_info=error if is_bug else None)
+
+    def _count(self, exchange: "_Exchange", change: int) -> None:
+        if exchange.is_api:
+            self._in_flight += change
+            self._metrics.set_in_flight(self._in_flight)
+
+
+class _Exchange:
+    """A request and its response: limits the body, adds response headers, and notes the status."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, max_body: int) -> None:
+        self.started = time.perf_counter()
+        self.scope, self._receive, self._send, self._max_body = scope, receive, send, max_body
+        self.path: str = scope["path"]
+        self.is_api = self.path.startswith("/v1/")
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        given = self.headers.get(b"x-request-id")
+        if given is not None and _REQUEST_ID.fullmatch(given):
+            self.request_id = given.decode()
+        else:
+            self.request_id = f"{_ID_PREFIX}{next(_ID_NUMBERS) & 0xFFFFFFFF:08x}"
+        self.status = 0
+        self._received = 0
+
+    async def receive(self) -> Message:
+        """Receive a part of the body, up to the limit."""
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._received += len(message.get("body", b""))
+            if self._received > self._max_body:
+                raise _body_too_large(self._max_body)
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the response, with the request's id."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = [*message["headers"], (b"x-request-id", self.request_id.encode())]
+            if not self.is_api:
+                headers += _PAGE_HEADERS
+            message = {**message, "headers": headers}
+        await self._send(message)
+
+
+def _body_too_large(limit: int) -> ProblemError:
+    return ProblemError(413, f"body: expected at most {limit:,} bytes, got more", _CLOSE)
+
+
+@lru_cache(256)
+def _host_name(header: bytes) -> str:
+    """The host of a Host header, without its port.
+
+    >>> _host_name(b"localhost:8000"), _host_name(b"[::1]:8000")
+    ('localhost', '[::1]')
+    """
+    return re.sub(r":\d*$", "", header.decode("latin-1")).lower()

@@ -1,0 +1,219 @@
+"""Handlers of the routes, for documents, questions and operators; each returns the struct that is its reply."""
+
+import time
+
+import msgspec
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from attar import wire
+from attar.errors import FormatError, OptionError
+from attar.memory import Floats, Memory
+from attar.results import Change
+from attar.server import requests
+from attar.server.problems import ProblemError
+from attar.server.service import AskJob, LookupJob, Service, compare_costs
+from attar.wire import (
+    Answers,
+    AppendText,
+    Ask,
+    Compare,
+    Comparison,
+    Explain,
+    Explanation,
+    Lookup,
+    ManyAnswers,
+    Merge,
+    Page,
+    Picture,
+    PutDocument,
+    Readout,
+    Readouts,
+    Remove,
+    Result,
+    ShownDocument,
+)
+
+PAGE_SIZE, MAX_PAGE_SIZE = 100, 1_000
+_MAX_TITLE = 1_000
+# A question is a sentence.
+_MAX_QUESTION = 10_000
+# No screen shows a larger heat map.
+_MAX_ROWS, _MAX_COLUMNS = 256, 512
+
+
+async def put_document(service: Service, request: Request, body: PutDocument) -> tuple[int, Change]:
+    """Add or replace a document: 201 if the name is new, 200 if not."""
+    name = requests.document_name(request)
+    requests.check_length("text", body.text, service.settings.max_text)
+    requests.check_length("title", body.title, _MAX_TITLE)
+    outcome = await service.add(name, body.text, body.title, body.replace)
+    return 201 if outcome.change == "added" else 200, outcome
+
+
+async def append_text(service: Service, request: Request, body: AppendText) -> Change:
+    """Append text to a document."""
+    name = requests.document_name(request)
+    requests.check_length("text", body.text, service.settings.max_text)
+    return await service.write(lambda: service.library.append(name, body.text))
+
+
+async def merge_documents(service: Service, request: Request, body: Merge) -> Change:
+    """Make one document of several, which stay."""
+    requests.check_length("title", body.title, _MAX_TITLE)
+    requests.check_count("documents", body.documents, service.settings.max_questions)
+    library = service.library
+    return await service.write(
+        lambda: library.merge(body.new, body.documents, title=body.title, replace=body.replace)
+    )
+
+
+async def remove_documents(service: Service, request: Request, body: Remove) -> Response:
+    """Remove documents: all of them, or none if one does not exist."""
+    requests.check_count("documents", body.documents, service.settings.max_questions)
+    await service.write(lambda: service.library.remove(*body.documents))
+    return Response(status_code=204)
+
+
+async def list_documents(service: Service, request: Request) -> Page:
+    """Documents in the order of their names, starting after `after`; `next` is the `after` of the next page."""
+    limit = requests.query_number(request, "limit", PAGE_SIZE, MAX_PAGE_SIZE)
+    after = request.query_params.get("after") or None
+    # One more than asked for shows whether there is a next page.
+    library = service.library
+    found, total = await service.run_slow(
+        lambda: (list(library.documents(after=after, limit=limit + 1)), len(library))
+    )
+    return Page(found[:limit], found[limit - 1].name if len(found) > limit else None, total)
+
+
+async def show_document(service: Service, request: Request) -> ShownDocument:
+    """One document; with `memory=1` also the numbers of its memory."""
+    name, with_memory = requests.document_name(request), request.query_params.get("memory", "0")
+    if with_memory not in ("0", "1"):
+        raise OptionError("memory", "0 or 1", repr(with_memory[:20]))
+
+    def show() -> ShownDocument:
+        fields = msgspec.structs.asdict(service.library.show(name))
+        picture = _picture(service.library.memory(name)) if with_memory == "1" else None
+        return ShownDocument(**fields, memory=picture)
+
+    return await service.run_slow(show)
+
+
+async def remove_document(service: Service, request: Request) -> Response:
+    """Remove a document."""
+    name = requests.document_name(request)
+    await service.write(lambda: service.library.remove(name))
+    return Response(status_code=204)
+
+
+async def ask(service: Service, request: Request, body: Ask) -> Answers | ManyAnswers:
+    """Answer one question, or many."""
+    started = time.perf_counter()
+    names, questions = body.pairs()
+    requests.check_count("questions", questions, service.settings.max_questions)
+    for question in questions:
+        requests.check_length("question", question, _MAX_QUESTION)
+    answers, read = await service.ask(AskJob(names, questions, body.top))
+    seconds = time.perf_counter() - started
+    if body.single:
+        return Answers(names[0], questions[0], answers[0], seconds, read)
+    results = [Result(*each) for each in zip(names, questions, answers, strict=True)]
+    return ManyAnswers(results, seconds, read)
+
+
+async def lookup(service: Service, request: Request, body: Lookup | bytes) -> Readout | Readouts | Response:
+    """Look vectors up, as JSON or packed (`attar.wire` has the layout)."""
+    started = time.perf_counter()
+    if isinstance(body, bytes):
+        names, vectors = wire.unpack_queries(body, service.settings.max_questions)
+        requests.check_finite(vectors)
+        readouts, _ = await service.look_up(LookupJob(names, vectors, packed=True))
+        return Response(wire.pack_readouts(np.asarray(readouts)), media_type=wire.MEDIA)
+    names, lists = body.pairs()
+    requests.check_count("vectors", lists, service.settings.max_questions)
+    # A readout has one number per name of its document: their sizes differ.
+    readouts, read = await service.look_up(LookupJob(names, requests.vectors_from(lists), packed=False))
+    seconds, numbers = time.perf_counter() - started, [readout.tolist() for readout in readouts]
+    return Readout(names[0], numbers[0], seconds, read) if body.single else Readouts(numbers, seconds, read)
+
+
+async def explain(service: Service, request: Request, body: Explain) -> Explanation:
+    """The weight of each token of a text for a question; the text may be that of a document, if kept."""
+    if (body.text is None) == (body.document is None):
+        raise OptionError("explain", '"text" or "document"', "neither" if body.text is None else "both")
+    requests.check_length("question", body.question, _MAX_QUESTION)
+    requests.check_length("text", body.text or "", service.settings.max_text)
+    started = time.perf_counter()
+
+    def run() -> Explanation:
+        text = _text_of(service, body.document) if body.document is not None else body.text or ""
+        explained = service.library.reader.explain(text, body.question)
+        seconds = time.perf_counter() - started
+        return Explanation(explained.tokens, explained.weights, explained.answers, seconds)
+
+    return await service.run_slow(run)
+
+
+async def compare(service: Service, request: Request, body: Compare) -> Comparison:
+    """Measure a lookup in the document's memory, and softmax attention over as many states."""
+    name = body.document
+    return await service.run_slow(lambda: compare_costs(name, service.library.memory(name)))
+
+
+async def health(service: Service, request: Request) -> Response:
+    """Whether the process is alive."""
+    return PlainTextResponse("alive\n")
+
+
+async def readiness(service: Service, request: Request) -> Response:
+    """Whether the reader is loaded and the store can be read."""
+    if not service.ready:
+        raise ProblemError(
+            503, "server: expected a loaded reader and an open store, got a server that starts"
+        )
+    await service.run_slow(service.library.store.stats)
+    return PlainTextResponse("ready\n")
+
+
+async def metrics(service: Service, request: Request) -> Response:
+    """Metrics for Prometheus."""
+    stats = await service.run_slow(service.library.store.stats)
+    media_type = "text/plain; version=0.0.4; charset=utf-8"
+    return Response("\n".join(service.metrics.lines(stats)) + "\n", media_type=media_type)
+
+
+def _text_of(service: Service, name: str) -> str:
+    text = service.library.show(name).text
+    if text is None:
+        remedy = "send the text itself, or serve with --keep-text and add it again"
+        raise FormatError(f"document {name!r}", "one whose text is kept", "its memory alone", remedy)
+    return text
+
+
+def _picture(memory: Memory) -> Picture:
+    """The numbers of a memory as a heat map, one row per name where it has names; sampled if there are many.
+
+    >>> _picture(Memory.of("linear", np.eye(2), tokens=3, reader="r")).values
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    values: Floats = np.atleast_2d(memory.array())
+    rows, columns = values.shape
+    shown_rows, shown_columns = _sampled(rows, _MAX_ROWS), _sampled(columns, _MAX_COLUMNS)
+    names = memory.names.names if memory.form == "names" else []
+    # Four digits are more than a colour has.
+    shown = [
+        [float(f"{value:.4g}") for value in row] for row in values[np.ix_(shown_rows, shown_columns)].tolist()
+    ]
+    return Picture(rows, columns, [names[at] for at in shown_rows] if names else [], shown)
+
+
+def _sampled(count: int, most: int) -> list[int]:
+    """At most `most` of `count` indices, evenly spaced.
+
+    >>> _sampled(3, 5), _sampled(10, 5)
+    ([0, 1, 2], [0, 2, 4, 6, 8])
+    """
+    return list(range(count)) if count <= most else [at * count // most for at in range(most)]

@@ -1,0 +1,169 @@
+"""Running the application on uvicorn, in one process or several, and the server's log."""
+
+import gc
+import logging
+import socket
+import sys
+import tempfile
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.supervisors import Multiprocess
+
+from attar.errors import OptionError
+from attar.ops import COMPILED
+from attar.server.app import make_app, open_library
+from attar.server.settings import Address, Settings
+
+log = logging.getLogger("attar.server")
+
+# uvloop accepts one connection per socket and loop iteration: of a hundred clients that connect at the same time
+# the last would wait a second. Duplicates of the socket accept as many per iteration.
+_SOCKETS = 16
+# Python's own thresholds are 700, 10 and 10.
+_GC_THRESHOLDS = (20_000, 20, 20)
+
+
+def serve(settings: Settings, address: Address) -> None:
+    """Serve until a signal stops the server; accepted requests are finished first."""
+    if address.workers == 1:
+        _run(settings, address)
+        return
+    with tempfile.TemporaryDirectory(prefix="attar-") as folder:
+        _run(replace(settings, counters=Path(folder) / "counters"), address)
+
+
+def _run(settings: Settings, address: Address) -> None:
+    """Run uvicorn in this process, or in worker processes that are restarted when they die."""
+    _set_up_logging(settings)
+    config = uvicorn.Config(
+        partial(_make_worker_app, settings),
+        factory=True,
+        host=address.host,
+        port=address.port,
+        workers=address.workers,
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        # Clients authenticate with a token, not with a proxy's headers.
+        proxy_headers=False,
+        timeout_graceful_shutdown=int(settings.timeout) + 5,
+        # A worker on a busy machine may answer the health check late.
+        timeout_worker_healthcheck=10,
+        ssl_keyfile=address.ssl_keyfile,
+        ssl_certfile=address.ssl_certfile,
+        ssl_keyfile_password=address.ssl_keyfile_password,
+    )
+    sockets = listen(address)
+    host, port = sockets[0].getsockname()[:2]
+    scheme = "https" if address.ssl_certfile else "http"
+    log.info("%s at %s://%s:%s", settings.store, scheme, f"[{host}]" if ":" in host else host, port)
+    try:
+        if address.workers > 1:
+            Multiprocess(config, sockets=sockets).run()
+            return
+        server = uvicorn.Server(config)
+        server.run(sockets)
+        if not server.started:
+            sys.exit(uvicorn.config.STARTUP_FAILURE)
+    except KeyboardInterrupt:
+        # uvicorn raises the signal again after a clean shutdown.
+        pass
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def _make_worker_app(settings: Settings) -> ASGIApp:
+    """The application of a worker process, which computes on one thread: other workers use the other cores."""
+    import torch
+
+    torch.set_num_threads(1)
+    # The event loop waits at most this long for a computing thread, not Python's 5 ms.
+    sys.setswitchinterval(0.0005)
+    _set_up_logging(settings)
+    library = open_library(settings)
+    library.reader  # noqa: B018  # loads it
+    # Before the first lookups, which would share the core with the compiler for seconds.
+    COMPILED.now()
+    # What is loaded by now stays, and requests leave few reference cycles: a full collection, which would walk
+    # through all of torch's objects, would take a hundred milliseconds.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+    return make_app(settings, library)
+
+
+def listen(address: Address) -> list[socket.socket]:
+    """Bind the address: several duplicates of one socket."""
+    try:
+        found = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, *_, host_and_port = found[0]
+        listening = socket.socket(family)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(host_and_port)
+        except OSError:
+            listening.close()
+            raise
+    except (OSError, OverflowError) as error:
+        what, remedy = f"address {address.host}:{address.port}", "give another --host or --port"
+        reason = getattr(error, "strerror", None) or str(error)
+        raise OptionError(what, "a free one on this machine", reason.lower(), remedy) from error
+    sockets = [listening, *(listening.dup() for _ in range(_SOCKETS - 1))]
+    for each in sockets:
+        each.set_inheritable(True)
+    return sockets
+
+
+class PlainFormatter(logging.Formatter):
+    """One line per event: time, level, message and fields."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
+        """The line, with the fields after the message."""
+        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
+        return (super().formatMessage(record) + fields).replace("\n", "\\n")
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The object as a line."""
+        event: dict[str, Any] = {
+            "time": record.created,
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+        } | _fields(record)
+        if record.exc_info:
+            event["trace"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(event).decode()
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    fields: dict[str, Any] = getattr(record, "fields", {})
+    return fields
+
+
+def _set_up_logging(settings: Settings) -> None:
+    """Write the logs of the server and of uvicorn to stderr, in one format; tokens are never logged."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if settings.log_format == "json" else PlainFormatter())
+    for name in (log.name, "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.setLevel(settings.log_level.upper())
+        logger.propagate = False

@@ -1,0 +1,74 @@
+"""Health checks, documentation, the page, and unknown paths and methods."""
+
+import re
+
+import pytest
+
+from attar.server import app
+
+
+def test_health_checks(served):
+    assert served.get("/healthz").text == "alive\n"
+    assert served.get("/readyz").text == "ready\n"
+
+
+def test_a_server_that_is_closing_is_not_ready(served, refused):
+    served.run(served.lifespan.__aexit__(None, None, None))
+    refused(served.get("/readyz"), 503)
+    assert served.get("/healthz").status_code == 200
+
+
+def test_the_openapi_document_is_served(served):
+    assert served.get("/openapi.json").json() == app.describe_api()
+
+
+def test_the_documentation_loads_nothing_else(served):
+    page = served.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "POST /v1/ask" in page.text
+    assert not re.search(r"(?:src|href)=.?https?:|<script", page.text)
+
+
+def test_the_page_may_load_only_from_this_server(served):
+    assert "default-src 'self'" in served.get("/").headers["content-security-policy"]
+
+
+def test_the_page_is_at_the_root(served):
+    assert served.get("/").headers["content-type"].startswith("text/html")
+
+
+def test_without_a_page_the_root_refers_to_docs(serve, refused, monkeypatch, tmp_path):
+    monkeypatch.setattr(app, "PAGE_FOLDER", tmp_path / "none")
+    served = serve()
+    assert "/docs" in served.get("/").text
+    refused(served.get("/page.js"), 404)
+
+
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/v1/nothing", "/v1", "/..%2f..%2fapp.py", "/%2e%2e/app.py", "/\0"]
+)
+def test_unknown_paths_are_404(served, refused, path):
+    refused(served.get(path.replace("\0", "%00")), 404)
+
+
+def test_wrong_methods_are_405(served, refused):
+    refused(served.get("/v1/ask"), 405)
+    refused(served.post("/healthz"), 405)
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/index.html"])
+def test_browsers_must_revalidate_the_page(served, path):
+    response = served.get(path)
+    assert response.headers["cache-control"] == "no-cache"
+
+
+def test_an_unchanged_page_is_304(served):
+    tag = served.get("/index.html").headers["etag"]
+    assert served.get("/index.html", headers={"if-none-match": tag}).status_code == 304
+
+
+def test_405_names_the_allowed_methods(served, refused):
+    response = served.call("PATCH", "/v1/documents/0")
+    refused(response, 405)
+    assert {word.strip() for word in response.headers["allow"].split(",")} == {"GET", "HEAD", "PUT", "DELETE"}
+    assert served.get("/v1/ask").headers["allow"] == "POST"

@@ -1,0 +1,72 @@
+"""The OpenAPI document is complete, and the server answers every request as it says."""
+
+import re
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.checks import positive_data_acceptance, unsupported_method
+from starlette.routing import compile_path
+
+from attar.library import Library
+from attar.server import Settings, describe_api, make_app
+from attar.server.app import ROUTES
+
+schema = schemathesis.openapi.from_dict(describe_api())
+# One process and the same cases every time.
+few = settings(
+    max_examples=25,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory, make_reader, stories, listening_at):
+    """The address of a server with a document "0"."""
+    folder = tmp_path_factory.mktemp("served") / "library"
+    library = Library(folder, make_reader("named"), dtype="float32", keep_text=True)
+    library.add("0", stories[0].text)
+    listening = listening_at(make_app(Settings(store=folder, log_level="error"), library))
+    yield listening.url
+    listening.close()
+
+
+@schema.parametrize()
+@few
+def test_every_request_is_answered_as_described(case, address):
+    # A schema cannot say that a question has a gap, or that a document exists: such requests may be refused.
+    excluded = [positive_data_acceptance]
+    if case.path.endswith("/append"):
+        # Names may contain slashes: other methods apply to a document whose name ends in "/append".
+        excluded.append(unsupported_method)
+    case.call_and_validate(base_url=address, excluded_checks=excluded)
+
+
+def test_the_document_has_all_routes_but_the_two_that_serve_it():
+    paths = describe_api()["paths"]
+    described = {(method.upper(), path) for path, methods in paths.items() for method in methods}
+    routed = {(route.method, route.path.replace("{name:any}", "{name}")) for route in ROUTES}
+    assert routed - described == {("GET", "/openapi.json"), ("GET", "/docs")}
+    assert described <= routed
+
+
+def test_every_referenced_schema_is_defined():
+    document = describe_api()
+    referenced = set(re.findall(r"#/components/schemas/(\w+)", str(document)))
+    assert referenced <= set(document["components"]["schemas"])
+    assert {"Ask", "Answers", "ManyAnswers", "Problem", "Answer"} <= referenced
+
+
+def test_names_of_routes_and_ids_of_operations_are_unique():
+    for names in ([route.name for route in ROUTES], [route.operation for route in ROUTES]):
+        assert len(set(names)) == len(names)
+
+
+def test_the_parameters_of_paths_are_declared():
+    for path, methods in describe_api()["paths"].items():
+        for operation in methods.values():
+            declared = {each["name"] for each in operation.get("parameters", []) if each["in"] == "path"}
+            assert declared == set(compile_path(path)[2])
