@@ -4,17 +4,17 @@ from typing import Annotated
 
 import typer
 
-from attar.cli import arguments
-from attar.cli.printing import change_line, columns, print_json, shown
+from attar.cli import options
+from attar.cli.output import columns, fact_rows, print_change, print_json, shown
 
 
 def list_documents(
-    store: arguments.StorePath,
-    after: Annotated[str | None, typer.Option(help="Only names behind this one.")] = None,
-    limit: Annotated[int | None, typer.Option(min=0, help="So many at most.")] = None,
-    as_json: arguments.AsJson = False,
+    store: options.StorePath,
+    after: Annotated[str | None, typer.Option(help="Only names after this one.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="Maximum number of documents.")] = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """List documents in the order of their names, with their tokens and their memories' bytes.
+    """List documents by name, with the number of tokens and the size of the memory in bytes.
 
     attar list stories --limit 20
     """
@@ -30,20 +30,20 @@ def list_documents(
             print(f"{facts.tokens:>12,}  {facts.memory_bytes:>10,}  {shown(facts.name)}")
 
 
-def show(store: arguments.StorePath, name: arguments.Name, as_json: arguments.AsJson = False) -> None:
-    """Tell what is kept of a document: its memory, its names, its times.
+def show(store: options.StorePath, name: options.Name, as_json: options.AsJson = False) -> None:
+    """Show what the library stores about a document: its memory, names and times.
 
     attar show stories emma
     """
     from attar.library import Library, describe_record
 
     with Library(store, read_only=True) as library:
-        told = describe_record(library.show(name))
+        facts = describe_record(library.show(name))
     if as_json:
-        print_json(told)
+        print_json(facts)
         return
-    names, text = told.pop("names"), told.pop("text")
-    rows = [(word, f"{value:,}" if isinstance(value, int) else str(value)) for word, value in told.items()]
+    names, text = facts.pop("names"), facts.pop("text")
+    rows = fact_rows(facts)
     rows[0] = ("name", shown(name))
     print(columns([row for row in rows if row[1] not in ("", "None")]))
     print(f"{len(names):,} names: {', '.join(map(shown, names))}")
@@ -52,14 +52,14 @@ def show(store: arguments.StorePath, name: arguments.Name, as_json: arguments.As
 
 
 def merge(
-    store: arguments.StorePath,
-    new: Annotated[str, typer.Argument(metavar="NEW", help="The name of the whole.")],
-    names: arguments.Names,
-    title: Annotated[str, typer.Option(help="A title for it.")] = "",
-    replace: arguments.Replace = False,
-    as_json: arguments.AsJson = False,
+    store: options.StorePath,
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Name of the merged document.")],
+    names: options.Names,
+    title: Annotated[str, typer.Option(help="Title of the merged document.")] = "",
+    replace: options.Replace = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Make one memory of several documents, which stay; it answers from all of them.
+    """Merge the memories of several documents into a new one; the documents stay.
 
     attar merge stories austen emma persuasion
     """
@@ -67,16 +67,11 @@ def merge(
 
     with Library(store, create=False) as library:
         outcome = library.merge(new, names, title=title, replace=replace)
-    if as_json:
-        from attar.library import describe_outcome
-
-        print_json(describe_outcome(outcome))
-    else:
-        print(change_line(outcome))
+    print_change(outcome, as_json=as_json)
 
 
-def remove(store: arguments.StorePath, names: arguments.Names, as_json: arguments.AsJson = False) -> None:
-    """Take documents out, all of those named or none.
+def remove(store: options.StorePath, names: options.Names, as_json: options.AsJson = False) -> None:
+    """Remove documents: all of those named, or none if one is missing.
 
     attar remove stories emma
     """

@@ -10,10 +10,10 @@ import torch
 
 from attar.bench.stories import tell_stories
 from attar.cli.main import main
-from attar.nn.network import Network
-from attar.nn.network_options import NetworkOptions
+from attar.nn import Network
+from attar.nn import NetworkOptions
 from attar.reader import Reader
-from attar.text.vocabulary import Vocabulary
+from attar.text import Vocabulary
 
 
 @pytest.fixture(scope="module")

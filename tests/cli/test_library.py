@@ -6,10 +6,10 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from attar.nn.network import Network
-from attar.nn.network_options import NetworkOptions
+from attar.nn import Network
+from attar.nn import NetworkOptions
 from attar.reader import Reader
-from attar.text.vocabulary import Vocabulary
+from attar.text import Vocabulary
 
 
 def test_a_cut_store_is_one_line(filled):

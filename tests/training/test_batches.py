@@ -1,16 +1,18 @@
-"""Batches hold the documents that went in, once an epoch, under names that mean the same throughout a batch."""
+"""Batches contain the documents that went in, once per epoch, and survive packing."""
 
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from attar.cloze import ClozeDocument, EncodedSplit, Question, encode_split
-from attar.text.vocabulary import Vocabulary
-from attar.training.batches import Batch, ClozeBatches, shuffled_numbers
-from attar.training.remaining import held_out
+from attar.text import Vocabulary
+from attar.training.batches import _ALIGNMENT, Batch, ClozeBatches, _shuffled_numbers, pack, unpack
+from attar.training.data import open_splits, shared_vocabulary
 
 DOCUMENTS, NAMES, MARKS = 23, 7, 60
 # Every sentence of a document begins with a word of its own, so that it is known wherever it comes out.
@@ -112,7 +114,7 @@ def renaming(pairs: Iterator[tuple[list[str], list[str]]]) -> dict[str, str]:
 
 
 class TestDrawing:
-    def test_a_document_and_its_questions_are_the_sentences_that_went_in(self, split: EncodedSplit) -> None:
+    def test_a_document_and_its_questions_are_its_original_sentences(self, split: EncodedSplit) -> None:
         for batch in drawing(split):
             for row, index in enumerate(batch.indices.tolist()):
                 kept = sentences_of(batch, row)
@@ -137,7 +139,7 @@ class TestDrawing:
                 held = [bool(n >= 0) and n in ids for n in documents.candidates[row].tolist()]
                 assert (questions.asked[q] & (documents.candidates[row] >= 0)).tolist() == held
 
-    def test_candidates_are_the_names_that_the_kept_text_holds(self, split: EncodedSplit) -> None:
+    def test_candidates_are_the_names_in_the_kept_text(self, split: EncodedSplit) -> None:
         lost = 0
         for batch in drawing(split):
             for row in range(len(batch.indices)):
@@ -152,15 +154,17 @@ class TestDrawing:
                 lost += int(whole) - len(candidates)
         assert lost > 0, "no name was held out altogether: the test shows nothing"
 
-    def test_every_answer_is_a_candidate_that_its_question_does_not_hold(self, split: EncodedSplit) -> None:
+    def test_every_answer_is_a_candidate_that_its_question_does_not_mention(
+        self, split: EncodedSplit
+    ) -> None:
         for batch in drawing(split):
             of_question = batch.documents.candidates[batch.questions.documents]
             assert (of_question.gather(1, batch.answers[:, None]) >= 0).all()
             assert not batch.questions.asked.gather(1, batch.answers[:, None]).any()
 
-    def test_numbers_are_shuffled_anew_every_epoch(self, split: EncodedSplit) -> None:
+    def test_names_are_renumbered_by_the_generator(self, split: EncodedSplit) -> None:
         rngs = [np.random.default_rng(seed) for seed in (0, 0, 1)]
-        one, again, other = (shuffled_numbers(split, rng) for rng in rngs)
+        one, again, other = (_shuffled_numbers(split, rng) for rng in rngs)
         assert one.tolist() == again.tolist() != other.tolist()
         for first, last in zip(split.name_starts[:-1], split.name_starts[1:], strict=True):
             assert sorted(one[first:last]) == list(range(last - first))
@@ -184,8 +188,7 @@ class TestDrawing:
 
         assert marks(drawing(split, epoch=2)) != marks(drawing(split, **{"epoch": 2} | changed))
 
-    def test_what_is_held_out_are_whole_sentences(self, split: EncodedSplit) -> None:
-        assert held_out(split, None) is None
+    def test_kept_and_asked_tokens_add_up_to_the_split(self, split: EncodedSplit) -> None:
         batches = drawing(split)
         kept = sum(int(batch.documents.lengths.sum()) for batch in batches)
         asked = sum(int(batch.questions.lengths.sum()) for batch in batches)
@@ -193,9 +196,7 @@ class TestDrawing:
 
 
 class TestFixedQuestions:
-    def test_documents_questions_and_answers_come_out_under_their_own_names(
-        self, asked_split: EncodedSplit
-    ) -> None:
+    def test_documents_questions_and_answers_keep_their_names(self, asked_split: EncodedSplit) -> None:
         for batch in ClozeBatches(asked_split, VOCABULARY, size=4):
             for row, index in enumerate(batch.indices.tolist()):
                 assert sentences_of(batch, row) == FIXED[index].sentences
@@ -212,7 +213,7 @@ class TestFixedQuestions:
         batches.epoch = 5
         assert all(same(a, b) for a, b in zip(first, batches, strict=True))
 
-    def test_places_are_the_documents_row_and_the_questions_turn(self, asked_split: EncodedSplit) -> None:
+    def test_places_number_the_questions_within_each_document(self, asked_split: EncodedSplit) -> None:
         for batch in ClozeBatches(asked_split, VOCABULARY, size=4):
             most, rows = batch.questions.most, batch.questions.documents.tolist()
             turns = [rows[:at].count(row) for at, row in enumerate(rows)]
@@ -224,7 +225,7 @@ class TestFixedQuestions:
 
 @pytest.mark.parametrize("draw", [0, 3], ids=["fixed", "drawn"])
 @pytest.mark.parametrize("size", [1, 4, 5, 99])
-def test_every_document_comes_once_an_epoch(asked_split: EncodedSplit, size: int, draw: int) -> None:
+def test_every_document_comes_once_per_epoch(asked_split: EncodedSplit, size: int, draw: int) -> None:
     batches = ClozeBatches(asked_split, VOCABULARY, size=size, draw=draw)
     found = [batch.indices.tolist() for batch in batches]
     assert sorted(index for batch in found for index in batch) == list(range(DOCUMENTS))
@@ -232,7 +233,7 @@ def test_every_document_comes_once_an_epoch(asked_split: EncodedSplit, size: int
     assert all(len(batch) <= size for batch in found)
 
 
-def test_documents_of_a_batch_are_of_about_one_length() -> None:
+def test_documents_of_a_batch_have_similar_lengths() -> None:
     lengths = np.random.default_rng(0).permutation(np.arange(20, 420))
     many = [ClozeDocument("", "", [["the"] * int(n)], {}) for n in lengths]
     split = encode_split(many, VOCABULARY)
@@ -257,7 +258,7 @@ class TestParts:
             for part in shared:
                 assert part.share == pytest.approx(len(part.answers) / len(whole.answers))
 
-    def test_a_part_is_what_the_whole_holds_of_its_documents(self, split: EncodedSplit) -> None:
+    def test_a_part_has_the_same_documents_and_questions_as_the_whole(self, split: EncodedSplit) -> None:
         for whole, part in zip(drawing(split), drawing(split, rank=1, world=2), strict=True):
             for row, index in enumerate(part.indices.tolist()):
                 in_whole = whole.indices.tolist().index(index)
@@ -280,7 +281,7 @@ def test_documents_without_names_or_questions_make_a_batch() -> None:
         assert len(batch.answers) == 0
 
 
-def test_moving_a_batch_keeps_what_it_holds(split: EncodedSplit) -> None:
+def test_moving_a_batch_keeps_lengths_on_the_cpu(split: EncodedSplit) -> None:
     batch = next(iter(drawing(split)))
     assert same(batch.to("cpu"), batch)
     assert batch.to("cpu").share == batch.share
@@ -290,3 +291,37 @@ def test_moving_a_batch_keeps_what_it_holds(split: EncodedSplit) -> None:
     assert moved.answers.is_meta
     assert not moved.documents.lengths.is_meta
     assert not moved.questions.lengths.is_meta
+
+
+@pytest.fixture
+def story_batch(stories_set: Path) -> Batch:
+    vocabulary = shared_vocabulary([stories_set])
+    split = open_splits([stories_set], "training", vocabulary)
+    return next(iter(ClozeBatches(split, vocabulary, size=7, draw=3)))
+
+
+def assert_same(one: Any, other: Any) -> None:
+    for field in fields(one):
+        mine, its = getattr(one, field.name), getattr(other, field.name)
+        if is_dataclass(mine):
+            assert_same(mine, its)
+        elif isinstance(mine, torch.Tensor):
+            assert mine.dtype == its.dtype
+            assert torch.equal(mine, its), field.name
+        else:
+            assert mine == its
+
+
+def test_unpacking_gives_the_packed_batch(story_batch: Batch) -> None:
+    assert_same(unpack(pack(story_batch)), story_batch)
+
+
+def test_a_packed_batch_is_one_aligned_tensor_in_shared_memory(story_batch: Batch) -> None:
+    packed = pack(story_batch)
+    assert packed.bytes.is_shared()
+    assert packed.bytes.dtype == torch.uint8
+    found = unpack(packed)
+    assert found.documents.ids.untyped_storage().data_ptr() == packed.bytes.untyped_storage().data_ptr()
+    assert all(
+        part.data_ptr() % _ALIGNMENT == 0 for part in (found.questions.ids, found.counts, found.indices)
+    )
