@@ -1,23 +1,24 @@
 """`attar cloze build|show`: sets of cloze questions."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attar.cli.options import AsJson, SkipMalformed
+from attar.cli.options import AsJson, SkipMalformed, accepting_former, options_from
 from attar.cli.output import print_json, progress_bar
+from attar.cloze import BuildOptions
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from attar.cloze import ClozeDocument
-    from attar.text import NameFinder
 
 app = typer.Typer(help="Build and show sets of cloze questions.", no_args_is_help=True)
 
 
-@app.command()
+@app.command(cls=accepting_former(BuildOptions))
+@options_from(BuildOptions)
 def build(
     sources: Annotated[
         list[Path],
@@ -27,41 +28,25 @@ def build(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")],
-    window: Annotated[int, typer.Option(help="Approximate number of tokens per document.")] = 900,
-    questions: Annotated[
-        int, typer.Option(help="Maximum questions per document in validation and test.")
-    ] = 5,
-    validation: Annotated[
-        str, typer.Option(help="Validation texts: a share (0.08), a rule (i%20==0) or a file of names.")
-    ] = "0.08",
-    test: Annotated[str, typer.Option(help="Test texts: as for --validation.")] = "0.08",
-    only: Annotated[str, typer.Option(help="Put all documents into this split.")] = "",
-    seed: Annotated[int, typer.Option(min=0, help="Random seed; the same seed gives the same set.")] = 0,
     vocabulary: Annotated[
-        Path | None,
-        typer.Option(help="tokenizer.json to find names with; default: built from the texts."),
+        Path | None, typer.Option(help="tokenizer.json to find names with; default: built from the texts.")
     ] = None,
-    size: Annotated[int, typer.Option(min=1, help="Number of words in a vocabulary that is built.")] = 20_000,
     spacy: Annotated[
         bool, typer.Option("--spacy", help="Find names with spaCy instead of by capitals.")
     ] = False,
     as_json: AsJson = False,
+    **given: Any,
 ) -> None:
     """Build a set of cloze questions from plain English text.
 
     attar cloze build novels.tar.xz --out novels
     """
-    from attar.cloze import BuildOptions, build_set
-    from attar.text import ENTITIES, Vocabulary
+    from attar.cloze import build_set
+    from attar.text import SpacyFinder, Vocabulary
 
-    finder: NameFinder | None = None
-    if spacy:
-        from attar.text import SpacyFinder
-
-        finder = SpacyFinder()
     known = Vocabulary.load(vocabulary) if vocabulary else None
-    entities = known.entities if known else ENTITIES
-    options = BuildOptions(window, questions, validation, test, only, seed, size, entities)
+    options = BuildOptions(**given | ({"entities": known.entities} if known else {}))
+    finder = SpacyFinder() if spacy else None
     with progress_bar() as progress:
         about = build_set(sources, out, options, vocabulary=known, finder=finder, progress=progress)
     if as_json:

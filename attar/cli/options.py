@@ -61,8 +61,9 @@ def _flag(option: "Field[Any]", default: Any) -> Parameter:
         "--" + option.name.replace("_", "-"),
         *metadata.get("flags", ()),
         help=metadata["help"],
-        min=metadata.get("min") if kind in (int, float) else None,
-        max=metadata.get("max") if kind in (int, float) else None,
+        # The dataclass checks floats itself: its message about "nan" is one line.
+        min=metadata.get("min") if kind is int else None,
+        max=metadata.get("max") if kind is int else None,
     )
     empty = Parameter.empty if default is MISSING else default
     return Parameter(option.name, Parameter.KEYWORD_ONLY, default=empty, annotation=Annotated[kind, info])
@@ -83,6 +84,8 @@ def accepting_former(options: type | None = None, **renamed: str) -> type[TyperC
     flags = {"--" + old.replace("_", "-"): "--" + new.replace("_", "-") for new, old in names.items()}
 
     class Command(TyperCommand):
+        former = flags
+
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             return super().parse_args(ctx, [_current(argument, flags) for argument in args])
 

@@ -8,42 +8,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from attar.cloze.document import SPLITS, ClozeDocument, count_names
+from attar.cloze.document import ClozeDocument, count_names
 from attar.cloze.draw import draw_questions
+from attar.cloze.options import SPLITS, BuildOptions
 from attar.cloze.parquet import DocumentWriter
 from attar.cloze.sets import ABOUT, VOCABULARY
 from attar.cloze.splits import share_of, split_documents
 from attar.cloze.together import FilesTogether
 from attar.cloze.windows import read_windows
-from attar.errors import FormatError, OptionError
+from attar.errors import FormatError
+from attar.options import former_names, rename
 from attar.progress import Progress, tell_nobody
-from attar.text import ENTITIES, SIZE, CapitalFinder, NameFinder, Vocabulary, read_sources
-
-SHARE = "0.08"
-
-
-@dataclass(frozen=True)
-class BuildOptions:
-    """How a set is built; the same options and sources give the same set."""
-
-    window: int = 900
-    questions: int = 5
-    validation: str = SHARE
-    test: str = SHARE
-    only: str = ""
-    seed: int = 0
-    size: int = SIZE
-    entities: int = ENTITIES
-
-    def __post_init__(self) -> None:
-        if self.only and self.only not in SPLITS:
-            raise OptionError("only", " or ".join(SPLITS), repr(self.only))
-        if self.only and (self.validation, self.test) != (SHARE, SHARE):
-            came = f"{self.validation} and {self.test}"
-            raise OptionError("validation and test", f"neither beside only={self.only}", came)
-        if self.window < 20 or self.questions < 1:
-            came = f"{self.window} and {self.questions}"
-            raise OptionError("window and questions", "20 tokens and 1 question or more", came)
+from attar.text import CapitalFinder, NameFinder, Vocabulary, read_sources
 
 
 @dataclass
@@ -93,7 +69,9 @@ def build_set(
         if not options.only:
             splits = split_documents(names, options.validation, options.test, options.seed)
         if vocabulary is None:
-            vocabulary = Vocabulary.build(_texts(sources, splits, progress), options.size, options.entities)
+            vocabulary = Vocabulary.build(
+                _texts(sources, splits, progress), options.vocabulary_size, options.entities
+            )
         finder = finder or CapitalFinder(vocabulary)
         documents = _documents(sources, splits, finder, options, progress)
         tallies = _write(documents, {split: splits.count(split) for split in SPLITS}, files)
@@ -173,7 +151,7 @@ def _describe(
     files.place(VOCABULARY).write_bytes(vocabulary.to_bytes())
     about = {
         "sources": [Path(source).name for source in sources],
-        "options": asdict(options),
+        "options": rename(asdict(options), former_names(BuildOptions)),
         "vocabulary": vocabulary.fingerprint,
         "splits": {split: tally.summary() for split, tally in tallies.items()},
     }

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-SPLITS = ("training", "validation", "test")
 _ENTITY = "@entity"
 # A number has one spelling, and a reader has an embedding for each up to the highest: the CNN and Daily Mail
 # sets' own are some hundreds.

@@ -8,8 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from attar.cloze.document import SPLITS, ClozeDocument
+from attar.cloze.document import ClozeDocument
 from attar.cloze.folder_cnn import Skip, list_questions, read_folder, tell_left_out
+from attar.cloze.options import SPLITS
 from attar.cloze.parquet import read_documents
 from attar.errors import FormatError
 from attar.progress import Progress, tell_nobody

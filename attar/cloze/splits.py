@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attar.cloze.document import SPLITS
+from attar.cloze.options import SPLITS
 from attar.errors import FormatError, OptionError
 
 _RULE = re.compile(r"i\s*%\s*(\d{1,9})\s*==\s*(\d{1,9})")

@@ -174,9 +174,9 @@ def train(
         trainer = make_trainer(options, run, _callbacks(options, len(data.training)), quiet=quiet)
         last = run / LAST
         resumed = resume and last.is_file()
-        earlier = check_resumable(last, options, data.fingerprints, module.state_dict()) if resumed else None
-        if earlier is not None and earlier.stopped:
-            module.history = earlier.history
+        stopped = check_resumable(last, options, data.fingerprints, module.state_dict()) if resumed else None
+        if stopped is not None:
+            module.history = stopped
         else:
             trainer.fit(module, data, ckpt_path=str(last) if resumed else None, weights_only=True)
         if trainer.is_global_zero:

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,18 +61,13 @@ def read_history(folder: Path) -> list[dict[str, float]]:
     return history
 
 
-@dataclass(frozen=True)
-class EarlierRun:
-    """The state of an earlier run: its epochs, and whether it was stopped early."""
-
-    history: list[dict[str, float]]
-    stopped: bool
-
-
 def check_resumable(
     file: Path, options: TrainingOptions, data: Mapping[str, str], weights: Mapping[str, Tensor]
-) -> EarlierRun:
-    """Check that a checkpoint fits these options, data fingerprints and weights; return the state of its run."""
+) -> list[dict[str, float]] | None:
+    """Check that a checkpoint fits these options, data fingerprints and weights.
+
+    Returns the history of a run that was stopped early, which must not continue, and otherwise None.
+    """
     checkpoint = load_checkpoint(file)
     lacking = [part for part in _PARTS if part not in checkpoint]
     if lacking:
@@ -86,7 +80,7 @@ def check_resumable(
         raise FormatError(str(file), "weights of this network", "those of another", _NEW_RUN)
     waited = [state for state in checkpoint["callbacks"].values() if "wait_count" in state]
     stopped = any(state["wait_count"] >= state["patience"] for state in waited)
-    return EarlierRun(list(checkpoint["history"]), stopped)
+    return list(checkpoint["history"]) if stopped else None
 
 
 def load_checkpoint(file: Path) -> dict[str, Any]:
