@@ -94,7 +94,7 @@ def accuracy_with(
     network: Network, vocabulary: Vocabulary, split: EncodedSplit, dtype: str, batch: int
 ) -> float:
     """The share of right answers from memories that were kept in a type of number."""
-    return evaluate(RoundedNetwork.of(network, dtype), vocabulary, split, batch=batch).whole.accuracy
+    return evaluate(RoundedNetwork.of(network, dtype), vocabulary, split, batch_size=batch).whole.accuracy
 
 
 class RoundedNetwork(Network):

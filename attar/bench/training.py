@@ -16,11 +16,11 @@ from attar.training import (
     ClozeBatches,
     EpochStream,
     TrainingOptions,
-    leave_out,
     network_options,
     open_splits,
-    vocabulary_of,
-    workers_for,
+    shared_vocabulary,
+    warn_skipped,
+    worker_count,
 )
 
 # Steps before the clock starts and while it runs. On a GPU kernels are compiled, memory is taken, and the batches
@@ -36,14 +36,14 @@ def profile_step(options: TrainingOptions) -> dict[str, Any]:
     if on_gpu:
         torch.set_num_threads(1)
         torch.set_float32_matmul_precision("high")
-    skip = leave_out if options.skip_malformed else None
-    vocabulary = vocabulary_of(options.data, skip=skip)
+    skip = warn_skipped if options.skip_malformed else None
+    vocabulary = shared_vocabulary(options.data, skip=skip)
     split = open_splits(options.data, "training", vocabulary, skip=skip)
     drawn = options.questions if len(split.answers) == 0 else 0
-    batches = ClozeBatches(split, vocabulary, size=options.batch, draw=drawn, seed=options.seed)
-    epochs = EpochStream(batches, workers=workers_for(options.workers, on_gpu))
+    batches = ClozeBatches(split, vocabulary, size=options.batch_size, draw=drawn, seed=options.seed)
+    epochs = EpochStream(batches, workers=worker_count(options.num_workers, on_gpu))
     network = Network(network_options(options, vocabulary)).to(device)
-    optimiser = torch.optim.Adam(network.parameters(), options.rate, fused=on_gpu)
+    optimiser = torch.optim.Adam(network.parameters(), options.lr, fused=on_gpu)
 
     def step(batch: Batch) -> None:
         moved = batch.to(device)
@@ -51,7 +51,7 @@ def profile_step(options: TrainingOptions) -> dict[str, Any]:
         loss = torch.nn.functional.cross_entropy(scores, moved.answers)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(network.parameters(), options.clip or 1e9)
+        torch.nn.utils.clip_grad_norm_(network.parameters(), options.grad_clip or 1e9)
         optimiser.step()
 
     warm_up, count = ON_GPU if on_gpu else ON_CPU
@@ -78,7 +78,7 @@ def profile_step(options: TrainingOptions) -> dict[str, Any]:
     whole, attention = _race(lambda: step(usual), _attention_of(network, usual), on_gpu)
     return {
         "device": torch.cuda.get_device_name() if on_gpu else "CPU",
-        "documents a step": options.batch,
+        "documents a step": options.batch_size,
         "tokens a document": round(tokens / documents),
         "documents a second, loading included": round(documents / seconds),
         "tokens a second, loading included": round(tokens / seconds),

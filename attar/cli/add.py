@@ -2,129 +2,124 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attar.cli import arguments
-from attar.cli.adding_bar import adding_bar
-from attar.cli.printing import change_line, fault_line, print_json
+from attar.cli import options
+from attar.cli.output import adding_bar, error_line, print_change, print_json, progress_bar
 from attar.errors import AttarError, OptionError
 
 if TYPE_CHECKING:
     from attar.library import Draft
     from attar.results import Change
 
-STDIN = Path("-")
+_STDIN = Path("-")
 
 
 def add(
-    store: arguments.StorePath,
+    store: options.StorePath,
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE…", help="Text, folders, .jsonl with “text”; - for stdin.")
+        list[Path],
+        typer.Argument(
+            metavar="FILE…", help='Text files, .jsonl files with a "text" field, folders; - for stdin.'
+        ),
     ],
-    name: Annotated[str | None, typer.Option(help="The name of the one document there is.")] = None,
-    replace: arguments.Replace = False,
-    together: Annotated[
-        bool, typer.Option("--together", help="Read under one table of names, to be merged.")
-    ] = False,
-    keep_text: Annotated[bool, typer.Option("--keep-text", help="Keep the text beside its memory.")] = False,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Go on past files that are no text, and exit with 2.")
-    ] = False,
-    reader: arguments.ReaderPath = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="float32, float16 or int8 in a new library; float16 unless said.")
+    name: Annotated[
+        str | None, typer.Option(help="Name of the document, if there is only one; required for stdin.")
     ] = None,
-    durability: arguments.Durability = "sync",
-    as_json: arguments.AsJson = False,
+    replace: options.Replace = False,
+    together: Annotated[
+        bool,
+        typer.Option("--together", help="Share one table of names, so that the documents can be merged."),
+    ] = False,
+    keep_text: Annotated[bool, typer.Option("--keep-text", help="Store the text with its memory.")] = False,
+    skip_bad: Annotated[
+        bool,
+        typer.Option("--skip-bad", help="Skip files that are not text, and exit with code 2 at the end."),
+    ] = False,
+    reader: options.ReaderPath = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="Data type of a new library: float32, float16 (default) or int8.")
+    ] = None,
+    durability: options.Durability = "sync",
+    as_json: options.AsJson = False,
 ) -> None:
-    """Read documents and keep their memories; a document that is listed is on the disk.
+    """Read documents and store their memories. A document that is printed is on disk.
 
-    Stopped and started again it goes on: the same text under the same name is left as it is.
+    After an interruption the same command continues: unchanged documents are skipped.
 
     attar add stories novels/ emma.txt
     """
     from attar.library import Library, find_files, read_files
 
     skipped: list[str] = []
-    bad = skip_into(skipped) if skip_bad else None
+
+    def skip(fault: AttarError) -> None:
+        skipped.append(str(fault))
+        print(f"{error_line(fault)} (skipped)", file=sys.stderr)
+
+    on_bad = skip if skip_bad else None
     changes: list[Change] = []
-    sources = [] if files == [STDIN] else find_files(files, bad)
+    sources = [] if files == [_STDIN] else find_files(files, on_bad)
     with adding_bar(sum(source.bytes for source in sources)) as bar:
 
-        def tell(change: "Change") -> None:
+        def added(change: "Change") -> None:
             changes.append(change)
-            bar.added()
+            bar.document_added()
             if not as_json:
-                print(change_line(change), flush=True)
+                print_change(change, as_json=False)
 
-        found = stdin_document(name) if files == [STDIN] else read_files(sources, bad, bar.read)
-        documents = found if name is None else named(found, name)
+        drafts = _stdin_draft(name) if files == [_STDIN] else read_files(sources, on_bad, bar.files_read)
+        drafts = drafts if name is None else [_only_draft(drafts, name)]
         with Library(
             store,
             reader,
             dtype=dtype,
-            durability=durability,  # type: ignore[arg-type]  # the store says which there are
+            durability=durability,  # type: ignore[arg-type]  # the store checks it
             keep_text=keep_text,
         ) as library:
             try:
                 library.add_many(
-                    documents, replace=replace, shared_names=together, on_change=tell, progress=bar.reading
+                    drafts, replace=replace, shared_names=together, on_change=added, progress=bar.tokens_read
                 )
             except KeyboardInterrupt:
                 kept = f"{len(changes):,} documents are in the library"
-                print(f"attar: stopped; {kept}, and the same command goes on from there", file=sys.stderr)
+                print(f"attar: stopped; {kept}, and the same command continues from there", file=sys.stderr)
                 raise typer.Exit(130) from None
     if as_json:
         print_json({"documents": changes, "skipped": skipped})
     elif len(changes) != 1:
-        counts = Counter(each.change for each in changes)
+        counts = Counter(change.change for change in changes)
         print(", ".join(f"{count:,} {change}" for change, count in counts.items()) or "no documents")
     if skipped:
         raise typer.Exit(2)
 
 
 def append(
-    store: arguments.StorePath,
-    name: arguments.Name,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Plain text; - for stdin.")],
-    reader: arguments.ReaderPath = None,
-    durability: arguments.Durability = "sync",
-    as_json: arguments.AsJson = False,
+    store: options.StorePath,
+    name: options.Name,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Text file; - for stdin.")],
+    reader: options.ReaderPath = None,
+    durability: options.Durability = "sync",
+    as_json: options.AsJson = False,
 ) -> None:
-    """Read on: the text comes after what the document has.
+    """Add text to the end of a document.
 
     attar append stories emma chapter2.txt
     """
-    from attar.cli.cloze import progress_bar
     from attar.library import Library, find_files, read_files
 
-    texts = stdin_document(name) if file == STDIN else read_files(find_files([file]))
-    (document,) = named(texts, name)
+    draft = _only_draft(_stdin_draft(name) if file == _STDIN else read_files(find_files([file])), name)
     library = Library(store, reader, durability=durability, create=False)  # type: ignore[arg-type]
     with library, progress_bar() as progress:
-        change = library.append(name, document.text, progress=progress)
-    if as_json:
-        print_json(change)
-    else:
-        print(change_line(change))
+        change = library.append(name, draft.text, progress=progress)
+    print_change(change, as_json=as_json)
 
 
-def skip_into(skipped: list[str]) -> Callable[[AttarError], None]:
-    """What says a file's fault at once, and remembers it."""
-
-    def skip(fault: AttarError) -> None:
-        skipped.append(str(fault))
-        print(f"{fault_line(fault)} (left out)", file=sys.stderr)
-
-    return skip
-
-
-def stdin_document(name: str | None) -> "list[Draft]":
-    """The text on stdin as a document."""
+def _stdin_draft(name: str | None) -> "Iterable[Draft]":
     from attar.library import Draft
     from attar.text import decode_text
 
@@ -133,9 +128,9 @@ def stdin_document(name: str | None) -> "list[Draft]":
     return [Draft.of(name, decode_text(sys.stdin.buffer.read(), "stdin"))]
 
 
-def named(documents: "Iterable[Draft]", name: str) -> "list[Draft]":
-    """The only document, under a name."""
-    found = list(documents)
+def _only_draft(drafts: "Iterable[Draft]", name: str) -> "Draft":
+    """The only document there must be, under a name."""
+    found = list(drafts)
     if len(found) != 1:
         raise OptionError("files", f"one document to be {name!r}", f"{len(found):,}", "name one text file")
-    return [found[0]._replace(name=name)]
+    return found[0]._replace(name=name)

@@ -1,4 +1,4 @@
-"""`attar ask`: questions of one document."""
+"""`attar ask`: questions about one document."""
 
 import sys
 from pathlib import Path
@@ -6,26 +6,26 @@ from typing import Annotated
 
 import typer
 
-from attar.cli import arguments
-from attar.cli.printing import columns, print_json, shown
+from attar.cli import options
+from attar.cli.output import columns, print_json, shown
 from attar.errors import FormatError, OptionError
 
 
 def ask(
-    store: arguments.StorePath,
-    name: arguments.Name,
+    store: options.StorePath,
+    name: options.Name,
     questions: Annotated[
         list[str] | None,
-        typer.Argument(metavar="QUESTION…", help="With ___, @placeholder or a wh-word."),
+        typer.Argument(metavar="QUESTION…", help="A question word, or ___ or @placeholder for the answer."),
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--questions", help="A file of questions, one a line; - for stdin.")
+        Path | None, typer.Option("--questions", help="File with one question per line; - for stdin.")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Answers a question.")] = 5,
-    reader: arguments.ReaderPath = None,
-    as_json: arguments.AsJson = False,
+    top: Annotated[int, typer.Option(min=1, help="Number of answers per question.")] = 5,
+    reader: options.ReaderPath = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Answer questions from a document's memory: its names, the likeliest first.
+    """Answer questions from a document's memory with names of the document, the most likely first.
 
     attar ask stories emma "___ married Elizabeth ." "Who left?"
     """
@@ -33,27 +33,26 @@ def ask(
 
     from attar.library import Library
 
-    asked = [*(questions or []), *([] if file is None else questions_in(file))]
+    asked = [*(questions or []), *([] if file is None else _read_questions(file))]
     if not asked:
         raise OptionError("questions", "at least one, or --questions FILE", "none")
     with Library(store, reader, read_only=True) as library:
         answers = library.ask_many(name, asked, top=top)
     if as_json:
-        found = [
+        rows = [
             {"question": question, "answers": msgspec.to_builtins(best)}
             for question, best in zip(asked, answers, strict=True)
         ]
-        print_json({"document": name, "questions": found})
+        print_json({"document": name, "questions": rows})
         return
     for number, (question, best) in enumerate(zip(asked, answers, strict=True)):
         if len(asked) > 1:
             print(("\n" if number else "") + question)
-        rows = [(shown(answer.text), f"{answer.probability:.3f}") for answer in best]
-        print(columns([("answer", "probability"), *rows]) if rows else "no names in this document")
+        lines = [(shown(answer.text), f"{answer.probability:.3f}") for answer in best]
+        print(columns([("answer", "probability"), *lines]) if lines else "no names in this document")
 
 
-def questions_in(file: Path) -> list[str]:
-    """The questions of a file, one a line."""
+def _read_questions(file: Path) -> list[str]:
     from attar.text import decode_text
 
     try:

@@ -1,95 +1,80 @@
-"""`attar cloze …`: sets of cloze questions, built and looked at."""
+"""`attar cloze build|show`: sets of cloze questions."""
 
-import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from attar.cli.options import AsJson, SkipMalformed, accepting_former, options_from
+from attar.cli.output import print_json, progress_bar
+from attar.cloze import BuildOptions
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from attar.cloze import ClozeDocument
-    from attar.text import NameFinder
 
-app = typer.Typer(help="Build and look at sets of cloze questions.", no_args_is_help=True)
+app = typer.Typer(help="Build and show sets of cloze questions.", no_args_is_help=True)
 
 
-@app.command()
+@app.command(cls=accepting_former(BuildOptions))
+@options_from(BuildOptions)
 def build(
     sources: Annotated[
         list[Path],
         typer.Argument(
-            metavar="SOURCE…", help='.txt, .jsonl with "text", folders; .xz and .tar.xz as they are.'
+            metavar="SOURCE…",
+            help='.txt files, .jsonl files with a "text" field, folders; also .xz and .tar.xz.',
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")],
-    window: Annotated[int, typer.Option(help="Tokens a document, about.")] = 900,
-    questions: Annotated[
-        int, typer.Option(help="Questions a document, at most, in validation and test.")
-    ] = 5,
-    validation: Annotated[
-        str, typer.Option(help="A share (0.08), a rule (i%20==0) or a file of names.")
-    ] = "0.08",
-    test: Annotated[str, typer.Option(help="The same for the test.")] = "0.08",
-    only: Annotated[str, typer.Option(help="Put all documents into this one split.")] = "",
-    seed: Annotated[int, typer.Option(min=0, help="The same seed, the same set.")] = 0,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")],
     vocabulary: Annotated[
-        Path | None,
-        typer.Option(help="A tokenizer.json to find names with; counted from the text otherwise."),
+        Path | None, typer.Option(help="tokenizer.json to find names with; default: built from the texts.")
     ] = None,
-    size: Annotated[int, typer.Option(min=1, help="Words in the vocabulary that is counted.")] = 20_000,
     spacy: Annotated[
         bool, typer.Option("--spacy", help="Find names with spaCy instead of by capitals.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: AsJson = False,
+    **given: Any,
 ) -> None:
-    """Make cloze questions from plain English text.
+    """Build a set of cloze questions from plain English text.
 
     attar cloze build novels.tar.xz --out novels
     """
-    from attar.cloze import BuildOptions, build_set
-    from attar.text import ENTITIES, Vocabulary
+    from attar.cloze import build_set
+    from attar.text import SpacyFinder, Vocabulary
 
-    finder: NameFinder | None = None
-    if spacy:
-        from attar.text import SpacyFinder
-
-        finder = SpacyFinder()
     known = Vocabulary.load(vocabulary) if vocabulary else None
-    entities = known.entities if known else ENTITIES
-    options = BuildOptions(window, questions, validation, test, only, seed, size, entities)
+    options = BuildOptions(**given | ({"entities": known.entities} if known else {}))
+    finder = SpacyFinder() if spacy else None
     with progress_bar() as progress:
         about = build_set(sources, out, options, vocabulary=known, finder=finder, progress=progress)
     if as_json:
-        print(json.dumps(about))
+        print_json(about)
         return
     for split, row in about["splits"].items():
         print(
             f"{split}: {row['documents']:,} documents from {row['sources']:,} texts, "
-            f"{row['questions']:,} questions, {row['names_a_document']} names a document"
+            f"{row['questions']:,} questions, {row['names_a_document']} names per document"
         )
 
 
 @app.command()
 def show(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A set built here, or the CNN set's own folder.")
+        Path, typer.Argument(metavar="DIR", help="Folder of a set that attar built, or of the CNN set.")
     ],
     split: Annotated[
-        str, typer.Option(help="training, validation or test; the last there is otherwise.")
+        str, typer.Option(help="training, validation or test; default: the last one of the set.")
     ] = "",
-    count: Annotated[int, typer.Option(min=1, help="How many documents.")] = 3,
-    seed: Annotated[int, typer.Option(min=0, help="Which questions are drawn of training documents.")] = 0,
-    skip_malformed: Annotated[
-        bool, typer.Option("--skip-malformed", help="Leave malformed .question files out.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the documents as JSON.")] = False,
+    count: Annotated[int, typer.Option(min=1, help="Number of documents.")] = 3,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Random seed for the questions drawn from training documents.")
+    ] = 0,
+    skip_malformed: SkipMalformed = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Print a few documents with their questions, names in colour."""
+    """Print some documents with their questions, names in colour."""
     from dataclasses import asdict
     from itertools import islice
 
@@ -98,7 +83,7 @@ def show(
     from attar.cloze import ClozeSet, draw_questions
 
     def skip(fault: Exception) -> None:
-        typer.echo(f"attar: left out {fault}", err=True)
+        typer.echo(f"attar: skipped {fault}", err=True)
 
     found = ClozeSet.open(folder)
     with progress_bar() as progress:
@@ -109,17 +94,17 @@ def show(
     rng = np.random.default_rng(seed)
     shown = [document if document.questions else draw_questions(document, rng, 5) for document in first]
     if as_json:
-        print(json.dumps({"documents": [asdict(document) for document in shown]}))
+        print_json({"documents": [asdict(document) for document in shown]})
         return
     from rich.console import Console
 
     console = Console(highlight=False)
     for document in shown:
-        console.print(colour(document), soft_wrap=True)
+        console.print(_coloured(document), soft_wrap=True)
 
 
-def colour(document: "ClozeDocument") -> "Text":
-    """Lay a document out for the terminal: names in colour with their numbers, then questions and answers."""
+def _coloured(document: "ClozeDocument") -> "Text":
+    """A document for the terminal: names in colour with their numbers, then questions and answers."""
     from rich.text import Text
 
     from attar.cloze import entity_number
@@ -144,27 +129,3 @@ def colour(document: "ClozeDocument") -> "Text":
         page.append("= ", style="bold")
         write([f"@entity{question.answer}"])
     return page
-
-
-@contextmanager
-def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Show how far work is, on stderr and in a terminal only, once it has taken two seconds."""
-    from rich.console import Console
-    from rich.progress import Progress, TaskID
-
-    began = monotonic()
-    bar = Progress(console=Console(stderr=True), transient=True)
-    tasks: dict[str, TaskID] = {}
-
-    def tell(what: str, done: int, total: int) -> None:
-        if monotonic() - began > 2 and bar.console.is_terminal:
-            bar.start()
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done + 1, total=total)
-
-    try:
-        yield tell
-    finally:
-        if bar.live.is_started:  # else its end would be an empty line
-            bar.stop()

@@ -4,17 +4,17 @@ from typing import Annotated
 
 import typer
 
-from attar.cli import arguments
-from attar.cli.printing import change_line, columns, print_json, shown
+from attar.cli import options
+from attar.cli.output import columns, fact_rows, print_change, print_json, shown
 
 
 def list_documents(
-    store: arguments.StorePath,
-    after: Annotated[str | None, typer.Option(help="Only names behind this one.")] = None,
-    limit: Annotated[int | None, typer.Option(min=0, help="So many at most.")] = None,
-    as_json: arguments.AsJson = False,
+    store: options.StorePath,
+    after: Annotated[str | None, typer.Option(help="Only names after this one.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="Maximum number of documents.")] = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """List documents in the order of their names, with their tokens and their memories' bytes.
+    """List documents by name, with the number of tokens and the size of the memory in bytes.
 
     attar list stories --limit 20
     """
@@ -30,8 +30,8 @@ def list_documents(
             print(f"{document.tokens:>12,}  {document.bytes:>10,}  {shown(document.name)}")
 
 
-def show(store: arguments.StorePath, name: arguments.Name, as_json: arguments.AsJson = False) -> None:
-    """Tell what is kept of a document: its memory, its names, its times.
+def show(store: options.StorePath, name: options.Name, as_json: options.AsJson = False) -> None:
+    """Show what the library stores about a document: its memory, names and times.
 
     attar show stories emma
     """
@@ -46,7 +46,7 @@ def show(store: arguments.StorePath, name: arguments.Name, as_json: arguments.As
         return
     fields = msgspec.to_builtins(document)
     names, text = fields.pop("names"), fields.pop("text")
-    rows = [(word, f"{value:,}" if isinstance(value, int) else str(value)) for word, value in fields.items()]
+    rows = fact_rows(fields)
     rows[0] = ("name", shown(name))
     print(columns([row for row in rows if row[1] not in ("", "None")]))
     print(f"{len(names):,} names: {', '.join(map(shown, names))}")
@@ -55,14 +55,14 @@ def show(store: arguments.StorePath, name: arguments.Name, as_json: arguments.As
 
 
 def merge(
-    store: arguments.StorePath,
-    new: Annotated[str, typer.Argument(metavar="NEW", help="The name of the whole.")],
-    names: arguments.Names,
-    title: Annotated[str, typer.Option(help="A title for it.")] = "",
-    replace: arguments.Replace = False,
-    as_json: arguments.AsJson = False,
+    store: options.StorePath,
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Name of the merged document.")],
+    names: options.Names,
+    title: Annotated[str, typer.Option(help="Title of the merged document.")] = "",
+    replace: options.Replace = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Make one memory of several documents, which stay; it answers from all of them.
+    """Merge the memories of several documents into a new one; the documents stay.
 
     attar merge stories austen emma persuasion
     """
@@ -70,14 +70,11 @@ def merge(
 
     with Library(store, create=False) as library:
         change = library.merge(new, names, title=title, replace=replace)
-    if as_json:
-        print_json(change)
-    else:
-        print(change_line(change))
+    print_change(change, as_json=as_json)
 
 
-def remove(store: arguments.StorePath, names: arguments.Names, as_json: arguments.AsJson = False) -> None:
-    """Take documents out, all of those named or none.
+def remove(store: options.StorePath, names: options.Names, as_json: options.AsJson = False) -> None:
+    """Remove documents: all of those named, or none if one is missing.
 
     attar remove stories emma
     """

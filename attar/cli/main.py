@@ -1,4 +1,4 @@
-"""The `attar` command: one verb a command, each in its own file, nothing heavy imported before it runs."""
+"""The `attar` command. Commands import heavy packages only when they run."""
 
 import sys
 from typing import Annotated
@@ -6,18 +6,31 @@ from typing import Annotated
 import typer
 
 import attar
-from attar.cli import add, ask, bench, cloze, compare, demo, documents, evaluate, serve, store, train
-from attar.cli.printing import fault_line
+from attar.cli import add, ask, bench, cloze, documents, serve, store, train
+from attar.cli.options import accepting_former
+from attar.cli.output import error_line
+from attar.training import TrainingOptions
+
+_ABOUT = "Distil documents into fixed-size memories and answer questions from them in constant time."
 
 app = typer.Typer(
     name="attar",
-    help="Distil documents into fixed-size memories; answer any question of one in constant time.",
+    help=_ABOUT,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help answers in half the time
+    rich_markup_mode=None,  # plain help takes half the time
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(demo.demo)
+
+
+@app.command()
+def demo() -> None:
+    """Show the library on two tales, then measure softmax attention and a memory as documents grow."""
+    from attar.bench import run_demo
+
+    run_demo()
+
+
 app.command("add")(add.add)
 app.command("append")(add.append)
 app.command("ask")(ask.ask)
@@ -29,28 +42,27 @@ app.add_typer(store.app, name="store")
 app.command("export")(store.export_documents)
 app.command("import")(store.import_documents)
 app.add_typer(cloze.app, name="cloze")
-app.command("train")(train.train)
-app.command("evaluate")(evaluate.evaluate)
-app.command("compare")(compare.compare)
+app.command("train", cls=accepting_former(TrainingOptions))(train.train)
+app.command("evaluate", cls=accepting_former(batch_size="batch"))(train.evaluate)
+app.command("compare", cls=accepting_former(TrainingOptions, jobs="side_by_side"))(train.compare)
 app.command("serve")(serve.serve)
 app.add_typer(bench.app, name="bench")
 
 
-def print_version(wanted: bool) -> None:
-    """Print the version and end."""
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         print(f"attar {attar.__version__}")
         raise typer.Exit()
 
 
-@app.callback()
+@app.callback(help=_ABOUT)
 def root(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Distil documents into fixed-size memories; answer any question of one in constant time."""
+    """The options before the command."""
 
 
 def main() -> None:
@@ -58,7 +70,7 @@ def main() -> None:
     try:
         app()
     except attar.AttarError as mistake:
-        print(fault_line(mistake), file=sys.stderr)
+        print(error_line(mistake), file=sys.stderr)
         sys.exit(2)
 
 

@@ -1,4 +1,4 @@
-"""`attar store check|compact|stats`, `attar export` and `attar import`: a library's store as a whole."""
+"""`attar store check|compact|stats`, `attar export` and `attar import`: the store of a library."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -6,17 +6,17 @@ from typing import Annotated
 
 import typer
 
-from attar.cli import arguments
-from attar.cli.printing import columns, print_json
+from attar.cli import options
+from attar.cli.output import columns, fact_rows, print_json
 
-app = typer.Typer(help="Look after a library's store.", no_args_is_help=True)
+app = typer.Typer(help="Check, compact and describe the store of a library.", no_args_is_help=True)
 
-ParquetFile = Annotated[Path, typer.Argument(metavar="FILE.parquet", help="A Parquet file.")]
+ParquetFile = Annotated[Path, typer.Argument(metavar="FILE.parquet", help="Parquet file.")]
 
 
 @app.command()
-def check(store: arguments.StorePath, as_json: arguments.AsJson = False) -> None:
-    """Go through every page and every record; exit with 0 only if all are sound.
+def check(store: options.StorePath, as_json: options.AsJson = False) -> None:
+    """Check every page and every record; exit with code 0 only if all are intact.
 
     attar store check stories
     """
@@ -28,7 +28,7 @@ def check(store: arguments.StorePath, as_json: arguments.AsJson = False) -> None
     if as_json:
         print_json({"sound": not faults, "documents": documents, "faults": [asdict(each) for each in faults]})
     elif not faults:
-        print(f"{documents:,} documents, all sound")
+        print(f"{documents:,} documents, all intact")
     else:
         print("\n".join(fault.line for fault in faults))
     if faults:
@@ -36,8 +36,8 @@ def check(store: arguments.StorePath, as_json: arguments.AsJson = False) -> None
 
 
 @app.command()
-def compact(store: arguments.StorePath, as_json: arguments.AsJson = False) -> None:
-    """Give the space of what was removed back to the disk; nobody else may have the library open.
+def compact(store: options.StorePath, as_json: options.AsJson = False) -> None:
+    """Return the space of removed documents to the file system; no other process may use the library.
 
     attar store compact stories
     """
@@ -52,26 +52,23 @@ def compact(store: arguments.StorePath, as_json: arguments.AsJson = False) -> No
 
 
 @app.command()
-def stats(store: arguments.StorePath, as_json: arguments.AsJson = False) -> None:
-    """Tell how much of everything there is.
+def stats(store: options.StorePath, as_json: options.AsJson = False) -> None:
+    """Print the number of documents and tokens, sizes and settings of the store.
 
     attar store stats stories
     """
     from attar.store import Store
 
     with Store.open(store, read_only=True) as opened:
-        told = asdict(opened.stats())
+        facts = asdict(opened.stats())
     if as_json:
-        print_json(told)
-        return
-    rows = [(word, f"{value:,}" if isinstance(value, int) else str(value)) for word, value in told.items()]
-    print(columns(rows))
+        print_json(facts)
+    else:
+        print(columns(fact_rows(facts)))
 
 
-def export_documents(
-    store: arguments.StorePath, file: ParquetFile, as_json: arguments.AsJson = False
-) -> None:
-    """Write all documents into a Parquet file, one row each.
+def export_documents(store: options.StorePath, file: ParquetFile, as_json: options.AsJson = False) -> None:
+    """Write all documents to a Parquet file, one row per document.
 
     attar export stories stories.parquet
     """
@@ -86,13 +83,13 @@ def export_documents(
 
 
 def import_documents(
-    store: arguments.StorePath,
+    store: options.StorePath,
     file: ParquetFile,
-    replace: arguments.Replace = False,
-    durability: arguments.Durability = "sync",
-    as_json: arguments.AsJson = False,
+    replace: options.Replace = False,
+    durability: options.Durability = "sync",
+    as_json: options.AsJson = False,
 ) -> None:
-    """Write the documents of an exported file into a library, or into a new one.
+    """Add the documents of an exported file to a library, which is created if it does not exist.
 
     attar import copy stories.parquet
     """

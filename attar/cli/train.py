@@ -1,166 +1,185 @@
-"""`attar train`: a reader from cloze sets."""
+"""`attar train`, `attar evaluate` and `attar compare`: readers from cloze sets."""
 
-import json
-from collections.abc import Iterable
+import os
+from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-Data = Annotated[
-    list[Path], typer.Option("--data", "-d", help="A cloze set; several are trained on together.")
-]
-Out = Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")]
-Encoder = Annotated[str, typer.Option(help="gru, lookahead, bidirectional or second-order.")]
-Join = Annotated[str, typer.Option(help="Both ways as halves of a state, or its sum (not gru).")]
-Head = Annotated[str, typer.Option(help="paper or copy; what suits the mechanism otherwise.")]
-HeadSize = Annotated[int, typer.Option(min=0, help="Numbers that the paper's head mixes; 0: --size.")]
-Alike = Annotated[bool, typer.Option("--alike", help="Start the question's encoder as the document's.")]
-Size = Annotated[int, typer.Option(min=1, help="Numbers a state, k.")]
-Embedding = Annotated[int, typer.Option(min=1, help="Numbers an embedding.")]
-Dropout = Annotated[float, typer.Option(help="Share of numbers dropped in training.")]
-Scale = Annotated[str, typer.Option(help="Divide readouts by sqrt or mean of the tokens, or none.")]
-Epochs = Annotated[int, typer.Option(min=1)]
-BatchSize = Annotated[int, typer.Option(min=1, help="Documents a step, over all processes.")]
-QuestionCount = Annotated[int, typer.Option(min=1, help="Questions drawn of each document.")]
-Rate = Annotated[float, typer.Option(help="Adam's learning rate, at its highest.")]
-Clip = Annotated[float, typer.Option(help="Longest gradient; 0 for any.")]
-Workers = Annotated[int, typer.Option(help="Processes that make batches; -1: as many as pay.")]
-SkipMalformed = Annotated[bool, typer.Option("--skip-malformed", help="Leave malformed .question files out.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+from attar.cli.options import AsJson, ReaderPath, SkipMalformed, explicit_options, options_from
+from attar.cli.output import print_json, progress_bar
+from attar.errors import MissingError
+from attar.training import TrainingOptions
+
+if TYPE_CHECKING:
+    from attar.training import Score
+
+# Varied by the comparison, or not part of it.
+_NOT_COMPARED = ("mechanism", "seed", "init_from", "freeze", "positive", "cooccurrence", "devices")
 
 
+@options_from(TrainingOptions)
 def train(
     context: typer.Context,
-    data: Data,
-    out: Out,
-    start: Annotated[
-        str, typer.Option(help="A reader to train on: its folder, or default for the one in the package.")
-    ] = "",
-    frozen: Annotated[
-        bool, typer.Option("--frozen", help="Train only what that reader did not have: see --company.")
-    ] = False,
-    mechanism: Annotated[
-        str, typer.Option(help="none, softmax, linear, gated, decayed, adaptive, keyed or named.")
-    ] = "gated",
-    encoder: Encoder = "gru",
-    join: Join = "halves",
-    head: Head = "",
-    head_size: HeadSize = 0,
-    alike: Alike = False,
-    size: Size = 100,
-    embedding: Embedding = 100,
-    dropout: Dropout = 0.0,
-    scale: Scale = "sqrt",
-    positive: Annotated[bool, typer.Option("--positive", help="Positive keys and queries (named).")] = False,
-    company: Annotated[
-        bool, typer.Option("--company", help="Score names also by what stood near them (named).")
-    ] = False,
-    epochs: Epochs = 12,
-    batch: BatchSize = 64,
-    questions: QuestionCount = 10,
-    rate: Rate = 4e-3,
-    clip: Clip = 5.0,
-    patience: Annotated[int, typer.Option(help="Stop after so many epochs without a gain; 0: never.")] = 0,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    precision: Annotated[str, typer.Option(help="32, bf16-mixed or 16-mixed.")] = "32",
-    workers: Workers = -1,
-    processes: Annotated[int, typer.Option(min=1, help="GPUs, or processes without one.")] = 1,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where a run was stopped.")] = False,
-    skip_malformed: SkipMalformed = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = False,
     profile: Annotated[
-        bool, typer.Option("--profile", help="Show where a step's time goes, and end.")
+        bool, typer.Option("--profile", help="Measure where the time of a step goes, and exit.")
     ] = False,
     as_json: AsJson = False,
+    **given: Any,
 ) -> None:
-    """Train a reader on cloze sets, and write its folder.
+    """Train a reader on cloze sets and write its folder.
 
     attar train --data novels --mechanism gated --out reader
 
-    attar train --data letters --start default --rate 5e-4 --epochs 4 --out reader
+    attar train --data letters --init-from default --lr 5e-4 --epochs 4 --out reader
 
-    torchrun --nproc-per-node 2 -m attar train --data novels --out reader --processes 2
+    torchrun --nproc-per-node 2 -m attar train --data novels --out reader --devices 2
     """
-    need_lightning()
-    from attar.training import TrainingOptions, check_settled, settled_by
+    _need_lightning()
+    from attar.training import TrainingData, fine_tuning_options, is_main_process, read_history, train
 
-    given: dict[str, Any] = {
-        "data": tuple(map(str, data)),
-        "out": str(out),
-        "start": start,
-        "frozen": frozen,
-        "mechanism": mechanism,
-        "encoder": encoder,
-        "join": join,
-        "head_size": head_size,
-        "alike": alike,
-        "head": head,
-        "size": size,
-        "embedding": embedding,
-        "dropout": dropout,
-        "scale": scale_of(scale),
-        "positive": positive,
-        "company": company,
-        "epochs": epochs,
-        "batch": batch,
-        "questions": questions,
-        "rate": rate,
-        "clip": clip,
-        "patience": patience,
-        "seed": seed,
-        "precision": precision,
-        "workers": workers,
-        "processes": processes,
-        "skip_malformed": skip_malformed,
-    }
-    if start:
-        settled = settled_by(start)
-        said = said_of(context, settled)
-        # Before the options are checked against each other: a reader's own and these may fit no network.
-        check_settled({name: given[name] for name in said if given[name] != ""}, settled, start)
-        given |= {name: value for name, value in settled.items() if name not in said}
-    options = TrainingOptions(**given)
+    given = _values(given)
+    explicit = explicit_options(context)
+    options = fine_tuning_options(given, explicit) if given["init_from"] else TrainingOptions(**given)
     if profile:
         from attar.bench import profile_step
 
         shares = profile_step(options)
-        print(json.dumps(shares) if as_json else "\n".join(f"{k}: {v}" for k, v in shares.items()))
+        if as_json:
+            print_json(shares)
+        else:
+            print("\n".join(f"{name}: {value}" for name, value in shares.items()))
         return
-    from attar.cli.cloze import progress_bar
-    from attar.training import HISTORY, RUN, Sets, leads, need_writable, train
-
-    need_writable(options.folder)
     with progress_bar() as progress:
-        sets = Sets(options, progress)
-    folder = train(options, sets=sets, resume=resume, quiet=as_json)
-    if not leads():
+        data = TrainingData(options, progress)
+    folder = train(options, data=data, resume=resume, quiet=as_json)
+    if not is_main_process():
         return
-    history = json.loads((folder / RUN / HISTORY).read_text(encoding="utf-8"))
+    history = read_history(folder)
     best = max(history, key=lambda row: row["validation_accuracy"])
     if as_json:
-        print(json.dumps({"reader": str(folder), "best": best, "history": history}))
+        print_json({"reader": str(folder), "best": best, "history": history})
     else:
-        print(
-            f"{folder}: validation accuracy {best['validation_accuracy']:.3f} after epoch {best['epoch']:.0f}"
+        accuracy = f"validation accuracy {best['validation_accuracy']:.3f} after epoch {best['epoch']:.0f}"
+        print(f"{folder}: {accuracy}")
+
+
+def evaluate(
+    data: Annotated[
+        list[Path], typer.Option("--data", "-d", help="Folder of a cloze set. Repeat for several sets.")
+    ],
+    reader: ReaderPath = None,
+    split: Annotated[str, typer.Option(help="validation or test.")] = "test",
+    batch_size: Annotated[int, typer.Option(min=1, help="Documents per batch.")] = 64,
+    by_mentions: Annotated[
+        bool, typer.Option("--by-mentions", help="Also score by how often the answer is mentioned.")
+    ] = False,
+    skip_malformed: SkipMalformed = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a reader's accuracy on a cloze set, compared with counting names.
+
+    Prints 95 % confidence intervals, per source if there are several, and the size of a memory.
+
+    attar evaluate --data novels --reader reader
+    """
+    import torch
+
+    from attar.cloze import ClozeSet
+    from attar.reader import Reader, answers_alone
+    from attar.training import evaluate, memory_sizes, open_splits, warn_skipped
+
+    saved = Reader.load(reader)
+    with progress_bar() as progress:
+        skip = warn_skipped if skip_malformed else None
+        documents = open_splits(data, split, saved.vocabulary, progress, skip)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        result = evaluate(
+            saved.network,
+            saved.vocabulary,
+            documents,
+            batch_size=batch_size,
+            device=device,
+            progress=progress,
         )
+        texts = chain.from_iterable(ClozeSet.open(path).documents(split, on_malformed=skip) for path in data)
+        sizes = memory_sizes(saved, texts, progress) if answers_alone(saved.network) else {}
+    if as_json:
+        memories = {"memories": {source: asdict(size) for source, size in sizes.items()}}
+        print_json({"split": split, "reader": saved.fingerprint} | result.to_json() | memories)
+        return
+    whole = result.whole
+    print(f"{split}: {whole.questions:,} questions on {whole.documents:,} documents, 95 % intervals")
+    print(_score_line("reader", whole))
+    for name, baseline in result.baselines.items():
+        print(_score_line(name, baseline))
+    if len(result.sources) > 1:
+        for source, score in result.sources.items():
+            print(_score_line(f"{source}: reader", score))
+            for name, scores in result.source_baselines.items():
+                print(_score_line(f"{source}: {name}", scores[source]))
+    if by_mentions:
+        for source, mentions in result.mentions.items():
+            for name, score in mentions.items():
+                share = score.questions / result.sources[source].questions
+                print(f"{_score_line(f'{source}: mentioned {name}', score)}  of {share:.0%}")
+    for source, size in sizes.items():
+        in_bytes = ", ".join(f"{count:,.0f} bytes in {dtype}" for dtype, count in size.bytes.items())
+        what = f"{source}: mean memory" if len(sizes) > 1 else "mean memory"
+        print(f"{what:<42} {in_bytes} ({size.tokens:,.0f} tokens, {size.names:,.0f} names)")
 
 
-def said_of(context: typer.Context, names: Iterable[str]) -> set[str]:
-    """Of options those that the command line names."""
-    sources = {name: context.get_parameter_source(name) for name in names}
-    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+def _score_line(what: str, score: "Score") -> str:
+    return f"{what:<42} {score.accuracy:.3f}  [{score.low:.3f}, {score.high:.3f}]"
 
 
-def scale_of(name: str) -> Any:
-    """None for "none"; what else is allowed, the mechanism says."""
-    return None if name == "none" else name
+@options_from(TrainingOptions, omit=_NOT_COMPARED, num_workers=0)
+def compare(
+    mechanisms: Annotated[
+        str, typer.Option(help="Mechanisms to compare, separated by commas.")
+    ] = "none,linear,gated,softmax",
+    seeds: Annotated[int, typer.Option(min=1, help="Runs per mechanism, each with another seed.")] = 3,
+    jobs: Annotated[
+        int, typer.Option(min=0, help="Maximum number of parallel runs; 0: depends on the number of cores.")
+    ] = 0,
+    as_json: AsJson = False,
+    **given: Any,
+) -> None:
+    """Train several mechanisms with several seeds under the same conditions, and compare them.
+
+    Prints a table; --out receives the figure and the report as JSON. The same command continues with the runs that
+    are missing.
+
+    attar compare --data novels --out report
+    """
+    _need_lightning()
+    from attar.training import Comparison, compare, exit_on_sigterm, markdown_table
+
+    names = [name.strip() for name in mechanisms.split(",") if name.strip()]
+    # On a GPU, too, each run keeps a core busy.
+    cores = os.cpu_count() or 1
+    comparison = Comparison(
+        TrainingOptions(**_values(given)), names, seeds, jobs or max(1, cores - cores // 8)
+    )
+    with exit_on_sigterm(), progress_bar() as progress:
+        report = compare(comparison, progress)
+    if as_json:
+        print_json(report)
+    else:
+        print(markdown_table(report))
 
 
-def need_lightning() -> None:
-    """Say what to install where training cannot run."""
+def _values(given: dict[str, Any]) -> dict[str, Any]:
+    """The values of flags as those of `TrainingOptions`."""
+    return given | {"scale": None if given["scale"] == "none" else given["scale"]}
+
+
+def _need_lightning() -> None:
+    """Raise an error that says what to install if training cannot run."""
     from importlib.util import find_spec
-
-    from attar.errors import MissingError
 
     for package, name in (("pytorch_lightning", "PyTorch Lightning"), ("tensorboard", "TensorBoard")):
         if find_spec(package) is None:

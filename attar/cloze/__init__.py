@@ -1,18 +1,26 @@
-"""Cloze sets: documents with names as `@entityN` and questions with one name blanked."""
+"""Cloze sets: documents with names as `@entityN` and questions with one name blanked.
 
-from attar.cloze.build import BuildOptions, build_set, renumber_names
-from attar.cloze.cnn import OnMalformed, write_folder
-from attar.cloze.documents import (
-    SPLITS,
-    ClozeDocument,
-    DocumentWriter,
-    Question,
-    entity_number,
-    most_frequent_name,
-)
-from attar.cloze.encoded import EncodedSplit, Ids, Offsets, encode_split, open_split
-from attar.cloze.questions import DrawnQuestions, QuestionDrawer, concatenate_ranges, draw_questions
-from attar.cloze.sets import VOCABULARY_FILE, ClozeSet
+Names load on first use: the command line reads `BuildOptions` without loading numpy.
+"""
+
+from typing import TYPE_CHECKING
+
+from attar._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from attar.cloze.build import build_set, renumber_names
+    from attar.cloze.cnn import OnMalformed, write_folder
+    from attar.cloze.documents import (
+        ClozeDocument,
+        DocumentWriter,
+        Question,
+        entity_number,
+        most_frequent_name,
+    )
+    from attar.cloze.encoded import EncodedSplit, Ids, Offsets, encode_split, open_split
+    from attar.cloze.options import SPLITS, BuildOptions
+    from attar.cloze.questions import DrawnQuestions, QuestionDrawer, concatenate_ranges, draw_questions
+    from attar.cloze.sets import VOCABULARY_FILE, ClozeSet
 
 __all__ = [
     "SPLITS",
@@ -38,3 +46,16 @@ __all__ = [
     "renumber_names",
     "write_folder",
 ]
+
+_MODULES = {
+    "build": ("build_set", "renumber_names"),
+    "cnn": ("OnMalformed", "write_folder"),
+    "documents": ("ClozeDocument", "DocumentWriter", "Question", "entity_number", "most_frequent_name"),
+    "encoded": ("EncodedSplit", "Ids", "Offsets", "encode_split", "open_split"),
+    "options": ("SPLITS", "BuildOptions"),
+    "questions": ("DrawnQuestions", "QuestionDrawer", "concatenate_ranges", "draw_questions"),
+    "sets": ("VOCABULARY_FILE", "ClozeSet"),
+}
+__getattr__ = lazy_names(
+    __name__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
+)

@@ -12,15 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from attar.cloze.documents import SPLITS, ClozeDocument, DocumentWriter, count_names
+from attar.cloze.documents import ClozeDocument, DocumentWriter, count_names
+from attar.cloze.options import SPLITS, BuildOptions
 from attar.cloze.questions import draw_questions
 from attar.cloze.sets import ABOUT_FILE, VOCABULARY_FILE
 from attar.errors import FormatError, OptionError
 from attar.files import AtomicFiles
 from attar.progress import Progress, tell_nobody
 from attar.text import (
-    ENTITIES,
-    VOCABULARY_SIZE,
     CapitalFinder,
     NameFinder,
     NameTable,
@@ -31,36 +30,7 @@ from attar.text import (
     read_sources,
 )
 
-_SHARE = "0.08"
 _RULE = re.compile(r"i\s*%\s*(\d{1,9})\s*==\s*(\d{1,9})")
-
-
-@dataclass(frozen=True)
-class BuildOptions:
-    """How a set is built; the same options and sources give the same set.
-
-    `window` and `questions` are tokens and questions per document; `validation` and `test` are a share, a rule or
-    a file of names (see `split_documents`); `only` puts all documents into one split.
-    """
-
-    window: int = 900
-    questions: int = 5
-    validation: str = _SHARE
-    test: str = _SHARE
-    only: str = ""
-    seed: int = 0
-    size: int = VOCABULARY_SIZE
-    entities: int = ENTITIES
-
-    def __post_init__(self) -> None:
-        if self.only and self.only not in SPLITS:
-            raise OptionError("only", " or ".join(SPLITS), repr(self.only))
-        if self.only and (self.validation, self.test) != (_SHARE, _SHARE):
-            came = f"{self.validation} and {self.test}"
-            raise OptionError("validation and test", f"neither with only={self.only}", came)
-        if self.window < 20 or self.questions < 1:
-            came = f"{self.window} and {self.questions}"
-            raise OptionError("window and questions", "20 tokens and 1 question or more", came)
 
 
 @dataclass
@@ -110,7 +80,9 @@ def build_set(
         if not options.only:
             splits = split_documents(names, options.validation, options.test, options.seed)
         if vocabulary is None:
-            vocabulary = Vocabulary.build(_texts(sources, splits, progress), options.size, options.entities)
+            vocabulary = Vocabulary.build(
+                _texts(sources, splits, progress), options.vocabulary_size, options.entities
+            )
         finder = finder or CapitalFinder(vocabulary)
         documents = _documents(sources, splits, finder, options, progress)
         tallies = _write(documents, {split: splits.count(split) for split in SPLITS}, files)

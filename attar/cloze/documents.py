@@ -15,7 +15,6 @@ from attar.files import atomic_file
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SPLITS = ("training", "validation", "test")
 _ENTITY = "@entity"
 # At most 9999: a reader has an embedding per number up to the highest. The CNN and Daily Mail sets use hundreds.
 ENTITY_NUMBER = "0|[1-9][0-9]{0,3}"

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from attar.cloze.cnn import OnMalformed, list_questions, read_folder, report_malformed
-from attar.cloze.documents import SPLITS, ClozeDocument, read_documents
+from attar.cloze.documents import ClozeDocument, read_documents
+from attar.cloze.options import SPLITS
 from attar.errors import FormatError
 from attar.progress import Progress, tell_nobody
 from attar.text import Vocabulary

@@ -1,77 +1,51 @@
 """Settings of the server: what `attar serve` takes as options, and what worker processes are given."""
 
 import ipaddress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from attar.errors import OptionError
+from attar.options import option
 
 # The host names of the loopback interface, as a Host header has them.
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
-
-
-def _help(text: str) -> dict[str, str]:
-    """A field's line of `attar serve --help`."""
-    return {"help": text}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Address:
     """Where a server listens, in how many processes, and with which TLS certificate."""
 
-    host: str = field(default="127.0.0.1", metadata=_help("Address to listen on."))
-    port: int = field(default=8000, metadata=_help("Port to listen on; 0 picks a free one."))
-    workers: int = field(default=1, metadata=_help("Number of worker processes."))
-    ssl_keyfile: Path | None = field(default=None, metadata=_help("Private key of the TLS certificate."))
-    ssl_certfile: Path | None = field(
-        default=None, metadata=_help("TLS certificate; the server then speaks https.")
-    )
-    ssl_keyfile_password: str | None = field(
-        default=None, metadata=_help("Password of the private key."), repr=False
-    )
+    host: str = option("127.0.0.1", "Address to listen on.")
+    port: int = option(8000, "Port to listen on; 0 picks a free one.", min=0, max=65535)
+    workers: int = option(1, "Number of worker processes.", min=1, max=64)
+    ssl_keyfile: Path | None = option(None, "Private key of the TLS certificate.")
+    ssl_certfile: Path | None = option(None, "TLS certificate; the server then speaks https.")
+    ssl_keyfile_password: str | None = option(None, "Password of the private key.", repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The library, who may use it, and the limits. Sizes are in bytes and times in seconds if not stated."""
 
-    store: Path = field(metadata=_help("Folder of the library."))
-    reader: Path | None = field(
-        default=None, metadata=_help("Folder of the reader; the default reader if not given.")
-    )
-    token: str | None = field(
-        default=None, metadata=_help("Bearer token that clients must send."), repr=False
-    )
-    read_only: bool = field(default=False, metadata=_help("Answer questions, but refuse changes."))
-    keep_text: bool = field(
-        default=False, metadata=_help("Keep the text of added documents next to their memory.")
-    )
-    max_body: int = field(default=16 * 2**20, metadata=_help("Maximum size of a request body, in bytes."))
-    max_text: int = field(default=4_000_000, metadata=_help("Maximum length of a text, in characters."))
-    max_questions: int = field(
-        default=1_024, metadata=_help("Maximum number of questions or vectors per request.")
-    )
-    max_concurrent: int = field(
-        default=256, metadata=_help("Maximum number of concurrent requests per process.")
-    )
-    max_queue: int = field(default=4_096, metadata=_help("Maximum number of queued questions per process."))
+    store: Path = option(help="Folder of the library.")
+    reader: Path | None = option(None, "Folder of the reader; the default reader if not given.")
+    token: str | None = option(None, "Bearer token that clients must send.", repr=False)
+    read_only: bool = option(False, "Answer questions, but refuse changes.")
+    keep_text: bool = option(False, "Keep the text of added documents next to their memory.")
+    max_body: int = option(16 * 2**20, "Maximum size of a request body, in bytes.")
+    max_text: int = option(4_000_000, "Maximum length of a text, in characters.")
+    max_questions: int = option(1_024, "Maximum number of questions or vectors per request.")
+    max_concurrent: int = option(256, "Maximum number of concurrent requests per process.")
+    max_queue: int = option(4_096, "Maximum number of queued questions per process.")
     # Larger batches are hardly faster.
-    max_batch: int = field(
-        default=256, metadata=_help("Maximum number of questions per batch; 1 turns batching off.")
-    )
-    timeout: float = field(default=30.0, metadata=_help("Time limit of a request, in seconds."))
-    log_format: str = field(default="plain", metadata=_help("Log format: plain or json."))
-    log_level: str = field(
-        default="info", metadata=_help("Log level: debug, info, warning or error; info logs every request.")
-    )
+    max_batch: int = option(256, "Maximum number of questions per batch; 1 turns batching off.")
+    timeout: float = option(30.0, "Time limit of a request, in seconds.")
+    log_format: str = option("plain", "Log format: plain or json.")
+    log_level: str = option("info", "Log level: debug, info, warning or error; info logs every request.")
     # Against DNS rebinding, for servers without a token: another site's page can make a browser send requests
     # to this server, but only under that site's host name.
-    hosts: frozenset[str] = field(
-        default=frozenset(), metadata=_help("Accepted Host headers; empty accepts all.")
-    )
-    counters: Path | None = field(
-        default=None, metadata=_help("File in which worker processes share their metrics.")
-    )
+    hosts: frozenset[str] = option(frozenset(), "Accepted Host headers; empty accepts all.")
+    counters: Path | None = option(None, "File in which worker processes share their metrics.")
 
     def __post_init__(self) -> None:
         for name in ("max_body", "max_text", "max_questions", "max_concurrent", "max_queue", "max_batch"):

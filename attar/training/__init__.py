@@ -1,83 +1,73 @@
-"""Readers from cloze sets: batches, training, evaluation, and the paper's comparison."""
+"""Train readers on cloze sets, evaluate them, and repeat the paper's comparison of mechanisms.
 
-from attar.training.batches import (
-    Batch,
-    ClozeBatches,
-)
-from attar.training.compare import (
-    Comparison,
-    compare,
-)
-from attar.training.data import (
-    EpochStream,
-    leave_out,
-    open_splits,
-    workers_for,
-)
-from attar.training.evaluate import (
-    Score,
-    evaluate,
-)
-from attar.training.fit import (
-    HISTORY,
-    RUN,
-    train,
-)
-from attar.training.folders import (
-    need_writable,
-)
-from attar.training.lifeline import (
-    sigterm_ends,
-)
-from attar.training.options import (
-    TrainingOptions,
-    network_options,
-)
-from attar.training.report import (
-    step_between,
-)
-from attar.training.sets import (
-    Sets,
-)
-from attar.training.sizes import (
-    measure_memories,
-    sample_by_source,
-)
-from attar.training.start import (
-    check_settled,
-    settled_by,
-)
-from attar.training.trainer import (
-    leads,
-)
-from attar.training.words import (
-    vocabulary_of,
-)
+Names load on first use: the command line reads `TrainingOptions` without loading torch.
+"""
+
+from typing import TYPE_CHECKING
+
+from attar._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from attar.training.batches import Batch, ClozeBatches
+    from attar.training.comparison import Comparison, compare, exit_on_sigterm
+    from attar.training.data import (
+        EpochStream,
+        TrainingData,
+        open_splits,
+        shared_vocabulary,
+        warn_skipped,
+        worker_count,
+    )
+    from attar.training.evaluation import Score, evaluate, memory_sizes
+    from attar.training.fit import fine_tuning_options, train
+    from attar.training.options import TrainingOptions, network_options
+    from attar.training.report import markdown_table
+    from attar.training.run_folder import read_history
+    from attar.training.trainer import is_main_process
+
+_MODULES = {
+    "batches": ("Batch", "ClozeBatches"),
+    "comparison": ("Comparison", "compare", "exit_on_sigterm"),
+    "data": (
+        "EpochStream",
+        "TrainingData",
+        "open_splits",
+        "shared_vocabulary",
+        "warn_skipped",
+        "worker_count",
+    ),
+    "evaluation": ("Score", "evaluate", "memory_sizes"),
+    "fit": ("fine_tuning_options", "train"),
+    "options": ("TrainingOptions", "network_options"),
+    "report": ("markdown_table",),
+    "run_folder": ("read_history",),
+    "trainer": ("is_main_process",),
+}
 
 __all__ = [
-    "HISTORY",
-    "RUN",
     "Batch",
     "ClozeBatches",
     "Comparison",
     "EpochStream",
     "Score",
-    "Sets",
+    "TrainingData",
     "TrainingOptions",
-    "check_settled",
     "compare",
     "evaluate",
-    "leads",
-    "leave_out",
-    "measure_memories",
-    "need_writable",
+    "exit_on_sigterm",
+    "fine_tuning_options",
+    "is_main_process",
+    "markdown_table",
+    "memory_sizes",
     "network_options",
     "open_splits",
-    "sample_by_source",
-    "settled_by",
-    "sigterm_ends",
-    "step_between",
+    "read_history",
+    "shared_vocabulary",
     "train",
-    "vocabulary_of",
-    "workers_for",
+    "warn_skipped",
+    "worker_count",
 ]
+
+__getattr__ = lazy_names(
+    __name__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
+)

@@ -1,7 +1,12 @@
-"""Batches of documents with their questions, of about one length each, the same for the same seed and epoch."""
+"""Batches of documents of similar length with their questions; seed and epoch determine them.
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+`pack` and `unpack` move a batch between processes as one tensor in shared memory. Each tensor that is sent alone
+costs a file and a handshake: fourteen took 5 to 10 ms per batch of 512, one takes 2 to 4 (decisions.md).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,22 +18,26 @@ from torch.utils.data import IterableDataset
 from attar.cloze import DrawnQuestions, EncodedSplit, Ids, Offsets, QuestionDrawer, concatenate_ranges
 from attar.nn import Documents, Questions
 from attar.text import Vocabulary
-from attar.training.remaining import Remaining, side_by_side
+
+# Every packed tensor begins at a multiple of this many bytes, so that it can be viewed in any dtype.
+_ALIGNMENT = 16
+
+_Part = tuple[torch.dtype, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What a step takes: documents, their questions, and which candidate answers each."""
+    """The input of one step: documents, their questions, and the candidate that answers each question."""
 
     documents: Documents
     questions: Questions
-    answers: Tensor  # [Q]
-    counts: Tensor  # [B, c], how often each candidate occurs in its document
-    indices: Tensor  # [B], which documents of the split these are
-    share: float = 1.0  # of the whole batch's questions that are here: less than 1 if processes share it
+    answers: Tensor  # [Q], index of the candidate
+    counts: Tensor  # [B, c], occurrences of each candidate in its document
+    indices: Tensor  # [B], index of each document in the split
+    share: float = 1.0  # of the whole batch's questions: less than 1 if several processes share the batch
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same on another device."""
+        """The same batch on another device; counts and indices stay on the CPU."""
         return Batch(
             self.documents.to(device),
             self.questions.to(device),
@@ -40,10 +49,10 @@ class Batch:
 
 
 class ClozeBatches(IterableDataset[Batch]):
-    """All batches of an epoch. With `draw`, every epoch has new questions and new numbers for the names.
+    """All batches of an epoch. With `draw`, each epoch draws that many questions per document and renumbers the names.
 
-    Everything depends on `seed` and `epoch` only, so that training taken up again goes on as it would have.
-    A process of several takes its own part of every batch.
+    The batches depend on `seed` and `epoch` only, so that a resumed run continues as if it had not stopped.
+    Process `rank` of `world` takes its own part of every batch.
     """
 
     def __init__(
@@ -71,16 +80,16 @@ class ClozeBatches(IterableDataset[Batch]):
         return self.every(1)
 
     def every(self, step: int, first: int = 0) -> Iterator[Batch]:
-        """Of the epoch's batches every so many, from the first one given: the part of one worker of several."""
+        """Yield every `step`-th batch of the epoch, starting at `first`: the share of one of several workers."""
         rng = np.random.default_rng([self.seed, self.epoch])
         drawn = self._drawer.draw(rng, self.count) if self._drawer else None
-        numbers = shuffled_numbers(self.split, rng) if drawn else self.split.numbers
-        remaining = Remaining.of(self.split, drawn)
+        numbers = _shuffled_numbers(self.split, rng) if drawn else self.split.numbers
+        texts = _Texts.without(self.split, drawn)
         for documents in self.buckets(rng, shuffle=drawn is not None)[first::step]:
-            yield self.assemble(documents, drawn, numbers, remaining)
+            yield self._assemble(documents, drawn, numbers, texts)
 
     def buckets(self, rng: np.random.Generator, *, shuffle: bool) -> list[Offsets]:
-        """Documents of about one length together: sorted by it, with noise so that batches differ."""
+        """Documents of similar length per batch: sorted by length, with noise so that batches differ."""
         lengths = self.split.lengths.astype(np.float64)
         if shuffle:
             lengths *= 1 + 0.05 * rng.standard_normal(len(lengths))
@@ -88,8 +97,8 @@ class ClozeBatches(IterableDataset[Batch]):
         batches = [order[at : at + self.size] for at in range(0, len(order), self.size)]
         return [batches[at] for at in rng.permutation(len(batches))] if shuffle else batches
 
-    def assemble(
-        self, documents: Offsets, drawn: DrawnQuestions | None, numbers: Ids, remaining: Remaining
+    def _assemble(
+        self, documents: Offsets, drawn: DrawnQuestions | None, numbers: Ids, texts: "_Texts"
     ) -> Batch:
         """The batch of some documents, or this process's part of it."""
         split = self.split
@@ -98,11 +107,9 @@ class ClozeBatches(IterableDataset[Batch]):
         documents = documents[self.rank :: self.world]
         first, stop = offered[documents], offered[documents + 1]
         questions = concatenate_ranges(first, stop)
-        rows = list(
-            zip(remaining.starts[documents].tolist(), remaining.starts[documents + 1].tolist(), strict=True)
-        )
+        rows = list(zip(texts.starts[documents].tolist(), texts.starts[documents + 1].tolist(), strict=True))
         lengths = np.array([stop - start for start, stop in rows], np.int64)
-        names = side_by_side(remaining.names, rows, np.int32(-1))
+        names = _pad(texts.names, rows, np.int32(-1))
         row, column = np.nonzero(names >= 0)
         name = names[row, column]
         most_names = max(int(np.diff(split.name_starts)[documents].max(initial=0)), 1)
@@ -110,25 +117,22 @@ class ClozeBatches(IterableDataset[Batch]):
         own = concatenate_ranges(split.name_starts[documents], split.name_starts[documents + 1])
         own_row = np.repeat(np.arange(len(documents)), np.diff(split.name_starts)[documents])
         numbered[own_row, own - split.name_starts[documents][own_row]] = numbers[own]
-        ids = side_by_side(remaining.ids, rows, np.int64(0))
+        ids = _pad(texts.ids, rows, np.int64(0))
         ids[row, column] = self.vocabulary.first_entity + numbered[row, name]
-        counts = np.bincount(row * most_names + name, minlength=numbered.size)
-        counts = counts.reshape(numbered.shape)
-        # A name that only held-out sentences hold is no candidate.
+        counts = np.bincount(row * most_names + name, minlength=numbered.size).reshape(numbered.shape)
+        # A name that occurs only in held-out sentences is not a candidate.
         candidates = np.where(counts > 0, numbered, -1)
-        asked = self._questions(
-            questions, np.repeat(np.arange(len(documents)), stop - first), drawn, numbered
-        )
-        answers = asked[1]
+        document = np.repeat(np.arange(len(documents)), stop - first)
+        asked, answers = self._questions(questions, document, drawn, numbered)
         return Batch(
             Documents(
                 torch.from_numpy(ids),
                 torch.from_numpy(lengths),
-                torch.from_numpy(side_by_side(remaining.sentence_ends, rows, np.False_)),
+                torch.from_numpy(_pad(texts.sentence_ends, rows, np.False_)),
                 torch.from_numpy(names),
                 torch.from_numpy(candidates),
             ),
-            asked[0],
+            asked,
             torch.from_numpy(answers.astype(np.int64)),
             torch.from_numpy(counts),
             torch.from_numpy(documents),
@@ -160,48 +164,125 @@ class ClozeBatches(IterableDataset[Batch]):
         asked = np.zeros((len(questions), numbered.shape[1]), np.bool_)
         asked[row[named], names[named]] = True
         lengths = stop - first
-        place = _Padded(row, lengths)
-        padded = place.fill(ids, np.int64(0))
+        padded = np.zeros((len(lengths), int(lengths.max(initial=0))), np.int64)
+        padded[np.arange(padded.shape[1]) < lengths[:, None]] = ids
         per_document = np.bincount(document, minlength=len(numbered))
         within = np.arange(len(questions)) - (np.cumsum(per_document) - per_document)[document]
         most = max(int(per_document.max(initial=0)), 1)
-        blanks = (
-            (padded == self.vocabulary.placeholder).argmax(1)
-            if padded.size
-            else np.zeros(len(questions), int)
+        blanks = np.zeros(len(questions), np.int64)
+        if padded.size:
+            blanks = (padded == self.vocabulary.placeholder).argmax(1)
+        made = Questions(
+            torch.from_numpy(padded),
+            torch.from_numpy(lengths),
+            torch.from_numpy(blanks),
+            torch.from_numpy(document),
+            torch.from_numpy(document * most + within),
+            most,
+            torch.from_numpy(asked),
         )
-        return (
-            Questions(
-                torch.from_numpy(padded),
-                torch.from_numpy(lengths),
-                torch.from_numpy(blanks),
-                torch.from_numpy(document),
-                torch.from_numpy(document * most + within),
-                most,
-                torch.from_numpy(asked),
-            ),
-            answers,
-        )
+        return made, answers
 
 
-class _Padded:
-    """Rows of different lengths, one behind the other, into a rectangle."""
+@dataclass(frozen=True)
+class _Texts:
+    """The tokens of a split's documents that are read in an epoch: all but the sentences drawn as questions."""
 
-    def __init__(self, row: Offsets, lengths: Offsets) -> None:
-        self.shape = (len(lengths), int(lengths.max(initial=0)))
-        column = np.arange(len(row)) - (np.cumsum(lengths) - lengths)[row]
-        self.at = row * self.shape[1] + column
+    ids: Ids
+    names: Ids
+    sentence_ends: NDArray[np.bool_]
+    starts: Offsets  # [D + 1], in tokens
 
-    def fill(self, values: NDArray[Any], padding: np.generic) -> NDArray[Any]:
-        padded = np.full(self.shape, padding)
-        padded.reshape(-1)[self.at] = values
-        return padded
+    @classmethod
+    def without(cls, split: EncodedSplit, drawn: DrawnQuestions | None) -> "_Texts":
+        """Remove the drawn sentences from the whole split at once, so that a batch consists of slices."""
+        if drawn is None:
+            return cls(split.ids, split.names, split.sentence_ends, split.document_starts)
+        first, stop = split.sentence_starts[drawn.sentences], split.sentence_starts[drawn.sentences + 1]
+        kept = np.ones(len(split.ids), np.bool_)
+        kept[concatenate_ranges(first, stop)] = False
+        document = np.repeat(np.arange(len(split)), np.diff(drawn.document_questions))
+        left = split.lengths - np.bincount(document, stop - first, len(split)).astype(np.int64)
+        starts = np.concatenate(([0], np.cumsum(left)))
+        return cls(split.ids[kept], split.names[kept], split.sentence_ends[kept], starts)
 
 
-def shuffled_numbers(split: EncodedSplit, rng: np.random.Generator) -> Ids:
-    """Give every document's names its own numbers 0, 1, … in a random order: none of them means anything."""
+def _pad(values: NDArray[Any], rows: Sequence[tuple[int, int]], padding: np.generic) -> NDArray[Any]:
+    """Slices of an array as the rows of a padded matrix.
+
+    >>> _pad(np.arange(9), [(0, 2), (5, 8)], np.int64(-1)).tolist()
+    [[0, 1, -1], [5, 6, 7]]
+    """
+    padded = np.full((len(rows), max((stop - start for start, stop in rows), default=0)), padding)
+    for row, (start, stop) in zip(padded, rows, strict=True):
+        row[: stop - start] = values[start:stop]
+    return padded
+
+
+def _shuffled_numbers(split: EncodedSplit, rng: np.random.Generator) -> Ids:
+    """Number each document's names 0, 1, … in a random order, so that no number carries a meaning."""
     document = np.repeat(np.arange(len(split)), np.diff(split.name_starts))
     order = np.argsort(document + rng.random(len(document)))
     numbers = np.empty(len(document), np.int32)
     numbers[order] = np.arange(len(document)) - split.name_starts[document]
     return numbers
+
+
+@dataclass(frozen=True)
+class PackedBatch:
+    """The bytes of a batch's tensors, and the dtype and shape of each."""
+
+    bytes: Tensor
+    parts: tuple[_Part, ...]
+    most: int
+    share: float
+
+    def pin_memory(self) -> "PackedBatch":
+        """The same in pinned memory; torch's data loader calls this in a thread of its own.
+
+        A copy from pageable memory would wait until the GPU has finished its queue.
+        """
+        return replace(self, bytes=self.bytes.pin_memory())
+
+
+def pack(batch: Batch) -> PackedBatch:
+    """Copy a batch's tensors into one tensor in shared memory."""
+    documents, questions = batch.documents, batch.questions
+    tensors = [
+        *(documents.ids, documents.lengths, documents.sentence_ends, documents.names, documents.candidates),
+        *(questions.ids, questions.lengths, questions.blanks, questions.documents, questions.places),
+        *(questions.asked, batch.answers, batch.counts, batch.indices),
+    ]
+    parts = tuple((tensor.dtype, tuple(tensor.shape)) for tensor in tensors)
+    whole = torch.empty(sum(map(_aligned_bytes, parts)), dtype=torch.uint8).share_memory_()  # type: ignore[no-untyped-call]
+    for tensor, view in zip(tensors, _views(whole, parts), strict=True):
+        view.copy_(tensor)
+    return PackedBatch(whole, parts, questions.most, batch.share)
+
+
+def unpack(packed: PackedBatch) -> Batch:
+    """The batch as views of the packed bytes."""
+    tensors = _views(packed.bytes, packed.parts)
+    ids, lengths, blanks, documents, places, asked, answers, counts, indices = tensors[5:]
+    questions = Questions(ids, lengths, blanks, documents, places, packed.most, asked)
+    return Batch(Documents(*tensors[:5]), questions, answers, counts, indices, packed.share)
+
+
+def _aligned_bytes(part: _Part) -> int:
+    """The bytes of a tensor, rounded up to the alignment.
+
+    >>> _aligned_bytes((torch.int32, (3, 2))), _aligned_bytes((torch.bool, (1,)))
+    (32, 16)
+    """
+    dtype, shape = part
+    return -(-dtype.itemsize * prod(shape) // _ALIGNMENT) * _ALIGNMENT
+
+
+def _views(whole: Tensor, parts: tuple[_Part, ...]) -> list[Tensor]:
+    """Each tensor as a view of the bytes."""
+    views, start = [], 0
+    for dtype, shape in parts:
+        own = whole[start : start + dtype.itemsize * prod(shape)]
+        views.append(own.view(dtype).view(shape))
+        start += _aligned_bytes((dtype, shape))
+    return views

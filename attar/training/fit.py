@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -14,63 +14,68 @@ from torch import Tensor
 
 from attar.nn import Network
 from attar.reader import save_reader
+from attar.text import Vocabulary
 from attar.training.batches import Batch
-from attar.training.folders import alone_in, need_writable
-from attar.training.options import TrainingOptions
-from attar.training.resuming import load_checkpoint, move_here, take_up
-from attar.training.sets import Sets
-from attar.training.start import first_network, load_start
-from attar.training.trainer import leads, trainer_for, without_remarks
-
-RUN, HISTORY = "run", "history.json"
-BEST, LAST = "best.ckpt", "last.ckpt"
+from attar.training.data import TrainingData, load_initial
+from attar.training.options import TrainingOptions, check_fixed, fixed_options, network_options
+from attar.training.run_folder import (
+    BEST,
+    HISTORY,
+    LAST,
+    RUN,
+    check_resumable,
+    load_checkpoint,
+    lock_folder,
+    relocate_checkpoint,
+)
+from attar.training.trainer import is_main_process, make_trainer, without_known_warnings
 
 
 class Training(pl.LightningModule):
-    """A network, its loss, its optimiser: Adam, a short warm-up, then a cosine down to nothing.
+    """A network with its loss and optimizer: Adam with a short linear warm-up, then a cosine schedule down to 0.
 
-    `texts` are the fingerprints of what it learns from, kept so that no other texts are gone on with.
+    `fingerprints` identify the data; a run is not resumed with other data.
     """
 
     def __init__(
-        self, network: Network, options: TrainingOptions, texts: Mapping[str, str] | None = None
+        self, network: Network, options: TrainingOptions, fingerprints: Mapping[str, str] | None = None
     ) -> None:
         super().__init__()
-        self.network, self.options, self.texts = network, options, dict(texts or {})
+        self.network, self.options, self.fingerprints = network, options, dict(fingerprints or {})
         self.history: list[dict[str, float]] = []
         self._sums: dict[str, Tensor] = {}
 
     def on_train_epoch_start(self) -> None:
-        """Seed the dropout by epoch, so that a run taken up again goes on as it would have."""
+        """Seed dropout per epoch, so that a resumed run continues as if it had not stopped."""
         torch.manual_seed(self.options.seed * 1_000_003 + self.current_epoch)
         self._sums = {}
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, index: int) -> Batch:
-        """Move what a GPU needs, and leave on the CPU what is read there."""
+        """Move what the GPU needs, and leave on the CPU what is read there."""
         return batch.to(device)
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
-        """The mean loss over the questions of the whole batch, this process's part of it."""
+        """The mean loss over the questions of the whole batch: this process's part of it."""
         losses, answerable, _ = self.losses(batch)
         self._add("loss", losses.detach(), answerable)
         loss = losses.sum() / answerable.sum().clamp(min=1)
         if self.trainer.world_size == 1:
             return loss
-        # Gradients are averaged over processes; each one's part counts by its share of the questions. A process
-        # left without documents or questions uses no encoder, and others would wait for its gradients.
+        # Gradients are averaged over processes, so each loss is weighted by its share of the questions. A process
+        # without documents or questions uses no encoder, and the others would wait for its gradients.
         unused = sum(each.flatten()[0] for each in self.parameters() if each.requires_grad)
         return loss * (batch.share * self.trainer.world_size) + 0.0 * unused
 
     def validation_step(self, batch: Batch, index: int) -> None:
-        """Count right answers."""
+        """Count correct answers."""
         losses, answerable, right = self.losses(batch)
         self._add("validation_loss", losses, answerable)
         self._add("validation_accuracy", right, torch.ones_like(right))
 
     def losses(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Each question's loss, whether its answer is a candidate at all, and whether it is the best one.
+        """Per question [Q]: its loss, whether its answer is a candidate, and whether it is the best candidate.
 
-        A question whose answer is no candidate has no loss, and nothing is learnt from it.
+        A question whose answer is not a candidate has no loss.
         """
         scores = self.network(batch.documents, batch.questions).float()
         own = scores.gather(1, batch.answers[:, None])[:, 0]
@@ -81,12 +86,12 @@ class Training(pl.LightningModule):
         return losses * answerable, answerable, right
 
     def _add(self, name: str, values: Tensor, counted: Tensor) -> None:
-        """Keep a sum and over how many, both where they were computed: a GPU is not waited for."""
+        """Add to a running sum and count on the device, without waiting for the GPU."""
         both = torch.stack([values.sum().double(), counted.sum().double()])
         self._sums[name] = self._sums[name] + both if name in self._sums else both
 
     def on_validation_epoch_end(self) -> None:
-        """Average over all processes, and note the epoch."""
+        """Average over all processes, and append the epoch to the history."""
         row: dict[str, float] = {"epoch": self.current_epoch + 1}
         for name, both in self._sums.items():
             total, count = self.trainer.strategy.reduce(both, reduce_op="sum").tolist()
@@ -99,104 +104,130 @@ class Training(pl.LightningModule):
                     self.log(name, row[name], prog_bar=True, sync_dist=False)
 
     def configure_optimizers(self) -> Any:
-        """Adam, warmed up and then cooled by a cosine over the whole run."""
+        """Adam with linear warm-up and a cosine schedule over the whole run."""
         trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
-        optimiser = torch.optim.Adam(trained, self.options.rate, fused=self.device.type == "cuda")
+        optimizer = torch.optim.Adam(trained, self.options.lr, fused=self.device.type == "cuda")
         steps = int(self.trainer.estimated_stepping_batches)
-        warm = max(1, round(self.options.warmup * steps))
+        warmup = max(1, round(self.options.warmup * steps))
         schedule = torch.optim.lr_scheduler.SequentialLR(
-            optimiser,
+            optimizer,
             [
-                torch.optim.lr_scheduler.LinearLR(optimiser, 0.05, 1.0, warm),
-                torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, max(1, steps - warm)),
+                torch.optim.lr_scheduler.LinearLR(optimizer, 0.05, 1.0, warmup),
+                torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(1, steps - warmup)),
             ],
-            [warm],
+            [warmup],
         )
-        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep the history, the options and what was learnt from beside the weights."""
+        """Save the history, the options and the data's fingerprints with the weights."""
         checkpoint["history"] = self.history
         checkpoint["options"] = json.dumps(self.options.to_json())
-        checkpoint["texts"] = self.texts
+        checkpoint["texts"] = self.fingerprints
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Take the history up again, wherever the run's folder is now."""
-        move_here(checkpoint, self.options.folder / RUN)
+        """Continue the history, wherever the run's folder is now."""
+        relocate_checkpoint(checkpoint, self.options.folder / RUN)
         self.history = list(checkpoint["history"])
 
 
-class Stopwatch(Callback):
-    """Documents a second of every epoch, data loading included, validation not."""
+class _Throughput(Callback):
+    """Adds documents per second to each epoch's history: with data loading, without validation."""
 
     def __init__(self, documents: int) -> None:
         self.documents, self.began, self.seconds = documents, 0.0, 0.0
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Start."""
         self.began = time.perf_counter()
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Stop, before validation takes its time."""
         if not trainer.sanity_checking and self.began:
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
             self.seconds = time.perf_counter() - self.began
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Note it in the history."""
         if not trainer.sanity_checking and isinstance(pl_module, Training) and self.seconds:
             pl_module.history[-1]["documents_a_second"] = self.documents / self.seconds
 
 
 def train(
-    options: TrainingOptions, *, sets: Sets | None = None, resume: bool = False, quiet: bool = False
+    options: TrainingOptions,
+    *,
+    data: TrainingData | None = None,
+    resume: bool = False,
+    quiet: bool = False,
 ) -> Path:
-    """Train a reader and write its folder; the run's checkpoints, log and history lie under `run` in it.
+    """Train a reader and write its folder; checkpoints, logs and history are in its subfolder `run`.
 
-    `sets` are opened here unless they are given. Of processes that share a run the first one writes, and the
-    others wait for it.
+    `data` is opened here unless it is given. Of several processes the main one writes, and the others wait.
     """
     if torch.cuda.is_available():
-        torch.set_num_threads(1)  # the CPU only launches kernels, and runs side by side share its cores
+        torch.set_num_threads(1)  # the CPU only launches kernels, and parallel runs share its cores
     run = options.folder / RUN
-    need_writable(options.folder)
-    sets = sets or Sets(options)
-    # Of processes that share a run one locks its folder for all.
-    with without_remarks(), alone_in(run) if leads() else nullcontext():
+    data = data or TrainingData(options)
+    # Of several processes the main one locks the folder.
+    with without_known_warnings(), lock_folder(run) if is_main_process() else nullcontext():
         pl.seed_everything(options.seed, workers=True, verbose=False)
-        network = first_network(options, sets.vocabulary)
-        module = Training(network, options, sets.fingerprints)
-        trainer = trainer_for(options, run, callbacks_for(options, len(sets.training)), quiet=quiet)
-        kept = run / LAST
-        resumed = resume and kept.is_file()
-        earlier = take_up(kept, options, sets.fingerprints, module.state_dict()) if resumed else None
-        if earlier is not None and earlier.stopped:
-            module.history = earlier.history
+        network = initial_network(options, data.vocabulary)
+        module = Training(network, options, data.fingerprints)
+        trainer = make_trainer(options, run, _callbacks(options, len(data.training)), quiet=quiet)
+        last = run / LAST
+        resumed = resume and last.is_file()
+        stopped = check_resumable(last, options, data.fingerprints, module.state_dict()) if resumed else None
+        if stopped is not None:
+            module.history = stopped
         else:
-            trainer.fit(module, sets, ckpt_path=str(kept) if resumed else None, weights_only=True)
+            trainer.fit(module, data, ckpt_path=str(last) if resumed else None, weights_only=True)
         if trainer.is_global_zero:
             best = run / BEST
-            module.load_state_dict(load_checkpoint(best if best.is_file() else kept)["state_dict"])
+            module.load_state_dict(load_checkpoint(best if best.is_file() else last)["state_dict"])
             about: dict[str, Any] = {"training": options.described(), "history": module.history}
-            if options.start:
-                about["before"] = load_start(options.start).about
-            save_reader(options.folder, network, sets.vocabulary, about)
+            if options.init_from:
+                about["before"] = load_initial(options.init_from).about
+            save_reader(options.folder, network, data.vocabulary, about)
             (run / HISTORY).write_text(json.dumps(module.history, indent=1) + "\n", encoding="utf-8")
         trainer.strategy.barrier("written")
     return options.folder
 
 
-def callbacks_for(options: TrainingOptions, documents: int) -> list[Callback]:
-    """What watches a run: its speed, its best epoch, where to go on from, and when to stop."""
+def _callbacks(options: TrainingOptions, documents: int) -> list[Callback]:
     run = options.folder / RUN
     best = ModelCheckpoint(
         run, "best", "validation_accuracy", mode="max", save_weights_only=True, enable_version_counter=False
     )
-    # After every epoch, or eight times in a long run: what is lost by a kill is trained again, exactly.
+    # After every epoch, or eight times in a long run: a killed run repeats the rest exactly.
     every = max(1, options.epochs // 8)
     last = ModelCheckpoint(run, "last", every_n_epochs=every, save_top_k=1, enable_version_counter=False)
-    watching: list[Callback] = [Stopwatch(documents), best, last]
+    callbacks: list[Callback] = [_Throughput(documents), best, last]
     if options.patience:
-        watching.append(EarlyStopping("validation_accuracy", patience=options.patience, mode="max"))
-    return watching
+        callbacks.append(EarlyStopping("validation_accuracy", patience=options.patience, mode="max"))
+    return callbacks
+
+
+def initial_network(options: TrainingOptions, vocabulary: Vocabulary) -> Network:
+    """The network at the start of a run: new, or with the weights of the reader that is fine-tuned."""
+    wanted = network_options(options, vocabulary)
+    if not options.init_from:
+        network = Network(wanted)
+        if options.shared_init:
+            network.question_encoder.load_state_dict(network.document_encoder.state_dict())
+        return network
+    saved = load_initial(options.init_from)
+    check_fixed(fixed_options(wanted), fixed_options(saved.network.options), options.init_from)
+    network, weights = Network(wanted), saved.network.state_dict()
+    network.load_state_dict(weights, strict=set(weights) == set(network.state_dict()))
+    for name, parameter in network.named_parameters():
+        # Frozen parameters have no gradient, so that nothing is propagated back through the GRUs.
+        parameter.requires_grad_(not (options.freeze and name in weights))
+    return network
+
+
+def fine_tuning_options(given: Mapping[str, Any], explicit: Collection[str]) -> TrainingOptions:
+    """Options of a fine-tuning run: those that the reader fixes are its own, and explicit ones must agree."""
+    reader = str(given["init_from"])
+    fixed = fixed_options(load_initial(reader).network.options)
+    # Checked before options are checked against each other: the reader's and these may fit no network.
+    check_fixed({name: given[name] for name in explicit if given[name] != ""}, fixed, reader)
+    own = {name: value for name, value in fixed.items() if name not in explicit}
+    return TrainingOptions(**{**given, **own})

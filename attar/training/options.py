@@ -1,139 +1,179 @@
-"""How a reader is trained: said once, kept beside it, and the same on every machine."""
+"""The options of a training run: checked when they are made, written to the run's folder."""
 
-import math
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from attar.errors import OptionError
-from attar.nn import NetworkOptions, refuse_unknown
-from attar.text import Vocabulary
+from attar.options import check_ranges, former_names, option, rename
+
+if TYPE_CHECKING:
+    from attar.nn import NetworkOptions
+    from attar.text import Vocabulary
 
 PRECISIONS = ("32", "bf16-mixed", "16-mixed")
-HIGHEST_SEED = 2**32 - 1  # NumPy takes no higher one
+HIGHEST_SEED = 2**32 - 1  # NumPy's limit
+# Where and with how many processes a run is made does not change its result.
+_NOT_KEPT = ("out", "num_workers", "devices")
+_NEW_RUN = "omit what the reader fixes, or train a new reader without --init-from"
 
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """One training run. A batch is counted over all processes, so that two make the steps that one would."""
+    """One training run. The batch size counts over all processes, so that two make the steps of one."""
 
-    data: tuple[str, ...]
-    out: str
-    start: str = ""  # a reader to train on, or "default"; the options that it settles must be its own
-    frozen: bool = False  # train only what the reader to train on did not have
-    mechanism: str = "gated"
-    encoder: str = "gru"
-    head: str = ""
-    size: int = 100
-    embedding: int = 100
-    dropout: float = 0.0
-    scale: Literal["sqrt", "mean"] | None = "sqrt"
-    asked: bool = True
-    positive: bool = False
-    company: bool = False
-    join: str = "halves"
-    head_size: int = 0
-    alike: bool = False  # let the question's encoder start as the document's
-    epochs: int = 12
-    batch: int = 64
-    questions: int = 10
-    rate: float = 4e-3
-    warmup: float = 0.02
-    clip: float = 5.0
-    patience: int = 0
-    seed: int = 0
-    precision: str = "32"
-    workers: int = -1
-    processes: int = 1
-    skip_malformed: bool = False
+    data: tuple[str, ...] = option(MISSING, "Folder of a cloze set. Repeat to train on several sets.", "-d")
+    out: str = option(MISSING, "Folder to write.", "-o")
+    init_from: str = option(
+        "",
+        'Fine-tune this reader: its folder, or "default" for the one in the package.',
+        former="start",
+    )
+    freeze: bool = option(
+        False,
+        "Train only the parameters that the reader of --init-from lacks (--cooccurrence).",
+        former="frozen",
+    )
+    mechanism: str = option("gated", "none, softmax, linear, gated, decayed, adaptive, keyed or named.")
+    encoder: str = option("gru", "gru, lookahead, bidirectional or second-order.")
+    join: str = option(
+        "halves", "Join the forward and backward states: halves (concatenate) or sum; not for gru."
+    )
+    head: str = option("", "paper or copy; by default the one that suits the mechanism.")
+    head_size: int = option(0, "Hidden size of the paper head; 0 for --hidden-size.", min=0)
+    shared_init: bool = option(
+        False, "Initialize the question encoder with the document encoder's weights.", former="alike"
+    )
+    hidden_size: int = option(100, "Hidden size k.", former="size", min=1)
+    embedding_size: int = option(100, "Embedding size.", former="embedding", min=1)
+    dropout: float = option(0.0, "Dropout probability.")
+    scale: Literal["sqrt", "mean"] | None = option(
+        "sqrt", "Divide readouts by the square root of the token count (sqrt), by it (mean), or none."
+    )
+    asked: bool = True  # learn a weight for candidates that the question itself mentions
+    positive: bool = option(False, "Positive keys and queries (named only).")
+    cooccurrence: bool = option(
+        False, "Score names also by co-occurrence with the question's words (named only).", former="company"
+    )
+    epochs: int = option(12, "Number of epochs.", min=1)
+    batch_size: int = option(64, "Documents per step, over all processes.", former="batch", min=1)
+    questions: int = option(10, "Questions drawn per document and epoch.", min=1)
+    lr: float = option(4e-3, "Peak learning rate of Adam.", former="rate")
+    warmup: float = option(0.02, "Share of the steps in which the learning rate rises.", min=0, max=1)
+    grad_clip: float = option(5.0, "Maximum gradient norm; 0 disables clipping.", former="clip", min=0)
+    patience: int = option(0, "Stop after this many epochs without improvement; 0 disables it.", min=0)
+    seed: int = option(0, "Random seed.", min=0, max=HIGHEST_SEED)
+    precision: str = option("32", "32, bf16-mixed or 16-mixed.")
+    num_workers: int = option(
+        -1, "Processes that prepare batches; -1 chooses a number.", former="workers", min=-1
+    )
+    devices: int = option(1, "Number of GPUs, or of processes without a GPU.", former="processes", min=1)
+    skip_malformed: bool = option(False, "Skip malformed .question files, with a warning.")
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "data", tuple(self.data))
         if not self.data:
-            raise OptionError("data", "a cloze set's folder at least", "none")
-        for name in ("rate", "warmup", "clip", "dropout"):
-            if not math.isfinite(getattr(self, name)):
-                raise OptionError(name, "a finite number", str(getattr(self, name)))
-        for name, lowest in (
-            ("size", 1),
-            ("embedding", 1),
-            ("epochs", 1),
-            ("batch", 1),
-            ("questions", 1),
-            ("processes", 1),
-            ("workers", -1),
-            ("patience", 0),
-            ("seed", 0),
-            ("clip", 0),
-        ):
-            if getattr(self, name) < lowest:
-                raise OptionError(name, f"{lowest} or more", str(getattr(self, name)))
-        if self.seed > HIGHEST_SEED:
-            raise OptionError("seed", f"{HIGHEST_SEED} or less", str(self.seed))
-        if self.rate <= 0:
-            raise OptionError("rate", "a number above 0", str(self.rate))
-        if not 0 <= self.warmup <= 1:
-            raise OptionError("warmup", "a share from 0 to 1", str(self.warmup))
+            raise OptionError("data", "at least one cloze set's folder", "none")
+        check_ranges(self)
+        if self.lr <= 0:
+            raise OptionError("lr", "a number above 0", str(self.lr))
         if self.precision not in PRECISIONS:
             raise OptionError("precision", " or ".join(PRECISIONS), repr(self.precision))
         if self.scale not in (None, "sqrt", "mean"):
             raise OptionError("scale", "sqrt or mean or none", repr(self.scale))
-        if self.frozen and not (self.start and self.company):
-            wanted = "a reader to train on and something to give it: start and company"
-            raise OptionError("frozen", wanted, "neither" if not self.start else "a reader alone")
-        if self.alike and self.start:
-            raise OptionError(
-                "alike", "a run from the start", "a reader to train on", "leave one of them out"
-            )
-        # Refused here, and not when the words of a set have been counted.
+        if self.freeze and not (self.init_from and self.cooccurrence):
+            got = "neither" if not self.init_from else "init_from alone"
+            raise OptionError("freeze", "init_from and cooccurrence with it", got)
+        if self.shared_init and self.init_from:
+            raise OptionError("shared_init", "a new network", "init_from", "omit one of them")
+        from attar.text import Vocabulary
+
+        # Invalid combinations are refused now, and not after the words of a set have been counted.
         network_options(self, Vocabulary(()))
 
     @property
     def folder(self) -> Path:
-        """Where the reader is written."""
+        """The reader's folder."""
         return Path(self.out)
 
     def to_json(self) -> dict[str, Any]:
-        """All options by name, but for where and by how many it is run."""
-        given = asdict(self)
-        return {name: given[name] for name in given if name not in ("out", "workers", "processes")}
+        """The options that determine the result, under the names that files have used since 0.1."""
+        return rename(self._kept(), former_names(type(self)))
 
     def described(self) -> dict[str, Any]:
-        """The same with the sets' names instead of their places, for what is handed on."""
-        named = {"data": [Path(each).resolve().name for each in self.data]}
-        return self.to_json() | named | {"start": Path(self.start).name if self.start else ""}
+        """As `to_json`, with names instead of paths: for files that are passed on."""
+        return rename(self._without_paths(), former_names(type(self)))
 
-    def changes(self, earlier: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-        """What is not as in earlier options, by name: then and now.
+    def changes(self, earlier: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+        """What differs from the JSON of earlier options: (then, now) by name.
 
-        Sets may have moved, but keep their names; an option that there was not yet had its default.
+        A set may have moved if it kept its name; an option that the earlier version lacked had its default.
         """
-        then = TrainingOptions.from_json(earlier | {"out": self.out}).described()
-        now = self.described()
+        then = TrainingOptions.from_json({**earlier, "out": self.out})._without_paths()
+        now = self._without_paths()
         return {name: (then[name], now[name]) for name in now if then[name] != now[name]}
 
     @classmethod
-    def from_json(cls, options: dict[str, Any]) -> "TrainingOptions":
-        """Take up options by name; unknown names are refused."""
-        refuse_unknown("training option", options, (each.name for each in fields(cls)))
-        return cls(**options | {"data": tuple(options.get("data", ()))})
+    def from_json(cls, options: Mapping[str, Any]) -> "TrainingOptions":
+        """Options from the names in files; unknown names are refused."""
+        from attar.nn import refuse_unknown
+
+        known = former_names(cls)
+        refuse_unknown("training option", options, (known.get(each.name, each.name) for each in fields(cls)))
+        return cls(**rename(options, {former: name for name, former in known.items()}))
+
+    def _kept(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in _NOT_KEPT}
+
+    def _without_paths(self) -> dict[str, Any]:
+        sets = [Path(each).resolve().name for each in self.data]
+        return self._kept() | {"data": sets, "init_from": Path(self.init_from).name if self.init_from else ""}
 
 
-def network_options(options: TrainingOptions, vocabulary: Vocabulary) -> NetworkOptions:
+def network_options(options: TrainingOptions, vocabulary: "Vocabulary") -> "NetworkOptions":
     """The network that a run trains."""
-    return NetworkOptions(
-        words=len(vocabulary),
-        entities=vocabulary.entities,
-        first_entity=vocabulary.first_entity,
-        mechanism=options.mechanism,
-        encoder=options.encoder,
-        head=options.head,
-        embedding=options.embedding,
-        size=options.size,
-        dropout=options.dropout,
-        scale=options.scale,
-        asked=options.asked,
-        positive=options.positive,
-        cooccurrence=options.company,
-        join=options.join,
-        head_size=options.head_size,
-    )
+    from attar.nn import NetworkOptions
+
+    given = options.to_json()
+    sizes = {
+        "words": len(vocabulary),
+        "entities": vocabulary.entities,
+        "first_entity": vocabulary.first_entity,
+    }
+    return NetworkOptions.from_json(sizes | {name: given[name] for name in (*_FIXED, "dropout")})
+
+
+# The options that a reader fixes when it is fine-tuned, under their names in files.
+_FIXED = (
+    *("mechanism", "encoder", "join", "head", "head_size", "size", "embedding", "scale"),
+    *("asked", "positive", "company"),
+)
+
+
+def fixed_options(reader: "NetworkOptions") -> dict[str, Any]:
+    """The values of all training options that a reader's network fixes."""
+    given = reader.to_json()  # without what has its default
+    names = {former: name for name, former in former_names(TrainingOptions).items()}
+    fixed = {names.get(name, name): given.get(name) for name in _FIXED}
+    defaults = {each.name: each.default for each in fields(TrainingOptions)}
+    return {
+        name: defaults[name] if value is None and name != "scale" else value for name, value in fixed.items()
+    }
+
+
+def check_fixed(options: Mapping[str, Any], fixed: Mapping[str, Any], reader: str) -> None:
+    """Refuse options that differ from those a reader fixes; only co-occurrence can be added to it.
+
+    >>> check_fixed({"hidden_size": 64, "dropout": 0.2}, {"hidden_size": 64}, "reader")
+    >>> check_fixed({"hidden_size": 100}, {"hidden_size": 64}, "reader")
+    Traceback (most recent call last):
+    attar.errors.OptionError: options of the reader reader: expected hidden_size 64, got 100; omit what \
+the reader fixes, or train a new reader without --init-from
+    """
+    changed = [name for name in fixed if name in options and options[name] != fixed[name]]
+    changed = [name for name in changed if name != "cooccurrence" or not options[name]]
+    if changed:
+        expected = ", ".join(f"{name} {fixed[name]!r}" for name in changed)
+        got = ", ".join(repr(options[name]) for name in changed)
+        raise OptionError(f"options of the reader {reader}", expected, got, _NEW_RUN)

@@ -1,53 +1,44 @@
-"""What a comparison found: accuracies by mechanism and source, over seeds, and how far apart they are."""
+"""The report of a comparison: accuracies per mechanism and source over seeds, as data, a table and a figure."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from attar.errors import FormatError
-from attar.training.options import TrainingOptions
-from attar.training.run import RESULT, read_result
+# Colour, line and marker: also told apart when printed in grey.
+_STYLES = {
+    "none": ("#7f7f7f", ":", "x"),
+    "linear": ("#1f77b4", "--", "s"),
+    "gated": ("#d62728", "-", "o"),
+    "softmax": ("#2ca02c", "-.", "^"),
+}
 
 
-def report_of(base: TrainingOptions, runs: Mapping[str, Sequence[TrainingOptions]]) -> dict[str, Any]:
-    """The results of all runs by mechanism: on the whole test, on each of its sources, and validation by epoch."""
+def make_report(options: dict[str, Any], results: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, Any]:
+    """Summarize the results of all runs, one per seed and mechanism; `options` are what the runs share."""
     rows: dict[str, Any] = {}
     baselines: dict[str, Any] = {}
-    for mechanism, found in runs.items():
-        results = [result_of(options) for options in found]
-        tests = [result["test"] for result in results]
-        rows[mechanism] = over_seeds(tests) | {
+    for mechanism, own in results.items():
+        tests = [result["test"] for result in own]
+        rows[mechanism] = _over_seeds(tests) | {
             "sources": {
-                name: over_seeds([test["sources"][name] for test in tests]) for name in tests[0]["sources"]
+                name: _over_seeds([test["sources"][name] for test in tests]) for name in tests[0]["sources"]
             },
-            "validation": [
-                [epoch["validation_accuracy"] for epoch in result["history"]] for result in results
-            ],
+            "validation": [[epoch["validation_accuracy"] for epoch in result["history"]] for result in own],
         }
         for name, whole in tests[0]["baselines"].items():
             parts = tests[0].get("source_baselines", {}).get(name, {})
             by_source = {source: part["accuracy"] for source, part in parts.items()}
             baselines[name] = {"accuracy": whole["accuracy"], "sources": by_source}
-    described = base.described()
-    shared = {name: described[name] for name in described if name not in ("mechanism", "seed")}
+    shared = {name: options[name] for name in options if name not in ("mechanism", "seed")}
     return {"options": shared, "mechanisms": rows, "baselines": baselines}
 
 
-def result_of(options: TrainingOptions) -> dict[str, Any]:
-    """What a run found, which must be there."""
-    result = read_result(options.folder)
-    if result is None:
-        raise FormatError(
-            str(options.folder / RESULT), "a run's result", "none", "give the same command again"
-        )
-    return result
+def _over_seeds(scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The accuracy of each seed, their mean and standard deviation, and each one's interval over documents.
 
-
-def over_seeds(scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One score a seed, their mean and spread, and each one's interval: other test documents would differ too.
-
-    >>> over_seeds([{"accuracy": 0.25, "low": 0.2, "high": 0.3}, {"accuracy": 0.75, "interval": [0.7, 0.8]}])
+    >>> _over_seeds([{"accuracy": 0.25, "low": 0.2, "high": 0.3}, {"accuracy": 0.75, "interval": [0.7, 0.8]}])
     {'test': [0.25, 0.75], 'mean': 0.5, 'seeds': 0.3535533905932738, 'intervals': [[0.2, 0.3], [0.7, 0.8]]}
     """
     accuracies = [score["accuracy"] for score in scores]
@@ -59,11 +50,69 @@ def over_seeds(scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def step_between(lower: Mapping[str, Any], higher: Mapping[str, Any]) -> tuple[float, float]:
-    """How far one mechanism's mean lies above another's, and that step's standard error over seeds.
+def difference(lower: Mapping[str, Any], higher: Mapping[str, Any]) -> tuple[float, float]:
+    """The difference between two mechanisms' means, and its standard error over seeds.
 
-    >>> step_between({"test": [0.5], "mean": 0.5, "seeds": 0.0}, {"test": [1.0, 0.5], "mean": 0.75, "seeds": 0.0})
+    >>> difference({"test": [0.5], "mean": 0.5, "seeds": 0.0}, {"test": [1.0, 0.5], "mean": 0.75, "seeds": 0.0})
     (0.25, 0.0)
     """
-    errors = [row["seeds"] ** 2 / len(row["test"]) for row in (lower, higher)]
-    return higher["mean"] - lower["mean"], sum(errors) ** 0.5
+    variances = [row["seeds"] ** 2 / len(row["test"]) for row in (lower, higher)]
+    return higher["mean"] - lower["mean"], sum(variances) ** 0.5
+
+
+def markdown_table(report: Mapping[str, Any]) -> str:
+    """The report as a Markdown table: the whole test set, then each source if there are several.
+
+    A step is the difference to the mechanism above, ± its standard error over seeds.
+    """
+    rows, sources = report["mechanisms"], next(iter(report["mechanisms"].values()))["sources"]
+    lines = ["| test | mechanism | accuracy | seeds ± | step | 95 % interval | each seed |", "|---" * 7 + "|"]
+    for source in ["", *sources] if len(sources) > 1 else [""]:
+        above = None
+        for name, whole in rows.items():
+            row = whole["sources"][source] if source else whole
+            low, high = (sum(ends) / len(ends) for ends in zip(*row["intervals"], strict=True))
+            step = "" if above is None else "{:+.3f} ± {:.3f}".format(*difference(above, row))
+            each = " ".join(f"{accuracy:.3f}" for accuracy in row["test"])
+            spread = f"{row['seeds']:.3f} | {step} | {low:.3f} … {high:.3f}"
+            lines.append(f"| {source or 'all'} | {name} | {row['mean']:.3f} | {spread} | {each} |")
+            above = row
+        for name, baseline in report["baselines"].items():
+            accuracy = baseline["sources"].get(source) if source else baseline["accuracy"]
+            if accuracy is not None:
+                lines.append(f"| {source or 'all'} | {name} | {accuracy:.3f} | | | | |")
+    return "\n".join(lines)
+
+
+def draw_figure(report: Mapping[str, Any], path: Path) -> None:
+    """Write `path.png` and `path.svg`: validation accuracy per epoch, the mean and range over seeds."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
+    for name, row in report["mechanisms"].items():
+        colour, line, marker = _STYLES.get(name, (None, "-", "."))
+        shortest = min(map(len, row["validation"]))
+        curves = np.array([curve[:shortest] for curve in row["validation"]])
+        epochs = np.arange(1, shortest + 1)
+        label, every = f"{name} (test {row['mean']:.3f})", max(1, shortest // 12)
+        axes.plot(
+            epochs,
+            curves.mean(0),
+            line,
+            color=colour,
+            marker=marker,
+            markersize=4,
+            markevery=every,
+            label=label,
+        )
+        axes.fill_between(epochs, curves.min(0), curves.max(0), color=colour, alpha=0.15, linewidth=0)
+    axes.set_xlabel("epochs")
+    axes.set_ylabel("validation accuracy")
+    axes.grid(alpha=0.3)
+    axes.legend(loc="best")
+    figure.savefig(path.with_suffix(".png"), dpi=150)
+    figure.savefig(path.with_suffix(".svg"), dpi=150, metadata={"Date": None})
+    pyplot.close(figure)

@@ -1,4 +1,4 @@
-"""Lightning's trainer as Attar runs it: where, in how many processes, and without its own remarks."""
+"""Lightning's trainer: the device, the number of processes, and which of its warnings are hidden."""
 
 import logging
 import os
@@ -15,52 +15,54 @@ from pytorch_lightning.callbacks import Callback, RichProgressBar
 from attar.errors import OptionError
 from attar.training.options import TrainingOptions
 
-# What Lightning remarks on though it is meant, and on a torch newer than itself.
-REMARKS = (
+# Warnings about what is intended here, or about a torch that is newer than Lightning.
+_KNOWN_WARNINGS = (
     r"Checkpoint directory .* exists and is not empty",
     r"Your `IterableDataset` has `__len__` defined",
     r"You have overridden `transfer_batch_to_device`",
     r"The number of training batches .* is smaller than the logging interval",
-    r"It is recommended to use `self.log\(.*, sync_dist=True\)`",  # what is logged is summed up already
+    r"It is recommended to use `self.log\(.*, sync_dist=True\)`",  # logged values are reduced already
     r"`isinstance\(treespec, LeafSpec\)` is deprecated",
 )
 
 
 @contextmanager
-def without_remarks() -> Iterator[None]:
-    """Keep Lightning's tips and known remarks away; whatever else it warns of is heard."""
+def without_known_warnings() -> Iterator[None]:
+    """Hide Lightning's tips and known warnings; other warnings are shown."""
     loggers = [logging.getLogger(name) for name in ("pytorch_lightning", "lightning_fabric")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.WARNING)
     try:
         with warnings.catch_warnings():
-            for remark in REMARKS:
-                warnings.filterwarnings("ignore", remark)
+            for message in _KNOWN_WARNINGS:
+                warnings.filterwarnings("ignore", message)
             yield
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
 
 
-def trainer_for(options: TrainingOptions, run: Path, callbacks: list[Callback], *, quiet: bool) -> pl.Trainer:
-    """The trainer: one process on a GPU if there is one, or several, or what torchrun has started."""
+def make_trainer(
+    options: TrainingOptions, run: Path, callbacks: list[Callback], *, quiet: bool
+) -> pl.Trainer:
+    """A trainer on the GPU if there is one, in one process, in several, or in those that torchrun started."""
     from pytorch_lightning.loggers import TensorBoardLogger
 
     on_gpu = torch.cuda.is_available()
-    check_processes(options.processes, torch.cuda.device_count() if on_gpu else None)
+    _check_devices(options.devices, torch.cuda.device_count() if on_gpu else None)
     if on_gpu:
         torch.set_float32_matmul_precision("high")
-    # A bar is for a person who looks on: in a pipe or a log it would be noise.
+    # In a pipe or a log a progress bar would be noise.
     shown = not quiet and sys.stderr.isatty()
     bar: list[Callback] = [RichProgressBar(console_kwargs={"stderr": True})] if shown else []
     return pl.Trainer(
         accelerator="gpu" if on_gpu else "cpu",
-        devices=options.processes,
-        strategy="ddp" if options.processes > 1 else "auto",
+        devices=options.devices,
+        strategy="ddp" if options.devices > 1 else "auto",
         max_epochs=options.epochs,
         precision=options.precision,  # type: ignore[arg-type]  # Lightning names its own choices
-        gradient_clip_val=options.clip or None,
+        gradient_clip_val=options.grad_clip or None,
         callbacks=[*callbacks, *bar],
         logger=TensorBoardLogger(run, name="", version="log"),
         enable_progress_bar=shown,
@@ -72,24 +74,24 @@ def trainer_for(options: TrainingOptions, run: Path, callbacks: list[Callback], 
     )
 
 
-def check_processes(processes: int, gpus: int | None) -> None:
-    """Refuse more processes than there are GPUs, or others than torchrun has started.
+def _check_devices(devices: int, gpus: int | None) -> None:
+    """Refuse more processes than there are GPUs, or another number than torchrun has started.
 
-    >>> check_processes(2, gpus=1)
+    >>> _check_devices(2, gpus=1)
     Traceback (most recent call last):
-    attar.errors.OptionError: processes: expected 1 at most, one a GPU, got 2
+    attar.errors.OptionError: devices: expected at most 1, one per GPU, got 2
     """
-    if gpus is not None and processes > gpus:
-        raise OptionError("processes", f"{gpus} at most, one a GPU", str(processes))
+    if gpus is not None and devices > gpus:
+        raise OptionError("devices", f"at most {gpus}, one per GPU", str(devices))
     started = os.environ.get("WORLD_SIZE", "")
-    if torch.distributed.is_torchelastic_launched() and started != str(processes):
+    if torch.distributed.is_torchelastic_launched() and started != str(devices):
         raise OptionError(
-            "processes", f"{started}, as torchrun started", str(processes), f"add --processes {started}"
+            "devices", f"{started}, as started by torchrun", str(devices), f"add --devices {started}"
         )
 
 
-def leads() -> bool:
-    """Whether this process speaks for all that share a run."""
+def is_main_process() -> bool:
+    """Whether this process writes and prints for all processes of a run."""
     from pytorch_lightning.utilities import rank_zero_only
 
     return int(rank_zero_only.rank) == 0  # type: ignore[attr-defined]  # set on the function itself

@@ -17,14 +17,19 @@ def stories_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("set")
     texts = folder / "stories.txt"
     texts.write_text("\n\n".join(story.text for story in tell_stories(1, 60)))
-    build_set([texts], folder / "set", BuildOptions(window=100, size=200, only="training"))
+    build_set([texts], folder / "set", BuildOptions(window=100, vocabulary_size=200, only="training"))
     return folder / "set"
 
 
 @pytest.mark.parametrize("mechanism", ["gated", "keyed", "named", "softmax"])
 def test_a_steps_time_is_told_in_shares(stories_set: Path, tmp_path: Path, mechanism: str) -> None:
     options = TrainingOptions(
-        (str(stories_set),), str(tmp_path / "out"), mechanism=mechanism, size=4, embedding=4, batch=8
+        (str(stories_set),),
+        str(tmp_path / "out"),
+        mechanism=mechanism,
+        hidden_size=4,
+        embedding_size=4,
+        batch_size=8,
     )
     told = profile_step(options)
     assert told["documents a step"] == 8
@@ -37,5 +42,7 @@ def test_a_steps_time_is_told_in_shares(stories_set: Path, tmp_path: Path, mecha
 
 
 def test_a_set_of_one_batch_is_enough(stories_set: Path, tmp_path: Path) -> None:
-    options = TrainingOptions((str(stories_set),), str(tmp_path), size=4, embedding=4, batch=64)
+    options = TrainingOptions(
+        (str(stories_set),), str(tmp_path), hidden_size=4, embedding_size=4, batch_size=64
+    )
     assert profile_step(options)["ms a step"] > 0

@@ -1,4 +1,4 @@
-"""The commands as the shell runs them, on a library with a small reader that has learnt nothing."""
+"""The commands as the shell runs them, on a library with a small untrained reader."""
 
 import io
 import json
@@ -10,10 +10,9 @@ import torch
 
 from attar.bench.stories import tell_stories
 from attar.cli.main import main
-from attar.nn.network import Network
-from attar.nn.network_options import NetworkOptions
+from attar.nn import Network, NetworkOptions
 from attar.reader import Reader
-from attar.text.vocabulary import Vocabulary
+from attar.text import Vocabulary
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +22,7 @@ def texts() -> list[str]:
 
 @pytest.fixture(scope="module")
 def reader(texts, tmp_path_factory) -> Path:
-    """A reader's folder; its memories of ids are told apart by their tables of names."""
+    """The folder of a reader whose memories depend on the table of names."""
     torch.manual_seed(5)
     vocabulary = Vocabulary.build(texts, size=150, entities=40)
     options = NetworkOptions(len(vocabulary), 40, mechanism="gated", encoder="gru", embedding=5, size=6)
@@ -57,8 +56,8 @@ def attar(monkeypatch, capsys, reader):
             code = 0
         except SystemExit as end:
             code = end.code or 0
-        said = capsys.readouterr()
-        return code, said.out.splitlines(), said.err.splitlines()
+        printed = capsys.readouterr()
+        return code, printed.out.splitlines(), printed.err.splitlines()
 
     return run
 

@@ -14,7 +14,7 @@ from attar.bench.stories import tell_stories
 from attar.store import Store
 
 
-def test_add_says_each_document_and_the_sum(place, attar):
+def test_add_prints_each_document_and_the_counts(place, attar):
     code, lines, errors = attar("add", "S", "stories")
     assert (code, errors) == (0, [])
     assert [line.split(":")[0] for line in lines] == [
@@ -31,10 +31,10 @@ def test_add_again_changes_nothing(filled):
 
 def test_add_in_json(place, attar):
     _, (line,), _ = attar("add", "S", "stories", "--json")
-    told = json.loads(line)
-    assert [document["change"] for document in told["documents"]] == ["added"] * 3
-    assert set(told["documents"][0]) == {"name", "change", "tokens", "bytes"}
-    assert told["skipped"] == []
+    result = json.loads(line)
+    assert [document["change"] for document in result["documents"]] == ["added"] * 3
+    assert set(result["documents"][0]) == {"name", "change", "tokens", "bytes"}
+    assert result["skipped"] == []
 
 
 def test_add_from_stdin(place, attar, listed):
@@ -71,7 +71,7 @@ def test_another_text_is_refused_unless_it_replaces(filled, texts):
 
 
 @pytest.mark.parametrize("data", [b"", b"GIF\0\1", b"\xff\xfe\xfa"], ids=["empty", "binary", "no UTF-8"])
-def test_a_bad_file_stops_at_itself(place, attar, data, listed):
+def test_a_bad_file_stops_add_after_the_files_before_it(place, attar, data, listed):
     Path("stories/story1.txt").write_bytes(data)
     code, lines, errors = attar("add", "S", "stories")
     assert code == 2
@@ -81,7 +81,7 @@ def test_a_bad_file_stops_at_itself(place, attar, data, listed):
     assert listed() == ["story0"]
 
 
-def test_bad_files_can_be_passed_over(place, attar, listed):
+def test_bad_files_can_be_skipped(place, attar, listed):
     Path("stories/story1.txt").write_bytes(b"")
     Path("stories/a.txt").write_bytes(b"GIF\0\1")
     code, _, errors = attar("add", "S", "stories", "missing", "--skip-bad")
@@ -89,7 +89,7 @@ def test_bad_files_can_be_passed_over(place, attar, listed):
     assert listed() == ["story0", "sub/story2"]
 
 
-def test_a_missing_file_is_said_before_a_store_is_made(place, attar):
+def test_a_missing_file_is_reported_before_a_store_is_created(place, attar):
     code, _, errors = attar("add", "S", "stories", "missing")
     assert (code, len(errors)) == (2, 1)
     assert not Path("S").exists()
@@ -110,7 +110,7 @@ def test_a_text_of_twenty_megabytes(place, attar):
     assert line.startswith("added long: ")
 
 
-def test_append_reads_on(filled, texts):
+def test_append_adds_tokens(filled, texts):
     Path("more.txt").write_text(texts[3])
     before = json.loads(filled("show", "S", "story0", "--json")[1][0])["tokens"]
     _, (line,), _ = filled("append", "S", "story0", "more.txt", "--json")
@@ -118,7 +118,7 @@ def test_append_reads_on(filled, texts):
     assert filled("append", "S", "story0", "-", stdin=b"Ann left.")[1][0].startswith("appended story0: ")
 
 
-def test_stopping_add_says_that_nothing_is_lost(place, attar, monkeypatch):
+def test_an_interrupted_add_says_what_is_stored(place, attar, monkeypatch):
     from attar.library import Library
 
     def interrupted(self, documents, **options):
@@ -128,11 +128,11 @@ def test_stopping_add_says_that_nothing_is_lost(place, attar, monkeypatch):
     code, _, errors = attar("add", "S", "stories")
     assert code == 130
     assert errors == [
-        "attar: stopped; 0 documents are in the library, and the same command goes on from there"
+        "attar: stopped; 0 documents are in the library, and the same command continues from there"
     ]
 
 
-def test_a_killed_add_keeps_what_it_reported_and_goes_on(place, reader, attar, listed):
+def test_a_killed_add_keeps_what_it_reported_and_continues(place, reader, attar, listed):
     many = Path("many.jsonl")
     rows = [{"id": f"{number:04}", "text": story.text} for number, story in enumerate(tell_stories(9, 400))]
     many.write_text("\n".join(map(json.dumps, rows)))

@@ -35,7 +35,7 @@ def test_build_then_show(texts: Path, tmp_path: Path) -> None:
     assert "@placeholder" in shown
 
 
-def test_json_is_for_programs(texts: Path, tmp_path: Path) -> None:
+def test_build_and_show_print_json(texts: Path, tmp_path: Path) -> None:
     about = json.loads(run("build", texts, "-o", tmp_path, "--only", "test", "--json"))
     assert list(about["splits"]) == ["test"]
     shown = json.loads(run("show", tmp_path, "--json", "--count", 2))
@@ -50,14 +50,14 @@ def test_training_documents_are_shown_with_drawn_questions(texts: Path, tmp_path
 
 
 def test_a_vocabulary_can_be_given(texts: Path, tmp_path: Path) -> None:
-    run("build", texts, "-o", tmp_path / "a", "--size", 100)
+    run("build", texts, "-o", tmp_path / "a", "--vocabulary-size", 100)
     run("build", texts, "-o", tmp_path / "b", "--vocabulary", tmp_path / "a" / "tokenizer.json")
     assert (tmp_path / "a" / "tokenizer.json").read_bytes() == (
         tmp_path / "b" / "tokenizer.json"
     ).read_bytes()
 
 
-def test_the_cnn_format_is_shown_and_its_malformed_files_left_out_when_asked(tmp_path: Path) -> None:
+def test_the_cnn_format_is_shown_and_its_malformed_files_skipped_on_request(tmp_path: Path) -> None:
     folder = tmp_path / "questions" / "test"
     write_folder(iter([story_document(tell_story(1), "http://a")]), folder)
     (folder / "bad.question").write_bytes(b"oops")
@@ -66,7 +66,7 @@ def test_the_cnn_format_is_shown_and_its_malformed_files_left_out_when_asked(tmp
     assert "http://a" in run("show", tmp_path, "--skip-malformed")
 
 
-def test_files_that_are_left_out_are_named_every_time(tmp_path: Path) -> None:
+def test_skipped_files_are_reported_every_time(tmp_path: Path) -> None:
     folder = tmp_path / "questions" / "test"
     write_folder(iter([story_document(tell_story(1), "http://a")]), folder)
     (folder / "bad.question").write_bytes(b"oops")
@@ -75,7 +75,7 @@ def test_files_that_are_left_out_are_named_every_time(tmp_path: Path) -> None:
         assert result.stderr.count("bad.question, line 1") == 1
 
 
-def test_a_place_that_cannot_be_written_to_is_one_line(texts: Path, tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_one_line(texts: Path, tmp_path: Path) -> None:
     (tmp_path / "afile").write_text("here first")
     with pytest.raises(AttarError, match="afile: expected a folder to write to, got File exists"):
         run("build", texts, "-o", tmp_path / "afile")

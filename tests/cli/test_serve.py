@@ -1,4 +1,4 @@
-"""`attar serve` where there is no library: a new one is made and announced, or refused."""
+"""`attar serve` without a library: a new one is created and reported, or refused."""
 
 import socket
 import subprocess
@@ -10,13 +10,13 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def own_threads(monkeypatch):
-    """The command chooses its own number of threads; other tests are to keep theirs."""
+    """The command sets the number of threads; other tests keep theirs."""
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
-def said_at_start(*words) -> list[str]:
-    """What a server says until it says where it is; then it is stopped."""
+def lines_at_start(*words) -> list[str]:
+    """The lines that a server prints up to its address; then it is stopped."""
     command = [sys.executable, "-m", "attar", "serve", *map(str, words), "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         lines = []
@@ -29,10 +29,10 @@ def said_at_start(*words) -> list[str]:
     return lines
 
 
-def test_a_new_library_is_announced_once(place, reader):
-    assert said_at_start("S", "--reader", reader)[0] == "attar: new library at S"
+def test_a_new_library_is_reported_once(place, reader):
+    assert lines_at_start("S", "--reader", reader)[0] == "attar: new library at S"
     assert Path("S/data.mdb").exists()
-    (only,) = said_at_start("S", "--reader", reader)
+    (only,) = lines_at_start("S", "--reader", reader)
     assert "S at http" in only
 
 
@@ -40,12 +40,12 @@ def test_a_new_library_is_announced_once(place, reader):
     ("words", "line"),
     [
         (["nowhere", "--read-only"], "expected a store, got no such folder"),
-        (["no/where"], "expected a library, or a place for a new one, got no folder"),
+        (["no/where"], "expected a library or a path for a new one, got no folder"),
         (["stories"], "expected a store or an empty folder, got a folder with other files"),
     ],
-    ids=["for reading only", "in a folder that is not there", "among other files"],
+    ids=["read-only", "in a missing folder", "among other files"],
 )
-def test_no_library_is_made(place, attar, words, line):
+def test_no_library_is_created(place, attar, words, line):
     before = sorted(Path().rglob("*"))
     code, lines, (error,) = attar("serve", *words)
     assert (code, lines) == (2, [])
@@ -53,7 +53,7 @@ def test_no_library_is_made(place, attar, words, line):
     assert sorted(Path().rglob("*")) == before
 
 
-def test_no_library_is_made_for_an_address_that_is_taken(place, attar):
+def test_no_library_is_created_if_the_address_is_in_use(place, attar):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, _, (error,) = attar("serve", "S", "--port", taken.getsockname()[1])
     assert code == 2

@@ -1,11 +1,13 @@
-"""`attar train`, `attar evaluate` and `attar compare`: what they print, and their one line about mistakes."""
+"""`attar train`, `attar evaluate` and `attar compare`: what they print, and one line per mistake."""
 
 import importlib.util
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,18 +18,20 @@ from attar.bench.stories import story_document, tell_stories
 from attar.cli.main import main
 from attar.cloze import DocumentWriter, write_folder
 from attar.reader import load_reader
-from attar.text.vocabulary import Vocabulary
-
-SMALL = ("--size", 4, "--embedding", 4, "--epochs", 1, "--batch", 8, "--questions", 2)
-COMPARED = ("--mechanisms", "none", "--seeds", 1, *SMALL)
-COUNTS = {"training": 12, "validation": 4, "test": 4}
+from attar.text import Vocabulary
+from attar.training.run_folder import lock_folder
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 
+SMALL = ("--hidden-size", 4, "--embedding-size", 4, "--epochs", 1, "--batch-size", 8, "--questions", 2)
+COMPARED = ("--mechanisms", "none", "--seeds", 1, *SMALL)
+COUNTS = {"training": 12, "validation": 4, "test": 4}
+
+
 @dataclass(frozen=True)
 class Ran:
-    """How a command ended, and what it printed."""
+    """The exit code and output of a command."""
 
     returncode: int
     stdout: str
@@ -37,8 +41,8 @@ class Ran:
 Run = Callable[..., Ran]
 
 
-def run_apart(*arguments: object, program: tuple[str, ...] = ("-m", "attar")) -> Ran:
-    """Run a command in a process of its own, where nothing is loaded and nobody listens to warnings."""
+def run_in_process(*arguments: object, program: tuple[str, ...] = ("-m", "attar")) -> Ran:
+    """Run a command in a new process, where warnings are not errors."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     ran = subprocess.run(
         [sys.executable, *program, *map(str, arguments)],
@@ -53,7 +57,7 @@ def run_apart(*arguments: object, program: tuple[str, ...] = ("-m", "attar")) ->
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command here: most need no process of their own."""
+    """Runs a command in this process."""
 
     def run_here(*arguments: object) -> Ran:
         monkeypatch.setattr(sys, "argv", ["attar", *map(str, arguments)])
@@ -67,7 +71,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def assert_one_line(ran: Ran, *parts: str) -> None:
-    """A mistake is told in one line and no more."""
+    """A mistake is reported in one line."""
     assert ran.returncode == 2, ran.stderr
     assert ran.stdout == ""
     lines = ran.stderr.strip().splitlines()
@@ -103,31 +107,27 @@ def stories(make_stories: Callable[..., Path]) -> Path:
 
 @pytest.fixture(scope="module")
 def trained(stories: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
-    """A reader, and what `attar train` told of it."""
+    """A reader, and the output of `attar train`."""
     out = tmp_path_factory.mktemp("trained") / "reader"
-    return out, run_apart("train", "-d", stories, "-o", out, *SMALL)
+    return out, run_in_process("train", "-d", stories, "-o", out, *SMALL)
 
 
 class TestTrain:
-    def test_prints_one_line_and_nothing_of_lightning(self, trained: tuple[Path, Ran]) -> None:
+    def test_prints_one_line_and_no_messages_of_lightning(self, trained: tuple[Path, Ran]) -> None:
         out, ran = trained
         assert ran.returncode == 0, ran.stderr
         assert ran.stdout.startswith(f"{out}: validation accuracy 0.")
         assert ran.stdout.endswith(" after epoch 1\n")
         assert ran.stderr.strip() == ""
 
-    def test_a_reader_that_is_trained_on_keeps_its_mechanism(
-        self, run: Run, stories: Path, tmp_path: Path
-    ) -> None:
-        ran = run("train", "-d", stories, "-o", tmp_path, "--start", "default", "--mechanism", "gated")
-        assert_one_line(
-            ran, "options of the reader default: expected mechanism 'named', got 'gated'; leave out"
-        )
+    def test_fine_tuning_keeps_the_mechanism(self, run: Run, stories: Path, tmp_path: Path) -> None:
+        ran = run("train", "-d", stories, "-o", tmp_path, "--init-from", "default", "--mechanism", "gated")
+        assert_one_line(ran, "options of the reader default: expected mechanism 'named', got 'gated'; omit")
 
     def test_writes_a_reader(self, trained: tuple[Path, Ran]) -> None:
         assert load_reader(trained[0]).network.options.mechanism == "gated"
 
-    def test_goes_on_where_it_was_stopped(self, run: Run, trained: tuple[Path, Ran], stories: Path) -> None:
+    def test_resumes(self, run: Run, trained: tuple[Path, Ran], stories: Path) -> None:
         before = load_reader(trained[0]).fingerprint
         ran = run("train", "-d", stories, "-o", trained[0], *SMALL, "--resume", "--json")
         told = json.loads(ran.stdout)
@@ -135,24 +135,26 @@ class TestTrain:
         assert told["best"] == told["history"][0]
         assert load_reader(trained[0]).fingerprint == before
 
-    def test_does_not_go_on_with_other_options(
+    def test_does_not_resume_with_other_options(
         self, run: Run, trained: tuple[Path, Ran], stories: Path
     ) -> None:
         ran = run("train", "-d", stories, "-o", trained[0], *SMALL, "--seed", 5, "--resume")
         assert_one_line(ran, "options to resume with: expected seed 0, got 5", "without --resume")
 
-    def test_trains_a_reader_on(
+    def test_fine_tunes_a_reader(
         self, run: Run, trained: tuple[Path, Ran], stories: Path, tmp_path: Path
     ) -> None:
-        ran = run("train", "-d", stories, "-o", tmp_path / "on", "--start", trained[0], "--epochs", 1)
+        ran = run("train", "-d", stories, "-o", tmp_path / "on", "--init-from", trained[0], "--epochs", 1)
         assert ran.returncode == 0, ran.stderr
         assert load_reader(tmp_path / "on").network.options == load_reader(trained[0]).network.options
 
-    def test_a_reader_that_is_trained_on_keeps_its_size(
+    def test_fine_tuning_keeps_the_hidden_size(
         self, run: Run, trained: tuple[Path, Ran], stories: Path, tmp_path: Path
     ) -> None:
-        ran = run("train", "-d", stories, "-o", tmp_path / "on", "--start", trained[0], "--size", 7)
-        assert_one_line(ran, "options of the reader", "got 7", "without --start")
+        ran = run(
+            "train", "-d", stories, "-o", tmp_path / "on", "--init-from", trained[0], "--hidden-size", 7
+        )
+        assert_one_line(ran, "options of the reader", "got 7", "without --init-from")
 
     @pytest.mark.parametrize("as_json", [False, True], ids=["lines", "json"])
     def test_profile_trains_nothing(self, run: Run, stories: Path, tmp_path: Path, as_json: bool) -> None:
@@ -171,18 +173,64 @@ class TestTrain:
     ) -> None:
         launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "attar")
         out = tmp_path / "reader"
-        ran = run_apart("train", "-d", stories, "-o", out, *SMALL, "--processes", 2, program=launch)
+        ran = run_in_process("train", "-d", stories, "-o", out, *SMALL, "--devices", 2, program=launch)
         assert ran.returncode == 0, ran.stderr
         assert ran.stdout == trained[1].stdout.replace(str(trained[0]), str(out))
         assert "find_unused_parameters" not in ran.stderr
 
 
+class TestFormerFlags:
+    @pytest.mark.parametrize(
+        ("former", "flag", "name"),
+        [
+            (("--rate", "nan"), "--lr", "lr"),
+            (("--clip=nan",), "--grad-clip", "grad_clip"),
+        ],
+        ids=["with a space", "with an equals sign"],
+    )
+    def test_are_accepted_with_one_line(
+        self, run: Run, stories: Path, tmp_path: Path, former: tuple[str, ...], flag: str, name: str
+    ) -> None:
+        ran = run("train", "-d", stories, "-o", tmp_path / "reader", *former)
+        notice, error = ran.stderr.splitlines()
+        assert notice == f"attar: {former[0][:6]} is now {flag}; the old name goes away in 0.3"
+        assert error == f"attar: {name}: expected a finite number, got nan"
+
+    def test_set_the_same_options(self, run: Run, stories: Path, tmp_path: Path) -> None:
+        out = tmp_path / "reader"
+        former = (
+            "--size",
+            4,
+            "--embedding",
+            5,
+            "--epochs",
+            1,
+            "--batch",
+            8,
+            "--questions",
+            2,
+            "--rate",
+            0.01,
+        )
+        ran = run("train", "-d", stories, "-o", out, *former)
+        assert ran.returncode == 0, ran.stderr
+        flags = [line.split()[1] for line in ran.stderr.splitlines() if " is now " in line]
+        assert flags == ["--size", "--embedding", "--batch", "--rate"]
+        training = load_reader(out).about["training"]
+        assert [training[name] for name in ("size", "embedding", "batch", "rate")] == [4, 5, 8, 0.01]
+
+    def test_of_one_command_are_unknown_to_others(self, run: Run, stories: Path) -> None:
+        ran = run("evaluate", "-d", stories, "--rate", 1)
+        assert ran.returncode == 2
+        assert "No such option" in ran.stderr
+
+
 class TestMistakesInTraining:
-    def test_a_folder_that_is_no_set(self, run: Run, tmp_path: Path) -> None:
+    def test_a_folder_without_a_set(self, run: Run, tmp_path: Path) -> None:
         ran = run("train", "-d", tmp_path, "-o", tmp_path / "reader")
         assert_one_line(ran, str(tmp_path), "expected training.parquet", "build one with attar cloze build")
 
-    def test_a_folder_that_is_not_there(self, run: Run, tmp_path: Path) -> None:
+    def test_a_missing_folder(self, run: Run, tmp_path: Path) -> None:
         ran = run("train", "-d", tmp_path / "none", "-o", tmp_path / "reader")
         assert_one_line(ran, "no such folder", "check the path")
 
@@ -194,23 +242,23 @@ class TestMistakesInTraining:
 
     @pytest.mark.parametrize("command", ["train", "compare"])
     @pytest.mark.parametrize("below", ["", "out"], ids=["itself", "below it"])
-    def test_a_file_to_write_to(
+    def test_a_file_as_output_folder(
         self, run: Run, stories: Path, tmp_path: Path, command: str, below: str
     ) -> None:
         (tmp_path / "file").write_text("")
         ran = run(command, "-d", stories, "-o", tmp_path / "file" / below)
         assert_one_line(ran, "expected a folder to write to, got the file ", "choose another --out")
 
-    @pytest.mark.parametrize("given", [("--clip", "nan"), ("--rate", "inf"), ("--dropout", "nan")])
-    def test_a_number_that_is_none(
+    @pytest.mark.parametrize("given", [("--grad-clip", "nan"), ("--lr", "inf"), ("--dropout", "nan")])
+    def test_a_number_that_is_not_finite(
         self, run: Run, stories: Path, tmp_path: Path, given: tuple[str, str]
     ) -> None:
         ran = run("train", "-d", stories, "-o", tmp_path / "reader", *given)
-        assert_one_line(ran, f"attar: {given[0][2:]}: expected ", f"got {given[1]}")
+        assert_one_line(ran, f"attar: {given[0][2:].replace('-', '_')}: expected ", f"got {given[1]}")
 
     @pytest.mark.parametrize(
         ("mechanisms", "part"),
-        [("", "one at least, got none"), ("none,none", "each of them once, got none more often")],
+        [("", "at least one, got none"), ("none,none", "each of them once, got none more than once")],
     )
     def test_mechanisms_to_compare(
         self, run: Run, stories: Path, tmp_path: Path, mechanisms: str, part: str
@@ -219,13 +267,13 @@ class TestMistakesInTraining:
         assert_one_line(ran, f"mechanisms: expected {part}")
 
     @pytest.mark.parametrize("option", ["mechanism", "encoder", "head", "scale", "precision"])
-    def test_a_choice_that_is_none(self, run: Run, stories: Path, tmp_path: Path, option: str) -> None:
+    def test_an_unknown_choice(self, run: Run, stories: Path, tmp_path: Path, option: str) -> None:
         ran = run("train", "-d", stories, "-o", tmp_path / "reader", f"--{option}", "magic")
         assert_one_line(ran, f"attar: {option}: expected ", "got 'magic'")
 
     @pytest.mark.parametrize("command", ["train", "compare"])
     @pytest.mark.parametrize("package", ["pytorch_lightning", "tensorboard"])
-    def test_training_without_its_packages(
+    def test_training_without_lightning_or_tensorboard(
         self, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str, package: str
     ) -> None:
         find = importlib.util.find_spec
@@ -245,23 +293,25 @@ class TestQuestionFiles:
         (tmp_path / "cnn" / "questions" / "training" / "bad.question").write_text("url\n\nno more")
         return tmp_path / "cnn"
 
-    def test_a_malformed_one_is_refused_with_its_line(self, run: Run, cnn: Path, tmp_path: Path) -> None:
+    def test_a_malformed_one_is_refused_with_its_line_number(
+        self, run: Run, cnn: Path, tmp_path: Path
+    ) -> None:
         ran = run("train", "-d", cnn, "-o", tmp_path / "reader", *SMALL)
         assert_one_line(ran, "bad.question, line 3: expected five blocks")
 
     @pytest.mark.slow
-    def test_a_malformed_one_is_left_out_when_asked(self, run: Run, cnn: Path, tmp_path: Path) -> None:
+    def test_a_malformed_one_is_skipped_on_request(self, run: Run, cnn: Path, tmp_path: Path) -> None:
         out = tmp_path / "reader"
-        ran = run_apart("train", "-d", cnn, "-o", out, *SMALL, "--skip-malformed")
+        ran = run_in_process("train", "-d", cnn, "-o", out, *SMALL, "--skip-malformed")
         assert ran.returncode == 0, ran.stderr
-        assert "attar: left out " in ran.stderr
+        assert "attar: skipped " in ran.stderr
         assert load_reader(out).vocabulary == Vocabulary.load(cnn / "encoded" / "tokenizer.json")
         told = json.loads(run("evaluate", "-d", cnn, "--reader", out, "--json").stdout)
         assert told["documents"] == COUNTS["test"]
 
 
 class TestEvaluate:
-    def test_prints_the_reader_beside_counting(
+    def test_prints_the_reader_and_the_baselines(
         self, run: Run, trained: tuple[Path, Ran], stories: Path
     ) -> None:
         ran = run("evaluate", "-d", stories, "--reader", trained[0])
@@ -272,13 +322,15 @@ class TestEvaluate:
         names = [row.rsplit(None, 3)[0] for row in rows]
         assert names == ["reader", "most frequent name", "most frequent name not in the question"]
 
-    def test_prints_what_a_memory_takes(self, run: Run, trained: tuple[Path, Ran], stories: Path) -> None:
+    def test_prints_the_mean_size_of_a_memory(
+        self, run: Run, trained: tuple[Path, Ran], stories: Path
+    ) -> None:
         last = run("evaluate", "-d", stories, "--reader", trained[0]).stdout.splitlines()[-1]
         assert re.fullmatch(
-            r"a memory, on average +\d+ bytes in float16, \d+ bytes in int8 \(\d+ tokens, \d+ names\)", last
+            r"mean memory +\d+ bytes in float16, \d+ bytes in int8 \(\d+ tokens, \d+ names\)", last
         )
 
-    def test_prints_how_often_answers_are_mentioned_when_asked(
+    def test_prints_scores_by_mentions_on_request(
         self, run: Run, trained: tuple[Path, Ran], stories: Path
     ) -> None:
         ran = run("evaluate", "-d", stories, "--reader", trained[0], "--by-mentions")
@@ -286,7 +338,7 @@ class TestEvaluate:
         rows = [row for row in ran.stdout.splitlines() if ": mentioned " in row]
         assert sum(int(row.rpartition("of ")[2].removesuffix("%")) for row in rows) in range(98, 103)
 
-    def test_json_is_for_programs(self, run: Run, trained: tuple[Path, Ran], stories: Path) -> None:
+    def test_prints_json(self, run: Run, trained: tuple[Path, Ran], stories: Path) -> None:
         ran = run("evaluate", "-d", stories, "--reader", trained[0], "--split", "validation", "--json")
         told = json.loads(ran.stdout)
         assert told["split"] == "validation"
@@ -296,7 +348,7 @@ class TestEvaluate:
         (memory,) = told["memories"].values()
         assert set(memory) == {"documents", "tokens", "names", "bytes"}
 
-    def test_a_folder_that_is_no_reader(self, run: Run, stories: Path) -> None:
+    def test_a_folder_without_a_reader(self, run: Run, stories: Path) -> None:
         ran = run("evaluate", "-d", stories, "--reader", stories)
         assert_one_line(ran, "config.json: expected a reader's file", "check the path")
 
@@ -312,9 +364,9 @@ class TestEvaluate:
 
 @pytest.fixture(scope="module")
 def report(stories: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
-    """A comparison's folder, and what `attar compare` told of it."""
+    """The folder of a comparison, and the output of `attar compare`."""
     out = tmp_path_factory.mktemp("report")
-    return out, run_apart("compare", "-d", stories, "-o", out, *COMPARED)
+    return out, run_in_process("compare", "-d", stories, "-o", out, *COMPARED)
 
 
 @pytest.mark.slow
@@ -325,7 +377,7 @@ class TestCompare:
         rows = [line.split("|")[2].strip() for line in ran.stdout.splitlines()[2:]]
         assert rows == ["none", "most frequent name", "most frequent name not in the question"]
 
-    def test_gives_the_report_as_json(self, run: Run, report: tuple[Path, Ran], stories: Path) -> None:
+    def test_prints_the_report_as_json(self, run: Run, report: tuple[Path, Ran], stories: Path) -> None:
         ran = run("compare", "-d", stories, "-o", report[0], *COMPARED, "--json")
         assert json.loads(ran.stdout) == json.loads((report[0] / "report.json").read_text())
 
@@ -336,14 +388,37 @@ class TestCompare:
     def test_other_options_in_the_same_folder(
         self, run: Run, report: tuple[Path, Ran], stories: Path
     ) -> None:
-        ran = run(
-            "compare",
-            "-d",
-            stories,
-            "-o",
-            report[0],
-            *COMPARED,
-            "--rate",
-            1,
-        )
-        assert_one_line(ran, "expected results of rate 1.0, got 0.004; choose another --out")
+        ran = run("compare", "-d", stories, "-o", report[0], *COMPARED, "--lr", 1)
+        assert_one_line(ran, "expected results of lr 1.0, got 0.004; choose another --out")
+
+
+def wait_for(file: Path, process: "subprocess.Popen[str]") -> None:
+    """Wait until the process, or one of its children, has written a file."""
+    deadline = time.monotonic() + 120
+    while not file.exists():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline, f"{file} is not written"
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["terminated", "killed"])
+def test_a_comparison_that_is_ended_ends_its_runs(tmp_path: Path, end: signal.Signals) -> None:
+    data, out = tmp_path / "stories", tmp_path / "report"
+    endless = [*map(str, COMPARED), "--jobs", "1", "--epochs", "100000"]
+    data.mkdir()
+    comparison = subprocess.Popen(
+        [sys.executable, "-m", "attar", "compare", "-d", write_stories(data), "-o", out, *endless],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
+    )
+    run = out / "runs" / "none-0" / "run"
+    wait_for(run / "best.ckpt", comparison)
+    comparison.send_signal(end)
+    comparison.communicate(timeout=60)
+    assert comparison.returncode == (128 + end if end == signal.SIGTERM else -end)
+    # A run locks its folder as long as it trains.
+    with lock_folder(run):
+        assert (run / "best.ckpt").is_file()

@@ -23,7 +23,7 @@ from attar.cloze import encoded as encoded_module
 from attar.errors import FormatError
 from attar.text import Vocabulary
 
-VOCABULARY = Vocabulary(("met", "in", "the", "house", "."), entities=8)
+VOCABULARY_FILE = Vocabulary(("met", "in", "the", "house", "."), entities=8)
 names = st.sampled_from([1, 4, 6, 7])
 tokens = st.sampled_from(["met", "in", "the", "."]) | names.map("@entity{}".format)
 questions = st.builds(
@@ -90,7 +90,7 @@ def some_documents() -> list[ClozeDocument]:
 
 @given(documents)
 def test_documents_can_be_recovered_from_the_arrays(given_documents: list[ClozeDocument]) -> None:
-    assert decoded(encode_split(given_documents, VOCABULARY), VOCABULARY) == given_documents
+    assert decoded(encode_split(given_documents, VOCABULARY_FILE), VOCABULARY_FILE) == given_documents
 
 
 def test_stories_can_be_recovered_from_the_arrays() -> None:
@@ -104,26 +104,32 @@ def test_stories_can_be_recovered_from_the_arrays() -> None:
 
 
 def test_a_documents_names_are_numbered_from_0_without_gaps() -> None:
-    split = encode_split(some_documents(), VOCABULARY)
+    split = encode_split(some_documents(), VOCABULARY_FILE)
     assert split.names.tolist() == [1, -1, 0, 1, -1, -1, -1, -1]
     assert split.numbers.tolist() == [2, 7]
     assert split.answers.tolist() == [1]
 
 
 def test_names_have_id_0() -> None:
-    split = encode_split(some_documents(), VOCABULARY)
+    split = encode_split(some_documents(), VOCABULARY_FILE)
     assert not split.ids[split.names >= 0].any()
     assert not split.question_ids[split.question_names >= 0].any()
 
 
 def test_an_unknown_word_is_not_a_name() -> None:
-    split = encode_split([ClozeDocument("a", "", [["zebra", "@placeholder", "@entity"]], {})], VOCABULARY)
-    assert split.ids.tolist() == [VOCABULARY.unknown, VOCABULARY.placeholder, VOCABULARY.unknown]
+    split = encode_split(
+        [ClozeDocument("a", "", [["zebra", "@placeholder", "@entity"]], {})], VOCABULARY_FILE
+    )
+    assert split.ids.tolist() == [
+        VOCABULARY_FILE.unknown,
+        VOCABULARY_FILE.placeholder,
+        VOCABULARY_FILE.unknown,
+    ]
     assert split.names.tolist() == [-1, -1, -1]
 
 
 def test_sentences_end_at_their_last_tokens() -> None:
-    split = encode_split(some_documents(), VOCABULARY)
+    split = encode_split(some_documents(), VOCABULARY_FILE)
     assert split.sentence_ends.nonzero()[0].tolist() == [2, 4, 7]
     assert split.lengths.tolist() == [5, 3]
 
@@ -131,20 +137,20 @@ def test_sentences_end_at_their_last_tokens() -> None:
 def test_a_sentence_of_no_tokens_ends_nothing() -> None:
     document = ClozeDocument("a", "", [[], ["the", "house"], [], ["met"]], {})
     unfinished = ClozeDocument("b", "", [["in", "the"], []], {})
-    split = encode_split([document, unfinished], VOCABULARY)
+    split = encode_split([document, unfinished], VOCABULARY_FILE)
     assert split.sentence_ends.nonzero()[0].tolist() == [1, 2, 4]
-    leading = encode_split([ClozeDocument("c", "", [[]], {})], VOCABULARY)
+    leading = encode_split([ClozeDocument("c", "", [[]], {})], VOCABULARY_FILE)
     assert leading.sentence_ends.tolist() == []
 
 
 def test_an_answer_that_is_not_in_the_text_has_a_number() -> None:
     asked = [Question(("@placeholder", "met"), 5)]
-    split = encode_split([ClozeDocument("a", "", [["@entity6", "met"]], {}, asked)], VOCABULARY)
+    split = encode_split([ClozeDocument("a", "", [["@entity6", "met"]], {}, asked)], VOCABULARY_FILE)
     assert split.numbers[split.answers].tolist() == [5]
 
 
 def test_no_documents_make_an_empty_split() -> None:
-    split = encode_split([], VOCABULARY)
+    split = encode_split([], VOCABULARY_FILE)
     assert len(split) == 0
     assert split.sources == ()
     assert split.lengths.tolist() == split.sentence_ends.tolist() == []
@@ -154,7 +160,7 @@ def test_no_documents_make_an_empty_split() -> None:
 def test_a_number_beyond_the_vocabularys_becomes_a_free_one(where: str) -> None:
     asked = {"text": [], "question": [Question(("@entity900",), 0)], "answer": [Question(("the",), 900)]}
     sentences = [["@entity0", "met", "@entity2"], ["@entity900" if where == "text" else "the"]]
-    split = encode_split([ClozeDocument("a", "", sentences, {}, asked[where])], VOCABULARY)
+    split = encode_split([ClozeDocument("a", "", sentences, {}, asked[where])], VOCABULARY_FILE)
     assert split.numbers.tolist() == [0, 1, 2]
     found = {"text": split.names[3:], "question": split.question_names, "answer": split.answers}[where]
     assert found.tolist() == [1]
@@ -163,22 +169,22 @@ def test_a_number_beyond_the_vocabularys_becomes_a_free_one(where: str) -> None:
 def test_documents_with_too_many_names_are_refused_or_skipped() -> None:
     many = ClozeDocument("a", "", [[f"@entity{n}" for n in range(9)]], {})
     with pytest.raises(FormatError, match="a: expected at most 8 names, got 9"):
-        encode_split([many], VOCABULARY)
+        encode_split([many], VOCABULARY_FILE)
     skipped: list[FormatError] = []
-    split = encode_split([many, *some_documents()], VOCABULARY, skipped.append)
-    assert_equal(split, encode_split(some_documents(), VOCABULARY))
+    split = encode_split([many, *some_documents()], VOCABULARY_FILE, skipped.append)
+    assert_equal(split, encode_split(some_documents(), VOCABULARY_FILE))
     assert len(skipped) == 1
 
 
 @pytest.mark.parametrize("token", ["@ENTITY5", "@entity005", "@entity" + "9" * 5000, "@entity٣"])
 def test_a_token_that_only_resembles_a_name_is_an_unknown_word(token: str) -> None:
-    split = encode_split([ClozeDocument("a", "", [[token]], {})], VOCABULARY)
-    assert (split.ids.tolist(), split.names.tolist()) == ([VOCABULARY.unknown], [-1])
+    split = encode_split([ClozeDocument("a", "", [[token]], {})], VOCABULARY_FILE)
+    assert (split.ids.tolist(), split.names.tolist()) == ([VOCABULARY_FILE.unknown], [-1])
 
 
 class TestFile:
     def test_loads_everything_that_was_saved(self, tmp_path: Path) -> None:
-        split = encode_split(some_documents(), VOCABULARY)
+        split = encode_split(some_documents(), VOCABULARY_FILE)
         split.save(tmp_path / "folder" / "a.safetensors", "note")
         loaded = EncodedSplit.load(tmp_path / "folder" / "a.safetensors", "note")
         assert loaded is not None
@@ -188,14 +194,14 @@ class TestFile:
     def test_is_none_if_missing_or_written_with_another_note(self, tmp_path: Path) -> None:
         file = tmp_path / "a.safetensors"
         assert EncodedSplit.load(file) is None
-        encode_split(some_documents(), VOCABULARY).save(file, "one")
+        encode_split(some_documents(), VOCABULARY_FILE).save(file, "one")
         assert EncodedSplit.load(file, "two") is None
         assert EncodedSplit.load(file) is not None
 
     @pytest.mark.parametrize("kept", [0, 7, 100, -1])
     def test_is_none_if_incomplete(self, tmp_path: Path, kept: int) -> None:
         file = tmp_path / "a.safetensors"
-        encode_split(some_documents(), VOCABULARY).save(file)
+        encode_split(some_documents(), VOCABULARY_FILE).save(file)
         file.write_bytes(file.read_bytes()[:kept])
         assert EncodedSplit.load(file) is None
 
@@ -223,25 +229,25 @@ class TestOpenSplit:
         return calls
 
     def test_encodes_once_and_loads_the_cache(self, folder: Path, encoded: list[str]) -> None:
-        first, second = (open_split(folder, "training", VOCABULARY) for _ in range(2))
+        first, second = (open_split(folder, "training", VOCABULARY_FILE) for _ in range(2))
         assert_equal(first, second)
         assert len(encoded) == 1
         assert len(list((folder / "encoded").iterdir())) == 1
 
     def test_caches_one_file_per_vocabulary(self, folder: Path, encoded: list[str]) -> None:
         other = Vocabulary(("met", "the"), entities=8)
-        for vocabulary in (VOCABULARY, other, VOCABULARY, other):
+        for vocabulary in (VOCABULARY_FILE, other, VOCABULARY_FILE, other):
             open_split(folder, "training", vocabulary)
-        assert encoded == [VOCABULARY.fingerprint, other.fingerprint]
+        assert encoded == [VOCABULARY_FILE.fingerprint, other.fingerprint]
 
     def test_encodes_again_after_the_set_was_built_again(self, folder: Path) -> None:
-        open_split(folder, "training", VOCABULARY)
+        open_split(folder, "training", VOCABULARY_FILE)
         with DocumentWriter(folder / "training.parquet") as writer:
             for document in some_documents():
                 document.sentences[0][1] = "the"
                 writer.write(document)
-        split = open_split(folder, "training", VOCABULARY)
-        assert split.ids[1] == VOCABULARY.ids["the"]
+        split = open_split(folder, "training", VOCABULARY_FILE)
+        assert split.ids[1] == VOCABULARY_FILE.ids["the"]
 
     def test_encodes_again_after_a_rebuild_of_the_same_size(self, folder: Path) -> None:
         def write(words: list[str]) -> int:
@@ -250,33 +256,33 @@ class TestOpenSplit:
             return (folder / "training.parquet").stat().st_size
 
         before = write(["the", "house", "in", "met"])
-        open_split(folder, "training", VOCABULARY)
+        open_split(folder, "training", VOCABULARY_FILE)
         assert write(["met", "house", "in", "the"]) == before
-        split = open_split(folder, "training", VOCABULARY)
-        assert VOCABULARY.decode(split.ids.tolist()) == ["met", "house", "in", "the"]
+        split = open_split(folder, "training", VOCABULARY_FILE)
+        assert VOCABULARY_FILE.decode(split.ids.tolist()) == ["met", "house", "in", "the"]
 
     def test_replaces_a_damaged_file(self, folder: Path) -> None:
-        first = open_split(folder, "training", VOCABULARY)
+        first = open_split(folder, "training", VOCABULARY_FILE)
         (file,) = (folder / "encoded").iterdir()
         file.write_bytes(b"\x10\0\0\0\0\0\0\0not json at all.")
-        assert_equal(open_split(folder, "training", VOCABULARY), first)
+        assert_equal(open_split(folder, "training", VOCABULARY_FILE), first)
 
     def test_needs_no_write_permission(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(*_: object) -> None:
             raise PermissionError("read-only")
 
         monkeypatch.setattr(EncodedSplit, "save", refuse)
-        assert len(open_split(folder, "training", VOCABULARY)) == 2
+        assert len(open_split(folder, "training", VOCABULARY_FILE)) == 2
         assert not (folder / "encoded").exists()
 
     def test_follows_a_folder_of_question_files(self, tmp_path: Path) -> None:
         place = tmp_path / "questions" / "training"
         write_folder(iter(some_documents()[:1]), place)
-        assert len(open_split(tmp_path, "training", VOCABULARY)) == 1
+        assert len(open_split(tmp_path, "training", VOCABULARY_FILE)) == 1
         more = some_documents()[0]
         more.name = "another"
         write_folder(iter([more]), place)
-        assert len(open_split(tmp_path, "training", VOCABULARY)) == 2
+        assert len(open_split(tmp_path, "training", VOCABULARY_FILE)) == 2
 
     def test_caches_a_split_without_malformed_files_for_callers_that_skip_them(
         self, tmp_path: Path, encoded: list[str]
@@ -286,29 +292,31 @@ class TestOpenSplit:
         (place / "bad.question").write_text("oops")
         skipped: list[FormatError] = []
         for _ in range(2):
-            assert len(open_split(tmp_path, "training", VOCABULARY, on_malformed=skipped.append)) == 1
+            assert len(open_split(tmp_path, "training", VOCABULARY_FILE, on_malformed=skipped.append)) == 1
         assert len(encoded) == 1
         first, again = map(str, skipped)
         assert first == again
         with pytest.raises(FormatError, match=r"bad\.question, line 1"):
-            open_split(tmp_path, "training", VOCABULARY)
+            open_split(tmp_path, "training", VOCABULARY_FILE)
 
     def test_encodes_again_if_the_skipped_files_are_not_known(
         self, tmp_path: Path, encoded: list[str]
     ) -> None:
         write_folder(iter(some_documents()[:1]), tmp_path / "questions" / "training")
-        open_split(tmp_path, "training", VOCABULARY, on_malformed=lambda fault: None)
+        open_split(tmp_path, "training", VOCABULARY_FILE, on_malformed=lambda fault: None)
         (tmp_path / "questions" / "training.parquet").unlink()
-        open_split(tmp_path, "training", VOCABULARY, on_malformed=lambda fault: None)
+        open_split(tmp_path, "training", VOCABULARY_FILE, on_malformed=lambda fault: None)
         assert len(encoded) == 2
 
     def test_names_a_folder_of_question_files_by_its_current_name(self, tmp_path: Path) -> None:
         write_folder(iter(some_documents()[:1]), tmp_path / "cnn" / "questions" / "training")
-        assert open_split(tmp_path / "cnn" / "questions", "training", VOCABULARY).sources == ("questions",)
-        assert open_split(tmp_path / "cnn", "training", VOCABULARY).sources == ("cnn",)
+        assert open_split(tmp_path / "cnn" / "questions", "training", VOCABULARY_FILE).sources == (
+            "questions",
+        )
+        assert open_split(tmp_path / "cnn", "training", VOCABULARY_FILE).sources == ("cnn",)
         moved = (tmp_path / "cnn").rename(tmp_path / "news")
-        assert open_split(moved, "training", VOCABULARY).sources == ("news",)
+        assert open_split(moved, "training", VOCABULARY_FILE).sources == ("news",)
 
     def test_a_missing_split_is_refused(self, folder: Path) -> None:
         with pytest.raises(FormatError, match="split: expected training, got 'test'"):
-            open_split(folder, "test", VOCABULARY)
+            open_split(folder, "test", VOCABULARY_FILE)

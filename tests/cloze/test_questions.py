@@ -21,7 +21,7 @@ from attar.cloze import (
 from attar.cloze.documents import count_names
 from attar.text import Vocabulary
 
-VOCABULARY = Vocabulary(("met", "in", "the", "house", "."), entities=20)
+VOCABULARY_FILE = Vocabulary(("met", "in", "the", "house", "."), entities=20)
 
 words = st.sampled_from(["met", "in", "the", "house", ".", *(f"@entity{n}" for n in range(4))])
 documents = st.lists(st.lists(words, min_size=1, max_size=12), max_size=20).map(
@@ -81,7 +81,7 @@ def test_a_document_without_names_has_no_questions() -> None:
 
 splits = st.lists(st.lists(st.lists(words, max_size=12), max_size=20), max_size=5).map(
     lambda documents: encode_split(
-        [ClozeDocument("", "", sentences, {}) for sentences in documents], VOCABULARY
+        [ClozeDocument("", "", sentences, {}) for sentences in documents], VOCABULARY_FILE
     )
 )
 
@@ -89,7 +89,7 @@ splits = st.lists(st.lists(st.lists(words, max_size=12), max_size=20), max_size=
 @pytest.fixture(scope="module")
 def stories() -> EncodedSplit:
     told = [story_document(story, str(n)) for n, story in enumerate(tell_stories(3, 200))]
-    return encode_split(told, VOCABULARY)
+    return encode_split(told, VOCABULARY_FILE)
 
 
 def draw(split: EncodedSplit, seed: int, count: int) -> DrawnQuestions:
@@ -176,7 +176,7 @@ def test_each_draw_from_a_split_differs(stories: EncodedSplit) -> None:
 
 def test_all_possible_blanks_are_drawn_equally_often() -> None:
     sentence = ["@entity0", "met", "@entity1", "in", "the", "@entity2", "."]
-    split = encode_split([ClozeDocument("", "", [sentence] * 4, {})], VOCABULARY)
+    split = encode_split([ClozeDocument("", "", [sentence] * 4, {})], VOCABULARY_FILE)
     drawer, rng = QuestionDrawer(split), np.random.default_rng(0)
     drawn = Counter(int(drawer.draw(rng, 1).blanks[0]) for _ in range(1200))
     assert sorted(drawn) == [7 * row + place for row in range(4) for place in (0, 2, 5)]
@@ -186,7 +186,7 @@ def test_all_possible_blanks_are_drawn_equally_often() -> None:
 def test_sentences_of_6_to_80_tokens_are_drawn() -> None:
     def drawn_of(length: int) -> int:
         sentence = ["@entity0", *["the"] * (length - 1)]
-        split = encode_split([ClozeDocument("", "", [sentence, ["@entity0"]], {})], VOCABULARY)
+        split = encode_split([ClozeDocument("", "", [sentence, ["@entity0"]], {})], VOCABULARY_FILE)
         return len(draw(split, 0, 5).sentences)
 
     assert [drawn_of(length) for length in (5, 6, 80, 81)] == [0, 1, 1, 0]
@@ -201,9 +201,9 @@ def test_drawn_questions_are_in_sentence_order(stories: EncodedSplit) -> None:
 def test_documents_without_names_or_sentences_get_no_questions() -> None:
     plain = ClozeDocument("", "", [["in", "the", "house", "the", "house", "."]] * 8, {})
     asked = ClozeDocument("", "", [["@entity3", "in", "the", "house", "house", "."]] * 8, {})
-    split = encode_split([plain, ClozeDocument("", "", [], {}), asked, plain], VOCABULARY)
+    split = encode_split([plain, ClozeDocument("", "", [], {}), asked, plain], VOCABULARY_FILE)
     assert draw(split, 0, 2).document_questions.tolist() == [0, 0, 0, 2, 2]
-    assert draw(encode_split([], VOCABULARY), 0, 2).document_questions.tolist() == [0]
+    assert draw(encode_split([], VOCABULARY_FILE), 0, 2).document_questions.tolist() == [0]
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 5))))

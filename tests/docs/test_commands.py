@@ -120,6 +120,7 @@ def check_attar(words: list[str], whole: bool) -> None:
     # Of a group, options alone may follow; `x` stands for "and so on".
     assert not below or not words or words[0].startswith("-") or words == ["x"], f"no {name} {words[0]}"
     known = {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
+    known |= set(getattr(command, "former", ()))  # the changelog has them
     unknown = {option for option in options_in(words) if option not in known | {"-h", "--help"}}
     assert not unknown, f"{name} does not take {unknown}"
     if whole and not below:
@@ -169,4 +170,5 @@ def all_options() -> set[str]:
         command = waiting.pop()
         waiting += getattr(command, "commands", {}).values()
         found |= {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
+        found |= set(getattr(command, "former", ()))
     return found

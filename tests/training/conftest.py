@@ -10,10 +10,10 @@ import pytorch_lightning as pl
 
 from attar.bench.stories import story_document, tell_stories
 from attar.cloze import VOCABULARY_FILE, ClozeDocument, DocumentWriter, write_folder
-from attar.text.vocabulary import Vocabulary
+from attar.text import Vocabulary
 from attar.training import fit
-from attar.training.fit import HISTORY, RUN
 from attar.training.options import TrainingOptions
+from attar.training.run_folder import HISTORY, RUN
 
 ENTITIES = 16
 
@@ -22,12 +22,12 @@ MakeOptions = Callable[..., TrainingOptions]
 
 
 class PowerCutError(Exception):
-    """What stops a run from outside."""
+    """Interrupts a run."""
 
 
 def cut_off(monkeypatch: pytest.MonkeyPatch, *, epoch: int, step: int) -> None:
-    """Let the next run break off before a step of an epoch, both counted from 0."""
-    make = fit.trainer_for
+    """Interrupt the next run before a step of an epoch, both counted from 0."""
+    make = fit.make_trainer
 
     class PowerCut(pl.Callback):
         def on_train_batch_start(self, trainer: pl.Trainer, module: Any, batch: Any, index: int) -> None:
@@ -39,11 +39,11 @@ def cut_off(monkeypatch: pytest.MonkeyPatch, *, epoch: int, step: int) -> None:
     ) -> pl.Trainer:
         return make(options, run, [*callbacks, PowerCut()], **rest)
 
-    monkeypatch.setattr(fit, "trainer_for", with_power_cut)
+    monkeypatch.setattr(fit, "make_trainer", with_power_cut)
 
 
 def history(folder: Path) -> list[dict[str, float]]:
-    """What was noted of every epoch, but for how fast it went."""
+    """The history of a run, without its speed."""
     rows = json.loads((folder / RUN / HISTORY).read_text())
     return [{name: row[name] for name in row if name != "documents_a_second"} for row in rows]
 
@@ -54,7 +54,7 @@ def story_documents(seed: int, count: int) -> list[ClozeDocument]:
 
 @pytest.fixture(scope="session")
 def make_set(tmp_path_factory: pytest.TempPathFactory) -> MakeSet:
-    """Writes a set of stories, with one vocabulary for all seeds, and of texts so plain that nothing is asked."""
+    """Writes a set of stories, with one vocabulary for all seeds; `plain` documents have no names to ask for."""
     words = Vocabulary.build((story.text for story in tell_stories(1, 80)), size=200, entities=ENTITIES)
 
     def make(
@@ -87,13 +87,13 @@ def make_set(tmp_path_factory: pytest.TempPathFactory) -> MakeSet:
 
 @pytest.fixture(scope="session")
 def tested_set(make_set: MakeSet) -> Path:
-    """A set with a test split, as small as can be trained on."""
+    """A small set with a test split."""
     return make_set(training=12, validation=6, test=6)
 
 
 @pytest.fixture
 def cnn_set(tmp_path: Path) -> Path:
-    """A set in the CNN format, every question a file, without a vocabulary of its own."""
+    """A set in the CNN format, one file per question, without a vocabulary."""
     folder = tmp_path / "cnn"
     for split, seed, count in (("training", 1, 12), ("validation", 2, 4), ("test", 3, 4)):
         write_folder(iter(story_documents(seed, count)), folder / "questions" / split)
@@ -107,10 +107,16 @@ def stories_set(make_set: MakeSet) -> Path:
 
 @pytest.fixture
 def options(stories_set: Path, tmp_path: Path) -> MakeOptions:
-    """Options of a small run, written to a folder of the test's own."""
+    """Options of a small run in the test's folder."""
 
     def make(out: str = "reader", **changed: Any) -> TrainingOptions:
-        given: dict[str, Any] = {"size": 8, "embedding": 8, "epochs": 2, "batch": 16, "questions": 3}
+        given: dict[str, Any] = {
+            "hidden_size": 8,
+            "embedding_size": 8,
+            "epochs": 2,
+            "batch_size": 16,
+            "questions": 3,
+        }
         given |= {"data": (str(stories_set),), "out": str(tmp_path / out)}
         return TrainingOptions(**given | changed)
 

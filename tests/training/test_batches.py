@@ -1,20 +1,22 @@
-"""Batches hold the documents that went in, once an epoch, under names that mean the same throughout a batch."""
+"""Batches contain the documents that went in, once per epoch, and survive packing."""
 
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from attar.cloze import ClozeDocument, EncodedSplit, Question, encode_split
-from attar.text.vocabulary import Vocabulary
-from attar.training.batches import Batch, ClozeBatches, shuffled_numbers
-from attar.training.remaining import held_out
+from attar.text import Vocabulary
+from attar.training.batches import _ALIGNMENT, Batch, ClozeBatches, _shuffled_numbers, pack, unpack
+from attar.training.data import open_splits, shared_vocabulary
 
 DOCUMENTS, NAMES, MARKS = 23, 7, 60
 # Every sentence of a document begins with a word of its own, so that it is known wherever it comes out.
-VOCABULARY = Vocabulary((*(f"mark{n}" for n in range(MARKS)), "met", "in", "the", "."), entities=12)
+VOCABULARY_FILE = Vocabulary((*(f"mark{n}" for n in range(MARKS)), "met", "in", "the", "."), entities=12)
 
 
 def document(number: int) -> ClozeDocument:
@@ -52,16 +54,16 @@ FIXED = [with_questions(number) for number in range(DOCUMENTS)]
 
 @pytest.fixture(scope="module")
 def split() -> EncodedSplit:
-    return encode_split(DRAWN, VOCABULARY)
+    return encode_split(DRAWN, VOCABULARY_FILE)
 
 
 @pytest.fixture(scope="module")
 def asked_split() -> EncodedSplit:
-    return encode_split(FIXED, VOCABULARY)
+    return encode_split(FIXED, VOCABULARY_FILE)
 
 
 def drawing(split: EncodedSplit, *, epoch: int = 0, **options: int) -> ClozeBatches:
-    batches = ClozeBatches(split, VOCABULARY, **{"size": 4, "draw": 3} | options)
+    batches = ClozeBatches(split, VOCABULARY_FILE, **{"size": 4, "draw": 3} | options)
     batches.epoch = epoch
     return batches
 
@@ -80,7 +82,7 @@ def sentences_of(batch: Batch, row: int) -> list[list[str]]:
     ids = batch.documents.ids[row, : batch.documents.lengths[row]].tolist()
     ends = batch.documents.sentence_ends[row, : len(ids)].tolist()
     found: list[list[str]] = [[]]
-    for token, last in zip(VOCABULARY.decode(ids), ends, strict=True):
+    for token, last in zip(VOCABULARY_FILE.decode(ids), ends, strict=True):
         found[-1].append(token)
         if last:
             found.append([])
@@ -92,7 +94,7 @@ def questions_of(batch: Batch, row: int) -> list[tuple[list[str], list[str]]]:
     """A document's questions, and each with its blank filled in by its answer."""
     found = []
     for q in (batch.questions.documents == row).nonzero()[:, 0].tolist():
-        asked = VOCABULARY.decode(batch.questions.ids[q, : batch.questions.lengths[q]].tolist())
+        asked = VOCABULARY_FILE.decode(batch.questions.ids[q, : batch.questions.lengths[q]].tolist())
         blank = int(batch.questions.blanks[q])
         assert [at for at, token in enumerate(asked) if token == "@placeholder"] == [blank]
         answer = f"@entity{batch.documents.candidates[row, batch.answers[q]]}"
@@ -112,7 +114,7 @@ def renaming(pairs: Iterator[tuple[list[str], list[str]]]) -> dict[str, str]:
 
 
 class TestDrawing:
-    def test_a_document_and_its_questions_are_the_sentences_that_went_in(self, split: EncodedSplit) -> None:
+    def test_a_document_and_its_questions_are_its_original_sentences(self, split: EncodedSplit) -> None:
         for batch in drawing(split):
             for row, index in enumerate(batch.indices.tolist()):
                 kept = sentences_of(batch, row)
@@ -131,13 +133,13 @@ class TestDrawing:
             rows = named.nonzero()[:, 0]
             numbers = documents.candidates[rows, documents.names[named].long()]
             assert (numbers >= 0).all()
-            assert torch.equal(documents.ids[named], numbers + VOCABULARY.first_entity)
+            assert torch.equal(documents.ids[named], numbers + VOCABULARY_FILE.first_entity)
             for q, row in enumerate(questions.documents.tolist()):
-                ids = set((questions.ids[q] - VOCABULARY.first_entity).tolist())
+                ids = set((questions.ids[q] - VOCABULARY_FILE.first_entity).tolist())
                 held = [bool(n >= 0) and n in ids for n in documents.candidates[row].tolist()]
                 assert (questions.asked[q] & (documents.candidates[row] >= 0)).tolist() == held
 
-    def test_candidates_are_the_names_that_the_kept_text_holds(self, split: EncodedSplit) -> None:
+    def test_candidates_are_the_names_in_the_kept_text(self, split: EncodedSplit) -> None:
         lost = 0
         for batch in drawing(split):
             for row in range(len(batch.indices)):
@@ -152,15 +154,17 @@ class TestDrawing:
                 lost += int(whole) - len(candidates)
         assert lost > 0, "no name was held out altogether: the test shows nothing"
 
-    def test_every_answer_is_a_candidate_that_its_question_does_not_hold(self, split: EncodedSplit) -> None:
+    def test_every_answer_is_a_candidate_that_its_question_does_not_mention(
+        self, split: EncodedSplit
+    ) -> None:
         for batch in drawing(split):
             of_question = batch.documents.candidates[batch.questions.documents]
             assert (of_question.gather(1, batch.answers[:, None]) >= 0).all()
             assert not batch.questions.asked.gather(1, batch.answers[:, None]).any()
 
-    def test_numbers_are_shuffled_anew_every_epoch(self, split: EncodedSplit) -> None:
+    def test_names_are_renumbered_by_the_generator(self, split: EncodedSplit) -> None:
         rngs = [np.random.default_rng(seed) for seed in (0, 0, 1)]
-        one, again, other = (shuffled_numbers(split, rng) for rng in rngs)
+        one, again, other = (_shuffled_numbers(split, rng) for rng in rngs)
         assert one.tolist() == again.tolist() != other.tolist()
         for first, last in zip(split.name_starts[:-1], split.name_starts[1:], strict=True):
             assert sorted(one[first:last]) == list(range(last - first))
@@ -184,8 +188,7 @@ class TestDrawing:
 
         assert marks(drawing(split, epoch=2)) != marks(drawing(split, **{"epoch": 2} | changed))
 
-    def test_what_is_held_out_are_whole_sentences(self, split: EncodedSplit) -> None:
-        assert held_out(split, None) is None
+    def test_kept_and_asked_tokens_add_up_to_the_split(self, split: EncodedSplit) -> None:
         batches = drawing(split)
         kept = sum(int(batch.documents.lengths.sum()) for batch in batches)
         asked = sum(int(batch.questions.lengths.sum()) for batch in batches)
@@ -193,10 +196,8 @@ class TestDrawing:
 
 
 class TestFixedQuestions:
-    def test_documents_questions_and_answers_come_out_under_their_own_names(
-        self, asked_split: EncodedSplit
-    ) -> None:
-        for batch in ClozeBatches(asked_split, VOCABULARY, size=4):
+    def test_documents_questions_and_answers_keep_their_names(self, asked_split: EncodedSplit) -> None:
+        for batch in ClozeBatches(asked_split, VOCABULARY_FILE, size=4):
             for row, index in enumerate(batch.indices.tolist()):
                 assert sentences_of(batch, row) == FIXED[index].sentences
                 asked = questions_of(batch, row)
@@ -207,13 +208,13 @@ class TestFixedQuestions:
                 assert answers == [f"@entity{q.answer}" for q in FIXED[index].questions]
 
     def test_every_epoch_is_the_same(self, asked_split: EncodedSplit) -> None:
-        batches = ClozeBatches(asked_split, VOCABULARY, size=4)
+        batches = ClozeBatches(asked_split, VOCABULARY_FILE, size=4)
         first = list(batches)
         batches.epoch = 5
         assert all(same(a, b) for a, b in zip(first, batches, strict=True))
 
-    def test_places_are_the_documents_row_and_the_questions_turn(self, asked_split: EncodedSplit) -> None:
-        for batch in ClozeBatches(asked_split, VOCABULARY, size=4):
+    def test_places_number_the_questions_within_each_document(self, asked_split: EncodedSplit) -> None:
+        for batch in ClozeBatches(asked_split, VOCABULARY_FILE, size=4):
             most, rows = batch.questions.most, batch.questions.documents.tolist()
             turns = [rows[:at].count(row) for at, row in enumerate(rows)]
             assert batch.questions.places.tolist() == [
@@ -224,20 +225,20 @@ class TestFixedQuestions:
 
 @pytest.mark.parametrize("draw", [0, 3], ids=["fixed", "drawn"])
 @pytest.mark.parametrize("size", [1, 4, 5, 99])
-def test_every_document_comes_once_an_epoch(asked_split: EncodedSplit, size: int, draw: int) -> None:
-    batches = ClozeBatches(asked_split, VOCABULARY, size=size, draw=draw)
+def test_every_document_comes_once_per_epoch(asked_split: EncodedSplit, size: int, draw: int) -> None:
+    batches = ClozeBatches(asked_split, VOCABULARY_FILE, size=size, draw=draw)
     found = [batch.indices.tolist() for batch in batches]
     assert sorted(index for batch in found for index in batch) == list(range(DOCUMENTS))
     assert len(found) == len(batches)
     assert all(len(batch) <= size for batch in found)
 
 
-def test_documents_of_a_batch_are_of_about_one_length() -> None:
+def test_documents_of_a_batch_have_similar_lengths() -> None:
     lengths = np.random.default_rng(0).permutation(np.arange(20, 420))
     many = [ClozeDocument("", "", [["the"] * int(n)], {}) for n in lengths]
-    split = encode_split(many, VOCABULARY)
+    split = encode_split(many, VOCABULARY_FILE)
     rng = np.random.default_rng(0)
-    sorted_apart = ClozeBatches(split, VOCABULARY, size=8).buckets(rng, shuffle=False)
+    sorted_apart = ClozeBatches(split, VOCABULARY_FILE, size=8).buckets(rng, shuffle=False)
     assert [split.lengths[bucket].tolist() for bucket in sorted_apart[:1]] == [list(range(20, 28))]
     shuffled = drawing(split, size=8).buckets(rng, shuffle=True)
     padded = sum(len(bucket) * int(split.lengths[bucket].max()) for bucket in shuffled)
@@ -257,7 +258,7 @@ class TestParts:
             for part in shared:
                 assert part.share == pytest.approx(len(part.answers) / len(whole.answers))
 
-    def test_a_part_is_what_the_whole_holds_of_its_documents(self, split: EncodedSplit) -> None:
+    def test_a_part_has_the_same_documents_and_questions_as_the_whole(self, split: EncodedSplit) -> None:
         for whole, part in zip(drawing(split), drawing(split, rank=1, world=2), strict=True):
             for row, index in enumerate(part.indices.tolist()):
                 in_whole = whole.indices.tolist().index(index)
@@ -265,7 +266,7 @@ class TestParts:
                 assert questions_of(part, row) == questions_of(whole, in_whole)
 
     def test_a_process_may_be_left_without_documents(self, split: EncodedSplit) -> None:
-        last = [*ClozeBatches(split, VOCABULARY, size=22, rank=1, world=2)][-1]
+        last = [*ClozeBatches(split, VOCABULARY_FILE, size=22, rank=1, world=2)][-1]
         assert last.documents.ids.shape == (0, 0)
         assert last.questions.ids.shape == (0, 0)
         assert last.share == 0
@@ -274,13 +275,13 @@ class TestParts:
 def test_documents_without_names_or_questions_make_a_batch() -> None:
     plain = [ClozeDocument("", "", [["in", "the", "."]], {}), ClozeDocument("", "", [], {})]
     for draw in (0, 3):
-        (batch,) = ClozeBatches(encode_split(plain, VOCABULARY), VOCABULARY, draw=draw)
-        assert batch.documents.ids.tolist() == [[0, 0, 0], VOCABULARY.encode(["in", "the", "."])]
+        (batch,) = ClozeBatches(encode_split(plain, VOCABULARY_FILE), VOCABULARY_FILE, draw=draw)
+        assert batch.documents.ids.tolist() == [[0, 0, 0], VOCABULARY_FILE.encode(["in", "the", "."])]
         assert batch.documents.candidates.tolist() == [[-1], [-1]]
         assert len(batch.answers) == 0
 
 
-def test_moving_a_batch_keeps_what_it_holds(split: EncodedSplit) -> None:
+def test_moving_a_batch_keeps_lengths_on_the_cpu(split: EncodedSplit) -> None:
     batch = next(iter(drawing(split)))
     assert same(batch.to("cpu"), batch)
     assert batch.to("cpu").share == batch.share
@@ -290,3 +291,37 @@ def test_moving_a_batch_keeps_what_it_holds(split: EncodedSplit) -> None:
     assert moved.answers.is_meta
     assert not moved.documents.lengths.is_meta
     assert not moved.questions.lengths.is_meta
+
+
+@pytest.fixture
+def story_batch(stories_set: Path) -> Batch:
+    vocabulary = shared_vocabulary([stories_set])
+    split = open_splits([stories_set], "training", vocabulary)
+    return next(iter(ClozeBatches(split, vocabulary, size=7, draw=3)))
+
+
+def assert_same(one: Any, other: Any) -> None:
+    for field in fields(one):
+        mine, its = getattr(one, field.name), getattr(other, field.name)
+        if is_dataclass(mine):
+            assert_same(mine, its)
+        elif isinstance(mine, torch.Tensor):
+            assert mine.dtype == its.dtype
+            assert torch.equal(mine, its), field.name
+        else:
+            assert mine == its
+
+
+def test_unpacking_gives_the_packed_batch(story_batch: Batch) -> None:
+    assert_same(unpack(pack(story_batch)), story_batch)
+
+
+def test_a_packed_batch_is_one_aligned_tensor_in_shared_memory(story_batch: Batch) -> None:
+    packed = pack(story_batch)
+    assert packed.bytes.is_shared()
+    assert packed.bytes.dtype == torch.uint8
+    found = unpack(packed)
+    assert found.documents.ids.untyped_storage().data_ptr() == packed.bytes.untyped_storage().data_ptr()
+    assert all(
+        part.data_ptr() % _ALIGNMENT == 0 for part in (found.questions.ids, found.counts, found.indices)
+    )

@@ -1,10 +1,11 @@
-"""A run writes a reader, goes on where it was stopped, stops when it is told to, and is shared by processes."""
+"""A run writes a reader, resumes, stops early, fine-tunes a reader, and is shared by processes."""
 
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,15 @@ import torch
 
 from attar.cloze import ClozeDocument, DocumentWriter, Question
 from attar.errors import AttarError, FormatError, OptionError
-from attar.reader import load_reader
-from attar.text.vocabulary import Vocabulary
-from attar.training import folders
-from attar.training.fit import HISTORY, RUN, Training, train
-from attar.training.folders import alone_in
-from attar.training.options import network_options
+from attar.reader import DEFAULT, load_reader
+from attar.text import Vocabulary
+from attar.training import run_folder
+from attar.training.data import TrainingData, load_initial
+from attar.training.fit import Training, fine_tuning_options, initial_network, train
+from attar.training.options import TrainingOptions, network_options
+from attar.training.run_folder import HISTORY, RUN, lock_folder
 
-from .conftest import MakeOptions, PowerCutError, cut_off, history
+from .conftest import MakeOptions, MakeSet, PowerCutError, cut_off, history
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -35,7 +37,7 @@ def assert_same_tensors(one: Any, other: Any, **tolerance: float) -> None:
     torch.testing.assert_close(one, other, **{"rtol": 0.0, "atol": 0.0} | tolerance, check_stride=False)
 
 
-def test_a_run_leaves_a_reader_its_checkpoints_and_its_history(options: MakeOptions) -> None:
+def test_a_run_writes_a_reader_checkpoints_and_history(options: MakeOptions) -> None:
     folder = train(options(), quiet=True)
     saved = load_reader(folder)
     assert saved.network.options == network_options(options(), saved.vocabulary)
@@ -49,8 +51,8 @@ def test_a_run_leaves_a_reader_its_checkpoints_and_its_history(options: MakeOpti
     assert written == {"best.ckpt", "last.ckpt", "log", "lock", HISTORY}
 
 
-def test_the_reader_is_the_epoch_that_validated_best(options: MakeOptions) -> None:
-    folder = train(options(epochs=4, rate=0.05), quiet=True)
+def test_the_reader_has_the_weights_of_the_best_epoch(options: MakeOptions) -> None:
+    folder = train(options(epochs=4, lr=0.05), quiet=True)
     rows = history(folder)
     best = torch.load(folder / RUN / "best.ckpt", weights_only=True)
     assert rows[best["epoch"]]["validation_accuracy"] == max(row["validation_accuracy"] for row in rows)
@@ -60,28 +62,36 @@ def test_the_reader_is_the_epoch_that_validated_best(options: MakeOptions) -> No
 
 def test_the_loss_falls(options: MakeOptions) -> None:
     folder = train(
-        options(mechanism="named", encoder="lookahead", size=16, embedding=16, batch=8, epochs=10, rate=0.02),
+        options(
+            mechanism="named",
+            encoder="lookahead",
+            hidden_size=16,
+            embedding_size=16,
+            batch_size=8,
+            epochs=10,
+            lr=0.02,
+        ),
         quiet=True,
     )
     losses = [row["loss"] for row in history(folder)]
     assert losses[-1] < 0.93 * losses[0]
 
 
-def test_a_batch_without_questions_spoils_nothing(
+def test_a_batch_without_questions_keeps_weights_finite(
     make_set: Callable[..., Path], options: MakeOptions
 ) -> None:
     data = make_set(training=8, validation=4, plain=8)
-    folder = train(options(data=(str(data),), batch=8, epochs=1), quiet=True)
+    folder = train(options(data=(str(data),), batch_size=8, epochs=1), quiet=True)
     assert np.isfinite(history(folder)[0]["validation_loss"])
     assert all(value.isfinite().all() for value in load_reader(folder).network.state_dict().values())
 
 
-class TestAnswersThatAreNoCandidates:
-    """A question that its document cannot answer, or one of a document without a name."""
+class TestAnswersThatAreNotCandidates:
+    """The answer is not in the document, or the document has no name."""
 
     @pytest.fixture
     def spoilt(self, stories_set: Path, tmp_path: Path) -> Callable[[int], Path]:
-        """A set with so many good documents, and as many bad ones, with questions of their own."""
+        """A set with a number of answerable documents and two that are not."""
 
         def make(good: int) -> Path:
             folder = tmp_path / f"set {good}"
@@ -99,28 +109,30 @@ class TestAnswersThatAreNoCandidates:
         return make
 
     def test_are_wrong_and_have_no_loss(self, options: MakeOptions, spoilt: Callable[[int], Path]) -> None:
-        folder = train(options(data=(str(spoilt(2)),), mechanism="named", rate=0.05, epochs=8), quiet=True)
+        folder = train(options(data=(str(spoilt(2)),), mechanism="named", lr=0.05, epochs=8), quiet=True)
         rows = history(folder)
         assert np.isfinite([[row["loss"], row["validation_loss"]] for row in rows]).all()
         assert rows[-1]["validation_accuracy"] == 0.5
         assert rows[-1]["validation_loss"] < 0.1
 
-    def test_alone_teach_nothing(self, options: MakeOptions, spoilt: Callable[[int], Path]) -> None:
+    def test_alone_change_no_weights_to_nan(
+        self, options: MakeOptions, spoilt: Callable[[int], Path]
+    ) -> None:
         folder = train(options(data=(str(spoilt(0)),)), quiet=True)
         assert history(folder)[-1] == {"epoch": 2, "loss": 0, "validation_loss": 0, "validation_accuracy": 0}
         assert all(value.isfinite().all() for value in load_reader(folder).network.state_dict().values())
 
 
 def test_a_folder_takes_one_run_at_a_time(options: MakeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folders, "GOING", 0.0)
+    monkeypatch.setattr(run_folder, "_LOCK_TIMEOUT", 0.0)
     with (
-        alone_in(options().folder / RUN),
-        pytest.raises(AttarError, match="expected a folder that no run is at work in, got another run's"),
+        lock_folder(options().folder / RUN),
+        pytest.raises(AttarError, match="expected a folder that no other run uses, got one in use"),
     ):
         train(options(), quiet=True)
 
 
-def test_what_is_no_folder_is_refused_before_anything_is_read(options: MakeOptions, tmp_path: Path) -> None:
+def test_a_file_as_folder_is_refused_before_anything_is_read(options: MakeOptions, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(
         AttarError, match=r"expected a folder to write to, got the file .*file; choose another"
@@ -140,7 +152,7 @@ def test_another_seed_trains_another_reader(options: MakeOptions) -> None:
 
 
 @pytest.mark.parametrize(("epoch", "step"), [(1, 0), (2, 1)], ids=["between epochs", "within an epoch"])
-def test_a_run_taken_up_again_ends_as_if_it_had_not_stopped(
+def test_a_resumed_run_ends_as_if_it_had_not_stopped(
     options: MakeOptions, monkeypatch: pytest.MonkeyPatch, epoch: int, step: int
 ) -> None:
     whole = train(options("whole", epochs=3, dropout=0.2), quiet=True)
@@ -159,28 +171,28 @@ def test_a_run_taken_up_again_ends_as_if_it_had_not_stopped(
     assert load_reader(resumed).fingerprint == load_reader(whole).fingerprint
 
 
-def test_there_is_nothing_to_resume_in_a_new_folder(options: MakeOptions) -> None:
+def test_resuming_in_a_new_folder_starts_a_run(options: MakeOptions) -> None:
     resumed, fresh = (train(options(str(r), epochs=1), resume=r, quiet=True) for r in (True, False))
     assert load_reader(resumed).fingerprint == load_reader(fresh).fingerprint
 
 
-def test_a_run_is_not_taken_up_with_other_options(options: MakeOptions) -> None:
+def test_a_run_is_not_resumed_with_other_options(options: MakeOptions) -> None:
     train(options(epochs=1), quiet=True)
     with pytest.raises(OptionError, match="options to resume with: expected epochs 1, got 3; give the same"):
         train(options(epochs=3), resume=True, quiet=True)
 
 
-def test_a_run_is_taken_up_after_its_set_has_moved(options: MakeOptions, stories_set: Path) -> None:
+def test_a_run_is_resumed_after_its_set_has_moved(options: MakeOptions, stories_set: Path) -> None:
     first = train(options(), quiet=True)
     moved = options(data=(str(stories_set / "."),))
     assert history(train(moved, resume=True, quiet=True)) == history(first)
 
 
-def test_a_folder_is_trained_in_anew_unless_resumed(options: MakeOptions) -> None:
-    first = load_reader(train(options(), quiet=True))
-    again = load_reader(train(options(), quiet=True))
-    assert again.fingerprint == first.fingerprint
-    assert len(history(options().folder)) == 2
+def test_without_resume_a_run_starts_from_the_beginning(options: MakeOptions) -> None:
+    train(options(epochs=1), quiet=True)
+    again = load_reader(train(options(seed=1), quiet=True))
+    assert again.fingerprint == load_reader(train(options("new", seed=1), quiet=True)).fingerprint
+    assert [row["epoch"] for row in history(options().folder)] == [1, 2]
 
 
 def test_a_set_without_validation_is_refused(make_set: Callable[..., Path], options: MakeOptions) -> None:
@@ -195,16 +207,16 @@ def test_a_set_in_the_cnn_format_is_trained_on_its_own_questions(options: MakeOp
 
 
 def test_stops_early_when_validation_no_longer_improves(options: MakeOptions) -> None:
-    folder = train(options(rate=1e-12, epochs=9, patience=2), quiet=True)
+    folder = train(options(lr=1e-12, epochs=9, patience=2), quiet=True)
     assert [row["epoch"] for row in history(folder)] == [1, 2, 3]
 
 
-def test_without_patience_it_goes_on_to_the_end(options: MakeOptions) -> None:
-    folder = train(options(rate=1e-12, epochs=4), quiet=True)
+def test_without_patience_all_epochs_are_trained(options: MakeOptions) -> None:
+    folder = train(options(lr=1e-12, epochs=4), quiet=True)
     assert len(history(folder)) == 4
 
 
-def test_the_rate_warms_up_and_cools_down_to_nothing(
+def test_the_learning_rate_rises_and_then_falls_towards_0(
     options: MakeOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rates: list[float] = []
@@ -213,7 +225,7 @@ def test_the_rate_warms_up_and_cools_down_to_nothing(
         rates.append(module.optimizers().param_groups[0]["lr"])  # type: ignore[union-attr]
 
     monkeypatch.setattr(Training, "on_train_batch_end", note)
-    train(options(epochs=4, warmup=0.25, rate=0.01), quiet=True)
+    train(options(epochs=4, warmup=0.25, lr=0.01), quiet=True)
     assert len(rates) == 12
     assert max(rates) == pytest.approx(0.01)
     assert rates.index(max(rates)) <= 3
@@ -223,9 +235,9 @@ def test_the_rate_warms_up_and_cools_down_to_nothing(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", [16, 47], ids=["even parts", "one process left without documents"])
-def test_two_processes_make_the_steps_that_one_would(options: MakeOptions, batch: int) -> None:
-    alone = train(options("alone", batch=batch), quiet=True)
-    shared = options("shared", batch=batch, processes=2)
+def test_two_processes_make_the_steps_of_one(options: MakeOptions, batch: int) -> None:
+    alone = train(options("alone", batch_size=batch), quiet=True)
+    shared = options("shared", batch_size=batch, devices=2)
     program = f"""
 from attar.training.fit import train
 from attar.training.options import TrainingOptions
@@ -247,3 +259,115 @@ train(TrainingOptions.from_json({shared.to_json()!r} | dict(out={shared.out!r}, 
         assert one == pytest.approx(other, rel=1e-4)
     weights = [load_reader(folder).network.state_dict() for folder in (alone, shared.folder)]
     assert_same_tensors(dict(weights[0]), dict(weights[1]), rtol=1e-4, atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def start(make_set: MakeSet, tmp_path_factory: pytest.TempPathFactory) -> TrainingOptions:
+    """The options of a small reader that was trained."""
+    out = tmp_path_factory.mktemp("start") / "reader"
+    options = TrainingOptions(
+        (str(make_set()),), str(out), hidden_size=8, embedding_size=8, epochs=1, batch_size=16
+    )
+    train(options, quiet=True)
+    return options
+
+
+def fine_tuned(start: TrainingOptions, out: Path, **changed: object) -> TrainingOptions:
+    given = start.to_json() | {"out": str(out), "start": start.out} | changed
+    return TrainingOptions.from_json(given)
+
+
+def test_fine_tuning_begins_with_the_readers_weights(start: TrainingOptions, tmp_path: Path) -> None:
+    saved = load_reader(start.out)
+    network = initial_network(fine_tuned(start, tmp_path), saved.vocabulary)
+    for name, value in saved.network.state_dict().items():
+        assert torch.equal(network.state_dict()[name], value), name
+
+
+@pytest.mark.parametrize("encoder", ["gru", "lookahead"])
+def test_shared_init_copies_the_document_encoder(
+    start: TrainingOptions, tmp_path: Path, encoder: str
+) -> None:
+    vocabulary = load_reader(start.out).vocabulary
+    plain = TrainingOptions(start.data, str(tmp_path), hidden_size=8, embedding_size=8, encoder=encoder)
+    for options, same in ((plain, False), (replace(plain, shared_init=True), True)):
+        network = initial_network(options, vocabulary)
+        weights = [each.onward.weight_hh_l0 for each in (network.document_encoder, network.question_encoder)]
+        assert torch.equal(*weights) is same
+        assert weights[0] is not weights[1]
+
+
+def test_a_reader_fixes_how_directions_are_joined(make_set: MakeSet, tmp_path: Path) -> None:
+    first = TrainingOptions(
+        (str(make_set()),),
+        str(tmp_path / "first"),
+        hidden_size=4,
+        embedding_size=4,
+        epochs=1,
+        encoder="lookahead",
+        join="sum",
+        head_size=6,
+    )
+    train(first, quiet=True)
+    given = vars(TrainingOptions(first.data, str(tmp_path), init_from=first.out))
+    own = fine_tuning_options(given, explicit=())
+    assert (own.join, own.head_size, own.hidden_size) == ("sum", 6, 4)
+    with pytest.raises(OptionError, match="expected join 'sum', got 'halves'; omit what the reader fixes"):
+        initial_network(fine_tuned(first, tmp_path, join="halves"), load_reader(first.out).vocabulary)
+
+
+def test_shared_init_is_refused_for_fine_tuning(start: TrainingOptions, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="shared_init: expected a new network, got init_from"):
+        fine_tuned(start, tmp_path, alike=True)
+
+
+def test_dropout_may_differ_from_the_readers(start: TrainingOptions, tmp_path: Path) -> None:
+    network = initial_network(fine_tuned(start, tmp_path, dropout=0.3), load_reader(start.out).vocabulary)
+    assert network.dropout.p == 0.3
+
+
+def test_fine_tuning_uses_the_readers_vocabulary(
+    start: TrainingOptions, make_set: MakeSet, tmp_path: Path
+) -> None:
+    other = make_set(seed=7, vocabulary=False)
+    data = TrainingData(fine_tuned(start, tmp_path, data=(str(other),)))
+    assert data.vocabulary.fingerprint == load_reader(start.out).vocabulary.fingerprint
+
+
+def test_fine_tuning_writes_another_reader(start: TrainingOptions, tmp_path: Path) -> None:
+    before = load_reader(start.out)
+    after = load_reader(train(fine_tuned(start, tmp_path / "on"), quiet=True))
+    assert after.fingerprint != before.fingerprint
+    assert after.about["training"]["start"] == "reader"
+    assert after.about["before"] == before.about
+    assert load_reader(start.out).fingerprint == before.fingerprint
+
+
+def test_a_reader_of_another_size_is_refused(start: TrainingOptions, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="expected hidden_size 8, got 16; omit what the reader fixes"):
+        initial_network(fine_tuned(start, tmp_path, size=16), load_reader(start.out).vocabulary)
+
+
+def test_the_reader_in_the_package_is_called_default() -> None:
+    assert load_initial("default").fingerprint == load_reader(DEFAULT).fingerprint
+
+
+def test_a_folder_without_a_reader_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"config\.json"):
+        fine_tuning_options({"init_from": str(tmp_path)}, explicit=())
+
+
+def test_freeze_trains_only_the_added_parameters(make_set: MakeSet, tmp_path: Path) -> None:
+    data = (str(make_set()),)
+    first = TrainingOptions(
+        data, str(tmp_path / "first"), mechanism="named", hidden_size=4, embedding_size=4, epochs=1
+    )
+    before = load_reader(train(first, quiet=True)).network.state_dict()
+    changed = {"company": True, "frozen": True, "rate": 0.1}
+    after = load_reader(
+        train(fine_tuned(first, tmp_path / "more", **changed), quiet=True)
+    ).network.state_dict()
+    added = set(after) - set(before)
+    assert added
+    for name, value in before.items():
+        assert torch.equal(after[name], value), name

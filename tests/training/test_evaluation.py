@@ -1,4 +1,4 @@
-"""A score is a share with an interval over documents, by source, beside what counting names would give."""
+"""Accuracy with an interval over documents, per source, compared with counting names; sizes of memories."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,22 +10,33 @@ import torch
 
 from attar.cloze import ClozeDocument, ClozeSet, EncodedSplit, Question, encode_split, most_frequent_name
 from attar.errors import FormatError
-from attar.nn.network import Network
-from attar.text.vocabulary import Vocabulary
+from attar.memory import Memory
+from attar.nn import Network, NetworkOptions
+from attar.reader import Reader
+from attar.text import Vocabulary
 from attar.training.batches import ClozeBatches
-from attar.training.data import open_splits
-from attar.training.evaluate import BASELINES, NO_GUESS, count_answers, evaluate, score
+from attar.training.data import open_splits, shared_vocabulary
+from attar.training.evaluation import (
+    BASELINES,
+    NO_GUESS,
+    evaluate,
+    mean_size,
+    memory_sizes,
+    most_frequent_candidates,
+    sample_by_source,
+    score,
+)
 from attar.training.options import TrainingOptions, network_options
-from attar.training.words import vocabulary_of
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
-FREQUENT, BESIDES = BASELINES
+
+FREQUENT, UNASKED = BASELINES
 
 
 @pytest.fixture(scope="module")
 def vocabulary(stories_set: Path) -> Vocabulary:
-    return vocabulary_of([stories_set])
+    return shared_vocabulary([stories_set])
 
 
 @pytest.fixture(scope="module")
@@ -36,15 +47,17 @@ def stories(stories_set: Path, vocabulary: Vocabulary) -> EncodedSplit:
 @pytest.fixture(scope="module")
 def network(vocabulary: Vocabulary) -> Network:
     torch.manual_seed(3)
-    options = TrainingOptions(("set",), "out", mechanism="named", encoder="lookahead", size=8, embedding=8)
+    options = TrainingOptions(
+        ("set",), "out", mechanism="named", encoder="lookahead", hidden_size=8, embedding_size=8
+    )
     return Network(network_options(options, vocabulary))
 
 
 class TestReader:
-    def test_is_right_where_its_best_candidate_is_the_answer(
+    def test_is_correct_if_its_best_candidate_is_the_answer(
         self, network: Network, vocabulary: Vocabulary, stories: EncodedSplit
     ) -> None:
-        found = evaluate(network, vocabulary, stories, batch=len(stories))
+        found = evaluate(network, vocabulary, stories, batch_size=len(stories))
         (batch,) = ClozeBatches(stories, vocabulary, size=len(stories))
         with torch.inference_mode():
             right = network(batch.documents, batch.questions).argmax(1) == batch.answers
@@ -52,17 +65,19 @@ class TestReader:
         assert found.whole.questions == len(stories.answers)
         assert found.whole.documents == len(stories)
 
-    def test_scores_alike_in_batches_of_any_size(
+    def test_scores_do_not_depend_on_the_batch_size(
         self, network: Network, vocabulary: Vocabulary, stories: EncodedSplit
     ) -> None:
-        assert evaluate(network, vocabulary, stories, batch=5) == evaluate(network, vocabulary, stories)
+        assert evaluate(network, vocabulary, stories, batch_size=5) == evaluate(network, vocabulary, stories)
 
-    def test_drops_nothing_out(self, network: Network, vocabulary: Vocabulary, stories: EncodedSplit) -> None:
+    def test_dropout_is_disabled(
+        self, network: Network, vocabulary: Vocabulary, stories: EncodedSplit
+    ) -> None:
         careless = Network(replace(network.options, dropout=0.9))
         careless.load_state_dict(network.state_dict())
         assert evaluate(careless.train(), vocabulary, stories) == evaluate(network, vocabulary, stories)
 
-    def test_is_not_scored_where_nothing_is_asked(
+    def test_a_split_without_questions_is_refused(
         self, network: Network, vocabulary: Vocabulary, stories_set: Path
     ) -> None:
         training = open_splits([stories_set], "training", vocabulary)
@@ -71,16 +86,14 @@ class TestReader:
         ):
             evaluate(network, vocabulary, training)
 
-    def test_tells_how_far_it_is(
-        self, network: Network, vocabulary: Vocabulary, stories: EncodedSplit
-    ) -> None:
-        told: list[tuple[str, int, int]] = []
-        evaluate(network, vocabulary, stories, batch=5, progress=lambda *step: told.append(step))
-        assert told == [("asking", 0, 3), ("asking", 1, 3), ("asking", 2, 3)]
+    def test_reports_progress(self, network: Network, vocabulary: Vocabulary, stories: EncodedSplit) -> None:
+        steps: list[tuple[str, int, int]] = []
+        evaluate(network, vocabulary, stories, batch_size=5, progress=lambda *step: steps.append(step))
+        assert steps == [("evaluating", 0, 3), ("evaluating", 1, 3), ("evaluating", 2, 3)]
 
 
 class TestQuestionsWithoutAnAnswer:
-    """An answer that the document does not hold, documents without a name, and questions that hold them all."""
+    """The answer is not in the document, the document has no name, or the question mentions all of them."""
 
     MET, BY_OTHERS = ["@entity1", "met", "@entity3"], ("@placeholder", "met", "@entity3")
 
@@ -93,7 +106,7 @@ class TestQuestionsWithoutAnAnswer:
         ],
         ids=["answer elsewhere", "no name", "no name in the question either"],
     )
-    def test_are_wrong_whoever_answers(
+    def test_are_wrong_for_reader_and_baselines(
         self, network: Network, vocabulary: Vocabulary, sentence: list[str], tokens: tuple[str], answer: int
     ) -> None:
         document = ClozeDocument("", "", [sentence], {}, [Question(tokens, answer)])
@@ -102,23 +115,25 @@ class TestQuestionsWithoutAnAnswer:
         assert [(each.accuracy, each.questions) for each in whole] == [(0.0, 1)] * 3
         assert list(next(iter(found.mentions.values()))) == ["never"]
 
-    def test_that_hold_every_name_leave_no_other(self, vocabulary: Vocabulary) -> None:
+    def test_that_mention_every_name_leave_no_guess(self, vocabulary: Vocabulary) -> None:
         document = ClozeDocument(
             "", "", [self.MET], {}, [Question(("@entity1", "@placeholder", "@entity3"), 1)]
         )
         (batch,) = ClozeBatches(encode_split([document], vocabulary), vocabulary, size=1)
-        frequent, besides = count_answers(batch)
-        assert (frequent.tolist(), besides.tolist()) == ([0], [NO_GUESS])
+        frequent, unasked = most_frequent_candidates(batch)
+        assert (frequent.tolist(), unasked.tolist()) == ([0], [NO_GUESS])
 
 
 class TestSources:
     @pytest.fixture
     def both(self, stories: EncodedSplit) -> EncodedSplit:
-        """The same stories, every third of which comes from elsewhere."""
+        """The same stories, every third from another source."""
         source_of = (np.arange(len(stories)) % 3 == 0).astype(np.int32)
         return replace(stories, source_of=source_of, sources=("news", "novels", "letters"))
 
-    def test_are_scored_apart(self, network: Network, vocabulary: Vocabulary, both: EncodedSplit) -> None:
+    def test_are_scored_separately(
+        self, network: Network, vocabulary: Vocabulary, both: EncodedSplit
+    ) -> None:
         found = evaluate(network, vocabulary, both)
         assert list(found.sources) == ["news", "novels"]
         assert (found.sources["news"].documents, found.sources["novels"].documents) == (8, 4)
@@ -142,11 +157,11 @@ class TestSources:
 
     def test_are_in_the_json(self, network: Network, vocabulary: Vocabulary, both: EncodedSplit) -> None:
         found = evaluate(network, vocabulary, both)
-        told = found.to_json()
-        assert told["accuracy"] == found.whole.accuracy
-        assert told["interval"] == [found.whole.low, found.whole.high]
-        assert told["sources"]["novels"]["accuracy"] == found.sources["novels"].accuracy
-        assert told["baselines"][BESIDES]["questions"] == found.whole.questions
+        data = found.to_json()
+        assert data["accuracy"] == found.whole.accuracy
+        assert data["interval"] == [found.whole.low, found.whole.high]
+        assert data["sources"]["novels"]["accuracy"] == found.sources["novels"].accuracy
+        assert data["baselines"][UNASKED]["questions"] == found.whole.questions
 
 
 class TestCounting:
@@ -157,36 +172,36 @@ class TestCounting:
         asked = [(document, question) for document in documents for question in document.questions]
         return float(np.mean([guess(document, question) == question.answer for document, question in asked]))
 
-    def test_is_what_counting_tokens_gives(
+    def test_equals_counting_tokens(
         self, network: Network, vocabulary: Vocabulary, stories: EncodedSplit, stories_set: Path
     ) -> None:
         documents = list(ClozeSet.open(stories_set).documents("validation"))
-        found = evaluate(network, vocabulary, stories, batch=5).baselines
+        found = evaluate(network, vocabulary, stories, batch_size=5).baselines
         frequent = self.right_by_tokens(documents, lambda document, _: most_frequent_name(document))
-        besides = self.right_by_tokens(
+        unasked = self.right_by_tokens(
             documents, lambda document, question: most_frequent_name(document, question.tokens)
         )
         assert found[FREQUENT].accuracy == pytest.approx(frequent)
-        assert found[BESIDES].accuracy == pytest.approx(besides)
-        assert frequent != besides
+        assert found[UNASKED].accuracy == pytest.approx(unasked)
+        assert frequent != unasked
 
-    def test_prefers_of_equals_the_one_read_first(self) -> None:
+    def test_prefers_the_first_of_equally_frequent_names(self) -> None:
         sentences = [["@entity5", "met", "@entity2"], ["@entity2", "left"], ["@entity5", "left"]]
         question = Question(("@placeholder", "met", "@entity5"), 2)
         words = Vocabulary(("met", "left"), entities=6)
         split = encode_split([ClozeDocument("", "", sentences, {}, [question])], words)
         (batch,) = ClozeBatches(split, words, size=1)
-        frequent, besides = count_answers(batch)
+        frequent, unasked = most_frequent_candidates(batch)
         assert batch.documents.candidates[0, frequent].tolist() == [5]
-        assert batch.documents.candidates[0, besides].tolist() == [2]
+        assert batch.documents.candidates[0, unasked].tolist() == [2]
 
 
 class TestInterval:
-    def test_is_a_point_where_all_documents_are_alike(self) -> None:
+    def test_has_no_width_if_all_documents_score_the_same(self) -> None:
         table = np.array([[document, right] for document in range(20) for right in (0, 1)])
         assert (score(table, 1).low, score(table, 1).high) == (0.5, 0.5)
 
-    def test_is_wider_where_a_documents_questions_are_alike(self) -> None:
+    def test_is_wider_if_the_questions_of_a_document_are_correlated(self) -> None:
         rng = np.random.default_rng(0)
         coins = rng.integers(2, size=400)
         apart = score(np.stack([np.arange(400), coins], 1), 1)
@@ -197,3 +212,59 @@ class TestInterval:
     def test_is_the_same_every_time(self) -> None:
         table = np.stack([np.arange(50), np.arange(50) % 3 == 0], 1).astype(np.int64)
         assert score(table, 1) == score(table, 1)
+
+
+SIZE = 8
+
+
+def plain(number: int, source: str) -> ClozeDocument:
+    return ClozeDocument(str(number), source, [["it", "rained"]], {})
+
+
+class TestSampleBySource:
+    def test_has_all_documents_of_a_small_source(self) -> None:
+        documents = [plain(number, "novels" if number % 3 else "news") for number in range(9)]
+        sample = sample_by_source(documents, 256)
+        assert sample == {
+            "news": [each for each in documents if each.source == "news"],
+            "novels": [each for each in documents if each.source == "novels"],
+        }
+
+    def test_is_uniform_over_a_large_source(self) -> None:
+        drawn = sample_by_source((plain(number, "") for number in range(4_000)), 400)[""]
+        places = np.array([int(each.name) for each in drawn])
+        assert len(set(places)) == 400
+        assert places.mean() == pytest.approx(2_000, rel=0.1)
+
+    def test_is_the_same_every_time(self) -> None:
+        documents = [plain(number, "") for number in range(90)]
+        assert sample_by_source(documents, 5) == sample_by_source(documents, 5)
+
+
+class TestMemorySizes:
+    @pytest.fixture
+    def reader(self, stories_set: Path) -> Reader:
+        words: Vocabulary = shared_vocabulary([stories_set])
+        return Reader(
+            Network(NetworkOptions(len(words), words.entities, mechanism="named", size=SIZE)), words
+        )
+
+    def test_are_those_of_the_memories_that_the_reader_makes(self, reader: Reader, stories_set: Path) -> None:
+        documents = list(ClozeSet.open(stories_set).documents("validation"))
+        (found,) = memory_sizes(reader, documents).values()
+        assert found.documents == len(documents)
+        own_names = np.mean([len(document.names) for document in documents])
+        assert found.names == pytest.approx(own_names, rel=0.2)  # found again among words in lower case
+        # Two bytes per value against one, and a scale per name.
+        saved = found.names * (2 * SIZE - SIZE - 4)
+        assert found.bytes["float16"] - found.bytes["int8"] == pytest.approx(saved, abs=4)
+
+    def test_are_those_of_the_bytes_that_a_store_writes(self) -> None:
+        memory = Memory.of("keyed", np.ones((3, 2)), tokens=5, reader="r")
+        found = mean_size([memory, memory])
+        assert (found.documents, found.tokens, found.names) == (2, 5, 0)
+        assert found.bytes == {dtype: len(memory.astype(dtype).to_bytes()) for dtype in ("float16", "int8")}
+
+    def test_a_dtype_that_cannot_hold_the_values_is_left_out(self) -> None:
+        memory = Memory.of("keyed", np.full((3, 2), 1e6), tokens=5, reader="r")
+        assert list(mean_size([memory]).bytes) == ["int8"]

@@ -1,0 +1,104 @@
+"""Options of commands: those that several commands share, and flags derived from the fields of a dataclass."""
+
+import sys
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, Field, fields
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from attar.options import former_names
+
+StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="Folder of the library.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the document.")]
+Names = Annotated[list[str], typer.Argument(metavar="NAME…", help="Names of documents.")]
+ReaderPath = Annotated[
+    Path | None, typer.Option("--reader", help="Folder of a reader; default: the one in the package.")
+]
+Durability = Annotated[
+    str,
+    typer.Option(help="sync: survives a power failure; relaxed or none: faster, may lose the last writes."),
+]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace a document that has the name already.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+SkipMalformed = Annotated[
+    bool, typer.Option("--skip-malformed", help="Skip malformed .question files, with a warning.")
+]
+
+_FLAG_TYPES: Mapping[Any, Any] = {
+    tuple[str, ...]: list[str],
+    Path | None: Path | None,
+    str | None: str | None,
+}
+
+
+def options_from(
+    options: type, *, omit: Collection[str] = (), **defaults: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command one flag per field of a dataclass; it receives the values as keyword arguments `**given`.
+
+    Fields without a help text have no flag. `defaults` replace those of the dataclass.
+    """
+    derived = [
+        _flag(each, defaults.get(each.name, each.default))
+        for each in fields(options)
+        if each.metadata.get("help") and each.name not in omit
+    ]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        whole = signature(command)
+        own = [each for each in whole.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+        own = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in own]
+        command.__signature__ = whole.replace(parameters=[*derived, *own])  # type: ignore[attr-defined]
+        return command
+
+    return decorate
+
+
+def _flag(option: "Field[Any]", default: Any) -> Parameter:
+    kind = option.type if option.type in (bool, int, float, str) else _FLAG_TYPES.get(option.type, str)
+    metadata = option.metadata
+    info = typer.Option(
+        "--" + option.name.replace("_", "-"),
+        *metadata.get("flags", ()),
+        help=metadata["help"],
+        # The dataclass checks floats itself: its message about "nan" is one line.
+        min=metadata.get("min") if kind is int else None,
+        max=metadata.get("max") if kind is int else None,
+    )
+    empty = Parameter.empty if default is MISSING else default
+    return Parameter(option.name, Parameter.KEYWORD_ONLY, default=empty, annotation=Annotated[kind, info])
+
+
+def explicit_options(context: typer.Context) -> set[str]:
+    """The names of the options that the command line gives."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+
+
+def accepting_former(options: type | None = None, **renamed: str) -> type[TyperCommand]:
+    """A command class that accepts the flags of version 0.1, and prints one line for each that is used.
+
+    The names are those of the dataclass's fields, and `renamed`: the new name to the former one.
+    """
+    names = renamed if options is None else former_names(options) | renamed
+    flags = {"--" + old.replace("_", "-"): "--" + new.replace("_", "-") for new, old in names.items()}
+
+    class Command(TyperCommand):
+        former = flags
+
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            return super().parse_args(ctx, [_current(argument, flags) for argument in args])
+
+    return Command
+
+
+def _current(argument: str, flags: Mapping[str, str]) -> str:
+    flag, equals, value = argument.partition("=")
+    if flag not in flags:
+        return argument
+    print(f"attar: {flag} is now {flags[flag]}; the old name goes away in 0.3", file=sys.stderr)
+    return flags[flag] + equals + value

@@ -1,0 +1,142 @@
+"""What commands print: names that fit a line, changes, columns, JSON and progress bars."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from attar.results import Change
+
+_LONGEST_NAME = 72
+# Seconds before a progress bar appears.
+_DELAY = 2.0
+
+
+def shown(name: str) -> str:
+    r"""A name on one line, shortened if it is long.
+
+    >>> shown("Emma, ch. 1"), shown("a\nb")
+    ('Emma, ch. 1', "'a\\nb'")
+    """
+    short = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    return short if short.isprintable() else repr(short)
+
+
+def error_line(fault: Exception) -> str:
+    """An error on one line, also if a path in it has several."""
+    return "attar: " + str(fault).replace("\n", "\\n")
+
+
+def print_json(value: Any) -> None:
+    """Print a value, result types included, as one line of JSON."""
+    import msgspec
+
+    print(json.dumps(msgspec.to_builtins(value)))
+
+
+def print_change(change: "Change", *, as_json: bool) -> None:
+    """Print what was done to a document."""
+    if as_json:
+        print_json(change)
+    else:
+        size = f"{change.tokens:,} tokens, {change.bytes:,} bytes"
+        print(f"{change.change} {shown(change.name)}: {size}", flush=True)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as aligned columns.
+
+    >>> print(columns([("Ann Lee", "0.75"), ("Bob", "0.25")]))
+    Ann Lee  0.75
+    Bob      0.25
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def fact_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and values as rows of `columns`, whole numbers with thousands separators."""
+    return [(name, f"{value:,}" if isinstance(value, int) else str(value)) for name, value in facts.items()]
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar on stderr, in a terminal only, once the work has taken two seconds."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    began = monotonic()
+    bar = Progress(console=Console(stderr=True), transient=True)
+    tasks: dict[str, TaskID] = {}
+
+    def update(what: str, done: int, total: int) -> None:
+        if monotonic() - began > _DELAY and bar.console.is_terminal:
+            bar.start()
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done + 1, total=total)
+
+    with _stopped_at_end(bar):
+        yield update
+
+
+@contextmanager
+def adding_bar(total: int) -> Iterator["AddingBar"]:
+    """The progress of `attar add` through files of this many bytes."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    text = TextColumn("{task.description}")
+    parts = (text, BarColumn(), TaskProgressColumn(), TimeRemainingColumn(elapsed_when_finished=True))
+    # Printed lines appear above the bar if both are on a terminal; otherwise stdout stays as it is.
+    bar = Progress(*parts, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
+    with _stopped_at_end(bar):
+        yield AddingBar(bar, bar.add_task("", total=total))
+
+
+@contextmanager
+def _stopped_at_end(bar: "Progress") -> Iterator[None]:
+    try:
+        yield
+    finally:
+        if bar.live.is_started:  # otherwise stopping prints an empty line
+            bar.stop()
+
+
+class AddingBar:
+    """Documents per second, and the remaining time from the bytes that are done."""
+
+    def __init__(self, bar: "Progress", task: "TaskID") -> None:
+        self._bar, self._task = bar, task
+        self._began = monotonic()
+        self._documents = 0
+        self._part = ""
+
+    def files_read(self, done: int) -> None:
+        """Set how many bytes of the files are done."""
+        self._bar.update(self._task, completed=done)
+        self._show()
+
+    def document_added(self) -> None:
+        """Count one more document."""
+        self._documents += 1
+        self._show()
+
+    def tokens_read(self, what: str, done: int, total: int) -> None:
+        """Set how many tokens of the current batch are done."""
+        self._part = f", {what} {done / max(total, 1):.0%} of {total:,} tokens"
+        self._show()
+
+    def _show(self) -> None:
+        seconds = monotonic() - self._began
+        if seconds > _DELAY and self._bar.console.is_terminal:
+            self._bar.start()
+            rate = f"{self._documents:,} documents, {self._documents / seconds:,.1f}/s"
+            self._bar.update(self._task, description=rate + self._part)

@@ -1,0 +1,71 @@
+"""`attar list`, `show`, `merge` and `remove`, and what all commands on a library share."""
+
+import json
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ask", "S", "story0"),
+        ("ask", "S", "story0", "--questions", "missing"),
+        ("ask", "nowhere", "story0", "Who left?"),
+        ("list", "nowhere"),
+        ("append", "nowhere", "story0", "stories/story0.txt"),
+        ("append", "S", "story0", "stories"),
+        ("merge", "S", "both", "story0"),
+        ("remove", "S", "story0", "story9"),
+        ("show", "S", "story9"),
+        ("add", "stories", "stories"),
+        ("add", "S", "stories", "--durability", "some"),
+        ("import", "T", "missing.parquet"),
+        ("store", "check", "nowhere"),
+    ],
+    ids=" ".join,
+)
+def test_a_mistake_is_one_line_and_code_2(filled, arguments, listed):
+    code, lines, errors = filled(*arguments)
+    assert (code, lines, len(errors)) == (2, [], 1)
+    assert errors[0].startswith("attar: ")
+    assert len(listed()) == 3
+
+
+def test_merging_documents_read_separately_says_how_to_read_them(filled, listed):
+    code, _, (error,) = filled("merge", "S", "both", "story0", "story1")
+    assert code == 2
+    assert "attar add STORE FILE… --together --replace" in error
+    filled("add", "S", "stories", "--together", "--replace")
+    _, (line,), _ = filled("merge", "S", "both", "story0", "story1", "--json")
+    assert json.loads(line)["change"] == "merged"
+    assert "both" in listed()
+
+
+def test_remove_removes_several(filled, listed):
+    assert filled("remove", "S", "story0", "sub/story2")[1] == ["removed story0", "removed sub/story2"]
+    assert listed() == ["story1"]
+
+
+def test_list_gives_names_tokens_and_bytes(filled):
+    _, (line,), _ = filled("list", "S", "--json", "--limit", "2")
+    documents = json.loads(line)["documents"]
+    assert [document["name"] for document in documents] == ["story0", "story1"]
+    assert all(document["tokens"] > 0 and document["bytes"] > 0 for document in documents)
+    assert len(filled("list", "S", "--after", "story0")[1]) == 3
+
+
+def test_show_prints_what_is_stored(place, attar, texts):
+    attar("add", "S", "stories", "--keep-text", "--dtype", "int8")
+    _, (line,), _ = attar("show", "S", "story0", "--json")
+    record = json.loads(line)
+    assert (record["name"], record["text"], record["dtype"]) == ("story0", texts[0], "int8")
+    assert record["names"]
+    assert record["names"][0] in "\n".join(attar("show", "S", "story0")[1])
+
+
+@pytest.mark.parametrize("command", ["add", "append", "ask", "merge", "remove", "list", "show", "export"])
+def test_every_command_takes_json_and_shows_an_example(attar, command):
+    code, lines, _ = attar(command, "--help")
+    assert code == 0
+    assert any("--json" in line for line in lines)
+    assert any(line.strip().startswith(f"attar {command} stories") for line in lines)
