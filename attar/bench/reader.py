@@ -12,11 +12,11 @@ from attar.bench.case import Case, Contender, Goal, Measurement, check, duel
 from attar.bench.clocks import QUICK, Effort, WallClock
 from attar.bench.machine import this_machine
 from attar.bench.ops import Report, Tell, busy_notes, report_on
-from attar.bench.stories import tell_stories
 from attar.errors import FormatError
 from attar.memory import Memory
 from attar.reader import Reader
 from attar.text import read_sources
+from benchmarks.stories import tell_stories
 
 # About 750 tokens, the paper's.
 STORIES_A_DOCUMENT, LETTERS = 4, 4_000

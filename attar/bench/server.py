@@ -26,10 +26,10 @@ from attar.bench.server_rows import (
     measure,
 )
 from attar.bench.server_wrk import wrk
-from attar.bench.stories import tell_stories
 from attar.bench.tables import print_table
 from attar.library import Library
 from attar.memory import Memory
+from benchmarks.stories import tell_stories
 
 __all__ = ["COLUMNS", "Report", "Wanted", "print_report", "run"]
 

@@ -15,7 +15,6 @@ from attar.bench.store import Wanted, cases, run
 from attar.bench.store_filling import Piles, Sizes
 from attar.bench.store_reading import RoundedNetwork, accuracy_cases, beside_reading, kept
 from attar.bench.store_rows import store_cases
-from attar.bench.stories import story_document, tell_stories
 from attar.cli.main import app
 from attar.cloze.parquet import DocumentWriter
 from attar.errors import OptionError
@@ -25,6 +24,7 @@ from attar.ops.packed.products import product_in_use
 from attar.reader import Reader
 from attar.store import Reading, Store
 from attar.text.vocabulary import Vocabulary
+from benchmarks.stories import story_document, tell_stories
 
 CLOCK = WallClock(QUICK)
 TINY = Sizes(documents=12, tokens=30, size=8)

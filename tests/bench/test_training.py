@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from attar.bench.stories import tell_stories
 from attar.bench.training import profile_step
 from attar.cloze.build import BuildOptions, build_set
 from attar.training.options import TrainingOptions
+from benchmarks.stories import tell_stories
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from attar.bench.stories import tell_stories
 from attar.cli.main import main
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
 from attar.reader import Reader
 from attar.text.vocabulary import Vocabulary
+from benchmarks.stories import tell_stories
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from attar.bench.stories import story_document, tell_stories
 from attar.cli.main import main
 from attar.cloze.folder_cnn import write_folder
 from attar.cloze.parquet import DocumentWriter
 from attar.reader.folder import load_reader
 from attar.text.vocabulary import Vocabulary
+from benchmarks.stories import story_document, tell_stories
 
 SMALL = ("--size", 4, "--embedding", 4, "--epochs", 1, "--batch", 8, "--questions", 2)
 COMPARED = ("--mechanisms", "none", "--seeds", 1, *SMALL)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from attar.bench.stories import tell_stories
 from attar.cloze import ClozeSet, most_frequent_name
 from attar.cloze.build import BuildOptions, build_set
 from attar.cloze.document import count_names, spell_out
@@ -15,6 +14,7 @@ from attar.errors import AttarError, FormatError, OptionError
 from attar.text.entities import CapitalFinder
 from attar.text.names import NameTable
 from attar.text.vocabulary import Vocabulary
+from benchmarks.stories import tell_stories
 
 OPTIONS = BuildOptions(window=200, questions=3, validation="0.2", test="0.2")
 

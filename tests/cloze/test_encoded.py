@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attar.bench.stories import story_document, tell_stories
 from attar.cloze import ClozeDocument, EncodedSplit, Question, encode_split
 from attar.cloze import encoded as encoded_module
 from attar.cloze.encoded import open_split
@@ -17,6 +16,7 @@ from attar.cloze.folder_cnn import write_folder
 from attar.cloze.parquet import DocumentWriter
 from attar.errors import FormatError
 from attar.text.vocabulary import Vocabulary
+from benchmarks.stories import story_document, tell_stories
 
 VOCABULARY = Vocabulary(("met", "in", "the", "house", "."), entities=8)
 names = st.sampled_from([1, 4, 6, 7])

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attar.bench.stories import story_document, tell_stories
 from attar.cloze import ClozeDocument, EncodedSplit, encode_split
 from attar.cloze.epochs import DrawnQuestions, QuestionDrawer, spans
 from attar.text.vocabulary import Vocabulary
+from benchmarks.stories import story_document, tell_stories
 
 VOCABULARY = Vocabulary(("met", "in", "the", "house", "."), entities=20)
 words = st.sampled_from(["met", "in", "the", "house", ".", *(f"@entity{n}" for n in range(4))])

@@ -19,8 +19,8 @@ from typing import Any
 import httpx
 import pytest
 
-from attar.bench.stories import tell_stories
 from attar.cli.main import main
+from benchmarks.stories import tell_stories
 
 LETTERS = """\
 Bob Hale wrote to Ann in May. He asked her to come to Bath.

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from attar.bench.stories import tell_stories
 from attar.errors import AttarError, OptionError
 from attar.text import coding, reading
 from attar.text.entities import CapitalFinder, NameFinder, mark
@@ -17,6 +16,7 @@ from attar.text.questions import read_question
 from attar.text.reading import ReadText, TextReader
 from attar.text.tokens import LONGEST, ends_sentence, iterate_sentences
 from attar.text.vocabulary import Vocabulary
+from benchmarks.stories import tell_stories
 
 STORIES = list(tell_stories(seed=3, count=30))
 COMMON = "when then the after house said walked grace people running little red new"

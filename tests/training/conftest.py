@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import pytorch_lightning as pl
 
-from attar.bench.stories import story_document, tell_stories
 from attar.cloze import ClozeDocument
 from attar.cloze.folder_cnn import write_folder
 from attar.cloze.parquet import DocumentWriter
@@ -17,6 +16,7 @@ from attar.text.vocabulary import Vocabulary
 from attar.training import fit
 from attar.training.fit import HISTORY, RUN
 from attar.training.options import TrainingOptions
+from benchmarks.stories import story_document, tell_stories
 
 ENTITIES = 16
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from attar.bench.stories import tell_stories
 from attar.errors import FormatError
 from attar.reader.folder import load_reader
 from attar.text.vocabulary import Vocabulary
 from attar.training.fit import BEST, LAST, RUN, train
 from attar.training.options import TrainingOptions
 from attar.training.resuming import load_checkpoint
+from benchmarks.stories import tell_stories
 
 from .conftest import ENTITIES, MakeOptions, MakeSet, PowerCutError, cut_off, history
 

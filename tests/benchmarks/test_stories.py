@@ -1,11 +1,11 @@
 """Made-up stories are coherent, seeded, and marked as the finder of names would mark them."""
 
-from attar.bench.stories import story_document, tell_stories, tell_story
 from attar.cloze.document import count_names
 from attar.text.entities import CapitalFinder, mark
 from attar.text.names import NameTable
 from attar.text.tokens import sentences
 from attar.text.vocabulary import Vocabulary
+from benchmarks.stories import story_document, tell_stories, tell_story
 
 STORIES = list(tell_stories(seed=1, count=200))
 
