@@ -1,8 +1,8 @@
-"""`attar demo`: the claim, measured in front of the reader."""
+"""`attar demo`: everything on a small example, in under a minute."""
 
 
 def demo() -> None:
-    """Read two tales, ask, append, merge, remove; then time softmax against a memory as documents grow."""
+    """Read two tales, ask, append, merge and remove; then compare the cost of softmax and of a memory."""
     from attar.bench import run_demo
 
     run_demo()

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from attar.bench.allocations import peak_bytes
-from attar.bench.peers import plain_scan
+from attar.bench import peak_bytes, plain_scan
 from attar.ops import AffineGates, encode, encode_adaptive, reference
 
 FLOAT = 4
@@ -46,6 +45,7 @@ TRAINS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRAINS)
 @pytest.mark.parametrize("k", [16, 64])
 def test_a_token_costs_a_few_vectors(name, k):
@@ -54,12 +54,14 @@ def test_a_token_costs_a_few_vectors(name, k):
     assert vectors <= 6 + 64 / (k * FLOAT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRAINS)
 def test_the_slope_grows_as_k_and_not_as_its_square(name):
     small, large = (slope(TRAINS[name], k) for k in (32, 128))
     assert large / small < 6  # 4 for n · k, 16 for n · k²
 
 
+@pytest.mark.slow
 def test_the_naive_loop_grows_as_the_square():
     small, large = (slope(train_naive, k) for k in (32, 128))
     assert large / small > 12
