@@ -29,6 +29,7 @@ def said_at_start(*words) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 def test_a_new_library_is_announced_once(place, reader):
     assert said_at_start("S", "--reader", reader)[0] == "attar: new library at S"
     assert Path("S/data.mdb").exists()

@@ -134,6 +134,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
     opened.close()
 
 
+@pytest.mark.slow
 def test_what_a_page_shows_runs_and_prints_what_it_says(page, session, capsys):
     shown = ""
     for block in page.blocks:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 
+@pytest.mark.slow
 def test_every_operation_is_one_graph_forwards_and_backwards():
     assert compiled("aot_eager", "read", "read_gated", "ask_softmax")
 

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from attar.server.board import Board
 from attar.server.metrics import Metrics
 
@@ -65,6 +67,7 @@ def start_counting(path):
     return process, int(process.stdout.readline())
 
 
+@pytest.mark.slow
 def test_processes_count_side_by_side_and_go_on_where_a_killed_one_was(tmp_path):
     board = Board(3, tmp_path / "board")
     board.own[1] += 1
@@ -89,6 +92,7 @@ metrics.answered("ask", 200, 0.001)
 """
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_had_in_its_hands_is_forgotten(tmp_path):
     subprocess.run([sys.executable, "-c", HOLDING, str(tmp_path / "board")], check=True)
     lines = list(Metrics(tmp_path / "board").lines())

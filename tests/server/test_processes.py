@@ -78,6 +78,7 @@ def names_in(folder):
         return [facts.name for facts in library.documents()]
 
 
+@pytest.mark.slow
 def test_a_server_starts_answers_and_stops_well(start, folder):
     running = start("--log-format", "json", "--token", "s3cret", "--keep-text")
     running.wait_for("startup complete")
@@ -92,6 +93,7 @@ def test_a_server_starts_answers_and_stops_well(start, folder):
     assert names_in(folder) == ["emma"]
 
 
+@pytest.mark.slow
 def test_what_was_accepted_is_finished_before_it_stops(start, folder):
     running = start()
     running.wait_for("startup complete")
@@ -173,12 +175,14 @@ def run_serve(*words):
     return ran.returncode, line
 
 
+@pytest.mark.slow
 def test_an_open_address_needs_a_token(folder):
     code, line = run_serve(folder, "--host", "0.0.0.0")
     assert (code, "--no-token" in line) == (2, True)
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_said_in_a_line(folder, reader_folder):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -186,6 +190,7 @@ def test_a_port_that_is_taken_is_said_in_a_line(folder, reader_folder):
     assert (code, "in use" in line) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_store_that_is_not_there_is_not_served_for_reading(folder):
     code, line = run_serve(folder, "--read-only")
     assert (code, "no such folder" in line) == (2, True)

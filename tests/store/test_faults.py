@@ -26,6 +26,7 @@ def fill(store, make_memory, count=20):
             changes.put(f"doc {number}", make_memory(number, 60), text="text " * number)
 
 
+@pytest.mark.slow
 def test_writers_killed_at_random_moments_lose_nothing_and_tear_nothing(folder):
     script = Path(__file__).parent / "killed_writers.py"
     ran = subprocess.run([sys.executable, script, folder, "60"], capture_output=True, text=True, timeout=300)
@@ -45,6 +46,7 @@ with Store.open(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_compaction_leaves_the_store(folder, make_memory):
     with Store.open(folder) as store:
         fill(store, make_memory)

@@ -59,6 +59,7 @@ def test_the_reader_is_the_epoch_that_validated_best(options: MakeOptions) -> No
     assert_same_tensors(weights, dict(best["state_dict"]))
 
 
+@pytest.mark.slow
 def test_the_loss_falls(options: MakeOptions) -> None:
     folder = train(
         options(mechanism="named", encoder="lookahead", size=16, embedding=16, batch=8, epochs=10, rate=0.02),
@@ -140,6 +141,7 @@ def test_another_seed_trains_another_reader(options: MakeOptions) -> None:
     assert load_reader(one).fingerprint != load_reader(other).fingerprint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epoch", "step"), [(1, 0), (2, 1)], ids=["between epochs", "within an epoch"])
 def test_a_run_taken_up_again_ends_as_if_it_had_not_stopped(
     options: MakeOptions, monkeypatch: pytest.MonkeyPatch, epoch: int, step: int

@@ -38,6 +38,7 @@ def start() -> "subprocess.Popen[str]":
     return starter
 
 
+@pytest.mark.slow
 def test_a_run_ends_when_its_starter_is_killed() -> None:
     starter = start()
     starter.kill()
@@ -45,6 +46,7 @@ def test_a_run_ends_when_its_starter_is_killed() -> None:
     assert told == "attar: ended, for the comparison that started this run has\n"
 
 
+@pytest.mark.slow
 def test_a_starter_that_is_told_to_end_puts_everything_away_first() -> None:
     starter = start()
     starter.terminate()
