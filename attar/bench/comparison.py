@@ -131,11 +131,15 @@ def keep_correct(contenders: Sequence[Contender], notes: list[str]) -> list[Cont
 
 
 def compare(
-    ours: Contender, baselines: Sequence[Contender], timer: Timer, fallback: Sequence[Contender] = ()
+    ours: Contender,
+    baselines: Sequence[Contender],
+    timer: Timer,
+    fallback: Sequence[Contender] = (),
+    notes: Sequence[str] = (),
 ) -> Comparison:
     """Compare ours with the fastest baseline that runs and is right; `fallback` is used if there is none."""
     check(ours)
-    notes: list[str] = []
+    notes = list(notes)
     usable = keep_correct(baselines, notes) or keep_correct(fallback, notes)
     own, *others = timer.time([ours, *usable])
     if not usable:
@@ -157,36 +161,22 @@ def compare_with_limit(ours: Contender, limit: float, timer: Timer) -> Compariso
 
 def measure(case: Case, *, judged: bool = True) -> Row:
     """The row of a case; errors become rows too, so that one broken case does not stop the others."""
-
-    def row(
-        verdict: Verdict, against: str | None = None, note: str = "", **numbers: float | str | None
-    ) -> Row:
-        goal = case.goal
-        return msgspec.structs.replace(
-            Row(case.what, against or case.against, goal.ratio, goal.at_least, verdict, note=note), **numbers
-        )
-
+    goal, change = case.goal, msgspec.structs.replace
+    row = Row(case.what, case.against, goal.ratio, goal.at_least, "failed")
     try:
         result = case.run()
     except WrongResultError as wrong:
-        return row("wrong", note=str(wrong))
+        return change(row, verdict="wrong", note=str(wrong))
     except Exception as failure:
-        return row("failed", note=f"{type(failure).__name__}: {_one_line(failure)}")
+        return change(row, note=f"{type(failure).__name__}: {_one_line(failure)}")
+    row = change(row, against=result.against or row.against, unit=result.unit, note=result.note)
+    row = change(row, verdict="alone", ours=median(result.ours))
     if result.theirs is None:
-        return row("alone", result.against, result.note, ours=median(result.ours), unit=result.unit)
-    ratio, low, high = result.ratio(case.goal)
-    verdict: Verdict = "met" if case.goal.reached(ratio) else "missed"
-    return row(
-        verdict if judged else "not judged",
-        result.against,
-        result.note,
-        ratio=ratio,
-        low=low,
-        high=high,
-        ours=median(result.ours),
-        theirs=median(result.theirs),
-        unit=result.unit,
-    )
+        return row
+    ratio, low, high = result.ratio(goal)
+    verdict = "met" if goal.reached(ratio) else "missed"
+    row = change(row, theirs=median(result.theirs), ratio=ratio, low=low, high=high)
+    return change(row, verdict=verdict if judged else "not judged")
 
 
 def _one_line(problem: BaseException) -> str:

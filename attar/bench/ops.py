@@ -1,7 +1,6 @@
 """`attar bench ops`: the operations compared with their alternatives, all rows in one run; and the CPU rows."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -114,18 +113,17 @@ def lookup_vs_softmax(timer: Timer, n: int, held: int, k: int = 100) -> Comparis
     hidden, packed, exact = _documents(n, k, held)
     query = _queries(1, k)[0]
     expected = torch.einsum("nij,j->ni", exact, torch.from_numpy(query).double())
-    out, note = np.empty(k, dtype=np.float32), compiled_product()
+    out, product = np.empty(k, dtype=np.float32), compiled_product()
 
     def error() -> float:
         readouts = [ops.packed_lookup(row, query, out).copy() for row in packed[: len(expected)]]
         return relative_error(torch.from_numpy(np.stack(readouts)), expected)
 
     walk = shuffled_forever(list(packed))
-    run = lambda: ops.packed_lookup(next(walk), query, out)  # noqa: E731
-    result = compare(
-        Contender("attar.ops.packed_lookup", run, error, TOLERANCE), _softmaxes(hidden, query), timer
+    ours = Contender(
+        "attar.ops.packed_lookup", lambda: ops.packed_lookup(next(walk), query, out), error, TOLERANCE
     )
-    return replace(result, note="; ".join(filter(None, (note, result.note))))
+    return compare(ours, _softmaxes(hidden, query), timer, notes=[product])
 
 
 def _softmaxes(hidden: Floats, query: Floats) -> list[Contender]:
@@ -157,7 +155,7 @@ def many_lookups_vs_softmax(timer: Timer, n: int, held: int, k: int = 100) -> Co
     hidden, packed, exact = _documents(n, k, held)
     many = min(BATCH, len(hidden), len(exact))
     queries = _queries(many, k)
-    out, asked, note = np.empty_like(queries), torch.from_numpy(queries), compiled_product()
+    out, asked, product = np.empty_like(queries), torch.from_numpy(queries), compiled_product()
     tensors, first = torch.from_numpy(hidden), np.arange(many)
 
     def contender(name: str, lookup: Callable[[Any], Any], groups: list[Any], expected: Tensor) -> Contender:
@@ -183,7 +181,7 @@ def many_lookups_vs_softmax(timer: Timer, n: int, held: int, k: int = 100) -> Co
     # Fused attention takes documents that are adjacent in memory; the others take any.
     adjacent = [range(at, at + many) for at in range(0, len(hidden) - many + 1, many)]
     title = f"softmax over H, n = {n:,}, {many} documents per call"
-    result = compare(
+    return compare(
         contender(
             "attar.ops.packed_lookup_many",
             lambda places: ops.packed_lookup_many(packed, queries, places, out),
@@ -195,8 +193,8 @@ def many_lookups_vs_softmax(timer: Timer, n: int, held: int, k: int = 100) -> Co
             contender(f"{title} (SDPA)", at_once, adjacent, softmax),
         ],
         timer,
+        notes=[product],
     )
-    return replace(result, note="; ".join(filter(None, (note, result.note))))
 
 
 def _documents(n: int, k: int, held: int) -> tuple[Floats, Floats, Tensor]:
@@ -250,11 +248,8 @@ def encode_vs_bmm(timer: Timer, shape: Shape) -> Comparison:
 
 def scan_vs_loop(timer: Timer, shape: Shape) -> Comparison:
     """The chunked adaptive scan and the loop that it replaces."""
-    k = shape[2]
-    h, f = torch.randn(shape), torch.nn.functional.normalize(torch.randn(shape), dim=-1)
-    cell = ops.AffineGates(torch.randn(2, k) / k**0.5, torch.randn(2, k) / k**0.5, torch.tensor([3.0, 0.0]))
-    exact = ops.AffineGates(*(x.double() for x in cell.tensors()))
-    expected = ops.encode_adaptive(sampled(h).double(), sampled(f).double(), exact, backend="reference")
+    h, f, cell = scan_inputs(shape, "cpu", torch.float32)
+    expected = ops.encode_adaptive(*exact_inputs(h, f, cell), backend="reference")
 
     def contender(name: str, scan: Callable[..., Tensor]) -> Contender:
         @torch.no_grad()
@@ -266,6 +261,24 @@ def scan_vs_loop(timer: Timer, shape: Shape) -> Comparison:
 
     ours = contender("attar.ops.encode_adaptive", ops.encode_adaptive)
     return compare(ours, [contender("the plain loop in torch", baselines.plain_adaptive_loop)], timer)
+
+
+def scan_inputs(shape: Shape, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor, ops.AffineGates]:
+    """States, what is written of them, and gates that forget slowly and depend on the memory."""
+    k = shape[2]
+    weights = torch.randn(2, 2, k, device=device) / k**0.5
+    cell = ops.AffineGates(weights[0], weights[1], torch.tensor([3.0, 0.0], device=device))
+    return unit_rows(shape, device, dtype), unit_rows(shape, device, dtype), cell
+
+
+def unit_rows(shape: Shape, device: str, dtype: torch.dtype) -> Tensor:
+    """Random rows of length 1."""
+    return torch.nn.functional.normalize(torch.randn(shape, device=device), dim=-1).to(dtype)
+
+
+def exact_inputs(h: Tensor, f: Tensor, cell: ops.AffineGates) -> tuple[Tensor, Tensor, ops.AffineGates]:
+    """Some of the documents, and the gates, in float64."""
+    return sampled(h).double(), sampled(f).double(), ops.AffineGates(*(x.double() for x in cell.tensors()))
 
 
 def backward_bytes(f: Tensor, tolerance: float) -> Comparison:

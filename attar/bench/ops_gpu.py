@@ -22,7 +22,7 @@ from attar.bench.comparison import (
     tolerance_for,
 )
 from attar.bench.cost import Contender, Effort, Timer
-from attar.bench.ops import Shape, backward_bytes
+from attar.bench.ops import Shape, backward_bytes, exact_inputs, scan_inputs, unit_rows
 from attar.ops import Backend, MemoryBank
 
 # Several inputs are used in turn, together larger than the second-level cache (60 MB on an H200).
@@ -165,7 +165,7 @@ def scan_cases(timer: Timer, shape: Shape, device: str = "cuda") -> list[Case]:
 
 def scan_vs_delta_rule(timer: Timer, shape: Shape, device: str) -> Comparison:
     """Two recurrences that read their memory before they write to it."""
-    keys, values = _unit_rows(shape, device), _unit_rows(shape, device)
+    keys, values = (unit_rows(shape, device, torch.bfloat16) for _ in range(2))
     beta = torch.rand(shape[:2], device=device).to(keys.dtype)
 
     @torch.no_grad()
@@ -182,7 +182,7 @@ def scan_vs_delta_rule(timer: Timer, shape: Shape, device: str) -> Comparison:
 
 def backward_vs_forward(timer: Timer, shape: Shape, device: str) -> Comparison:
     """What a training step costs compared with encoding alone."""
-    h, f, cell = _scan_inputs(shape, device)
+    h, f, cell = scan_inputs(shape, device, torch.bfloat16)
     G = torch.randn(shape[0], shape[2], shape[2], device=device)
 
     def gradients(h: Tensor, f: Tensor, cell: ops.AffineGates, G: Tensor, backend: Backend) -> Inputs:
@@ -196,7 +196,7 @@ def backward_vs_forward(timer: Timer, shape: Shape, device: str) -> Comparison:
         masked = torch.zeros_like(G)
         sampled(masked).copy_(sampled(G))
         results = gradients(h, f, cell, masked, "auto")
-        expected = gradients(*_exact(h, f, cell), sampled(G).double(), "reference")
+        expected = gradients(*exact_inputs(h, f, cell), sampled(G).double(), "reference")
         pairs = [(sampled(a), b) for a, b in zip(results[:2], expected[:2], strict=True)]
         pairs += [(a[None], b[None]) for a, b in zip(results[2:], expected[2:], strict=True)]
         return max(relative_error(*pair) for pair in pairs)
@@ -208,7 +208,7 @@ def backward_vs_forward(timer: Timer, shape: Shape, device: str) -> Comparison:
 
 def _forward(shape: Shape, device: str, name: str) -> Contender:
     """Our scan without gradients."""
-    sets = cycle([_scan_inputs(shape, device) for _ in range(2)])
+    sets = cycle([scan_inputs(shape, device, torch.bfloat16) for _ in range(2)])
 
     @torch.no_grad()
     def run() -> Tensor:
@@ -217,28 +217,10 @@ def _forward(shape: Shape, device: str, name: str) -> Contender:
     @torch.no_grad()
     def error() -> float:
         h, f, cell = next(sets)
-        expected = ops.encode_adaptive(*_exact(h, f, cell), backend="reference")
+        expected = ops.encode_adaptive(*exact_inputs(h, f, cell), backend="reference")
         return relative_error(sampled(ops.encode_adaptive(h, f, cell)), expected)
 
     return Contender(name, run, error, SCAN_TOLERANCE)
-
-
-def _scan_inputs(shape: Shape, device: str) -> tuple[Tensor, Tensor, ops.AffineGates]:
-    """States, what is written of them, and gates that forget slowly and depend on the memory."""
-    k = shape[2]
-    weights = torch.randn(2, 2, k, device=device) / k**0.5
-    cell = ops.AffineGates(weights[0], weights[1], torch.tensor([3.0, 0.0], device=device))
-    return _unit_rows(shape, device), _unit_rows(shape, device), cell
-
-
-def _exact(h: Tensor, f: Tensor, cell: ops.AffineGates) -> tuple[Tensor, Tensor, ops.AffineGates]:
-    """Some of the documents and the gates in float64."""
-    return sampled(h).double(), sampled(f).double(), ops.AffineGates(*(x.double() for x in cell.tensors()))
-
-
-def _unit_rows(shape: Shape, device: str) -> Tensor:
-    """Random rows of length 1, which the delta rule needs as keys."""
-    return torch.nn.functional.normalize(torch.randn(shape, device=device), dim=-1).bfloat16()
 
 
 def bank_cases(

@@ -7,6 +7,7 @@ after the other, half a minute of other load would bend the line; in turns it ra
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from statistics import quantiles
 
@@ -175,35 +176,35 @@ def _spread(seconds: Sequence[float], amount: float) -> Spread:
 
 def query_group(methods: Sequence[Method], hidden: Tensor, queries: Tensor) -> Group:
     """Questions to a document that is stored already; seconds are per question."""
-
-    def run(method: Method) -> Callable[[], object]:
-        lookup, stored, prepared = method.lookup, method.store(hidden), method.prepare(queries)
-        return lambda: lookup(stored, prepared)
-
-    contenders = [_contender(m, run(m), hidden, queries, float(len(queries))) for m in methods]
+    contenders = []
+    for method in methods:
+        run = partial(method.lookup, method.store(hidden), method.prepare(queries))
+        contenders.append(_contender(method, run, hidden, queries, float(len(queries))))
     return Group(len(hidden), len(queries), contenders)
 
 
 def memory_group(methods: Sequence[Method], hidden: Tensor) -> Group:
     """Making what is stored from a document's states; softmax stores the states themselves."""
     query = torch.randn(1, hidden.shape[1], device=hidden.device)
-
-    def run(method: Method) -> Callable[[], object]:
-        return lambda: method.store(hidden)
-
-    return Group(
-        len(hidden), 0, [_contender(m, run(m), hidden, query) for m in methods if m.kind != "softmax"]
-    )
+    contenders = [
+        _contender(method, partial(method.store, hidden), hidden, query)
+        for method in methods
+        if method.kind != "softmax"
+    ]
+    return Group(len(hidden), 0, contenders)
 
 
 def batch_group(methods: Sequence[Method], hidden: Tensor, queries: Tensor) -> Group:
     """All questions in one call, and first what is stored; seconds are for all of them."""
 
-    def run(method: Method) -> Callable[[], object]:
-        store, lookup, prepared = method.store, method.lookup, method.prepare(queries)
-        return lambda: lookup(store(hidden), prepared)
+    def store_and_lookup(method: Method, prepared: object) -> object:
+        return method.lookup(method.store(hidden), prepared)
 
-    return Group(len(hidden), len(queries), [_contender(m, run(m), hidden, queries) for m in methods])
+    contenders = [
+        _contender(method, partial(store_and_lookup, method, method.prepare(queries)), hidden, queries)
+        for method in methods
+    ]
+    return Group(len(hidden), len(queries), contenders)
 
 
 def _contender(
