@@ -1,14 +1,18 @@
-# Two commands for people, the same ones for CI: `make demo` and `make test`.
+# For users: `make demo`. For developers: `make quick` while working, `make test` before a commit (CI runs it).
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint docs bench way clean
+.PHONY: demo test quick lint docs bench way clean
 
 demo: .venv/ready
 	$(BIN)/attar demo
 
 test: lint docs
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# Lint and all tests that are not marked slow: under two minutes on two idle cores.
+quick: lint
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -20,10 +24,15 @@ lint: .venv/ready
 docs: .venv/ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# Everything that is measured against a target; `attar bench` measures the paper's Table 1.
 bench: .venv/ready
 	$(BIN)/attar bench ops
+	$(BIN)/python -m benchmarks.store
+	$(BIN)/python -m benchmarks.reader
+	$(BIN)/python -m benchmarks.training
+	$(BIN)/python -m benchmarks.server
 
-# The files that a document and a question pass through.
+# The files that `attar add`, `attar ask` and `POST /v1/ask` run through.
 way: .venv/ready
 	$(BIN)/python benchmarks/way.py
 

@@ -73,7 +73,7 @@ def traced() -> Iterator[Trace]:
         yield trace
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
 
 
 def trace_command(*arguments: str) -> dict[str, set[str]]:

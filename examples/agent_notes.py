@@ -1,8 +1,8 @@
-"""An agent's notes as memories: what it is told, day by day, it can be asked about, and the notes are not kept.
+"""An agent's notes as memories: it can answer questions about its notes without keeping their texts.
 
-A topic is a document of an `attar.Library`. A note is read on from where its topic ended; topics merge into a
-briefing, by name; one that is closed is removed. All is on disk at every moment: another process asks the same.
-The reader that answers is small, and guesses names only.
+A topic is a document of an `attar.Library`. A note is appended to its topic; topics are merged into a briefing;
+a closed topic is removed. Every change is on disk at once, so another process gets the same answers.
+The reader is small and answers with names only.
 """
 
 import subprocess
@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 import attar
-from attar.bench.tables import print_table
+from attar.bench import print_table
 
 DAYS = {
     "Monday": [
@@ -34,53 +34,53 @@ QUESTIONS = [
     ("northwind", "___ called for Northwind ."),
     ("northwind", "Who promised Karen a new export?"),
 ]
-TO_BE_BRIEFED = "Maria asked ___ to help Ivan ."
+BRIEFING_QUESTION = "Maria asked ___ to help Ivan ."
 
 
-def take_down(notes: attar.Library, topic: str, note: str) -> None:
-    """Read a note into its topic, which may be new; a topic's memory is all that stays of it."""
+def add_note(notes: attar.Library, topic: str, note: str) -> None:
+    """Add a note to its topic, which may be new; only the topic's memory is kept."""
     if topic in notes:
         notes.append(topic, note)
     else:
         notes.add(topic, note)
 
 
-def answers(notes: attar.Library, topic: str, question: str) -> str:
-    """The likeliest names, best first."""
-    found = notes.ask(topic, question, top=3)
-    return ", ".join(f"{answer.text} {answer.probability:.0%}" for answer in found)
+def answers_to(notes: attar.Library, topic: str, question: str) -> str:
+    """The three most probable names, best first."""
+    best = notes.ask(topic, question, top=3)
+    return ", ".join(f"{answer.text} {answer.probability:.0%}" for answer in best)
 
 
-def spend_the_week(notes: attar.Library) -> None:
-    """Take notes, answer from them, make a briefing, close a topic."""
-    for day, told in DAYS.items():
-        for topic, note in told:
-            take_down(notes, topic, note)
+def run_week(notes: attar.Library) -> None:
+    """Add notes, ask about them, merge topics into a briefing, remove a topic."""
+    for day, day_notes in DAYS.items():
+        for topic, note in day_notes:
+            add_note(notes, topic, note)
         print(
-            f"{day}, notes taken: {len(told)}; topics: {', '.join(each.name for each in notes.documents())}"
+            f"{day}, notes added: {len(day_notes)}; topics: {', '.join(each.name for each in notes.documents())}"
         )
     print()
-    rows = [[topic, question, answers(notes, topic, question)] for topic, question in QUESTIONS]
+    rows = [[topic, question, answers_to(notes, topic, question)] for topic, question in QUESTIONS]
     print_table(Console(), ["topic", "question", "answers"], rows)
     notes.merge("briefing", ["falcon", "northwind"], replace=True)
     notes.remove("party")
     print("\nfalcon and northwind merged into briefing, party removed:\n")
     rows = [[each.name, str(each.tokens), str(each.bytes)] for each in notes.documents()]
     print_table(Console(), ["topic", "tokens", "bytes on disk"], rows)
-    print(f"\nThe briefing: {TO_BE_BRIEFED} {answers(notes, 'briefing', TO_BE_BRIEFED)}")
+    print(f"\nThe briefing: {BRIEFING_QUESTION} {answers_to(notes, 'briefing', BRIEFING_QUESTION)}")
 
 
 def main(folder: Path | None = None, topic: str = "briefing", ask: str = "") -> None:
-    """Keep a week's notes in FOLDER (or one that is deleted afterwards); with --ask, only ask about a topic."""
+    """Keep a week's notes in FOLDER (by default a temporary one); with --ask, only ask about a topic."""
     if ask and folder:
         with attar.Library(folder, create=False, read_only=True) as notes:
-            print(answers(notes, topic, ask))
+            print(answers_to(notes, topic, ask))
         return
-    with tempfile.TemporaryDirectory() as passing:
-        kept = folder or Path(passing) / "notes"
-        with attar.Library(kept) as notes:
-            spend_the_week(notes)
-        again = [sys.executable, __file__, "--folder", str(kept), "--ask", TO_BE_BRIEFED]
+    with tempfile.TemporaryDirectory() as temporary:
+        path = folder or Path(temporary) / "notes"
+        with attar.Library(path) as notes:
+            run_week(notes)
+        again = [sys.executable, __file__, "--folder", str(path), "--ask", BRIEFING_QUESTION]
         answer = subprocess.run(again, capture_output=True, text=True, check=True).stdout
         print(f"Asked again in another process: {answer.strip()}")
 

@@ -1,7 +1,7 @@
-"""Two made-up languages, for `translation.py`: sentences of one, and what they are in the other.
+"""Two made-up languages for `translation.py`: sentences of one and their translations into the other.
 
-"the old bars see a don" is "BARS OLD-o THE-o DON A-o SEES". The verb goes last, and agrees with its subject, some
-words before it; adjective and article follow their noun and take its gender, which the source does not show.
+"the old bars see a don" is "BARS OLD-o THE-o DON A-o SEES". The verb comes last and agrees with its subject, some
+words before it. Adjective and article follow their noun and take its gender, which the source does not show.
 """
 
 from random import Random
@@ -22,15 +22,15 @@ TARGET += [f"{word.upper()}-{gender}" for word in ARTICLES + ADJECTIVES for gend
 
 
 def noun_phrase(rng: Random) -> tuple[list[str], list[str], str]:
-    """A phrase, its translation, and the ending of its number."""
+    """A phrase, its translation, and its plural ending or nothing."""
     noun, number = rng.choice(NOUNS), rng.choice(["", "s"])
     before = [rng.choice(ARTICLES), *rng.sample(ADJECTIVES, rng.randint(0, 1))]
-    behind = [f"{word.upper()}-{GENDERS[noun]}" for word in reversed(before)]
-    return [*before, noun + number], [(noun + number).upper(), *behind], number
+    after = [f"{word.upper()}-{GENDERS[noun]}" for word in reversed(before)]
+    return [*before, noun + number], [(noun + number).upper(), *after], number
 
 
 def sentence(rng: Random, clauses: int) -> tuple[list[str], list[str]]:
-    """Clauses with "and" between them, and their translation."""
+    """Clauses joined by "and", and their translation."""
     source: list[str] = []
     target: list[str] = []
     for clause in range(clauses):
@@ -44,7 +44,7 @@ def sentence(rng: Random, clauses: int) -> tuple[list[str], list[str]]:
 def sentences(rng: Random, count: int) -> tuple[Tensor, Tensor, Tensor]:
     """Sources `[B, n]` of one or two clauses, their lengths, and translations `[B, m]`.
 
-    Words are numbers in SOURCE and TARGET. A translation ends with the empty word; behind it are −1.
+    Words are indices into SOURCE and TARGET. A translation ends with the empty word and is padded with −1.
     """
     pairs = [sentence(rng, rng.randint(1, 2)) for _ in range(count)]
     sources = [torch.tensor([SOURCE.index(word) for word in source]) for source, _ in pairs]

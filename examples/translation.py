@@ -1,6 +1,6 @@
-"""Translation with one constant-time lookup a word: all that the decoder knows of the source is one memory.
+"""Translation with one constant-time lookup per word: the decoder sees the source through one memory only.
 
-The decoder looks up once for each word; softmax reads all the source's states again. Languages: toy_languages.py.
+For each word the decoder makes one lookup; softmax would read all states of the source. Languages: toy_languages.py.
 """
 
 from random import Random
@@ -13,43 +13,46 @@ from rich.progress import track
 from torch import Tensor, nn
 from toy_languages import SOURCE, TARGET, sentences
 
-from attar.bench.tables import print_table, quantity
+from attar.bench import print_table, quantity
 from attar.nn import Memories, attention, encoder
 
 SIZE = 64  # k
 
 
 class Translator(nn.Module):
-    """A GRU that reads both ways, a mechanism, and a GRU that looks up once a word."""
+    """A bidirectional GRU, a mechanism, and a GRU decoder that makes one lookup per word."""
 
     def __init__(self, mechanism: str, size: int = SIZE) -> None:
         super().__init__()
-        self.words_read, self.words_said = nn.Embedding(len(SOURCE), size), nn.Embedding(len(TARGET), size)
+        self.source_words, self.target_words = (
+            nn.Embedding(len(SOURCE), size),
+            nn.Embedding(len(TARGET), size),
+        )
         self.encoder = encoder("bidirectional", size, size)
         options = {} if mechanism in ("none", "softmax") else {"scale": "sqrt"}
         self.attention = attention(mechanism, size, **options)
         self.decoder = nn.GRU(size, size, batch_first=True)
         self.query, self.head = nn.Linear(size, size), nn.Linear(2 * size, len(TARGET))
 
-    def read(self, source: Tensor, lengths: Tensor) -> Memories:
+    def encode(self, source: Tensor, lengths: Tensor) -> Memories:
         """The memory of each source."""
-        return self.attention.encode(self.encoder(self.words_read(source), lengths)[0], lengths)
+        return self.attention.encode(self.encoder(self.source_words(source), lengths)[0], lengths)
 
-    def say(self, memories: Memories, words: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Scores of the word behind each of `words` `[B, m]`, a lookup for each, and the decoder's state."""
-        states, state = self.decoder(self.words_said(words), state)
+    def decode(self, memories: Memories, words: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Scores of the word after each of `words` `[B, m]`, with one lookup each, and the decoder's state."""
+        states, state = self.decoder(self.target_words(words), state)
         readouts = self.attention.lookup(memories, self.query(states))
         return self.head(torch.cat([states, readouts], -1)), state
 
 
 def train(translator: Translator, steps: int) -> None:
-    """Teach ever new sentences; all words of a translation at once, as each one's past is known."""
+    """Train on new sentences at each step, on all words of a translation at once (teacher forcing)."""
     optimizer, rng = torch.optim.AdamW(translator.parameters()), Random(0)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1e-2, steps)
     for _ in track(range(steps), "training", console=Console(stderr=True), transient=True):
         source, lengths, target = sentences(rng, 64)
         before = nn.functional.pad(target[:, :-1].clamp(min=0), (1, 0))
-        scores, _ = translator.say(translator.read(source, lengths), before)
+        scores, _ = translator.decode(translator.encode(source, lengths), before)
         optimizer.zero_grad()
         nn.functional.cross_entropy(scores.mT, target, ignore_index=-1).backward()
         optimizer.step()
@@ -58,38 +61,38 @@ def train(translator: Translator, steps: int) -> None:
 
 @torch.no_grad()
 def translate(translator: Translator, source: Tensor, lengths: Tensor, longest: int) -> Tensor:
-    """The likeliest words `[B, longest]`, each said from the ones before it and one lookup."""
-    memories, words, state = translator.read(source, lengths), source.new_zeros(len(source), 1), None
+    """The most probable words `[B, longest]`, each from the words before it and one lookup."""
+    memories, words, state = translator.encode(source, lengths), source.new_zeros(len(source), 1), None
     for _ in range(longest):
-        scores, state = translator.say(memories, words[:, -1:], state)
+        scores, state = translator.decode(memories, words[:, -1:], state)
         words = torch.cat([words, scores.argmax(-1)], 1)
     return words[:, 1:]
 
 
 @torch.no_grad()
-def seconds_a_word(translator: Translator, n: int) -> float:
-    """What a word costs, at best, when n words have been read; their states are made up here."""
+def seconds_per_word(translator: Translator, n: int) -> float:
+    """The best time per word for a source of n words, whose states are random here."""
     memories, word = translator.attention.encode(torch.randn(1, n, SIZE)), torch.zeros(1, 1).long()
-    return min(repeat(lambda: translator.say(memories, word), number=10, repeat=20)) / 10
+    return min(repeat(lambda: translator.decode(memories, word), number=10, repeat=20)) / 10
 
 
 def main(mechanism: str = "gated", steps: int = 300, lengths: str = "10,100,1000,10000,100000") -> None:
-    """Train a translator of made-up languages, test it, and time a word as the source grows."""
+    """Train a translator between made-up languages, test it, and time a word as the source grows."""
     torch.manual_seed(0)
-    torch.set_num_threads(1)  # two are slower on products this small
+    torch.set_num_threads(1)  # two threads are slower for products this small
     translator, softmax = Translator(mechanism), Translator("softmax")
     train(translator, steps)
     source, ends, target = sentences(Random("new"), 500)
-    said = translate(translator, source, ends, target.shape[1])
-    right = ((said == target) | (target < 0)).all(1).float().mean()
+    words = translate(translator, source, ends, target.shape[1])
+    right = ((words == target) | (target < 0)).all(1).float().mean()
     print(f"{mechanism}, {steps} steps: {right:.1%} of 500 new sentences without a mistake. The first:")
     print(*(SOURCE[word] for word in source[0, : ends[0]]))
-    print(" ".join(TARGET[word] for word in said[0]).partition("  ")[0], end="\n\n")
+    print(" ".join(TARGET[word] for word in words[0]).partition("  ")[0], end="\n\n")
     rows = []
     for n in map(int, lengths.split(",")):
-        ours, theirs = seconds_a_word(translator, n), seconds_a_word(softmax, n)
+        ours, theirs = seconds_per_word(translator, n), seconds_per_word(softmax, n)
         rows.append([f"{n:,}", quantity(ours, "s"), quantity(theirs, "s"), f"{theirs / ours:.1f} ×"])
-    print_table(Console(), ["source words", f"a word said, {mechanism}", "softmax", "ratio"], rows)
+    print_table(Console(), ["source words", f"time per word, {mechanism}", "softmax", "ratio"], rows)
 
 
 if __name__ == "__main__":

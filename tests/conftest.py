@@ -28,6 +28,17 @@ def modules_with_shapes() -> list[str]:
     return [".".join(f.relative_to(PACKAGE.parent).with_suffix("").parts) for f in checked]
 
 
+# Folders whose tests build wheels or start browsers; other slow tests are marked one by one.
+SLOW_FOLDERS = [Path(__file__).parent / folder for folder in ("packaging", "server/page")]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark whole folders as slow."""
+    for item in items:
+        if any(item.path.is_relative_to(folder) for folder in SLOW_FOLDERS):
+            item.add_marker(pytest.mark.slow)
+
+
 install_import_hook(modules_with_shapes(), "beartype.beartype")
 
 

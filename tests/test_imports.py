@@ -94,6 +94,7 @@ def test_a_client_loads_nothing_heavy():
     assert loaded_by("import attar, attar.wire; attar.Client().close()") == []
 
 
+@pytest.mark.slow
 def test_ops_loads_torch_with_the_first_name_that_needs_it():
     assert "torch" not in loaded_by("import attar; attar.ops")
     assert "torch" in loaded_by("import attar; attar.ops.encode")

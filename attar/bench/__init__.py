@@ -1,13 +1,76 @@
-"""Measurements: every speed that the documentation claims comes from here."""
+"""Benchmarks that users run: the paper's Table 1, the operations, the demo, and a training step's profile.
 
-from attar.bench.demo import (
-    run_demo,
+Results are checked against a float64 reference before they are timed. `benchmarks/` in the repository uses the
+same parts for the store, the server, the reader and training.
+"""
+
+from attar.bench.baselines import Floats, plain_scan, softmax_numpy, softmax_torch
+from attar.bench.comparison import (
+    Case,
+    Comparison,
+    Goal,
+    WrongResultError,
+    compare,
+    compare_with_limit,
+    relative_error,
+    tolerance_for,
 )
-from attar.bench.training import (
-    profile_step,
+from attar.bench.cost import QUICK, Contender, Effort, Timer, peak_bytes
+from attar.bench.demo import run_demo
+from attar.bench.ops import compiled_product, measure_ops, shuffled_forever
+from attar.bench.report import (
+    Machine,
+    Report,
+    draw_report,
+    print_plain,
+    print_report,
+    print_table,
+    progress_bar,
+    quantity,
+    report_json,
+    run_cases,
+    this_machine,
 )
+from attar.bench.table1_report import check_plot_file, draw_table1, measure_table, print_table1, table1_json
+from attar.bench.training import profile_step
 
 __all__ = [
+    "QUICK",
+    "Case",
+    "Comparison",
+    "Contender",
+    "Effort",
+    "Floats",
+    "Goal",
+    "Machine",
+    "Report",
+    "Timer",
+    "WrongResultError",
+    "check_plot_file",
+    "compare",
+    "compare_with_limit",
+    "compiled_product",
+    "draw_report",
+    "draw_table1",
+    "measure_ops",
+    "measure_table",
+    "peak_bytes",
+    "plain_scan",
+    "print_plain",
+    "print_report",
+    "print_table",
+    "print_table1",
     "profile_step",
+    "progress_bar",
+    "quantity",
+    "relative_error",
+    "report_json",
+    "run_cases",
     "run_demo",
+    "shuffled_forever",
+    "softmax_numpy",
+    "softmax_torch",
+    "table1_json",
+    "this_machine",
+    "tolerance_for",
 ]

@@ -1,16 +1,32 @@
-"""`attar demo`: a library of two tales, read, asked, continued and merged; then what a question costs."""
+"""`attar demo`: a library of two tales, read, asked, extended and merged; then what a question costs."""
 
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 
+import torch
 from rich.console import Console
 
-from attar.bench.clocks import Effort
-from attar.bench.demo_cost import LENGTHS, show_cost
-from attar.bench.tables import print_table, quantity
+from attar import ops
+from attar.bench.comparison import relative_error
+from attar.bench.cost import Contender, Effort, Timer
+from attar.bench.report import print_plain, print_table, quantity
 from attar.library import Library
 
+SIZE = 100  # the hidden size in the paper
+QUESTIONS_PER_DOCUMENT = 4  # about as many as in the CNN set
+LENGTHS = (100, 300, 750, 3_000, 10_000, 100_000)
+COLUMNS = [
+    "tokens n",
+    "softmax, per question",
+    "memory, per question",
+    "faster",
+    "H",
+    "memory C",
+    "error of C q",
+]
 TALES = {
     "harbour": """
 Captain Marlow came back to Saltmere in the spring, when the ice had left the harbour. Nobody met him but Agnes
@@ -34,61 +50,114 @@ QUESTIONS = {
     "harbour": ["___ kept the inn above the quay .", "Who built the ship?"],
     "trial": ["Who married Lucy?", "___ robbed his own bank .", "The fair was in ___ ."],
 }
-AFTER_SEQUEL = ["Clara married ___ in the little church .", "Who wept?"]
-OF_BOTH = ["Who married Lucy?", "Clara married ___ in the little church ."]
+QUESTIONS_AFTER_SEQUEL = ["Clara married ___ in the little church .", "Who wept?"]
+QUESTIONS_TO_BOTH = ["Who married Lucy?", "Clara married ___ in the little church ."]
 
 
 def run_demo(lengths: tuple[int, ...] = LENGTHS, effort: Effort | None = None) -> None:
-    """Tell the whole story on this machine, and end."""
+    """Show a library at work, and what a question costs on this machine."""
     console = Console()
     with tempfile.TemporaryDirectory() as folder, Library(Path(folder) / "tales") as library:
-        tell(console, library)
+        show_library(console, library)
     console.print("\n[bold]What a question costs[/bold]\n")
     show_cost(console, lengths, effort)
-    console.print(
+    print_plain(
+        console,
         "\nYour own texts:  attar add tales FILE…   then   attar ask tales NAME 'Who …?'"
         "\nIn a browser:    attar serve tales       then   http://127.0.0.1:8000",
-        highlight=False,
     )
 
 
-def tell(console: Console, library: Library) -> None:
+def show_library(console: Console, library: Library) -> None:
     """Add, ask, append, ask again, merge, remove."""
-
-    def say(text: str) -> None:
-        console.print(text, highlight=False, soft_wrap=True)
-
-    say("[bold]Two tales become memories[/bold]\n")
+    console.print("[bold]Two tales become memories[/bold]\n")
     rows = []
-    library.reader.answer(library.reader.read("Ann met Bob."), "Who met Bob?")  # loaded before the clock runs
+    library.reader.answer(library.reader.read("Ann met Bob."), "Who met Bob?")  # load before timing
     for name, text in TALES.items():
         began = perf_counter()
         added = library.add(name, text)
         seconds = perf_counter() - began
         rows.append([name, str(added.tokens), quantity(added.bytes, "B"), quantity(seconds, "s")])
-    print_table(console, ["document", "tokens", "memory", "read and on disk in"], rows)
-    say("\n[bold]Questions are answered from the memories, the texts are not kept[/bold]\n")
-    ask(console, library, QUESTIONS)
+    print_table(console, ["document", "tokens", "memory", "read and saved in"], rows)
+    console.print("\n[bold]Questions are answered from the memories; the texts are not kept[/bold]\n")
+    _ask(console, library, QUESTIONS)
     library.append("harbour", SEQUEL)
-    say("\n[bold]The harbour's tale goes on: two sentences appended[/bold]\n")
-    ask(console, library, {"harbour": AFTER_SEQUEL})
+    console.print("\n[bold]The tale of the harbour continues: two sentences appended[/bold]\n")
+    _ask(console, library, {"harbour": QUESTIONS_AFTER_SEQUEL})
     library.merge("both", list(TALES))
-    say("\n[bold]Memories add up: both tales in one[/bold]\n")
-    ask(console, library, {"both": OF_BOTH})
+    console.print("\n[bold]Memories can be added: both tales in one[/bold]\n")
+    _ask(console, library, {"both": QUESTIONS_TO_BOTH})
     library.remove("trial")
-    left = ", ".join(facts.name for facts in library.documents())
-    say(f"\nRemoved trial; left are {left}.")
-    say("The reader is small, and guesses: docs/reader.md says how often it is right.")
+    left = ", ".join(document.name for document in library.documents())
+    print_plain(console, f"\nRemoved trial; left are {left}.")
+    print_plain(console, "The reader is small and often wrong: docs/reader.md says how often it is right.")
 
 
-def ask(console: Console, library: Library, questions: dict[str, list[str]]) -> None:
-    """Print the first answers to questions, with what each took."""
+def _ask(console: Console, library: Library, questions: dict[str, list[str]]) -> None:
+    """Print the best answers and the time of each question."""
     rows = []
-    for name, asked in questions.items():
-        for question in asked:
+    for name, texts in questions.items():
+        for question in texts:
             began = perf_counter()
             answers = library.ask(name, question, top=3)
             seconds = perf_counter() - began
-            said = ", ".join(f"{answer.text} {answer.probability:.0%}" for answer in answers)
-            rows.append([name, question, said, quantity(seconds, "s")])
-    print_table(console, ["document", "question", "answers", "in"], rows)
+            best = ", ".join(f"{answer.text} {answer.probability:.0%}" for answer in answers)
+            rows.append([name, question, best, quantity(seconds, "s")])
+    print_table(console, ["document", "question", "answers", "time"], rows)
+
+
+@dataclass(frozen=True)
+class QuestionCost:
+    """What a question to a document of n tokens costs with softmax and with a memory."""
+
+    tokens: int
+    softmax_seconds: float
+    memory_seconds: float
+    hidden_bytes: int
+    memory_bytes: int
+    error: float
+
+    def cells(self) -> list[str]:
+        """A row of the table."""
+        times = [quantity(seconds, "s") for seconds in (self.softmax_seconds, self.memory_seconds)]
+        sizes = [quantity(size, "B") for size in (self.hidden_bytes, self.memory_bytes)]
+        faster = f"{self.softmax_seconds / self.memory_seconds:.1f} ×"
+        return [f"{self.tokens:,}", *times, faster, *sizes, f"{self.error:.0e}"]
+
+
+def show_cost(console: Console, lengths: tuple[int, ...] = LENGTHS, effort: Effort | None = None) -> None:
+    """Print what a question costs as the document grows."""
+    print_plain(
+        console,
+        f"A random document, n states of size k = {SIZE}, becomes a memory C = HᵀH of {SIZE} × {SIZE}.\n"
+        f"It gets {QUESTIONS_PER_DOCUMENT} questions, on one thread: softmax reads all of H for each, C q only C.\n",
+    )
+    torch.manual_seed(0)
+    with Console(stderr=True).status("measuring …"):
+        costs = [measure_question(n, effort or Effort(budget=0.6)) for n in lengths]
+    print_table(console, COLUMNS, [cost.cells() for cost in costs])
+    first, last = costs[0], costs[-1]
+    print_plain(
+        console,
+        f"\nFrom {first.tokens:,} to {last.tokens:,} tokens a question became "
+        f"{last.softmax_seconds / first.softmax_seconds:.0f} times as expensive with softmax, and "
+        f"{last.memory_seconds / first.memory_seconds:.1f} times with a memory.\n"
+        "Last column: the relative error against the same products in float64.",
+    )
+
+
+def measure_question(n: int, effort: Effort) -> QuestionCost:
+    """Time softmax and a memory on one document of n tokens, in turns."""
+    hidden = torch.randn(1, n, SIZE) / SIZE**0.5
+    queries = torch.randn(1, QUESTIONS_PER_DOCUMENT, SIZE)
+    memory = ops.encode(hidden)
+    exact = ops.encode(hidden.double(), backend="reference" if n <= 1_000 else "auto")
+    error = relative_error(ops.lookup(memory, queries), torch.einsum("bij,bmj->bmi", exact, queries.double()))
+    contenders = [
+        Contender("softmax", lambda: ops.softmax_lookup(hidden, queries)),
+        Contender("memory", lambda: ops.lookup(memory, queries)),
+    ]
+    # One thread: on a busy machine waiting for a second one made softmax a hundred times slower.
+    times = Timer(effort, threads=1).time(contenders)
+    softmax, linear = (median(seconds) / QUESTIONS_PER_DOCUMENT for seconds in times)
+    return QuestionCost(n, softmax, linear, hidden.nbytes, memory.nbytes, error)

@@ -1,94 +1,298 @@
-"""`attar bench ops`: the operations beside what people use today, all rows in one run."""
+"""`attar bench ops`: the operations compared with their alternatives, all rows in one run; and the CPU rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from itertools import cycle
+from pathlib import Path
+from typing import Any
 
-import msgspec
+import numpy as np
 import torch
+from torch import Tensor
 
-from attar.bench.case import Case, Row, measure
-from attar.bench.clocks import QUICK, DeviceClock, Effort
-from attar.bench.cpu import cpu_cases
-from attar.bench.machine import Machine, this_machine
-from attar.errors import OptionError
+from attar import ops
+from attar.bench import baselines
+from attar.bench.baselines import Floats
+from attar.bench.comparison import (
+    Case,
+    Comparison,
+    Goal,
+    check,
+    compare,
+    relative_error,
+    sampled,
+    tolerance_for,
+)
+from attar.bench.cost import QUICK, Contender, Effort, Timer, peak_bytes
+from attar.bench.report import Report, run_cases, this_machine
+from attar.ops import COMPILED, product_in_use
+from attar.progress import Progress
 
-Tell = Callable[[int, int, str], None]
+TOLERANCE = tolerance_for(torch.float32)
+BATCH = 64  # documents per call
 
-
-class Report(msgspec.Struct, frozen=True):
-    """All rows, the machine that they were measured on, and what could not be measured there."""
-
-    machine: Machine
-    rows: list[Row]
-    notes: list[str]
-
-
-def cases(*, quick: bool = False) -> tuple[list[Case], str]:
-    """Every row that this machine can measure, and a line on those that it cannot."""
-    found = cpu_cases(QUICK if quick else Effort(), quick=quick)
-    if not torch.cuda.is_available():
-        return found, "GPU rows need a CUDA device; there is none here."
-    # Short rounds: a launch queue holds about a thousand kernels.
-    return found + gpu_cases(QUICK if quick else Effort(round_seconds=0.004), quick=quick), ""
-
-
-def gpu_cases(effort: Effort, *, quick: bool = False) -> list[Case]:
-    """The rows that need a GPU."""
-    from attar.bench.gpu_bank import bank_cases
-    from attar.bench.gpu_encode import encode_cases
-    from attar.bench.gpu_scan import scan_cases
-
-    clock = DeviceClock(effort)
-    shape = (16, 96, 128) if quick else (512, 750, 128)
-    documents = 10_000 if quick else 1_000_000
-    copied = 2**26 if quick else 2**31
-    return [
-        *encode_cases(clock, shape),
-        *scan_cases(clock, shape),
-        *bank_cases(clock, documents, 128, copied=copied),
-        *bank_cases(clock, documents, 128, dtype=torch.int8, copied=copied),
-    ]
+Shape = tuple[int, int, int]
 
 
-def chosen(rows: Sequence[Case], only: str | None) -> list[Case]:
-    """The rows whose text holds `only`, in any case of letters."""
-    if only is None:
-        return list(rows)
-    kept = [row for row in rows if only.casefold() in f"{row.what} {row.against}".casefold()]
-    if not kept:
-        names = "; ".join(dict.fromkeys(row.what for row in rows))
-        raise OptionError("--only", "part of a row's name", repr(only), f"there are: {names}")
-    return kept
-
-
-def report_on(
-    machine: Machine, found: Sequence[Case], only: str | None, tell: Tell, notes: Sequence[str] = ()
-) -> Report:
-    """Measure the rows that are wanted; `tell(done, total, what)` is called before each one."""
-    kept = chosen(found, only)
-    rows = []
-    for done, case in enumerate(kept):
-        tell(done, len(kept), f"{case.what}, against {case.against}")
-        rows.append(measure(case))
-    return Report(machine, rows, list(notes))
-
-
-def busy_notes(machine: Machine, advice: str = "times are not to be trusted.") -> list[str]:
-    """What to think of the numbers where others were at work."""
-    if not machine.busy:
-        return []
-    return [f"The machine was busy (load {machine.load} on {machine.cores} cores): {advice}"]
-
-
-def run(
+def measure_ops(
     *,
     quick: bool = False,
     only: str | None = None,
-    tell: Tell = lambda done, total, what: None,
+    progress: Progress = lambda what, done, total: None,
 ) -> Report:
-    """Measure every row."""
-    found, note = cases(quick=quick)
+    """Measure every row that this machine can; `quick` takes tiny sizes, which are not judged."""
     machine = this_machine()  # before the first row adds to its load
     torch.manual_seed(0)
-    advice = "rows of several threads are not to be trusted, since threads wait for each other."
-    notes = [*([note] if note else []), *busy_notes(machine, advice)]
-    return report_on(machine, found, only, tell, notes)
+    cases, notes = cpu_cases(QUICK if quick else Effort(), quick=quick), list[str]()
+    if torch.cuda.is_available():
+        from attar.bench.ops_gpu import gpu_cases
+
+        # Short rounds: a launch queue holds about a thousand kernels.
+        cases += gpu_cases(QUICK if quick else Effort(round_seconds=0.004), quick=quick)
+    else:
+        notes.append("GPU rows need a CUDA device; this machine has none.")
+    notes += machine.busy_notes(
+        "do not trust rows that use several threads, since threads wait for each other."
+    )
+    return run_cases(machine, cases, only, progress, notes, judged=not quick)
+
+
+def cpu_cases(effort: Effort, *, quick: bool = False) -> list[Case]:
+    """The rows on a CPU; sizes are in their names."""
+    one, all_threads = Timer(effort, threads=1), Timer(effort)
+    held = 2**20 if quick else 4 * _last_cache_bytes()
+    short, long = (75, 300) if quick else (750, 10_000)
+    encoded = (4, 50, 20) if quick else (32, 750, 100)
+    scanned = (2, 70, 16) if quick else (8, 1024, 128)
+    lookup, softmax = (
+        "CPU lookup, packed float32, k = 100, one thread",
+        "softmax over H, n = {:,}, both out of cache",
+    )
+    shape = "{} × {} × {} float32".format(*encoded)
+    return [
+        Case(lookup, softmax.format(short), Goal(short / 100), lambda: lookup_vs_softmax(one, short, held)),
+        Case(lookup, softmax.format(long), Goal(80), lambda: lookup_vs_softmax(one, long, held)),
+        Case(
+            f"CPU encode, {shape}",
+            "torch.bmm",
+            Goal(1.2, at_least=False),
+            lambda: encode_vs_bmm(all_threads, encoded),
+        ),
+        Case(
+            "CPU adaptive scan, {} × {:,} × {}, forward".format(*scanned),
+            "the plain loop in torch",
+            Goal(3),
+            lambda: scan_vs_loop(all_threads, scanned),
+        ),
+        Case(
+            f"CPU backward's extra memory, encode, {shape}",
+            "H's own bytes",
+            Goal(1.5, at_least=False),
+            lambda: backward_bytes(torch.randn(encoded), TOLERANCE),
+        ),
+        Case(
+            f"{lookup}, {BATCH} documents per call",
+            f"{softmax.format(short)}, as many per call",
+            Goal(short / 100),
+            lambda: many_lookups_vs_softmax(one, short, held),
+        ),
+    ]
+
+
+def compiled_product() -> str:
+    """Wait for the compiled product, which a program that asks often has, and name the one in use."""
+    COMPILED.now()
+    return f"packed memories were multiplied by: {product_in_use()}"
+
+
+def lookup_vs_softmax(timer: Timer, n: int, held: int, k: int = 100) -> Comparison:
+    """One query to one document at a time, out of many more documents than the cache holds.
+
+    Documents are visited in one random order, again and again. When one is visited again, all the others have
+    passed through the cache.
+    """
+    hidden, packed, exact = _documents(n, k, held)
+    query = _queries(1, k)[0]
+    expected = torch.einsum("nij,j->ni", exact, torch.from_numpy(query).double())
+    out, product = np.empty(k, dtype=np.float32), compiled_product()
+
+    def error() -> float:
+        readouts = [ops.packed_lookup(row, query, out).copy() for row in packed[: len(expected)]]
+        return relative_error(torch.from_numpy(np.stack(readouts)), expected)
+
+    walk = shuffled_forever(list(packed))
+    ours = Contender(
+        "attar.ops.packed_lookup", lambda: ops.packed_lookup(next(walk), query, out), error, TOLERANCE
+    )
+    return compare(ours, _softmaxes(hidden, query), timer, notes=[product])
+
+
+def _softmaxes(hidden: Floats, query: Floats) -> list[Contender]:
+    """Softmax over all states in numpy, torch and torch's fused attention."""
+    tensors, q = torch.from_numpy(hidden), torch.from_numpy(query)
+    few = tensors[:8]
+    expected = torch.stack([baselines.softmax_torch(rows.double(), q.double()) for rows in few])
+
+    def contender(name: str, lookup: Callable[..., Any], documents: Any, asked: Any) -> Contender:
+        walk = shuffled_forever(list(documents))
+
+        def error() -> float:
+            return relative_error(
+                torch.stack([torch.as_tensor(lookup(x, asked)) for x in documents[:8]]), expected
+            )
+
+        title = f"softmax over H, n = {hidden.shape[1]:,} ({name})"
+        return Contender(title, lambda: lookup(next(walk), asked), error, TOLERANCE)
+
+    return [
+        contender("numpy", baselines.softmax_numpy, hidden, query),
+        contender("torch", baselines.softmax_torch, tensors, q),
+        contender("SDPA", baselines.softmax_sdpa, tensors, q),
+    ]
+
+
+def many_lookups_vs_softmax(timer: Timer, n: int, held: int, k: int = 100) -> Comparison:
+    """Many queries per call, each to its own document; memory access as in `lookup_vs_softmax`."""
+    hidden, packed, exact = _documents(n, k, held)
+    many = min(BATCH, len(hidden), len(exact))
+    queries = _queries(many, k)
+    out, asked, product = np.empty_like(queries), torch.from_numpy(queries), compiled_product()
+    tensors, first = torch.from_numpy(hidden), np.arange(many)
+
+    def contender(name: str, lookup: Callable[[Any], Any], groups: list[Any], expected: Tensor) -> Contender:
+        walk = shuffled_forever(groups)
+
+        def error() -> float:
+            return relative_error(torch.as_tensor(lookup(first)), expected)
+
+        return Contender(name, lambda: lookup(next(walk)), error, TOLERANCE)
+
+    def one_by_one(places: Any) -> Floats:
+        return np.stack([baselines.softmax_numpy(hidden[i], q) for i, q in zip(places, queries, strict=True)])
+
+    def at_once(places: Any) -> Tensor:
+        rows = tensors[places[0] : places[0] + many][:, None]
+        sdpa = torch.nn.functional.scaled_dot_product_attention
+        return sdpa(asked[:, None, None], rows, rows, scale=1.0)[:, 0, 0]
+
+    readouts = torch.einsum("nij,nj->ni", exact[:many], asked.double())
+    softmax = torch.stack(
+        [baselines.softmax_torch(*pair) for pair in zip(tensors[:many].double(), asked.double(), strict=True)]
+    )
+    # Fused attention takes documents that are adjacent in memory; the others take any.
+    adjacent = [range(at, at + many) for at in range(0, len(hidden) - many + 1, many)]
+    title = f"softmax over H, n = {n:,}, {many} documents per call"
+    return compare(
+        contender(
+            "attar.ops.packed_lookup_many",
+            lambda places: ops.packed_lookup_many(packed, queries, places, out),
+            random_groups(len(packed), many),
+            readouts,
+        ),
+        [
+            contender(f"{title} (numpy)", one_by_one, random_groups(len(hidden), many), softmax),
+            contender(f"{title} (SDPA)", at_once, adjacent, softmax),
+        ],
+        timer,
+        notes=[product],
+    )
+
+
+def _documents(n: int, k: int, held: int) -> tuple[Floats, Floats, Tensor]:
+    """States and packed memories, `held` bytes of each, and the first memories in full and in float64.
+
+    Few different memories are made and repeated. Each copy has its own place, so none is in the cache.
+    """
+    shape = (max(2, held // (4 * n * k)), n, k)
+    hidden = np.float32(k**-0.5) * np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    some = torch.from_numpy(hidden[:64])
+    packed = ops.pack(ops.encode(some)).numpy()
+    count = max(2, held // packed[0].nbytes)
+    return hidden, np.resize(packed, (count, packed.shape[1])), ops.encode(some.double())
+
+
+def _queries(count: int, k: int) -> Floats:
+    return np.random.default_rng(2).standard_normal((count, k), dtype=np.float32)
+
+
+def random_groups(count: int, size: int) -> list[Any]:
+    """The numbers 0 to count - 1 in random order in groups of `size`; an incomplete last group is left out."""
+    order = np.random.default_rng(1).permutation(count)
+    return list(order[: count // size * size].reshape(-1, size))
+
+
+def shuffled_forever(items: list[Any]) -> Iterator[Any]:
+    """The items in one random order, again and again."""
+    order = np.random.default_rng(1).permutation(len(items))
+    return cycle([items[place] for place in order])
+
+
+def _last_cache_bytes() -> int:
+    """The size of the largest cache of a core; 64 MB where Linux does not tell."""
+    files = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
+    units = {"K": 2**10, "M": 2**20, "G": 2**30}
+    sizes = [file.read_text().strip() for file in files]
+    return max((int(s[:-1]) * units[s[-1]] for s in sizes if s[-1:] in units), default=64 * 2**20)
+
+
+def encode_vs_bmm(timer: Timer, shape: Shape) -> Comparison:
+    """The same Gram product with our checks and without."""
+    f = torch.randn(shape)
+    expected = ops.encode(f.double(), backend="reference")
+
+    def contender(name: str, run: Callable[[], Tensor]) -> Contender:
+        return Contender(name, run, lambda: relative_error(run(), expected), TOLERANCE)
+
+    ours = contender("attar.ops.encode", lambda: ops.encode(f))
+    return compare(ours, [contender("torch.bmm", lambda: torch.bmm(f.mT, f))], timer)
+
+
+def scan_vs_loop(timer: Timer, shape: Shape) -> Comparison:
+    """The chunked adaptive scan and the loop that it replaces."""
+    h, f, cell = scan_inputs(shape, "cpu", torch.float32)
+    expected = ops.encode_adaptive(*exact_inputs(h, f, cell), backend="reference")
+
+    def contender(name: str, scan: Callable[..., Tensor]) -> Contender:
+        @torch.no_grad()
+        def run() -> Tensor:
+            return scan(h, f, cell)
+
+        # The gates read their own results: an error of 1e-7 in the first reading grows along the document.
+        return Contender(name, run, lambda: relative_error(sampled(run()), expected), 10 * TOLERANCE)
+
+    ours = contender("attar.ops.encode_adaptive", ops.encode_adaptive)
+    return compare(ours, [contender("the plain loop in torch", baselines.plain_adaptive_loop)], timer)
+
+
+def scan_inputs(shape: Shape, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor, ops.AffineGates]:
+    """States, what is written of them, and gates that forget slowly and depend on the memory."""
+    k = shape[2]
+    weights = torch.randn(2, 2, k, device=device) / k**0.5
+    cell = ops.AffineGates(weights[0], weights[1], torch.tensor([3.0, 0.0], device=device))
+    return unit_rows(shape, device, dtype), unit_rows(shape, device, dtype), cell
+
+
+def unit_rows(shape: Shape, device: str, dtype: torch.dtype) -> Tensor:
+    """Random rows of length 1."""
+    return torch.nn.functional.normalize(torch.randn(shape, device=device), dim=-1).to(dtype)
+
+
+def exact_inputs(h: Tensor, f: Tensor, cell: ops.AffineGates) -> tuple[Tensor, Tensor, ops.AffineGates]:
+    """Some of the documents, and the gates, in float64."""
+    return sampled(h).double(), sampled(f).double(), ops.AffineGates(*(x.double() for x in cell.tensors()))
+
+
+def backward_bytes(f: Tensor, tolerance: float) -> Comparison:
+    """The peak of what backward allocates, compared with the bytes of its input `[B, n, k]`."""
+    f.requires_grad_()
+    G = torch.randn(f.shape[0], f.shape[2], f.shape[2], device=f.device)
+    memory = ops.encode(f)
+
+    def gradient() -> Tensor:
+        return torch.autograd.grad(memory, f, G, retain_graph=True)[0]
+
+    def error() -> float:
+        few, direction = sampled(f).double(), sampled(G).double()
+        return relative_error(sampled(gradient()), torch.bmm(few, direction + direction.mT))
+
+    check(Contender("attar.ops.encode", gradient, error, tolerance))
+    return Comparison([peak_bytes(gradient, f.device)], [f.nbytes], "B")

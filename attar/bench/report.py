@@ -1,80 +1,229 @@
-"""A report of measured rows: as a table, as JSON, as a plot."""
+"""Reports: the machine and its measured rows, as a table, as JSON or as a plot."""
 
+import datetime
+import importlib.metadata
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+import torch
+from rich import progress as bars
 from rich.console import Console
+from rich.table import Table
 
-from attar.bench.case import Row
-from attar.bench.ops import Report
-from attar.bench.tables import print_table, quantity
+from attar.bench.comparison import Case, Row, measure
+from attar.errors import OptionError
+from attar.progress import Progress
 
 COLUMNS = ["what", "ours", "against", "theirs", "ratio", "spread", "target", ""]
 
 
+class Machine(msgspec.Struct, frozen=True):
+    """What a measurement was made on, without the machine's name."""
+
+    cpu: str
+    cores: int
+    gpu: str | None
+    python: str
+    torch: str
+    triton: str | None
+    fla: str | None
+    load: float
+    date: str
+
+    def __str__(self) -> str:
+        parts = [f"{self.cpu}, {self.cores} cores", self.gpu or "no GPU", f"Python {self.python}"]
+        for name, version in (("torch", self.torch), ("triton", self.triton), ("fla", self.fla)):
+            parts += [f"{name} {version}"] if version else []
+        return "; ".join([*parts, f"load {self.load:.1f}", self.date])
+
+    def busy_notes(self, advice: str = "do not trust the times.") -> list[str]:
+        """A line of advice if other programs were running; the benchmark itself adds about one to the load."""
+        if self.load <= max(1.0, 0.75 * self.cores):
+            return []
+        return [f"The machine was busy (load {self.load} on {self.cores} cores): {advice}"]
+
+
+def this_machine() -> Machine:
+    """The machine that runs this, and its load now."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    models = [" ".join(line.split(":", 1)[1].split()) for line in lines if line.startswith("model name")]
+    return Machine(
+        cpu=models[0] if models else platform.processor() or platform.machine(),
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        python=platform.python_version(),
+        torch=str(torch.__version__),
+        triton=_version_of("triton"),
+        fla=_version_of("flash-linear-attention"),
+        load=round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else 0.0,
+        date=datetime.date.today().isoformat(),
+    )
+
+
+def _version_of(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+class Report(msgspec.Struct, frozen=True):
+    """All rows, the machine, and notes, for example on what could not be measured."""
+
+    machine: Machine
+    rows: list[Row]
+    notes: list[str]
+
+    @property
+    def correct(self) -> bool:
+        """Whether no row is wrong or failed."""
+        return not any(row.verdict in ("wrong", "failed") for row in self.rows)
+
+
+def run_cases(
+    machine: Machine,
+    cases: Sequence[Case],
+    only: str | None = None,
+    progress: Progress = lambda what, done, total: None,
+    notes: Sequence[str] = (),
+    *,
+    judged: bool = True,
+) -> Report:
+    """Measure the cases whose text contains `only`; with `judged=False` none is compared with its target."""
+    chosen = choose(cases, only)
+    rows = []
+    for done, case in enumerate(chosen):
+        progress(f"{case.what}, against {case.against}", done, len(chosen))
+        rows.append(measure(case, judged=judged))
+    return Report(machine, rows, list(notes))
+
+
+def choose(cases: Sequence[Case], only: str | None) -> list[Case]:
+    """The cases whose text contains `only`, ignoring case."""
+    chosen = [c for c in cases if only is None or only.casefold() in f"{c.what} {c.against}".casefold()]
+    if not chosen:
+        names = "; ".join(dict.fromkeys(case.what for case in cases))
+        raise OptionError("--only", "part of a row's name", repr(only), f"rows: {names}")
+    return chosen
+
+
 def print_report(report: Report, console: Console) -> None:
-    """The machine, the table, and under it what needs more words than a cell."""
-    console.print(str(report.machine), highlight=False, soft_wrap=True)
-    console.print()
-    print_table(console, COLUMNS, [cells(row) for row in report.rows])
+    """Print the machine, the table and the notes."""
+    print_plain(console, f"{report.machine}\n")
+    print_table(console, COLUMNS, [_cells(row) for row in report.rows])
     notes = [f"{row.what}: {row.note}" for row in report.rows if row.note] + report.notes
-    if notes:
-        console.print()
-    for note in notes:
-        console.print(f"- {note}", highlight=False, markup=False, soft_wrap=True)
+    print_plain(console, "".join(f"\n- {note}" for note in notes))
 
 
-def cells(row: Row) -> list[str]:
-    """A row as text; where the result was wrong there is no timing, only the word."""
+def _cells(row: Row) -> list[str]:
     spread = "–" if row.low is None or row.high is None else f"{row.low:.3g} … {row.high:.3g}"
-    return [
-        row.what,
-        quantity(row.ours, row.unit),
-        row.against,
-        quantity(row.theirs, row.unit),
-        "–" if row.ratio is None else f"{row.ratio:.3g} ×",
-        spread,
-        str(row.goal),
-        row.verdict,
-    ]
+    ratio = "–" if row.ratio is None else f"{row.ratio:.3g} ×"
+    ours, theirs = quantity(row.ours, row.unit), quantity(row.theirs, row.unit)
+    target, verdict = str(row.goal), str(row.verdict)
+    if row.verdict == "not judged":
+        target, verdict = "–", "not judged at this size"
+    return [row.what, ours, row.against, theirs, ratio, spread, target, verdict]
 
 
-def to_json(report: Report) -> bytes:
+def report_json(report: Report) -> str:
     """{"machine": …, "rows": [{what, against, ratio, target, met, …}], "notes": […]}."""
     data = msgspec.to_builtins(report)
     for written, row in zip(data["rows"], report.rows, strict=True):
         written["met"] = row.met
-    return msgspec.json.format(msgspec.json.encode(data), indent=2)
+    return msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
 
 
-def draw(report: Report, file: Path) -> None:
-    """Horizontal bars of what was reached over what was asked: the line at 1 is the target."""
+def draw_report(report: Report, file: Path) -> None:
+    """Draw one bar per row: the measured ratio over the target, with a line at 1."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    measured = [row for row in report.rows if row.ratio is not None][::-1]
+    measured = [(row, row.ratio) for row in report.rows if row.ratio is not None][::-1]
     figure, axes = pyplot.subplots(figsize=(10, 1.2 + 0.55 * max(1, len(measured))), layout="constrained")
-    for place, row in enumerate(measured):
-        assert row.ratio is not None
-        share = row.ratio / row.target if row.at_least else row.target / max(row.ratio, 1e-12)
-        # Black and white must be enough: what missed its target is hatched.
-        fill, hatch = ("0.35", "") if row.met else ("white", "///")
+    for place, (row, ratio) in enumerate(measured):
+        share = ratio / row.target if row.at_least else row.target / max(ratio, 1e-12)
+        # Hatched, so that black and white print is enough.
+        fill, hatch = ("white", "///") if row.met is False else ("0.35", "")
         axes.barh(place, share, color=fill, edgecolor="black", hatch=hatch)
-        axes.annotate(
-            f"{row.ratio:.3g} × ({row.goal})",
-            (share, place),
-            xytext=(5, 0),
-            textcoords="offset points",
-            va="center",
-        )
+        text = f" {ratio:.3g} × ({row.goal})"
+        axes.text(share, place, text, va="center")
     axes.axvline(1, color="black", linestyle="--")
-    axes.set_yticks(
-        range(len(measured)), [f"{row.what}\nagainst {row.against}" for row in measured], fontsize=8
-    )
+    names = [f"{row.what}\nagainst {row.against}" for row, _ in measured]
+    axes.set_yticks(range(len(measured)), names, fontsize=8)
     axes.margins(x=0.25)
-    axes.set_xlabel("reached / target (right of the dashed line: met; hatched: missed)")
+    axes.set_xlabel("measured / target (right of the dashed line: met; hatched: missed)")
     axes.set_title(f"attar bench ops, {report.machine.date}", fontsize=10)
     figure.savefig(file, dpi=150)
     pyplot.close(figure)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """A progress bar on stderr if that is a terminal; yields the function that advances it."""
+    console = Console(stderr=True)
+    columns = (bars.BarColumn(20), bars.MofNCompleteColumn(), bars.TimeElapsedColumn())
+    words = bars.TextColumn("{task.description}")
+    with bars.Progress(
+        *columns, words, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda what, done, total: bar.update(task, completed=done, total=total, description=what)
+
+
+def print_plain(console: Console, text: str) -> None:
+    """Print text without highlighting or line breaks of rich's own."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table, or Markdown if the output is not a terminal."""
+    if not console.is_terminal:
+        print(markdown(columns, rows), file=console.file)
+        return
+    table = Table(header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The table in Markdown, with aligned columns.
+
+    >>> print(markdown(["n", "time"], [["10", "1 s"]]))
+    | n  | time |
+    |----|------|
+    | 10 | 1 s  |
+    """
+    widths = [max(len(cell) for cell in column) for column in zip(columns, *rows, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))} |"
+
+    rule = "|".join("-" * (width + 2) for width in widths)
+    return "\n".join([line(columns), f"|{rule}|", *map(line, rows)])
+
+
+def quantity(amount: float | None, unit: str) -> str:
+    """Seconds, bytes or a share with three digits and a prefix.
+
+    >>> quantity(0.00000312, "s"), quantity(0.25, "s"), quantity(9_600_000, "B"), quantity(None, "s")
+    ('3.12 µs', '250 ms', '9.6 MB', '–')
+    """
+    if amount is None:
+        return "–"
+    scales = {
+        "s": ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
+        "%": ((1e-2, "%"),),
+        "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B")),
+    }[unit]
+    scale, name = next(((s, name) for s, name in scales if amount >= s), scales[-1])
+    return f"{amount / scale:.3g} {name}"

@@ -1,17 +1,16 @@
-"""The demonstration: a story told on the default reader, a table of costs, and an end."""
+"""`attar demo`: a library at work with the default reader, and a table of costs."""
 
 from rich.console import Console
 
-from attar.bench.clocks import QUICK
-from attar.bench.demo import TALES, run_demo
-from attar.bench.demo_cost import read_and_ask, show_cost
+from attar.bench.cost import QUICK
+from attar.bench.demo import TALES, measure_question, run_demo, show_cost
 
 
-def test_both_ways_are_measured_and_the_memory_is_right():
-    reading = read_and_ask(50, QUICK)
-    assert reading.error < 1e-5
-    assert reading.hidden_bytes == 50 * 100 * 4
-    assert reading.memory_bytes == 100 * 100 * 4
+def test_softmax_and_a_memory_are_measured_and_the_memory_is_right():
+    cost = measure_question(50, QUICK)
+    assert cost.error < 1e-5
+    assert cost.hidden_bytes == 50 * 100 * 4
+    assert cost.memory_bytes == 100 * 100 * 4
 
 
 def test_a_row_for_every_length(capsys):
@@ -21,7 +20,7 @@ def test_a_row_for_every_length(capsys):
     assert "| 2,000 " in shown
 
 
-def test_the_story_is_told_from_reading_to_removing(capsys):
+def test_documents_are_added_asked_merged_and_removed(capsys):
     run_demo((10,), QUICK)
     shown = capsys.readouterr().out
     for name in TALES:

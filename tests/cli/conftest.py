@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from attar.bench.stories import tell_stories
 from attar.cli.main import main
 from attar.nn import Network, NetworkOptions
 from attar.reader import Reader
 from attar.text import Vocabulary
+from benchmarks.stories import tell_stories
 
 
 @pytest.fixture(scope="module")

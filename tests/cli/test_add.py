@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attar.bench.stories import tell_stories
 from attar.store import Store
+from benchmarks.stories import tell_stories
 
 
 def test_add_prints_each_document_and_the_counts(place, attar):

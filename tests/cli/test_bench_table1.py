@@ -1,4 +1,4 @@
-"""`attar bench` alone measures Table 1; with a command it leaves the floor to it."""
+"""`attar bench` without a subcommand measures Table 1."""
 
 import json
 
@@ -16,7 +16,7 @@ def run(*arguments):
     return CliRunner().invoke(app, arguments)
 
 
-def test_alone_it_prints_the_table():
+def test_without_a_subcommand_it_prints_the_table():
     ran = run(*QUICK)
     assert ran.exit_code == 0, ran.output
     assert "a) Query time" in ran.stdout
@@ -41,7 +41,7 @@ def test_a_wrong_result_is_a_failure(monkeypatch):
 
 def test_help_lists_the_options_and_the_commands():
     shown = run("bench", "--help").output
-    for word in ("--size", "--device", "--plot", "--json", "--quick", "ops", "store", "reader", "server"):
+    for word in ("--size", "--device", "--plot", "--json", "--quick", "ops"):
         assert word in shown
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from attar.bench.stories import story_document, tell_stories, tell_story
 from attar.cli.cloze import app
 from attar.cloze import write_folder
 from attar.errors import AttarError
+from benchmarks.stories import story_document, tell_stories, tell_story
 
 
 @pytest.fixture(scope="module")

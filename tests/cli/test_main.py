@@ -40,6 +40,7 @@ def test_a_mistyped_command_or_option_ends_with_code_2(arguments):
     assert "Traceback" not in ran.stderr
 
 
+@pytest.mark.slow
 def test_a_users_mistake_is_one_line_on_stderr_and_code_2():
     ran = run("bench", "ops", "--quick", "--only", "no such row")
     assert ran.returncode == 2

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attar.bench.stories import story_document, tell_stories
 from attar.cloze import (
     ClozeDocument,
     DocumentWriter,
@@ -22,6 +21,7 @@ from attar.cloze import (
 from attar.cloze import encoded as encoded_module
 from attar.errors import FormatError
 from attar.text import Vocabulary
+from benchmarks.stories import story_document, tell_stories
 
 VOCABULARY_FILE = Vocabulary(("met", "in", "the", "house", "."), entities=8)
 names = st.sampled_from([1, 4, 6, 7])

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attar.bench.stories import story_document, tell_stories
 from attar.cloze import (
     ClozeDocument,
     DrawnQuestions,
@@ -20,6 +19,7 @@ from attar.cloze import (
 )
 from attar.cloze.documents import count_names
 from attar.text import Vocabulary
+from benchmarks.stories import story_document, tell_stories
 
 VOCABULARY_FILE = Vocabulary(("met", "in", "the", "house", "."), entities=20)
 

@@ -15,6 +15,7 @@ from attar.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND_LINE = typer.main.get_command(app)
+BENCHMARKS = [f"benchmarks.{name}" for name in ("store", "reader", "training", "server")]
 KINDS = {"sh", "python", "text", "json", ""}
 ATTAR = ("attar", ".venv/bin/attar")
 # Within a sentence, or in a command's help, what begins so is a command.
@@ -73,6 +74,7 @@ def test_the_first_page_names_every_extra():
         "curl http://127.0.0.1:8000/v1/question",
         ".venv/bin/pytset",
         ".venv/bin/python examples/none.py",
+        "python -m benchmarks.store --speed 3",
         "rm -rf library",
     ],
 )
@@ -146,11 +148,22 @@ def check_python(words: list[str]) -> None:
     """A module that is installed, or a script of the repository that knows the options."""
     if words[:1] == ["-m"]:
         assert importlib.util.find_spec(words[1]) is not None
+        if words[1] in BENCHMARKS:
+            known = {option for each in benchmark_command(words[1]).params for option in each.opts}
+            unknown = {option for option in options_in(words[2:]) if option not in known}
+            assert not unknown, f"{words[1]} does not take {unknown}"
         return
     source = (ROOT / words[0]).read_text() if words and (ROOT / words[0]).is_file() else None
     assert source is not None, f"no script {words}"
     unknown = {option for option in options_in(words[1:]) if not is_taken(option, source)}
     assert not unknown, f"{words[0]} does not take {unknown}"
+
+
+def benchmark_command(module: str):
+    """The command of a module in benchmarks/."""
+    benchmark = typer.Typer()
+    benchmark.command()(importlib.import_module(module).main)
+    return typer.main.get_command(benchmark)
 
 
 def is_taken(option: str, source: str) -> bool:
@@ -165,7 +178,7 @@ def options_in(words: list[str]) -> list[str]:
 
 def all_options() -> set[str]:
     """Every option of every command."""
-    found, waiting = {"--help"}, [COMMAND_LINE]
+    found, waiting = {"--help"}, [COMMAND_LINE, *map(benchmark_command, BENCHMARKS)]
     while waiting:
         command = waiting.pop()
         waiting += getattr(command, "commands", {}).values()

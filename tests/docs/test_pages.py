@@ -19,8 +19,8 @@ from typing import Any
 import httpx
 import pytest
 
-from attar.bench.stories import tell_stories
 from attar.cli.main import main
+from benchmarks.stories import tell_stories
 
 LETTERS = """\
 Bob Hale wrote to Ann in May. He asked her to come to Bath.
@@ -134,6 +134,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
     opened.close()
 
 
+@pytest.mark.slow
 def test_what_a_page_shows_runs_and_prints_what_it_says(page, session, capsys):
     shown = ""
     for block in page.blocks:

@@ -1,4 +1,4 @@
-"""Examples are run as a person runs them, on small settings, and what they print is read again."""
+"""Examples are run as scripts with small settings, and their output is parsed."""
 
 import os
 import re
@@ -16,7 +16,7 @@ Table = list[list[str]]
 
 @pytest.fixture(scope="session")
 def run_example() -> Callable[..., str]:
-    """Gives what an example prints when nobody looks at it on a terminal."""
+    """Runs an example and returns what it prints into a pipe."""
 
     def run(script: str, *arguments: object) -> str:
         done = subprocess.run(
@@ -35,7 +35,7 @@ def run_example() -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def tables_in() -> Callable[[str], list[Table]]:
-    """Finds tables in what was printed: rows of cells, without the row of names."""
+    """Finds the tables in an output: rows of cells, without the header."""
 
     def find(printed: str) -> list[Table]:
         found = re.findall(r"(?:^\|.*\n)+", printed, re.MULTILINE)

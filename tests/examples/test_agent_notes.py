@@ -1,10 +1,12 @@
-"""An agent's notes: taken down, asked about, merged, removed, and there for the next process."""
+"""The agent's notes: added, asked, merged, removed, and visible to another process."""
 
 import re
 
 import pytest
 
 import attar
+
+pytestmark = pytest.mark.slow
 
 NAMES = {
     "falcon": {"Maria Lopez", "Ivan Petrov", "Joan Bell", "Lisbon", "Falcon"},
@@ -22,7 +24,7 @@ def printed(run_example, folder):
     return run_example("agent_notes.py", "--folder", folder)
 
 
-def test_every_question_is_answered_with_names_of_its_topic(printed, tables_in):
+def test_answers_are_names_of_the_topic(printed, tables_in):
     asked, _ = tables_in(printed)
     assert len(asked) == 4
     for topic, _, answers in asked:
@@ -42,11 +44,11 @@ def test_another_process_gives_the_same_answers(printed):
     assert here[1] == there[1]
 
 
-def test_the_notes_are_an_ordinary_library(printed, folder):
+def test_the_notes_can_be_opened_as_a_library(printed, folder):
     with attar.Library(folder, create=False, read_only=True) as notes:
         assert "briefing" in notes
         assert "party" not in notes
 
 
-def test_help_says_what_it_does(run_example):
+def test_help_describes_the_command(run_example):
     assert "Keep a week's notes" in run_example("agent_notes.py", "--help")

@@ -11,7 +11,7 @@ CODE = [cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
 
 
 @pytest.mark.slow
-def test_its_cells_draw_the_figure_of_the_mechanisms(tmp_path):
+def test_its_cells_draw_the_figure(tmp_path):
     smaller = {"stories": 16, "epochs": 1, "mechanisms": ["none", "gated"], "folder": tmp_path}
     names = {}
     for number, cell in enumerate(CODE):
@@ -23,11 +23,11 @@ def test_its_cells_draw_the_figure_of_the_mechanisms(tmp_path):
     assert (tmp_path / "report" / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_it_compares_what_the_paper_compares_unless_told_otherwise():
+def test_the_default_mechanisms_are_those_of_the_paper():
     names = {}
     exec("".join(CODE[0]["source"]), names)
     assert names["mechanisms"] == ["none", "linear", "gated", "softmax"]
 
 
-def test_it_is_kept_without_outputs():
+def test_the_notebook_is_committed_without_outputs():
     assert [cell for cell in CODE if cell["outputs"] or cell["execution_count"] is not None] == []

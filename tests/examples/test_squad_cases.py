@@ -1,9 +1,11 @@
-"""Cases from a file of SQuAD's form: chosen by the rule, asked, and counted."""
+"""Cases from a SQuAD file: selected by the rule, asked and counted."""
 
 import json
 import lzma
 
 import pytest
+
+pytestmark = pytest.mark.slow
 
 
 def article(title, context, *asked):
@@ -49,6 +51,6 @@ def test_the_first_question_whose_answer_is_a_name_is_asked_of_each_article(run_
     assert f"{verdicts.count('right')} of 2 right" in printed
 
 
-def test_as_many_as_are_wanted(run_example, tables_in, squad):
+def test_count_limits_the_cases(run_example, tables_in, squad):
     (rows,) = tables_in(run_example("squad_cases.py", squad, "--count", 1))
     assert [row[0] for row in rows] == ["Letters"]

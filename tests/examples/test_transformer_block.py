@@ -1,4 +1,4 @@
-"""A Transformer block with a memory in the place of attention learns to recall."""
+"""A Transformer block with a memory as its attention learns to recall."""
 
 import pytest
 
@@ -13,9 +13,9 @@ def recalled(run_example, tables_in, share):
 
 
 @pytest.mark.parametrize("mechanism", ["linear", "gated", "softmax"])
-def test_recalls_what_the_context_said(recalled, mechanism):
+def test_values_of_the_context_are_recalled(recalled, mechanism):
     assert recalled[mechanism][-1] > 0.8
 
 
-def test_without_attention_it_guesses(recalled):
+def test_without_attention_accuracy_stays_at_chance(recalled):
     assert max(recalled["none"]) < 0.2

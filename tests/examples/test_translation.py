@@ -1,4 +1,4 @@
-"""A translator that looks up once a word learns two made-up languages."""
+"""A translator with one lookup per word learns two made-up languages."""
 
 import re
 
@@ -12,18 +12,18 @@ def printed(run_example):
     return run_example("translation.py", "--steps", 200, "--lengths", "10,20000")
 
 
-def test_new_sentences_are_translated_without_a_mistake(printed, share):
+def test_most_new_sentences_are_translated_correctly(printed, share):
     accuracy = re.match(r"gated, 200 steps: (\S+) of 500 new sentences", printed)
     assert share(accuracy[1]) > 0.8
 
 
-def test_the_verb_comes_last_and_agrees_and_articles_take_the_gender(printed):
+def test_word_order_agreement_and_gender_of_a_translation(printed):
     source, target = printed.splitlines()[1:3]
     assert source == "the wet luns call the lur and a new kits like the kin"
     assert target == "LUNS WET-o THE-o LUR THE-e CALLS ET KITS NEW-e A-e KIN THE-e LIKES"
 
 
-def test_what_a_word_costs_is_told_for_every_length(printed, tables_in):
+def test_the_time_per_word_is_printed_for_every_length(printed, tables_in):
     (rows,) = tables_in(printed)
     assert [row[0] for row in rows] == ["10", "20,000"]
     assert all(re.fullmatch(r"[\d.]+ ×", row[-1]) for row in rows)

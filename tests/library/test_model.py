@@ -125,6 +125,7 @@ def library_as_texts(reader, assert_same):
     return LibraryAsTexts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["named", "gated", "keyed"])
 def test_a_library_behaves_like_a_dictionary_of_texts(make_reader, assert_same, mechanism):
     machine = library_as_texts(make_reader(mechanism), assert_same)

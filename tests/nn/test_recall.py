@@ -62,6 +62,7 @@ def one_thread(unchecked_shapes):
     torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["softmax", "linear", "gated", "decayed", "adaptive"])
 def test_learns_to_recall_pairs(mechanism):
     assert accuracy_after_training(mechanism) > 0.95

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from attar.bench.stories import Story, tell_stories
 from attar.memory import Memory
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
 from attar.reader import Reader
 from attar.text.vocabulary import Vocabulary
+from benchmarks.stories import Story, tell_stories
 
 ENTITIES = 40
 

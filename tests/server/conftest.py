@@ -13,13 +13,13 @@ import pytest
 import torch
 import uvicorn
 
-from attar.bench.stories import Story, tell_stories
 from attar.library import Library
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
 from attar.reader import Reader
 from attar.server import Settings, make_app
 from attar.text.vocabulary import Vocabulary
+from benchmarks.stories import Story, tell_stories
 
 ENTITIES = 60
 URL = "http://localhost"

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from attar.bench.stories import tell_stories
 from attar.errors import AttarError, OptionError
 from attar.text import (
     LONGEST_SENTENCE,
@@ -23,6 +22,7 @@ from attar.text import (
 )
 from attar.text.questions import read_question
 from attar.text.tokens import ends_sentence
+from benchmarks.stories import tell_stories
 
 STORIES = list(tell_stories(seed=3, count=30))
 COMMON = "when then the after house said walked grace people running little red new"

@@ -60,6 +60,7 @@ def test_the_reader_has_the_weights_of_the_best_epoch(options: MakeOptions) -> N
     assert_same_tensors(weights, dict(best["state_dict"]))
 
 
+@pytest.mark.slow
 def test_the_loss_falls(options: MakeOptions) -> None:
     folder = train(
         options(
@@ -151,6 +152,7 @@ def test_another_seed_trains_another_reader(options: MakeOptions) -> None:
     assert load_reader(one).fingerprint != load_reader(other).fingerprint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epoch", "step"), [(1, 0), (2, 1)], ids=["between epochs", "within an epoch"])
 def test_a_resumed_run_ends_as_if_it_had_not_stopped(
     options: MakeOptions, monkeypatch: pytest.MonkeyPatch, epoch: int, step: int

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from attar.bench.stories import tell_stories
 from attar.errors import AttarError, FormatError
 from attar.reader import load_reader
 from attar.text import Vocabulary
@@ -17,6 +16,7 @@ from attar.training import run_folder
 from attar.training.fit import train
 from attar.training.options import TrainingOptions
 from attar.training.run_folder import BEST, LAST, RUN, check_writable, load_checkpoint, lock_folder
+from benchmarks.stories import tell_stories
 
 from .conftest import ENTITIES, MakeOptions, MakeSet, PowerCutError, cut_off, history
 

@@ -21,11 +21,11 @@ from urllib.parse import quote
 import pytest
 import torch
 
-from attar.bench.stories import Story, tell_stories
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
 from attar.reader import Reader
 from attar.text.vocabulary import Vocabulary
+from benchmarks.stories import Story, tell_stories
 
 FLAGS = (
     "--headless",

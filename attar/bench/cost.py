@@ -1,0 +1,193 @@
+"""What a run costs: seconds, by interleaved timing, and bytes.
+
+Contenders are timed in turns, A B A B …, so that other programs on the machine disturb all of them alike.
+"""
+
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Something that does the work: `run` is timed, `error` gives its relative error against the reference.
+
+    `amount` is how much one run does, in a unit that all contenders of a case share: 1, bytes or lookups.
+    """
+
+    name: str
+    run: Callable[[], object]
+    error: Callable[[], float] = float
+    tolerance: float = 0.0
+    amount: float = 1.0
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to measure: at least `rounds` rounds, and more until `budget` seconds have passed."""
+
+    budget: float = 4.0
+    rounds: int = 10
+    most_rounds: int = 200
+    round_seconds: float = 0.01
+
+
+QUICK = Effort(budget=0.0, rounds=3, round_seconds=0.0)
+
+
+@dataclass(frozen=True)
+class Timer:
+    """Times contenders by the wall clock, by this process's CPU time, or by events on the GPU's stream.
+
+    CPU time leaves out what other programs take: on two cores with a load of six, softmax over 100,000 tokens
+    took 19.5 ms of wall time and 9.7 ms of CPU time. `threads` limits torch; numpy's and scipy's BLAS reads
+    OPENBLAS_NUM_THREADS.
+    """
+
+    effort: Effort = Effort()
+    clock: Literal["wall", "cpu", "gpu"] = "wall"
+    threads: int | None = None
+
+    def time(self, contenders: Sequence[Contender]) -> list[list[float]]:
+        """For each contender the seconds per run, one number per round."""
+        effort = self.effort
+        seconds: list[list[float]] = [[] for _ in contenders]
+        with torch_threads(self.threads):
+            calls = [self.calls_per_round(contender.run) for contender in contenders]
+            end = time.perf_counter() + effort.budget
+            while contenders and (
+                len(seconds[0]) < effort.rounds
+                or (time.perf_counter() < end and len(seconds[0]) < effort.most_rounds)
+            ):
+                for contender, count, times in zip(contenders, calls, seconds, strict=True):
+                    times.append(self.seconds_for(contender.run, count) / count)
+        return seconds
+
+    def calls_per_round(self, run: Callable[[], object]) -> int:
+        """How many runs make a round long enough to be timed."""
+        if self.clock == "gpu":  # compile, tune, allocate
+            self.seconds_for(run, 3)
+        seconds = self.seconds_for(run, 1)
+        if seconds < 10 * self.effort.round_seconds:  # the first run met cold caches
+            seconds = self.seconds_for(run, 5) / 5
+        return max(1, -(-int(self.effort.round_seconds * 1e9) // max(1, int(seconds * 1e9))))
+
+    def seconds_for(self, run: Callable[[], object], calls: int) -> float:
+        """Seconds that `calls` runs take."""
+        if self.clock == "gpu":
+            return _gpu_seconds(run, calls)
+        clock = time.perf_counter if self.clock == "wall" else time.process_time
+        start = clock()
+        for _ in range(calls):
+            run()
+        return clock() - start
+
+
+def _gpu_seconds(run: Callable[[], object], calls: int) -> float:
+    """Seconds of the device's own work.
+
+    The stream is delayed while the CPU fills its queue. Otherwise Python's launches would be timed too, which
+    favours whoever launches the fewest kernels.
+    """
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    torch.cuda.synchronize()
+    launching = time.perf_counter()
+    run()
+    launching = (time.perf_counter() - launching) * calls
+    # A queue holds about a thousand launches; beyond that the CPU waits for the device anyway.
+    delay = min(2 * launching, 0.05)
+    torch.cuda.synchronize()
+    torch.cuda._sleep(int(delay * 2e9))  # type: ignore[no-untyped-call]  # cycles, at 2 GHz or less
+    begin.record()
+    for _ in range(calls):
+        run()
+    end.record()
+    torch.cuda.synchronize()
+    return float(begin.elapsed_time(end)) / 1000
+
+
+@contextmanager
+def torch_threads(count: int | None) -> Iterator[None]:
+    """Limit torch to `count` threads; None changes nothing."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class Allocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the bytes of tensor storages that are made inside its block, and their peak.
+
+    >>> x = torch.zeros(1000)
+    >>> with Allocations() as made:
+    ...     y = x + x
+    ...     del y
+    ...     y = x + x
+    >>> made.peak, made.live
+    (4000, 4000)
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.live = self.peak = 0
+        self._known: dict[int, weakref.ref[Any]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operation and count what it made, but not what it was given."""
+        for tensor in _tensors_in((args, *(kwargs or {}).values())):
+            self._count(tensor, made_here=False)
+        result = func(*args, **(kwargs or {}))
+        for tensor in _tensors_in(result):
+            self._count(tensor, made_here=True)
+        return result
+
+    def _count(self, tensor: Tensor, *, made_here: bool) -> None:
+        storage = tensor.untyped_storage()
+        key, size = storage._cdata, storage.nbytes() if made_here else 0
+        if key in self._known:
+            return
+
+        def freed(_: Any) -> None:
+            self.live -= size
+            self._known.pop(key, None)
+
+        self._known[key] = weakref.ref(storage, freed)
+        self.live += size
+        self.peak = max(self.peak, self.live)
+
+
+def _tensors_in(value: object) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _tensors_in(part)
+
+
+def peak_bytes(run: Callable[[], object], device: torch.device | str = "cpu") -> int:
+    """The peak of the bytes that `run` allocates for tensors.
+
+    >>> x = torch.zeros(10, dtype=torch.float64)
+    >>> peak_bytes(lambda: (x + 1) * 2)
+    160
+    """
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        run()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before
+    made = Allocations()
+    with made:
+        run()
+    return made.peak

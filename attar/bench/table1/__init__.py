@@ -1,1 +1,0 @@
-"""`attar bench`: the paper's Table 1, measured."""
