@@ -6,7 +6,7 @@ from itertools import islice
 from random import Random
 from typing import NamedTuple
 
-from attar.cloze import ClozeDocument, Question, number_names
+from attar.cloze import ClozeDocument, Question, renumber_names
 from attar.text import PLACEHOLDER, NameTable, iterate_sentences, mark_names
 
 
@@ -294,12 +294,12 @@ def story_document(story: Story, name: str, seed: int = 0) -> ClozeDocument:
     Random(f"{seed} {name}").shuffle(order)
 
     def tokens(text: str) -> list[list[str]]:
-        marked: list[list[str]] = mark_names(iterate_sentences(text.replace("___", PLACEHOLDER), marked=True), table, finder)
-        return number_names(list(marked), table, order)[0]
+        marked = mark_names(iterate_sentences(text.replace("___", PLACEHOLDER), marked=True), table, finder)
+        return renumber_names(list(marked), table, order)[0]
 
     sentences = tokens(story.text)
     questions = []
     for asked, answer in story.questions:
         words = tuple(word for sentence in tokens(asked) for word in sentence)
         questions.append(Question(words, order[table.ids[answer.lower()]]))
-    return ClozeDocument(name, "stories", sentences, number_names([], table, order)[1], questions)
+    return ClozeDocument(name, "stories", sentences, renumber_names([], table, order)[1], questions)
