@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 PACKAGE = Path(__file__).resolve().parents[1] / "attar"
+PAGE = PACKAGE.parent / "docs" / "architecture.md"
 TEXT = "Captain Marlow came back to Saltmere. Agnes Pell gave him his old room. Agnes married Tobias Finch."
 QUESTION = "Who gave Marlow his old room?"
 # CPython's flag of code that is a function's, and not a module's or a class's body.
@@ -128,15 +129,32 @@ def counted(files: dict[str, set[str]]) -> list[str]:
     return [file for file in files if not Path(file).name.startswith("fast_")]
 
 
+def with_lists(page: str, ways: dict[str, dict[str, set[str]]]) -> str:
+    """The page with the files of each way between its two comments.
+
+    >>> with_lists("<!-- way: a -->\\nold\\n<!-- end -->", {"a": {"attar/x.py": {"f"}}}).splitlines()
+    ['<!-- way: a -->', '`a` passes through 1 files: `x.py`.', '<!-- end -->']
+    """
+    for name, files in ways.items():
+        start = page.index(f"<!-- way: {name} -->\n") + len(f"<!-- way: {name} -->\n")
+        listed = ", ".join(f"`{file.removeprefix('attar/')}`" for file in counted(files))
+        line = f"`{name}` passes through {len(counted(files))} files: {listed}.\n"
+        page = page[:start] + line + page[page.index("<!-- end -->", start) :]
+    return page
+
+
 def main() -> None:
-    """Print the ways, or their counts as JSON."""
+    """Print the ways, or write them into the page of the architecture."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print the files of each way as JSON")
+    parser.add_argument("--write", action="store_true", help=f"update {PAGE.name}")
     arguments = parser.parse_args()
     ways = trace_all()
     if arguments.json:
-        print(json.dumps({name: list(files) for name, files in ways.items()}, indent=2))
+        print(json.dumps({name: counted(files) for name, files in ways.items()}, indent=2))
         return
+    if arguments.write:
+        PAGE.write_text(with_lists(PAGE.read_text(), ways))
     for name, files in ways.items():
         print(f"{name}: {len(counted(files))} files")
         for file, functions in files.items():

@@ -1,0 +1,43 @@
+"""The architecture page names files that exist, and the files that a document and a question pass through."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+# The targets of the number of files on each way.
+LIMITS = {"attar add": 38, "attar ask": 30, "POST /v1/ask": 40}
+
+
+@pytest.fixture(scope="module")
+def ways(root):
+    """The files of each way, traced in a fresh process."""
+    command = [sys.executable, root / "benchmarks" / "way.py", "--json"]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=root).stdout)
+
+
+@pytest.fixture(scope="module")
+def page(root):
+    return (root / "docs" / "architecture.md").read_text()
+
+
+@pytest.mark.parametrize("way", LIMITS)
+def test_the_page_lists_the_files_that_a_way_passes_through(ways, page, way):
+    """`make way` with `--write` updates the page; the order may differ, since threads interleave."""
+    line = page.partition(f"<!-- way: {way} -->\n")[2].partition("\n")[0]
+    assert {f"attar/{file}" for file in re.findall(r"`([\w/]+\.py)`", line)} == set(ways[way])
+    assert f"{len(ways[way])} files" in line
+
+
+@pytest.mark.parametrize("way", LIMITS)
+def test_a_way_passes_through_few_files(ways, way):
+    assert len(ways[way]) <= LIMITS[way]
+
+
+def test_every_file_on_the_page_exists(page, root):
+    named = re.findall(r"`((?:[a-z]+/)*[\w]+\.py|[a-z]+(?:/[a-z]+)*/)`", page)
+    assert named
+    missing = [name for name in named if not ((root / "attar" / name).exists() or (root / name).exists())]
+    assert missing == []
