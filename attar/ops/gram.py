@@ -70,7 +70,7 @@ def encode_gated(
     if name == "triton":
         from attar.ops.triton import gram as kernels
 
-        return kernels.encode_gated(h, weight, bias, alpha, beta, mask, initial)
+        return kernels.encode(h, alpha, beta, mask, initial, weight, bias)
     # Padding must not meet the gate: 0 · NaN would reach the gradients of W and b.
     h = h if mask is None else h.masked_fill(~mask[:, :, None], 0)
     return _encode(name, gated(h, weight, bias), alpha, beta, mask, initial)

@@ -118,19 +118,6 @@ def step(C: Memory, f: Float[Tensor, "B k"], alpha: Float[Tensor, " B"], beta: F
     return alpha[:, None, None] * C + beta[:, None, None] * f[:, :, None] * f[:, None, :]
 
 
-def unstep(
-    C: Memory, f: Float[Tensor, "B k"], alpha: Float[Tensor, " B"], beta: Float[Tensor, " B"]
-) -> Memory:
-    """The step undone: (C − β f fᵀ) / α. Section 4 prints it with α and β exchanged.
-
-    >>> C, f = torch.eye(2)[None], torch.tensor([[1.0, 2.0]])
-    >>> gates = torch.tensor([0.5]), torch.tensor([1.0])
-    >>> bool((unstep(step(C, f, *gates), f, *gates) == C).all())
-    True
-    """
-    return (C - beta[:, None, None] * f[:, :, None] * f[:, None, :]) / alpha[:, None, None]
-
-
 def lookup(C: Float[Tensor, "B k d"], q: Float[Tensor, "B m d"]) -> Float[Tensor, "B m k"]:
     """R = C q (section 3.1)."""
     return torch.einsum("bij,bmj->bmi", C, q)
