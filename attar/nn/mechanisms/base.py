@@ -29,6 +29,9 @@ from attar.ops import (
 Scale = Literal["sqrt", "mean"] | None
 Device = torch.device | str | int | None
 Dtype = torch.dtype | None
+States = Float[Tensor, "B n k"]
+Queries = Float[Tensor, "B m k"]
+Matrices = Float[Tensor, "B k k"]
 Numbers = TypeVar("Numbers", Tensor, NDArray[Any])
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -133,15 +136,15 @@ class Mechanism(nn.Module, ABC):
         self.size = size
 
     @abstractmethod
-    def encode(self, hidden: Float[Tensor, "B n k"], lengths: Lengths = None) -> Memories:
+    def encode(self, hidden: States, lengths: Lengths = None) -> Memories:
         """The memories of documents; what follows a document's length is ignored."""
 
     @abstractmethod
-    def extend(self, memories: Memories, hidden: Float[Tensor, "B n k"], lengths: Lengths = None) -> Memories:
+    def extend(self, memories: Memories, hidden: States, lengths: Lengths = None) -> Memories:
         """The memories after more tokens: the same as encoding the old and the new tokens at once."""
 
     @abstractmethod
-    def lookup(self, memories: Memories, queries: Float[Tensor, "B m k"]) -> Float[Tensor, "B m k"]:
+    def lookup(self, memories: Memories, queries: Queries) -> Queries:
         """The readout of every query, in the queries' dtype."""
 
     def merge(self, earlier: Memories, later: Memories) -> Memories:
@@ -155,8 +158,8 @@ class Mechanism(nn.Module, ABC):
 
     def forward(
         self,
-        hidden: Float[Tensor, "B n k"],
-        queries: Float[Tensor, "B m k"],
+        hidden: States,
+        queries: Queries,
         lengths: Lengths = None,
         **inputs: Any,
     ) -> Float[Tensor, "B m d"]:
@@ -170,7 +173,7 @@ class Mechanism(nn.Module, ABC):
         changed = [f"{name}={value!r}" for name, value in options.items() if value != defaults[name]]
         return ", ".join([f"size={self.size}", *changed])
 
-    def count_tokens(self, hidden: Float[Tensor, "B n k"], lengths: Lengths) -> Int[Tensor, " B"]:
+    def count_tokens(self, hidden: States, lengths: Lengths) -> Int[Tensor, " B"]:
         """The number of tokens per document; states of another size are refused."""
         check_floats("hidden", hidden, "B n k")
         batch, n, k = hidden.shape
@@ -208,19 +211,17 @@ class ScaledMechanism(Mechanism):
             raise OptionError("scale", "None, 'sqrt' or 'mean'", repr(scale))
         self.scale: Scale = scale
 
-    def encode(self, hidden: Float[Tensor, "B n k"], lengths: Lengths = None, **inputs: Any) -> Memories:
+    def encode(self, hidden: States, lengths: Lengths = None, **inputs: Any) -> Memories:
         """C of each document; `inputs` are what else a mechanism's `write` takes."""
         tokens = self.count_tokens(hidden, lengths)
         return Memories(self.write(hidden, lengths, None, **inputs), tokens)
 
-    def extend(
-        self, memories: Memories, hidden: Float[Tensor, "B n k"], lengths: Lengths = None, **inputs: Any
-    ) -> Memories:
+    def extend(self, memories: Memories, hidden: States, lengths: Lengths = None, **inputs: Any) -> Memories:
         """C of each document after more tokens."""
         tokens = add_tokens(memories, self.count_tokens(hidden, lengths))
         return Memories(self.write(hidden, lengths, memories.state, **inputs), tokens)
 
-    def lookup(self, memories: Memories, queries: Float[Tensor, "B m k"]) -> Float[Tensor, "B m d"]:
+    def lookup(self, memories: Memories, queries: Queries) -> Float[Tensor, "B m d"]:
         """C q / scale."""
         return self.read(memories.state, memories, queries)
 
@@ -229,7 +230,7 @@ class ScaledMechanism(Mechanism):
         """C of documents, given their states, lengths and the C to continue from, or None."""
 
     def read(
-        self, matrix: Float[Tensor, "B d k"], memories: Memories, queries: Float[Tensor, "B m k"]
+        self, matrix: Float[Tensor, "B d k"], memories: Memories, queries: Queries
     ) -> Float[Tensor, "B m d"]:
         """The product of a matrix per document with its queries, divided by the scale."""
         if self.scale is None:
