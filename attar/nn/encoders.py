@@ -10,7 +10,6 @@
 A state is one tensor `[B, state_size]` for every encoder: it can be stored next to a memory.
 """
 
-import inspect
 from abc import ABC, abstractmethod
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -20,7 +19,7 @@ from torch import Tensor, nn
 
 from attar.errors import DtypeError, OptionError, ShapeError
 from attar.nn.gru import Hidden, blank, cut_long_sentences, read_backward, read_forward
-from attar.nn.mechanisms.base import Device, Dtype
+from attar.nn.mechanisms.base import Device, Dtype, check_size, class_named
 from attar.ops import Lengths, check_device, check_floats, check_shape, length_mask, shape_of, squash
 
 Join = Literal["halves", "sum"]
@@ -50,8 +49,7 @@ class Encoder(nn.Module, ABC):
     def __init__(self, input_size: int, size: int) -> None:
         super().__init__()
         for what, number in (("input_size", input_size), ("size", size)):
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise OptionError(what, "a whole number from 1 up", repr(number))
+            check_size(what, number)
         self.input_size, self.size = input_size, size
 
     def forward(
@@ -251,11 +249,4 @@ def encoder(name: str, input_size: int, size: int, **options: Any) -> Encoder:
     >>> ENCODERS
     ('gru', 'lookahead', 'bidirectional', 'second-order')
     """
-    if name not in _CLASSES:
-        raise OptionError("encoder", "one of " + ", ".join(ENCODERS), repr(name))
-    kind = _CLASSES[name]
-    known = [option for option in inspect.signature(kind).parameters if option not in ("input_size", "size")]
-    unknown = [option for option in options if option not in known]
-    if unknown:
-        raise OptionError(f"option of {name!r}", "one of " + ", ".join(known), ", ".join(unknown))
-    return kind(input_size, size, **options)
+    return class_named("encoder", name, _CLASSES, options)(input_size, size, **options)

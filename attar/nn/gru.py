@@ -146,19 +146,12 @@ def sort_backward(
     >>> source.tolist(), at_once.tolist()  # sentences: 0 | 1 2 3 | 4
     ([3, 0, 4, 2, 1], [3, 1, 1])
     """
-    batch, n = ends.shape
-    tokens = torch.full((batch,), n) if lengths is None else torch.as_tensor(lengths)
-    remaining = tokens.to(ends.device, torch.int64)[:, None] - torch.arange(n, device=ends.device)
-    where = (remaining > 0).flatten().nonzero()[:, 0]
-    ending = (ends | (remaining == 1)).flatten()[where]
-    sentence = ending.cumsum(0) - ending.long()
-    end = ending.nonzero()[:, 0]
-    step = end[sentence] - torch.arange(len(where), device=ends.device)
-    longest_first = torch.bincount(sentence).argsort(descending=True, stable=True)
-    rank = torch.empty_like(longest_first)
-    rank[longest_first] = torch.arange(len(longest_first), device=ends.device)
+    last, counts = _sentences(ends, lengths)
+    sentence = torch.repeat_interleave(counts)
+    step = torch.arange(len(sentence), device=ends.device) - (counts.cumsum(0) - counts)[sentence]
     at_once = torch.bincount(step)
-    place = (at_once.cumsum(0) - at_once)[step] + rank[sentence]
-    source = torch.empty_like(where)
-    source[place] = where
+    # Sentences are sorted by length: those that are read at a step are the first ones.
+    place = (at_once.cumsum(0) - at_once)[step] + sentence
+    source = torch.empty_like(sentence)
+    source[place] = last[sentence] - step
     return source, at_once

@@ -39,34 +39,33 @@ class NetworkOptions:
     head_size: int = 0
 
     def __post_init__(self) -> None:
-        allowed = {
-            "mechanism": (*MECHANISMS, *COPY_MECHANISMS),
-            "encoder": ENCODERS,
-            "head": ("", *HEADS),
-            "join": JOINS,
-        }
-        for name, choices in allowed.items():
-            if getattr(self, name) not in choices:
-                raise OptionError(name, " or ".join(filter(None, choices)), repr(getattr(self, name)))
+        if not self.head:
+            default = "copy" if self.mechanism in COPY_MECHANISMS else "paper"
+            object.__setattr__(self, "head", default)
+        rules = (
+            ("mechanism", True, self.mechanism, (*MECHANISMS, *COPY_MECHANISMS)),
+            ("encoder", True, self.encoder, ENCODERS),
+            ("head", True, self.head, HEADS),
+            ("join", True, self.join, JOINS),
+            (
+                "mechanism of the copy head",
+                self.head == "copy",
+                self.mechanism,
+                (*COPY_MECHANISMS, "softmax"),
+            ),
+            ("mechanism of the paper's head", self.head == "paper", self.mechanism, MECHANISMS),
+            ("mechanism with positive keys", self.positive, self.mechanism, ("named",)),
+            ("mechanism with co-occurrence", self.cooccurrence, self.mechanism, ("named",)),
+            ("encoder with a join", self.join != "halves", self.encoder, TWO_WAY),
+            ("head with a size", self.head_size > 0, self.head, ("paper",)),
+        )
+        for what, applies, value, allowed in rules:
+            if applies and value not in allowed:
+                raise OptionError(what, " or ".join(allowed), repr(value))
         if not 0 <= self.dropout < 1:
             raise OptionError("dropout", "a share from 0 to below 1", repr(self.dropout))
-        copies = (*COPY_MECHANISMS, "softmax")
-        if self.head == "copy" and self.mechanism not in copies:
-            raise OptionError("mechanism of the copy head", " or ".join(copies), repr(self.mechanism))
-        if self.head == "paper" and self.mechanism in COPY_MECHANISMS:
-            raise OptionError("mechanism of the paper's head", " or ".join(MECHANISMS), repr(self.mechanism))
-        if self.positive and self.mechanism != "named":
-            raise OptionError("mechanism with positive keys", "named", repr(self.mechanism))
-        if self.cooccurrence and self.mechanism != "named":
-            raise OptionError("mechanism with co-occurrence", "named", repr(self.mechanism))
-        if self.join != "halves" and self.encoder not in TWO_WAY:
-            raise OptionError("encoder with a join", " or ".join(TWO_WAY), repr(self.encoder))
         if self.head_size < 0:
             raise OptionError("head_size", "a whole number from 1 up, or 0 for size", repr(self.head_size))
-        if not self.head:
-            object.__setattr__(self, "head", "copy" if self.mechanism in COPY_MECHANISMS else "paper")
-        if self.head_size and self.head != "paper":
-            raise OptionError("head with a size", "paper", repr(self.head))
 
     def to_json(self) -> dict[str, Any]:
         """All options by name."""

@@ -11,7 +11,6 @@ from attar._lazy import lazy_names
 if TYPE_CHECKING:
     from attar.ops.bank import MemoryBank
     from attar.ops.checks import (
-        BACKENDS,
         Backend,
         Lengths,
         accumulation_dtype,
@@ -29,14 +28,13 @@ if TYPE_CHECKING:
     from attar.ops.lookups import lookup, softmax_lookup
     from attar.ops.packed.fast_lookup import LINE, MORE, READ_ROWS, WRITTEN_ROWS, fetch, multiply_one
     from attar.ops.packed.lookup import packed_lookup, packed_lookup_many, packed_update
-    from attar.ops.packed.products import COMPILED, KERNELS, Later, LazyModule, look_up_at, product_in_use
+    from attar.ops.packed.products import COMPILED, KERNELS, LazyModule, look_up_at, product_in_use
     from attar.ops.packed.triangle import dequantize, pack, quantize, unpack
     from attar.ops.reference import AffineGates, gated, squash
     from attar.ops.scan import encode_adaptive
     from attar.ops.triton.gru import scan_gru
 
 __all__ = [
-    "BACKENDS",
     "COMPILED",
     "KERNELS",
     "LINE",
@@ -45,7 +43,6 @@ __all__ = [
     "WRITTEN_ROWS",
     "AffineGates",
     "Backend",
-    "Later",
     "LazyModule",
     "Lengths",
     "MemoryBank",
@@ -82,13 +79,13 @@ __all__ = [
 
 _NAMES = {
     "bank": "MemoryBank",
-    "checks": "BACKENDS Backend Lengths accumulation_dtype check_backend check_device check_floats check_shape"
+    "checks": "Backend Lengths accumulation_dtype check_backend check_device check_floats check_shape"
     " choose_backend is_traced length_mask shape_of token_counts",
     "gram": "encode encode_gated",
     "lookups": "lookup softmax_lookup",
     "packed.fast_lookup": "LINE MORE READ_ROWS WRITTEN_ROWS fetch multiply_one",
     "packed.lookup": "packed_lookup packed_lookup_many packed_update",
-    "packed.products": "COMPILED KERNELS Later LazyModule look_up_at product_in_use",
+    "packed.products": "COMPILED KERNELS LazyModule look_up_at product_in_use",
     "packed.triangle": "dequantize pack quantize unpack",
     "reference": "AffineGates gated squash",
     "scan": "encode_adaptive",

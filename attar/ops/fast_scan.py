@@ -18,9 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attar.ops.gram import decay_after
-from attar.ops.reference import AffineGates, Mask, Memory
-
-Gates = Float[Tensor, "B n 2"]
+from attar.ops.reference import AffineGates, Gates, Mask, Memory, States
 
 # Longer chunks need fewer products and more iterations: 64 was the fastest of 32, 64 and 128 at 8 × 1,024 × 128.
 CHUNK = 64
@@ -32,7 +30,7 @@ LEAST = -80.0
 
 
 def read_chunk(
-    C: Memory, f: Float[Tensor, "B n k"], hidden_logits: Gates, cell: AffineGates, mask: Mask
+    C: Memory, f: States, hidden_logits: Gates, cell: AffineGates, mask: Mask
 ) -> tuple[Memory, Gates]:
     """The memory after a chunk, and the gates of its tokens; `hidden_logits` are U h + b.
 
@@ -48,8 +46,8 @@ def read_chunk(
 
 
 def _solve_gates(
-    at_start: Float[Tensor, "B n k"],
-    f: Float[Tensor, "B n k"],
+    at_start: States,
+    f: States,
     hidden_logits: Gates,
     read_weight: Float[Tensor, "2 k"],
     mask: Mask,
@@ -75,9 +73,7 @@ def _solve_gates(
     return gates
 
 
-def _gates_of(
-    reading: Float[Tensor, "B n k"], hidden_logits: Gates, read_weight: Float[Tensor, "2 k"], mask: Mask
-) -> Gates:
+def _gates_of(reading: States, hidden_logits: Gates, read_weight: Float[Tensor, "2 k"], mask: Mask) -> Gates:
     """σ(z + V squash(r)) of all tokens, as `AffineGates`; squashed after the product with V, 2 values instead of k."""
     norms = torch.linalg.vector_norm(reading, dim=-1, keepdim=True)
     squashing = norms.square_().div_(reading.shape[2]).add_(1).rsqrt_()

@@ -17,11 +17,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attar.ops import checks, reference
-from attar.ops.reference import Gate, Mask, Memory, blank_padding, gated
+from attar.ops.reference import Gate, Mask, Memory, States, blank_padding, gated
 
 
 def encode(
-    f: Float[Tensor, "B n k"],
+    f: States,
     *,
     alpha: Gate = None,
     beta: Gate = None,
@@ -43,7 +43,7 @@ def encode(
 
 
 def encode_gated(
-    h: Float[Tensor, "B n k"],
+    h: States,
     weight: Float[Tensor, "k k"],
     bias: Float[Tensor, " k"],
     *,
@@ -70,14 +70,14 @@ def encode_gated(
     if name == "triton":
         from attar.ops.triton import gram as kernels
 
-        return kernels.encode_gated(h, weight, bias, alpha, beta, mask, initial)
+        return kernels.encode(h, alpha, beta, mask, initial, weight, bias)
     # Padding must not meet the gate: 0 · NaN would reach the gradients of W and b.
     h = h if mask is None else h.masked_fill(~mask[:, :, None], 0)
     return _encode(name, gated(h, weight, bias), alpha, beta, mask, initial)
 
 
 def _check_options(
-    f: Float[Tensor, "B n k"], alpha: Gate, beta: Gate, initial: Memory | None, lengths: checks.Lengths
+    f: States, alpha: Gate, beta: Gate, initial: Memory | None, lengths: checks.Lengths
 ) -> Mask:
     checks.check_gate("alpha", alpha, f)
     checks.check_gate("beta", beta, f)
@@ -85,9 +85,7 @@ def _check_options(
     return checks.length_mask(lengths, f)
 
 
-def _encode(
-    backend: str, f: Float[Tensor, "B n k"], alpha: Gate, beta: Gate, mask: Mask, initial: Memory | None
-) -> Memory:
+def _encode(backend: str, f: States, alpha: Gate, beta: Gate, mask: Mask, initial: Memory | None) -> Memory:
     if backend == "reference":
         return reference.encode(f, alpha, beta, mask, initial)
     if backend == "triton":
@@ -178,7 +176,7 @@ def energy_before(
     return overlap[:, :-1]
 
 
-def _scale_rows(y: Float[Tensor, "B n k"], weights: Gate, mask: Mask) -> Float[Tensor, "B n k"]:
+def _scale_rows(y: States, weights: Gate, mask: Mask) -> States:
     """w_t y_t, 0 in padding; in place unless the result will be differentiated again."""
     if torch.is_grad_enabled():
         y = y if weights is None else y * weights[:, :, None]

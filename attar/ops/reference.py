@@ -16,9 +16,11 @@ from torch import Tensor
 
 from attar.ops.checks import accumulation_dtype
 
+States = Float[Tensor, "B n k"]
 Memory = Float[Tensor, "B k k"]
 Mask = Bool[Tensor, "B n"] | None
 Gate = Float[Tensor, "B n"] | None
+Gates = Float[Tensor, "B n 2"]
 # A cell takes a state [B, d] and a reading C f [B, k], and returns α and β, [B] each.
 Cell = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -77,7 +79,7 @@ class AffineGates:
 
 
 def encode(
-    f: Float[Tensor, "B n k"],
+    f: States,
     alpha: Gate = None,
     beta: Gate = None,
     mask: Mask = None,
@@ -95,7 +97,7 @@ def encode(
 
 def encode_adaptive(
     h: Float[Tensor, "B n d"],
-    f: Float[Tensor, "B n k"],
+    f: States,
     cell: Cell,
     mask: Mask = None,
     initial: Memory | None = None,
@@ -118,27 +120,12 @@ def step(C: Memory, f: Float[Tensor, "B k"], alpha: Float[Tensor, " B"], beta: F
     return alpha[:, None, None] * C + beta[:, None, None] * f[:, :, None] * f[:, None, :]
 
 
-def unstep(
-    C: Memory, f: Float[Tensor, "B k"], alpha: Float[Tensor, " B"], beta: Float[Tensor, " B"]
-) -> Memory:
-    """The step undone: (C − β f fᵀ) / α. Section 4 prints it with α and β exchanged.
-
-    >>> C, f = torch.eye(2)[None], torch.tensor([[1.0, 2.0]])
-    >>> gates = torch.tensor([0.5]), torch.tensor([1.0])
-    >>> bool((unstep(step(C, f, *gates), f, *gates) == C).all())
-    True
-    """
-    return (C - beta[:, None, None] * f[:, :, None] * f[:, None, :]) / alpha[:, None, None]
-
-
 def lookup(C: Float[Tensor, "B k d"], q: Float[Tensor, "B m d"]) -> Float[Tensor, "B m k"]:
     """R = C q (section 3.1)."""
     return torch.einsum("bij,bmj->bmi", C, q)
 
 
-def softmax_lookup(
-    H: Float[Tensor, "B n k"], q: Float[Tensor, "B m k"], mask: Mask = None
-) -> Float[Tensor, "B m k"]:
+def softmax_lookup(H: States, q: Float[Tensor, "B m k"], mask: Mask = None) -> Float[Tensor, "B m k"]:
     """R = Hᵀ softmax(H q) (section 2.1); 0 for a document of no tokens."""
     H = blank_padding(H, mask)
     scores = torch.einsum("bnk,bmk->bmn", H, q)
@@ -148,14 +135,14 @@ def softmax_lookup(
     return torch.einsum("bmn,bnk->bmk", torch.nan_to_num(weights), H)
 
 
-def start_memory(f: Float[Tensor, "B n k"], initial: Memory | None) -> Memory:
+def start_memory(f: States, initial: Memory | None) -> Memory:
     """The memory before the first token, in the accumulation dtype."""
     batch, _, k = f.shape
     dtype = accumulation_dtype(f.dtype)
     return f.new_zeros(batch, k, k, dtype=dtype) if initial is None else initial.to(dtype)
 
 
-def blank_padding(states: Float[Tensor, "B n k"], mask: Mask) -> Float[Tensor, "B n k"]:
+def blank_padding(states: States, mask: Mask) -> States:
     """States in the accumulation dtype, and 0 after the end of each document, whatever was there."""
     states = states.to(accumulation_dtype(states.dtype))
     return states if mask is None else states.masked_fill(~mask[:, :, None], 0)

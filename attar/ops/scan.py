@@ -29,10 +29,7 @@ from torch.utils.checkpoint import checkpoint
 from attar.errors import DtypeError, OptionError
 from attar.ops import checks, fast_scan, reference
 from attar.ops.gram import decay_after
-from attar.ops.reference import AffineGates, Cell, Mask, Memory, blank_padding, start_memory
-
-States = Float[Tensor, "B n k"]
-Gates = Float[Tensor, "B n 2"]
+from attar.ops.reference import AffineGates, Cell, Gates, Mask, Memory, States, blank_padding, start_memory
 
 # Longer chunks mean fewer products of size k², but a longer history for each step to read.
 CHUNK = 32

@@ -18,6 +18,7 @@ from attar.nn import (
     NoAttention,
     Questions,
     SoftmaxAttention,
+    length_scale,
 )
 from attar.reader.batches import PendingText, pad_texts
 from attar.reader.encoding import QuestionBatch, TextEncoder, token_vectors
@@ -67,12 +68,9 @@ def rank_names(probabilities: Floats, memories: Sequence[Memory], top: int | Non
 
 def _scale_by_length(network: Network, queries: Tensor, memories: Sequence[Memory]) -> Floats:
     """The queries divided as the mechanism divides readouts: by √tokens, by tokens or not at all."""
-    values = queries.float().cpu().numpy()
-    scale = getattr(network.mechanism, "scale", None)
-    if scale is None:
-        return values
-    tokens = np.array([max(memory.tokens, 1) for memory in memories], np.float32)[:, None]
-    scaled: Floats = values / (np.sqrt(tokens) if scale == "sqrt" else tokens)
+    tokens = np.array([memory.tokens for memory in memories], np.float32)[:, None]
+    values: Floats = queries.float().cpu().numpy()
+    scaled: Floats = values / length_scale(getattr(network.mechanism, "scale", None), tokens)
     return scaled
 
 

@@ -18,7 +18,7 @@ from attar.memory import Floats, Memory
 from attar.store.format import Buffer, unwrap
 
 if TYPE_CHECKING:
-    from attar.ops import Later
+    from attar.ops import LazyModule
 
 _FLOAT = np.dtype(np.float32)
 # Bits of an array's flags: C-contiguous and aligned.
@@ -86,8 +86,8 @@ def compile_lookups() -> None:
 
 
 @lru_cache(maxsize=1)
-def _fast() -> "Later":
+def _fast() -> "LazyModule":
     # Imported here: attar.ops loads torch, which opening and listing a store do not need.
-    from attar.ops import Later
+    from attar.ops import LazyModule
 
-    return Later("attar.store.fast_lookups")
+    return LazyModule("attar.store.fast_lookups")

@@ -107,7 +107,7 @@ class TestEveryEncoder:
 
 
 @pytest.mark.parametrize("name", STREAMING)
-class TestReadingGoesOn:
+class TestContinuing:
     @pytest.mark.parametrize("split", [0, 1, 4, 8, 9])
     def test_reading_in_two_parts_at_a_sentence_end_equals_reading_at_once(self, name, split):
         module, x, ends = made(name), texts(), some_ends()
@@ -167,7 +167,7 @@ class TestLookingAhead:
             module(x, LENGTHS, sentence_ends=ends & ~behind)[0],
         )
 
-    def test_reads_no_more_steps_than_the_longest_sentence_and_no_padding(self):
+    def test_backward_order_has_a_step_per_token_of_the_longest_sentence_and_no_padding(self):
         ends = torch.zeros(2, 60, dtype=torch.bool)
         ends[:, 9::10] = True
         source, at_once = sort_backward(ends, [60, 35])
@@ -236,7 +236,7 @@ def test_a_bidirectional_encoder_refuses_a_state():
 
 
 class TestMaking:
-    def test_the_names_are_public(self):
+    def test_encoders_are_listed_by_name(self):
         assert ENCODERS == ("gru", "lookahead", "bidirectional", "second-order")
         assert [encoder(name, 3, 2).name for name in ENCODERS] == list(ENCODERS)
 

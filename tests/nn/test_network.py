@@ -225,7 +225,7 @@ def test_the_attention_sum_is_the_softmax_weight_of_each_names_tokens():
             torch.testing.assert_close(sums[row, :, name], expected)
 
 
-def test_positive_networks_have_positive_readouts():
+def test_positive_networks_write_no_negative_state_and_ask_positive_queries():
     network, documents = made(mechanism="named", positive=True), some_documents()
     questions = some_questions(documents, [0, 1, 2])
     memories, _ = network.read(documents)
@@ -257,7 +257,7 @@ def test_dropout_is_for_training_only():
     assert torch.equal(network(documents, questions), network(documents, questions))
 
 
-def test_to_leaves_cpu_inputs_on_the_cpu():
+def test_to_moves_ids_and_leaves_lengths_sentence_ends_and_names_on_the_cpu():
     documents = some_documents()
     questions = some_questions(documents, [0, 1]).to("meta")
     documents = documents.to("meta")

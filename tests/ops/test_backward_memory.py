@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from attar.bench.allocations import peak_bytes
-from attar.bench.peers import plain_scan
 
+from attar.bench.baselines import plain_scan
+from attar.bench.cost import peak_bytes
 from attar.ops import AffineGates, encode, encode_adaptive, reference
 
 FLOAT = 4

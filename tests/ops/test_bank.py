@@ -140,7 +140,7 @@ def test_writing_nothing_changes_nothing(device):
 
 
 @pytest.mark.parametrize("programs", [1, 3])
-def test_a_program_handles_many_queries(programs, device, monkeypatch):
+def test_programs_with_several_queries_each_give_the_product(programs, device, monkeypatch):
     from attar.ops.triton import bank as kernels
 
     monkeypatch.setattr(kernels, "PROGRAMS", programs)
@@ -149,7 +149,7 @@ def test_a_program_handles_many_queries(programs, device, monkeypatch):
     assert_close(bank.lookup(documents, queries), product(bank.read(documents), queries))
 
 
-def test_many_queries_are_unpacked_in_parts(device, monkeypatch):
+def test_lookups_unpacked_in_parts_equal_the_product(device, monkeypatch):
     monkeypatch.setattr(banks, "UNPACKED_AT_ONCE", 3)
     bank = bank_of(memories_for(3, 6, device), backend="torch")
     documents, queries = torch.arange(8) % 3, torch.randn(8, 6, device=device)

@@ -75,7 +75,7 @@ def test_an_initial_memory_need_not_be_symmetric():
     assert_exact(h, f, gates(1.0), torch.randn(3, 5, 5).double())
 
 
-def test_no_documents_and_no_tokens():
+def test_no_documents_or_no_tokens_leave_the_initial_memory():
     cell = gates(1.0)
     for batch, n in ((0, 20), (2, 0)):
         h, f, initial = documents(batch=batch, n=n)
@@ -145,7 +145,7 @@ def test_gates_equal_those_of_the_plain_loop():
 
 
 @torch.no_grad()
-def test_vmap_uses_the_plain_loop():
+def test_vmap_gives_the_same_memories():
     h, f, _ = documents(batch=4)
     cell = gates(1.0)
     mapped = torch.func.vmap(lambda h, f: encode_adaptive(h, f, cell))(h[:, None], f[:, None])[:, 0]

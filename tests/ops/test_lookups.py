@@ -36,7 +36,7 @@ def test_reading_a_memory_is_linear_attention():
 
 @pytest.mark.parametrize("of_memory", DTYPES, ids=str)
 @pytest.mark.parametrize("of_queries", DTYPES, ids=str)
-def test_lookup_multiplies_in_the_wider_type_and_answers_in_the_queries(of_memory, of_queries):
+def test_lookup_multiplies_in_the_wider_dtype_and_returns_the_queries_dtype(of_memory, of_queries):
     memory, queries = torch.randn(2, 5, 5).to(of_memory), torch.randn(2, 3, 5).to(of_queries)
     readouts = lookup(memory, queries)
     assert readouts.dtype == of_queries
@@ -68,13 +68,13 @@ def test_softmax_agrees_with_the_reference(lengths, m):
 
 
 @pytest.mark.parametrize(("batch", "n", "m"), [(0, 3, 2), (2, 0, 2), (2, 3, 0)])
-def test_softmax_over_nothing_reads_nothing(batch, n, m):
+def test_softmax_without_documents_tokens_or_queries_reads_zeros(batch, n, m):
     readouts = softmax_lookup(torch.randn(batch, n, 4), torch.randn(batch, m, 4))
     assert readouts.shape == (batch, m, 4)
     assert (readouts == 0).all()
 
 
-def test_a_document_of_no_tokens_reads_as_zero_beside_others():
+def test_a_document_of_no_tokens_reads_as_zero_next_to_others():
     hidden, queries = torch.randn(2, 3, 4), torch.randn(2, 2, 4)
     readouts = softmax_lookup(hidden, queries, lengths=[0, 3])
     assert (readouts[0] == 0).all()
@@ -98,7 +98,7 @@ def test_what_lies_in_padding_does_not_leak_into_softmax():
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_softmax_answers_in_the_queries_type(dtype):
+def test_softmax_returns_the_queries_dtype(dtype):
     assert softmax_lookup(torch.randn(1, 3, 4), torch.randn(1, 2, 4).to(dtype)).dtype == dtype
 
 

@@ -65,7 +65,7 @@ def test_softmax_of_equal_scores_is_the_mean():
     assert reference.softmax_lookup(H, q, mask)[0].tolist() == [[2.0, 0.0]]
 
 
-def test_softmax_over_nothing_is_nothing():
+def test_softmax_of_a_document_of_no_tokens_is_zero():
     H, q = torch.full((1, 2, 1), torch.nan), torch.ones(1, 1, 1)
     assert reference.softmax_lookup(H, q, torch.zeros(1, 2, dtype=torch.bool)).item() == 0
 

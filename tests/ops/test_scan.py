@@ -95,7 +95,7 @@ def test_agrees_with_the_reference_at_every_size(backend, backward, k, batch):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("backward", BACKWARDS)
 @pytest.mark.parametrize("cell", CELLS)
-def test_ragged_lengths(backend, backward, cell):
+def test_agrees_with_the_reference_for_ragged_lengths(backend, backward, cell):
     lengths = [0, 11, 1, 4, 5]
     inputs = documents(batch=5)
     assert_agrees(inputs, CELLS[cell](3, 5), lengths, backward=backward, backend=backend)
@@ -190,7 +190,7 @@ def test_half_precision_inputs_are_summed_in_float32(backward, dtype):
     torch.testing.assert_close(memory.double(), exact, rtol=1e-4, atol=1e-4)
 
 
-def test_without_gradients_nothing_is_kept():
+def test_without_gradients_no_graph_is_recorded():
     h, f, _ = (x.detach() for x in documents())
     with torch.no_grad():
         memory = encode_adaptive(h, f, affine(3, 5), backward="invert")

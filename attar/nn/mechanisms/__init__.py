@@ -17,11 +17,9 @@ Two write more than states, for answers copied from the text. They encode with `
 | named    | key, to the vector of the name     | names × k | nothing |
 """
 
-import inspect
 from typing import Any, Literal, overload
 
-from attar.errors import OptionError
-from attar.nn.mechanisms.base import Mechanism
+from attar.nn.mechanisms.base import Mechanism, class_named
 from attar.nn.mechanisms.baselines import NoAttention, SoftmaxAttention
 from attar.nn.mechanisms.keyed import KeyedAttention, NamedAttention
 from attar.nn.mechanisms.linear import AdaptiveAttention, DecayedAttention, GatedAttention, LinearAttention
@@ -60,11 +58,4 @@ def attention(name: str, size: int, **options: Any) -> Mechanism:
     >>> COPY_MECHANISMS
     ('keyed', 'named')
     """
-    if name not in _CLASSES:
-        raise OptionError("mechanism", "one of " + ", ".join(_CLASSES), repr(name))
-    kind = _CLASSES[name]
-    known = [option for option in inspect.signature(kind).parameters if option != "size"]
-    unknown = [option for option in options if option not in known]
-    if unknown:
-        raise OptionError(f"option of {name!r}", "one of " + ", ".join(known), ", ".join(unknown))
-    return kind(size, **options)
+    return class_named("mechanism", name, _CLASSES, options)(size, **options)

@@ -1,6 +1,8 @@
 """The common interface of all mechanisms: encode, extend, lookup, merge. And what they pass around, `Memories`."""
 
+import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -27,7 +29,31 @@ from attar.ops import (
 Scale = Literal["sqrt", "mean"] | None
 Device = torch.device | str | int | None
 Dtype = torch.dtype | None
+States = Float[Tensor, "B n k"]
+Queries = Float[Tensor, "B m k"]
+Matrices = Float[Tensor, "B k k"]
 Numbers = TypeVar("Numbers", Tensor, NDArray[Any])
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def check_size(what: str, size: object) -> None:
+    """Refuse a size that is not a whole number from 1 up."""
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise OptionError(what, "a whole number from 1 up", repr(size))
+
+
+def class_named(
+    what: str, name: str, classes: Mapping[str, type[Module]], options: Iterable[str]
+) -> type[Module]:
+    """The class of that name, if its constructor takes these keyword options."""
+    if name not in classes:
+        raise OptionError(what, "one of " + ", ".join(classes), repr(name))
+    parameters = inspect.signature(classes[name]).parameters.values()
+    known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        raise OptionError(f"option of {name!r}", "one of " + ", ".join(known), ", ".join(unknown))
+    return classes[name]
 
 
 def length_scale(scale: Scale, tokens: Numbers) -> Numbers | float:
@@ -106,20 +132,19 @@ class Mechanism(nn.Module, ABC):
 
     def __init__(self, size: int, *, device: Device = None, dtype: Dtype = None) -> None:
         super().__init__()
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise OptionError("size", "a whole number from 1 up", repr(size))
+        check_size("size", size)
         self.size = size
 
     @abstractmethod
-    def encode(self, hidden: Float[Tensor, "B n k"], lengths: Lengths = None) -> Memories:
+    def encode(self, hidden: States, lengths: Lengths = None) -> Memories:
         """The memories of documents; what follows a document's length is ignored."""
 
     @abstractmethod
-    def extend(self, memories: Memories, hidden: Float[Tensor, "B n k"], lengths: Lengths = None) -> Memories:
+    def extend(self, memories: Memories, hidden: States, lengths: Lengths = None) -> Memories:
         """The memories after more tokens: the same as encoding the old and the new tokens at once."""
 
     @abstractmethod
-    def lookup(self, memories: Memories, queries: Float[Tensor, "B m k"]) -> Float[Tensor, "B m k"]:
+    def lookup(self, memories: Memories, queries: Queries) -> Queries:
         """The readout of every query, in the queries' dtype."""
 
     def merge(self, earlier: Memories, later: Memories) -> Memories:
@@ -132,10 +157,14 @@ class Mechanism(nn.Module, ABC):
         )
 
     def forward(
-        self, hidden: Float[Tensor, "B n k"], queries: Float[Tensor, "B m k"], lengths: Lengths = None
-    ) -> Float[Tensor, "B m k"]:
-        """Encode documents and look up queries, as a training step does."""
-        return self.lookup(self.encode(hidden, lengths), queries)
+        self,
+        hidden: States,
+        queries: Queries,
+        lengths: Lengths = None,
+        **inputs: Any,
+    ) -> Float[Tensor, "B m d"]:
+        """Encode documents and look up queries, as a training step does; `inputs` are those of `encode`."""
+        return self.lookup(self.encode(hidden, lengths, **inputs), queries)
 
     def extra_repr(self) -> str:
         """The size and the options that differ from the defaults, for print(module)."""
@@ -144,7 +173,7 @@ class Mechanism(nn.Module, ABC):
         changed = [f"{name}={value!r}" for name, value in options.items() if value != defaults[name]]
         return ", ".join([f"size={self.size}", *changed])
 
-    def count_tokens(self, hidden: Float[Tensor, "B n k"], lengths: Lengths) -> Int[Tensor, " B"]:
+    def count_tokens(self, hidden: States, lengths: Lengths) -> Int[Tensor, " B"]:
         """The number of tokens per document; states of another size are refused."""
         check_floats("hidden", hidden, "B n k")
         batch, n, k = hidden.shape
@@ -182,8 +211,26 @@ class ScaledMechanism(Mechanism):
             raise OptionError("scale", "None, 'sqrt' or 'mean'", repr(scale))
         self.scale: Scale = scale
 
+    def encode(self, hidden: States, lengths: Lengths = None, **inputs: Any) -> Memories:
+        """C of each document; `inputs` are what else a mechanism's `write` takes."""
+        tokens = self.count_tokens(hidden, lengths)
+        return Memories(self.write(hidden, lengths, None, **inputs), tokens)
+
+    def extend(self, memories: Memories, hidden: States, lengths: Lengths = None, **inputs: Any) -> Memories:
+        """C of each document after more tokens."""
+        tokens = add_tokens(memories, self.count_tokens(hidden, lengths))
+        return Memories(self.write(hidden, lengths, memories.state, **inputs), tokens)
+
+    def lookup(self, memories: Memories, queries: Queries) -> Float[Tensor, "B m d"]:
+        """C q / scale."""
+        return self.read(memories.state, memories, queries)
+
+    @abstractmethod
+    def write(self, *args: Any, **inputs: Any) -> Float[Tensor, "B ..."]:
+        """C of documents, given their states, lengths and the C to continue from, or None."""
+
     def read(
-        self, matrix: Float[Tensor, "B d k"], memories: Memories, queries: Float[Tensor, "B m k"]
+        self, matrix: Float[Tensor, "B d k"], memories: Memories, queries: Queries
     ) -> Float[Tensor, "B m d"]:
         """The product of a matrix per document with its queries, divided by the scale."""
         if self.scale is None:
@@ -209,23 +256,3 @@ class MatrixMechanism(ScaledMechanism):
         super().__init__(size, scale=scale, device=device, dtype=dtype)
         check_backend(backend)
         self.backend: Backend = backend
-
-    def encode(self, hidden: Float[Tensor, "B n k"], lengths: Lengths = None) -> Memories:
-        """C of each document."""
-        tokens = self.count_tokens(hidden, lengths)
-        return Memories(self.write(hidden, lengths, None), tokens)
-
-    def extend(self, memories: Memories, hidden: Float[Tensor, "B n k"], lengths: Lengths = None) -> Memories:
-        """C of each document after more tokens."""
-        tokens = add_tokens(memories, self.count_tokens(hidden, lengths))
-        return Memories(self.write(hidden, lengths, memories.state), tokens)
-
-    def lookup(self, memories: Memories, queries: Float[Tensor, "B m k"]) -> Float[Tensor, "B m k"]:
-        """C q / scale."""
-        return self.read(memories.state, memories, queries)
-
-    @abstractmethod
-    def write(
-        self, hidden: Float[Tensor, "B n k"], lengths: Lengths, initial: Float[Tensor, "B k k"] | None
-    ) -> Float[Tensor, "B k k"]:
-        """C of the documents, continuing from `initial`."""

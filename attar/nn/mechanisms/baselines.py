@@ -1,10 +1,8 @@
 """The paper's two baselines: no attention as the lower, softmax over all states as the upper (sections 2 and 5)."""
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
-from attar.nn.mechanisms.base import Mechanism, Memories, add_tokens
+from attar.nn.mechanisms.base import Mechanism, Memories, Queries, States, add_tokens
 from attar.ops import Lengths, check_floats, check_shape, is_traced, softmax_lookup
 
 
@@ -19,7 +17,7 @@ class NoAttention(Mechanism):
 
     name = "none"
 
-    def encode(self, hidden: Float[Tensor, "B n k"], lengths: Lengths = None) -> Memories:
+    def encode(self, hidden: States, lengths: Lengths = None) -> Memories:
         """Each document's last state; zeros for a document of no tokens."""
         tokens = self.count_tokens(hidden, lengths)
         if hidden.shape[1] == 0:
@@ -28,7 +26,7 @@ class NoAttention(Mechanism):
         state = hidden.gather(1, last)[:, 0]
         return Memories(torch.where(tokens[:, None] > 0, state, 0), tokens)
 
-    def extend(self, memories: Memories, hidden: Float[Tensor, "B n k"], lengths: Lengths = None) -> Memories:
+    def extend(self, memories: Memories, hidden: States, lengths: Lengths = None) -> Memories:
         """The new last state, or the old one where there is no new token."""
         return self.merge(memories, self.encode(hidden, lengths))
 
@@ -38,7 +36,7 @@ class NoAttention(Mechanism):
         check_shape("memories.state", earlier.state, tuple(later.state.shape), "it is one state, [B, k]")
         return Memories(torch.where(later.tokens[:, None] > 0, later.state, earlier.state), tokens)
 
-    def lookup(self, memories: Memories, queries: Float[Tensor, "B m k"]) -> Float[Tensor, "B m k"]:
+    def lookup(self, memories: Memories, queries: Queries) -> Queries:
         """The last state, for any query."""
         check_floats("queries", queries, "B m k")
         shape = (memories.state.shape[0], queries.shape[1], self.size)
@@ -57,11 +55,11 @@ class SoftmaxAttention(Mechanism):
 
     name = "softmax"
 
-    def encode(self, hidden: Float[Tensor, "B n k"], lengths: Lengths = None) -> Memories:
+    def encode(self, hidden: States, lengths: Lengths = None) -> Memories:
         """The states themselves."""
         return Memories(hidden, self.count_tokens(hidden, lengths))
 
-    def extend(self, memories: Memories, hidden: Float[Tensor, "B n k"], lengths: Lengths = None) -> Memories:
+    def extend(self, memories: Memories, hidden: States, lengths: Lengths = None) -> Memories:
         """The old states followed by the new ones."""
         return self.merge(memories, self.encode(hidden, lengths))
 
@@ -76,7 +74,7 @@ class SoftmaxAttention(Mechanism):
         source = torch.where(new < 0, position, width + new).clamp(max=states.shape[1] - 1)
         return Memories(states.gather(1, source[:, :, None].expand(-1, -1, self.size)), tokens)
 
-    def lookup(self, memories: Memories, queries: Float[Tensor, "B m k"]) -> Float[Tensor, "B m k"]:
+    def lookup(self, memories: Memories, queries: Queries) -> Queries:
         """The average of the states, weighted by softmax(H q)."""
         # Without padding no mask is needed, which would copy all states; a GPU is not synchronised for this.
         whole = (

@@ -62,29 +62,6 @@ class KeyedAttention(KeyMechanism):
 
     name = "keyed"
 
-    def encode(
-        self,
-        hidden: Float[Tensor, "B n k"],
-        lengths: Lengths = None,
-        *,
-        values: Float[Tensor, "B n d"] | None = None,
-    ) -> Memories:
-        """C of each document; `values` must be given."""
-        tokens = self.count_tokens(hidden, lengths)
-        return Memories(self.write(hidden, lengths, values, None), tokens)
-
-    def extend(
-        self,
-        memories: Memories,
-        hidden: Float[Tensor, "B n k"],
-        lengths: Lengths = None,
-        *,
-        values: Float[Tensor, "B n d"] | None = None,
-    ) -> Memories:
-        """C of each document after more tokens."""
-        tokens = add_tokens(memories, self.count_tokens(hidden, lengths))
-        return Memories(self.write(hidden, lengths, values, memories.state), tokens)
-
     def merge(self, earlier: Memories, later: Memories) -> Memories:
         """The sum: two texts read separately are one text, if their tokens have the same embeddings."""
         return add_memories(earlier, later)
@@ -93,25 +70,15 @@ class KeyedAttention(KeyMechanism):
         """Σ (key_t · q) x_t / scale: a vector in the space of the values."""
         return self.read(memories.state.mT, memories, queries)
 
-    def forward(
-        self,
-        hidden: Float[Tensor, "B n k"],
-        queries: Float[Tensor, "B m k"],
-        lengths: Lengths = None,
-        *,
-        values: Float[Tensor, "B n d"] | None = None,
-    ) -> Float[Tensor, "B m d"]:
-        """Encode documents and look up queries, as a training step does."""
-        return self.lookup(self.encode(hidden, lengths, values=values), queries)
-
     def write(
         self,
         hidden: Float[Tensor, "B n k"],
         lengths: Lengths,
-        values: Float[Tensor, "B n d"] | None,
         initial: Float[Tensor, "B k d"] | None,
+        *,
+        values: Float[Tensor, "B n d"] | None = None,
     ) -> Float[Tensor, "B k d"]:
-        """Σ key xᵀ, summed in float32 or float64, continuing from `initial`."""
+        """Σ key xᵀ, summed in float32 or float64, continuing from `initial`; `values` must be given."""
         if values is None:
             raise OptionError("values", "the tokens' embeddings [B, n, d]", "none", "give values=...")
         check_floats("values", values, "B n d")
@@ -150,62 +117,25 @@ class NamedAttention(KeyMechanism):
 
     name = "named"
 
-    def encode(
-        self,
-        hidden: Float[Tensor, "B n k"],
-        lengths: Lengths = None,
-        *,
-        names: Int[Tensor, "B n"] | None = None,
-        count: int | None = None,
-    ) -> Memories:
-        """The names' vectors of each document; `names` must be given."""
-        tokens = self.count_tokens(hidden, lengths)
-        return Memories(self.write(hidden, lengths, names, count, None), tokens)
-
-    def extend(
-        self,
-        memories: Memories,
-        hidden: Float[Tensor, "B n k"],
-        lengths: Lengths = None,
-        *,
-        names: Int[Tensor, "B n"] | None = None,
-        count: int | None = None,
-    ) -> Memories:
-        """The names' vectors after more tokens; an id means the same name as before."""
-        tokens = add_tokens(memories, self.count_tokens(hidden, lengths))
-        return Memories(self.write(hidden, lengths, names, count, memories.state), tokens)
-
     def merge(self, earlier: Memories, later: Memories) -> Memories:
         """The sum, name by name: both texts must have been read under one table of names."""
         tokens = add_tokens(earlier, later.tokens)
         count = max(earlier.state.shape[1], later.state.shape[1])
         return Memories(_with_room(earlier.state, count) + _with_room(later.state, count), tokens)
 
-    def lookup(self, memories: Memories, queries: Float[Tensor, "B m k"]) -> Float[Tensor, "B m names"]:
-        """C_e · q / scale: the score of every name."""
-        return self.read(memories.state, memories, queries)
-
-    def forward(
-        self,
-        hidden: Float[Tensor, "B n k"],
-        queries: Float[Tensor, "B m k"],
-        lengths: Lengths = None,
-        *,
-        names: Int[Tensor, "B n"] | None = None,
-        count: int | None = None,
-    ) -> Float[Tensor, "B m names"]:
-        """Encode documents and look up queries, as a training step does."""
-        return self.lookup(self.encode(hidden, lengths, names=names, count=count), queries)
-
     def write(
         self,
         hidden: Float[Tensor, "B n k"],
         lengths: Lengths,
-        names: Int[Tensor, "B n"] | None,
-        count: int | None,
         initial: Float[Tensor, "B old k"] | None,
+        *,
+        names: Int[Tensor, "B n"] | None = None,
+        count: int | None = None,
     ) -> Float[Tensor, "B names k"]:
-        """The vectors of the names, summed in float32 or float64, continuing from `initial`."""
+        """The vectors of the names, summed in float32 or float64, continuing from `initial`; names must be given.
+
+        An id means the same name as in `initial`.
+        """
         token, document, name = _named_tokens(names, hidden, lengths)
         known = int(name.max()) + 1 if name.numel() else 0
         if count is not None and count < known:

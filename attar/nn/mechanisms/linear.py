@@ -8,11 +8,19 @@ import math
 from typing import Literal
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from attar.errors import OptionError
-from attar.nn.mechanisms.base import Device, Dtype, MatrixMechanism, Memories, Scale, add_memories
+from attar.nn.mechanisms.base import (
+    Device,
+    Dtype,
+    Matrices,
+    MatrixMechanism,
+    Memories,
+    Scale,
+    States,
+    add_memories,
+)
 from attar.ops import (
     AffineGates,
     Backend,
@@ -36,9 +44,7 @@ class LinearAttention(MatrixMechanism):
 
     name = "linear"
 
-    def write(
-        self, hidden: Float[Tensor, "B n k"], lengths: Lengths, initial: Float[Tensor, "B k k"] | None
-    ) -> Float[Tensor, "B k k"]:
+    def write(self, hidden: States, lengths: Lengths, initial: Matrices | None) -> Matrices:
         """Σ h hᵀ."""
         return encode(hidden, lengths=lengths, initial=initial, backend=self.backend)
 
@@ -75,9 +81,7 @@ class GatedAttention(LinearAttention):
         self.gate = nn.Linear(size, size, device=device, dtype=dtype)
         nn.init.constant_(self.gate.bias, gate_bias)
 
-    def write(
-        self, hidden: Float[Tensor, "B n k"], lengths: Lengths, initial: Float[Tensor, "B k k"] | None
-    ) -> Float[Tensor, "B k k"]:
+    def write(self, hidden: States, lengths: Lengths, initial: Matrices | None) -> Matrices:
         """Σ f fᵀ."""
         weight, bias = self.gate.weight, self.gate.bias
         return encode_gated(hidden, weight, bias, lengths=lengths, initial=initial, backend=self.backend)
@@ -125,9 +129,7 @@ class DecayedAttention(ForgettingAttention):
 
     name = "decayed"
 
-    def write(
-        self, hidden: Float[Tensor, "B n k"], lengths: Lengths, initial: Float[Tensor, "B k k"] | None
-    ) -> Float[Tensor, "B k k"]:
+    def write(self, hidden: States, lengths: Lengths, initial: Matrices | None) -> Matrices:
         """Σ w f fᵀ."""
         weight, bias = (p.to(hidden.dtype) for p in (self.keep_and_write.weight, self.keep_and_write.bias))
         logits = nn.functional.linear(hidden, weight, bias)
@@ -176,9 +178,7 @@ class AdaptiveAttention(ForgettingAttention):
         self.backward: Literal["checkpoint", "invert"] = backward
         self.read_weight = nn.Parameter(torch.zeros(2, size, device=device, dtype=dtype))
 
-    def write(
-        self, hidden: Float[Tensor, "B n k"], lengths: Lengths, initial: Float[Tensor, "B k k"] | None
-    ) -> Float[Tensor, "B k k"]:
+    def write(self, hidden: States, lengths: Lengths, initial: Matrices | None) -> Matrices:
         """C after the last token."""
         gates = AffineGates(self.keep_and_write.weight, self.read_weight, self.keep_and_write.bias)
         return encode_adaptive(

@@ -233,8 +233,13 @@ def _as_array(what: str, numbers: object, dtype: np.dtype[Any] | None = None) ->
     >>> _as_array("packed", memoryview(bytes(8)), np.dtype(np.float32)).tolist()
     [0.0, 0.0]
     """
-    if not isinstance(numbers, np.ndarray):
-        numbers = _view(what, numbers, dtype or np.dtype(np.float32))
+    if isinstance(numbers, Tensor):
+        numbers = _from_tensor(what, numbers)
+    elif isinstance(numbers, Bytes):
+        numbers = _from_bytes(what, numbers, dtype or np.dtype(np.float32))
+    elif not isinstance(numbers, np.ndarray):
+        kinds = "a numpy array, a torch tensor or a buffer"
+        raise DtypeError(what, kinds, type(numbers).__name__, "np.asarray makes one")
     own = numbers.dtype
     if own is not dtype and own not in KERNELS:
         raise DtypeError(what, "float32 or float64", str(own), "convert it when it is stored")
@@ -244,15 +249,6 @@ def _as_array(what: str, numbers: object, dtype: np.dtype[Any] | None = None) ->
         remedy = "it is used in place: make it contiguous"
         raise ShapeError(what, "numbers without gaps", f"strides {list(numbers.strides)}", remedy)
     return numbers
-
-
-def _view(what: str, numbers: object, dtype: np.dtype[Any]) -> Array:
-    if isinstance(numbers, Tensor):
-        return _from_tensor(what, numbers)
-    if isinstance(numbers, Bytes):
-        return _from_bytes(what, numbers, dtype)
-    kinds = "a numpy array, a torch tensor or a buffer"
-    raise DtypeError(what, kinds, type(numbers).__name__, "np.asarray makes one")
 
 
 def _from_tensor(what: str, tensor: Tensor) -> Array:

@@ -71,7 +71,6 @@ class LazyModule:
         return sys.byteorder == "little" and importlib.util.find_spec("numba") is not None
 
 
-Later = LazyModule
 COMPILED = LazyModule("attar.ops.packed.fast_lookup")
 
 
@@ -141,25 +140,14 @@ def _pointer_to(number: int) -> Any:
 def _released_spmv(name: str, real: type[Any]) -> Callable[..., Array]:
     """?spmv by address: ctypes releases the GIL around the call."""
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 9)(_address_of(name))
-    upper = ctypes.create_string_buffer(b"U")
 
     def spmv(
         k: int, alpha: float, packed: Array, x: Array, step_x: int, start_x: int, beta: float,
         y: Array, step_y: int, start_y: int, *_: int,
     ) -> Array:  # fmt: skip
         scale, keep = ctypes.byref(real(alpha)), ctypes.byref(real(beta))
-        from_x, to_y = (v.ctypes.data + start * v.itemsize for v, start in ((x, start_x), (y, start_y)))
-        call(
-            upper,
-            _pointer_to(k),
-            scale,
-            packed.ctypes.data,
-            from_x,
-            _pointer_to(step_x),
-            keep,
-            to_y,
-            _pointer_to(step_y),
-        )
+        from_x, to_y = _vector(x, step_x, start_x), _vector(y, step_y, start_y)
+        call(_UPPER, _pointer_to(k), scale, packed.ctypes.data, *from_x, keep, *to_y)
         return y
 
     return spmv
@@ -168,27 +156,26 @@ def _released_spmv(name: str, real: type[Any]) -> Callable[..., Array]:
 def _released_spr(name: str, real: type[Any]) -> Callable[..., Array]:
     """?spr by address: ctypes releases the GIL around the call."""
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 6)(_address_of(name))
-    upper = ctypes.create_string_buffer(b"U")
 
     def spr(k: int, alpha: float, x: Array, packed: Array, step_x: int, start_x: int, *_: int) -> Array:
-        from_x = x.ctypes.data + start_x * x.itemsize
-        call(
-            upper, _pointer_to(k), ctypes.byref(real(alpha)), from_x, _pointer_to(step_x), packed.ctypes.data
-        )
+        scale, from_x = ctypes.byref(real(alpha)), _vector(x, step_x, start_x)
+        call(_UPPER, _pointer_to(k), scale, *from_x, packed.ctypes.data)
         return packed
 
     return spr
 
 
+def _vector(x: Array, step: int, start: int) -> tuple[int, Any]:
+    """The address of a vector's first value, and a pointer to its step, as BLAS takes them."""
+    return x.ctypes.data + start * x.itemsize, _pointer_to(step)
+
+
+_UPPER = ctypes.create_string_buffer(b"U")
 KERNELS: dict[np.dtype[Any], Kernels] = {
-    np.dtype(np.float32): Kernels(
-        *(blas.sspmv, _released_spmv("sspmv", ctypes.c_float)),
-        *(blas.sspr, _released_spr("sspr", ctypes.c_float)),
-        lapack.strttp,
-    ),
-    np.dtype(np.float64): Kernels(
-        *(blas.dspmv, _released_spmv("dspmv", ctypes.c_double)),
-        *(blas.dspr, _released_spr("dspr", ctypes.c_double)),
-        lapack.dtrttp,
-    ),
+    np.dtype(real): Kernels(
+        *(getattr(blas, f"{prefix}spmv"), _released_spmv(f"{prefix}spmv", real)),
+        *(getattr(blas, f"{prefix}spr"), _released_spr(f"{prefix}spr", real)),
+        getattr(lapack, f"{prefix}trttp"),
+    )
+    for prefix, real in (("s", ctypes.c_float), ("d", ctypes.c_double))
 }

@@ -1,7 +1,8 @@
 """The weighted Gram product on a GPU: C = α̂ C₀ + Fᵀ diag(w) F in one pass over F, and its gradient in another.
 
-The gated form reads h and computes f = σ(W h + b) ⊙ h on the chip, forward and backward, so that f is never written
-to memory. Sums are float32. Memories that are differentiated twice need backend="torch".
+The gated form reads h and computes f = σ(W h + b) ⊙ h on the chip, forward and backward, so that f is not written to
+memory; for larger k (`largest_gated`), f is computed by torch. Sums are float32. Memories that are differentiated
+twice need backend="torch".
 """
 
 from typing import Any
@@ -13,33 +14,31 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from attar.ops.gram import blank_gates, neutral_in_padding, times
+from attar.ops.reference import gated
 from attar.ops.triton import LARGEST_ON_CHIP, Maybe, alignment, contiguous_rows, kernel_lengths, precision_for
-from attar.ops.triton.gates import decay_after, energy_before, gate_states
+from attar.ops.triton.gates import decay_after, energy_before
 
 # Programs that keep every multiprocessor of a large GPU busy; documents are split until there are as many.
 ENOUGH_PROGRAMS = 512
 ROWS, ROWS_GATED = 64, 32
 
 
-def encode(f: Tensor, alpha: Maybe, beta: Maybe, mask: Maybe, initial: Maybe) -> Tensor:
-    """The memory of each document."""
-    return _encode(f, None, None, alpha, beta, mask, initial)
-
-
-def encode_gated(
-    h: Tensor, weight: Tensor, bias: Tensor, alpha: Maybe, beta: Maybe, mask: Maybe, initial: Maybe
+def encode(
+    x: Tensor,
+    alpha: Maybe,
+    beta: Maybe,
+    mask: Maybe,
+    initial: Maybe,
+    weight: Maybe = None,
+    bias: Maybe = None,
 ) -> Tensor:
-    """The memory of each document's gated states."""
-    if h.shape[2] > largest_gated(h.dtype):
-        with torch.autocast(h.device.type, enabled=False):
-            f = gate_states(h, weight, bias.contiguous(), kernel_lengths(mask))
-        return _encode(f, None, None, alpha, beta, mask, initial)
-    return _encode(h, weight, bias, alpha, beta, mask, initial)
-
-
-def _encode(
-    x: Tensor, weight: Maybe, bias: Maybe, alpha: Maybe, beta: Maybe, mask: Maybe, initial: Maybe
-) -> Tensor:
+    """The memory of each document, of x = f, or of x = h and its gate's W and b."""
+    if weight is not None and bias is not None and x.shape[2] > largest_gated(x.dtype):
+        # Padding must not meet the gate where gradients are computed: 0 · NaN would reach those of W and b.
+        if mask is not None and torch.is_grad_enabled():
+            x = x.masked_fill(~mask[:, :, None], 0)
+        with torch.autocast(x.device.type, enabled=False):
+            x, weight, bias = gated(x, weight, bias), None, None
     alpha, beta = neutral_in_padding(alpha, beta, mask, torch.float32)
     beta, bias = (None if each is None else each.contiguous() for each in (beta, bias))
     initial = None if initial is None else initial.float()
@@ -97,12 +96,10 @@ def _gram(x: Tensor, weight: Maybe, bias: Maybe, weights: Maybe, lengths: Maybe,
         return x.new_zeros(batch, k, k, dtype=torch.float32) if initial is None else initial.clone()
     if weight is None and precision_for(x.dtype) == "tf32x3":
         return _exact_gram(x, weights, lengths, initial)
-    tile = min(LARGEST_ON_CHIP, max(16, triton.next_power_of_2(k)))
-    rows = ROWS if weight is None else ROWS_GATED
+    tile = _tile(k)
     across = triton.cdiv(k, tile)
     tiles = across * (across + 1) // 2
-    splits = max(1, min(triton.cdiv(n, 4 * rows), ENOUGH_PROGRAMS // (batch * tiles)))
-    per_split = triton.cdiv(triton.cdiv(n, splits), rows) * rows
+    rows, splits, per_split = _split(n, batch * tiles, weight is not None)
     aligned = alignment(k, x.stride(0), x.stride(1))
     sums = x.new_empty(splits, batch, k, k, dtype=torch.float32)
     initial = None if initial is None else initial.contiguous()
@@ -136,6 +133,18 @@ def largest_gated(dtype: torch.dtype) -> int:
     return LARGEST_ON_CHIP if dtype.itemsize == 2 else LARGEST_ON_CHIP // 2
 
 
+def _tile(k: int) -> int:
+    """The columns of a tile."""
+    return min(LARGEST_ON_CHIP, max(16, int(triton.next_power_of_2(k))))
+
+
+def _split(n: int, programs: int, gated: bool) -> tuple[int, int, int]:
+    """The rows that a program reads at a time, the parts that n tokens are split into, and the tokens per part."""
+    rows = ROWS_GATED if gated else ROWS
+    splits = max(1, min(triton.cdiv(n, 4 * rows), ENOUGH_PROGRAMS // programs))
+    return rows, splits, triton.cdiv(triton.cdiv(n, splits), rows) * rows
+
+
 def _launch_options(x: Tensor, gated: bool, one_tile: bool) -> dict[str, int]:
     """Warps, and pipeline stages: as many as the shared memory of an H100 or H200 holds."""
     # With more than one tile, tiles of G and of its transpose, in float32, are loaded in the innermost loop.
@@ -164,12 +173,9 @@ def _gram_gradient(
     if batch == 0 or n == 0:
         no_weight, no_bias = (None if p is None else torch.zeros_like(p) for p in (weight, bias))
         return grad, no_weight, no_bias, energy
-    tile = min(LARGEST_ON_CHIP, max(16, triton.next_power_of_2(k)))
-    rows = ROWS if weight is None else ROWS_GATED
-    splits = max(1, min(triton.cdiv(n, 4 * rows), ENOUGH_PROGRAMS // batch))
-    per_split = triton.cdiv(triton.cdiv(n, splits), rows) * rows
+    tile, gated = _tile(k), weight is not None
+    rows, splits, per_split = _split(n, batch, gated)
     aligned = alignment(k, x.stride(0), x.stride(1))
-    gated = weight is not None
     grad_weight = x.new_empty(batch, splits, k, k, dtype=torch.float32) if gated else None
     grad_bias = x.new_empty(batch, splits, k, dtype=torch.float32) if gated else None
     gradient_kernel[(batch, splits)](

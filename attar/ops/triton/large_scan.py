@@ -169,51 +169,18 @@ def gates_kernel(
     overlaps, readings, P2, PV, FV, hidden, counts, gates, phi, start, rows, n, k,
     L: tl.constexpr, SETTLED: tl.constexpr,
 ):  # fmt: skip
-    """`solve_gates` for one document."""
+    """α, β and φ of one document's L tokens; those after its end have α = 1 and β = 0."""
     b = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, L)
     here, row = at < rows, b * rows + at
+    real = at < tl.minimum(tl.load(counts + b) - start, rows)
     token = b * n + start + at
     square, cell = here[:, None] & here[None, :], row[:, None] * rows + at[None, :]
-    alphas, betas, phis = solve_gates(
-        tl.load(overlaps + cell, square, 0.0), tl.load(readings + cell, square, 0.0), tl.load(P2 + row, here, 0.0),
-        tl.load(PV + row * 2, here, 0.0), tl.load(PV + row * 2 + 1, here, 0.0),
-        tl.load(FV + row * 2, here, 0.0), tl.load(FV + row * 2 + 1, here, 0.0),
-        tl.load(hidden + token * 2, here, 0.0), tl.load(hidden + token * 2 + 1, here, 0.0),
-        tl.minimum(tl.load(counts + b) - start, rows), k, L, SETTLED,
-    )  # fmt: skip
-    tl.store(gates + token * 2, alphas, here)
-    tl.store(gates + token * 2 + 1, betas, here)
-    tl.store(phi + token, phis, here)
-
-
-@triton.jit
-def gradients_kernel(
-    overlaps, N, energies, gates, phi, RV, FV, q, counts, dz, kappas, start, rows, k,
-    L: tl.constexpr, SETTLED: tl.constexpr,
-):  # fmt: skip
-    """`solve_gradients` for one document."""
-    b = tl.program_id(0).to(tl.int64)
-    at = tl.arange(0, L)
-    here, row = at < rows, b * rows + at
-    square, cell = here[:, None] & here[None, :], row[:, None] * rows + at[None, :]
-    z0, z1, kappa, _ = solve_gradients(
-        tl.load(overlaps + cell, square, 0.0), tl.load(N + cell, square, 0.0), tl.load(energies + row, here, 0.0),
-        tl.load(gates + row * 2, here, 1.0), tl.load(gates + row * 2 + 1, here, 0.0), tl.load(phi + row, here, 0.0),
-        tl.load(RV + row * 2, here, 0.0), tl.load(RV + row * 2 + 1, here, 0.0),
-        tl.load(FV + row * 2, here, 0.0), tl.load(FV + row * 2 + 1, here, 0.0),
-        tl.load(q + b), tl.minimum(tl.load(counts + b) - start, rows), k, L, SETTLED,
-    )  # fmt: skip
-    tl.store(dz + row * 2, z0, here)
-    tl.store(dz + row * 2 + 1, z1, here)
-    tl.store(kappas + row, kappa, here)
-
-
-@triton.jit
-def solve_gates(K, M, P2, PV0, PV1, FV0, FV1, U0, U1, count, size, L: tl.constexpr, SETTLED: tl.constexpr):
-    """α, β and φ of L tokens; `count` of them are real, the others have α = 1 and β = 0."""
-    at = tl.arange(0, L)
-    real = at < count
+    K, M = tl.load(overlaps + cell, square, 0.0), tl.load(readings + cell, square, 0.0)
+    P_squared = tl.load(P2 + row, here, 0.0)
+    PV0, PV1 = load_pairs(PV, row, here, 0.0)
+    FV0, FV1 = load_pairs(FV, row, here, 0.0)
+    U0, U1 = load_pairs(hidden, token, here, 0.0)
     alphas = tl.where(real, tl.sigmoid(U0), 1.0)
     betas = tl.where(real, tl.sigmoid(U1), 0.0)
     phis = tl.full([L], 1.0, tl.float32)
@@ -225,52 +192,72 @@ def solve_gates(K, M, P2, PV0, PV1, FV0, FV1, U0, U1, count, size, L: tl.constex
         seen = tl.dot(c, K, input_precision="tf32x3")
         along_c = c * (seen + 2 * a[:, None] * M)
         norm, y0, y1 = tl.reduce((along_c, c * FV0[None, :], c * FV1[None, :]), 1, add_three)
-        phis = tl.rsqrt(1 + tl.maximum(norm + a * a * P2, 0.0) / size)
+        phis = tl.rsqrt(1 + tl.maximum(norm + a * a * P_squared, 0.0) / k)
         new_alphas = tl.where(real, tl.sigmoid(U0 + phis * (y0 + a * PV0)), 1.0)
         new_betas = tl.where(real, tl.sigmoid(U1 + phis * (y1 + a * PV1)), 0.0)
         moved = tl.max(tl.maximum(tl.abs(new_alphas - alphas), tl.abs(new_betas - betas)), 0)
         alphas, betas = new_alphas, new_betas
         iterations += 1
-    return alphas, betas, phis
+    tl.store(gates + token * 2, alphas, here)
+    tl.store(gates + token * 2 + 1, betas, here)
+    tl.store(phi + token, phis, here)
 
 
 @triton.jit
-def solve_gradients(
-    K, N, E, alphas, betas, phis, RV0, RV1, FV0, FV1, q, count, size, L: tl.constexpr, SETTLED: tl.constexpr
+def gradients_kernel(
+    overlaps, N, energies, gates, phi, RV, FV, q, counts, dz, kappas, start, rows, k,
+    L: tl.constexpr, SETTLED: tl.constexpr,
 ):  # fmt: skip
-    """∂z and κ of L tokens, and q before them.
+    """∂z and κ of one document's L tokens.
 
-    N_ts = f_t · ρ_s, E_t = f_tᵀ G f_t for the G after the chunk, RV = V ρ, FV = V f.
+    N_ts = f_t · ρ_s, energies are f_tᵀ G f_t for the G after the chunk, RV = V ρ, FV = V f.
     """
+    b = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, L)
-    real = at < count
+    here, row = at < rows, b * rows + at
+    real = at < tl.minimum(tl.load(counts + b) - start, rows)
+    square, cell = here[:, None] & here[None, :], row[:, None] * rows + at[None, :]
+    along_rho = tl.load(N + cell, square, 0.0)
+    alphas, _ = load_pairs(gates, row, here, 1.0)
+    _, betas = load_pairs(gates, row, here, 0.0)
+    phis = tl.load(phi + row, here, 0.0)
+    RV0, RV1 = load_pairs(RV, row, here, 0.0)
+    FV0, FV1 = load_pairs(FV, row, here, 0.0)
+    q_end = tl.load(q + b)
     log = log_of(alphas)
     logs = tl.cumsum(log, 0)
     later = at[None, :] > at[:, None]
-    between = tl.exp(tl.where(later, (logs - log)[None, :] - logs[:, None], -float("inf"))) * K
-    from_end = E * tl.exp(tl.sum(log, 0) - logs)
+    between = tl.exp(tl.where(later, (logs - log)[None, :] - logs[:, None], -float("inf")))
+    between *= tl.load(overlaps + cell, square, 0.0)
+    from_end = tl.load(energies + row, here, 0.0) * tl.exp(tl.sum(log, 0) - logs)
     z0 = tl.zeros([L], tl.float32)
     z1 = tl.zeros([L], tl.float32)
-    total = q
     moved = 1.0
     iterations = 0
     while (moved > SETTLED) & (iterations <= L):
         scaled0, scaled1 = phis * z0, phis * z1
-        kappa = (RV0 * scaled0 + RV1 * scaled1) / size
-        along = FV0[:, None] * scaled0[None, :] + FV1[:, None] * scaled1[None, :] - N * kappa[None, :]
+        kappa = (RV0 * scaled0 + RV1 * scaled1) / k
+        along = FV0[:, None] * scaled0[None, :] + FV1[:, None] * scaled1[None, :] - along_rho * kappa[None, :]
         e = from_end + tl.sum(between * along, 1)
         # q after token t: q after the chunk less everything after t.
         taken = tl.where(real, betas * e - phis * (RV0 * scaled0 + RV1 * scaled1), 0.0)
-        after = q - (tl.cumsum(taken, 0, reverse=True) - taken)
+        after = q_end - (tl.cumsum(taken, 0, reverse=True) - taken)
         new_z0 = tl.where(real, (after - betas * e) * (1 - alphas), 0.0)
         new_z1 = tl.where(real, e * betas * (1 - betas), 0.0)
         largest = tl.max(tl.maximum(tl.abs(new_z0), tl.abs(new_z1)), 0)
         change = tl.max(tl.maximum(tl.abs(new_z0 - z0), tl.abs(new_z1 - z1)), 0)
         moved = change / tl.maximum(largest, 1e-30)
         z0, z1 = new_z0, new_z1
-        total = q - tl.sum(taken, 0)
         iterations += 1
-    return z0, z1, (RV0 * z0 + RV1 * z1) / size, total
+    tl.store(dz + row * 2, z0, here)
+    tl.store(dz + row * 2 + 1, z1, here)
+    tl.store(kappas + row, (RV0 * z0 + RV1 * z1) / k, here)
+
+
+@triton.jit
+def load_pairs(x, row, mask, other):
+    """The two values of each row."""
+    return tl.load(x + row * 2, mask, other), tl.load(x + row * 2 + 1, mask, other)
 
 
 @triton.jit

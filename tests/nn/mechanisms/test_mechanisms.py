@@ -243,7 +243,7 @@ class TestGates:
 
 
 class TestMaking:
-    def test_the_names_are_public(self):
+    def test_mechanisms_are_listed_by_name(self):
         assert MECHANISMS == ("none", "softmax", "linear", "gated", "decayed", "adaptive")
         assert [attention(name, 2).name for name in MECHANISMS] == list(MECHANISMS)
 

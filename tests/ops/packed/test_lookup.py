@@ -136,7 +136,7 @@ class TestLookup:
 class TestLookupMany:
     @pytest.mark.parametrize("k", [1, 3, 100, RELEASE_FROM])
     @pytest.mark.parametrize("chosen", [None, [2, 0, 2, 1], []], ids=["each its own", "by index", "none"])
-    def test_is_one_lookup_after_the_other(self, k, chosen, dtype):
+    def test_equals_one_lookup_after_the_other(self, k, chosen, dtype):
         packed = triangle(symmetric(3, k, dtype=dtype))
         queries = np.random.standard_normal((3 if chosen is None else len(chosen), k)).astype(dtype)
         pairs = zip(range(3) if chosen is None else chosen, queries, strict=True)
@@ -212,7 +212,7 @@ def test_a_document_written_token_by_token_is_the_one_encoded_at_once(k, n, seed
 
 
 @pytest.mark.usefixtures("unchecked_shapes")
-class TestMistakes:
+class TestInvalidArguments:
     packed, query = np.zeros(3, np.float32), np.zeros(2, np.float32)
 
     @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ class TestMistakes:
             (torch.zeros(3, device="meta"), query, DeviceError, "expected a tensor on the CPU, got meta"),
         ],
     )
-    def test_of_a_lookup(self, packed, query, kind, says):
+    def test_are_refused_by_a_lookup(self, packed, query, kind, says):
         with pytest.raises(kind, match=says):
             packed_lookup(packed, query)
 
@@ -249,7 +249,7 @@ class TestMistakes:
         ],
         ids=["size", "dtype", "gaps", "read-only"],
     )
-    def test_of_an_array_for_readouts(self, out, kind):
+    def test_of_the_output_array_are_refused(self, out, kind):
         with pytest.raises(kind, match="out: expected"):
             packed_lookup(self.packed, self.query, out)
 
@@ -267,7 +267,7 @@ class TestMistakes:
             ([memoryview(bytes(12)), memoryview(bytes(8))], None, r"packed\[1\]: expected \[3\]"),
         ],
     )
-    def test_of_many_lookups(self, packed, documents, says):
+    def test_are_refused_by_many_lookups(self, packed, documents, says):
         with pytest.raises((ShapeError, DtypeError), match=says):
             packed_lookup_many(packed, np.zeros((2, 2), np.float32), documents)
 
@@ -288,7 +288,7 @@ class TestMistakes:
             (packed, np.zeros(2), 1.0, DtypeError, "packed: expected float64"),
         ],
     )
-    def test_of_an_update(self, packed, f, weight, kind, says):
+    def test_are_refused_by_an_update(self, packed, f, weight, kind, says):
         with pytest.raises(kind, match=says):
             packed_update(packed, f, weight)
 

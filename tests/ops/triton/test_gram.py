@@ -114,7 +114,7 @@ def test_agrees_with_the_reference_where_a_document_is_split(operation, dtype, d
     assert_agrees(operation, inputs_for(operation, device, batch=1, n=257, use="resumed", dtype=dtype))
 
 
-def test_parts_behind_a_documents_end_add_nothing(operation, device):
+def test_parts_after_a_documents_end_add_nothing(operation, device):
     inputs = inputs_for(operation, device, batch=1, n=257, use="linear", dtype=torch.float16)
     assert_agrees(operation, inputs, lengths=[100])
 
@@ -165,12 +165,12 @@ def test_padding_does_not_leak(operation, k, dtype, device):
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize(("batch", "n"), [(2, 0), (0, 9), (0, 0)], ids=["no token", "no document", "nothing"])
-def test_nothing_to_read(operation, batch, n, use, device):
+def test_agrees_with_the_reference_without_tokens_or_documents(operation, batch, n, use, device):
     assert_agrees(operation, inputs_for(operation, device, batch=batch, n=n, use=use))
 
 
 @pytest.mark.parametrize("use", ["linear", "everything"])
-def test_documents_of_no_length_in_a_batch_of_no_tokens(operation, use, device):
+def test_lengths_of_zero_in_a_batch_without_tokens(operation, use, device):
     assert_agrees(operation, inputs_for(operation, device, n=0, use=use), lengths=[0, 0])
 
 
@@ -185,20 +185,20 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_states_and_weights_may_lie_in_storage_in_any_way(operation, view, device):
+def test_states_and_weights_may_have_any_strides(operation, view, device):
     inputs = inputs_for(operation, device, n=7, k=4, use="weighted")
     viewed = {name: VIEWS[view](x) if x.ndim > 1 or view == "strided" else x for name, x in inputs.items()}
     assert_agrees(operation, viewed)
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_gates_and_memories_may_lie_in_storage_in_any_way(view, device):
+def test_gates_and_memories_may_have_any_strides(view, device):
     inputs = inputs_for("encode", device, n=7, k=4, dtype=torch.float16)
     assert_agrees("encode", {name: VIEWS[view](x) for name, x in inputs.items()})
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_states_may_lie_in_storage_in_any_way_where_they_are_tiled(view, device, small_tiles):
+def test_tiled_states_may_have_any_strides(view, device, small_tiles):
     inputs = inputs_for("encode", device, n=7, k=20, use="linear", dtype=torch.float16)
     assert_agrees("encode", inputs | {"f": VIEWS[view](inputs["f"])})
 
@@ -294,7 +294,7 @@ def tf32():
 
 @pytest.mark.skipif(not ON_CUDA, reason="tf32 is a GPU's own")
 @pytest.mark.parametrize("k", [20, 130], ids=["one tile", "tiled"])
-def test_float32_is_multiplied_once_where_torch_allows_tf32(operation, k, device, tf32):
+def test_float32_is_as_exact_as_tf32_where_torch_allows_it(operation, k, device, tf32):
     inputs = inputs_for(operation, device, n=70, k=k)
     G = torch.randn(2, k, k)
     found = results(operation, inputs, G, lengths=[70, 33], backend="triton")

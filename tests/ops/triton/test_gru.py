@@ -71,7 +71,7 @@ def test_more_sequences_than_one_tile(device):
     torch.testing.assert_close(found, one_by_one(gru, x, initial, starts, lengths, 1), **CLOSE)
 
 
-def test_no_sequences_at_all(device):
+def test_no_sequences_give_zeros(device):
     gru, x = case(8, device)
     nothing = torch.zeros(0, dtype=torch.int32, device=device)
     gates = flat_gates(gru, x)

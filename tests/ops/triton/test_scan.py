@@ -128,7 +128,7 @@ def test_agrees_with_the_reference_up_to_the_largest_on_a_chip(k, device):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_agrees_with_the_reference_where_no_chip_holds_a_memory(dtype, device):
+def test_agrees_with_the_reference_for_k_above_128(dtype, device):
     assert_agrees(inputs_for(device, batch=2, n=18, k=130, dtype=dtype), [18, 5], tolerances=LARGE)
 
 
@@ -166,7 +166,7 @@ def test_padding_does_not_leak(path, device, tolerances):
 @pytest.mark.parametrize("initial", [None, "symmetric"], ids=str)
 @pytest.mark.parametrize("k", [1, 5], ids="k={}".format)
 @pytest.mark.parametrize(("batch", "n"), [(2, 0), (0, 9), (0, 0)], ids=["no token", "no document", "nothing"])
-def test_nothing_to_read(path, batch, n, k, initial, device):
+def test_agrees_with_the_reference_without_tokens_or_documents(path, batch, n, k, initial, device):
     assert_agrees(inputs_for(device, batch=batch, n=n, k=k, initial=initial))
 
 
