@@ -1,6 +1,7 @@
-"""The LMDB environment of a store: opening its file, checking and growing it, replacing it, sharing it."""
+"""The LMDB environment of a store: opening its file, checking and growing it, replacing it; its errors."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import threading
@@ -12,9 +13,8 @@ from typing import Any, Literal
 import lmdb
 from lmdb.verify import VerifyError, verify
 
-from attar.errors import BusyError, StoreError
+from attar.errors import AttarError, BusyError, RecordError, StoreError
 from attar.files import WriterLock, lock_file, sync_folder
-from attar.store.errors import damaged, store_error, store_errors
 
 DATA, LOCK, COPY = "data.mdb", "lock.mdb", "data.mdb.copy"
 Durability = Literal["sync", "relaxed", "none"]
@@ -33,6 +33,52 @@ _OPTIONS: dict[str, Any] = {"mode": 0o644, "max_readers": 1024, "max_spare_txns"
 _ATTEMPTS = 8
 # How long another thread's transaction may take to end before the map grows or the file is compacted, in seconds.
 _EXCLUSIVE_TIMEOUT = 60.0
+# A write that found room for only its beginning is an input/output error to LMDB.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+@contextlib.contextmanager
+def store_errors(path: Path) -> Iterator[None]:
+    """Raise what LMDB or the system reports about the store at `path` as an error of this package."""
+    try:
+        yield
+    except AttarError:
+        raise
+    except (lmdb.Error, OSError) as fault:
+        raise store_error(path, fault) from fault
+
+
+def store_error(path: Path, fault: lmdb.Error | OSError) -> AttarError:
+    """Return the package's error for one of LMDB or the system."""
+
+    def mentions(codes: tuple[int, ...]) -> bool:
+        return any(os.strerror(code) in str(fault) for code in codes)
+
+    what = f"store {path}"
+    if isinstance(fault, lmdb.DiskError) or mentions(_FULL):
+        remedy = "free some space and try again; the store is as it was before this change"
+        return StoreError(what, "space on the disk for the change", "a full disk, or a broken one", remedy)
+    if isinstance(fault, lmdb.ReadonlyError) or mentions(_FORBIDDEN):
+        remedy = "grant it, or copy the store (readers write to lock.mdb too)"
+        return StoreError(what, "a folder and files that can be written", "no permission to", remedy)
+    if isinstance(fault, FileNotFoundError):
+        return StoreError(what, "an existing folder", "no such folder", "create it first")
+    if isinstance(fault, lmdb.VersionMismatchError):
+        return RecordError(what, "a file of LMDB 0.9", "one of another version", "open it where it was made")
+    if isinstance(fault, (lmdb.InvalidError, lmdb.CorruptedError, lmdb.PageNotFoundError)):
+        return damaged(path, str(fault).split(": ", 1)[-1])
+    if isinstance(fault, lmdb.TxnFullError):
+        return StoreError(what, "a transaction that fits into memory", "a larger one", "use smaller batches")
+    if isinstance(fault, lmdb.ReadersFullError):
+        return StoreError(what, "a free reader slot", "none", "end some of the processes")
+    return StoreError(what, "a store in working order", str(fault).replace("\n", " "))
+
+
+def damaged(path: Path, came: str) -> RecordError:
+    """Return the error for a file that is not as it was written."""
+    remedy = "restore it from a copy or an export"
+    return RecordError(f"store {path}", "the file as it was written", came, remedy)
 
 
 def _open_map(folder: Path, read_only: bool, durability: Durability, size: int) -> lmdb.Environment:
@@ -210,12 +256,14 @@ class Environment:
                 raise
 
     @contextlib.contextmanager
-    def read(self) -> Iterator[LmdbTransaction]:
-        """Read within one transaction."""
-        transaction, thread = self.begin()
+    def transaction(self, write: bool = False) -> Iterator[LmdbTransaction]:
+        """Read within one transaction, or write and commit."""
+        transaction, thread = self.begin(write)
         try:
             with store_errors(self.folder):
                 yield transaction
+                if write:
+                    transaction.commit()
         finally:
             if not self.forked:
                 transaction.abort()
