@@ -14,7 +14,7 @@ from attar.files import sync_folder
 from attar.memory import Memory
 from attar.store import format
 from attar.store.format import DocumentEntry, Header, digest_of, key_of, unwrap
-from attar.store.lmdb_env import COPY, DATA, Environment, LmdbTransaction, damaged, store_errors
+from attar.store.lmdb_env import COPY, DATA, Environment, LmdbTransaction, damaged, page_faults, store_errors
 from attar.store.transactions import entry_values, header_of
 
 
@@ -28,7 +28,8 @@ class Fault:
 
 def find_faults(environment: Environment) -> Iterator[Fault]:
     """Yield the faults of a store: those of LMDB's pages, or if there are none, those of its records."""
-    faults = environment.page_faults()
+    with environment.writing(None), store_errors(environment.folder):
+        faults = page_faults(environment.folder)
     if faults:
         # LMDB must not read such a file: it could crash the process.
         yield from (Fault(None, f"store {environment.folder}: {fault}") for fault in faults)

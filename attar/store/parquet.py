@@ -141,9 +141,8 @@ def _rows(file: Any, path: Path) -> Iterator[list[dict[str, Any]]]:
                 table = table.set_column(at, column, table.column(column).cast(pa.int64()))
             yield table.to_pylist()
     except (pa.ArrowException, OSError) as fault:
-        raise FormatError(
-            f"export {path}", "a whole Parquet file", "a damaged one", "export it again"
-        ) from fault
+        expected, came = "a whole Parquet file", "a damaged one"
+        raise FormatError(f"export {path}", expected, came, "export it again") from fault
 
 
 @contextlib.contextmanager

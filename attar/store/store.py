@@ -12,16 +12,7 @@ from attar.errors import FormatError, OptionError, ReaderMismatchError, StoreErr
 from attar.memory import Memory
 from attar.store import format, maintenance
 from attar.store.format import HEADER_KEY, DocumentEntry, Header, Record
-from attar.store.lmdb_env import (
-    DATA,
-    DURABILITY,
-    LOCK,
-    MAP_SIZE,
-    Durability,
-    Environment,
-    LmdbTransaction,
-    store_errors,
-)
+from attar.store.lmdb_env import DATA, DURABILITY, LOCK, MAP_SIZE, Durability, Environment, store_errors
 from attar.store.transactions import Snapshot, Transaction, header_of
 
 _DTYPES = ("float32", "float16", "int8")
@@ -237,9 +228,16 @@ def _create_or_upgrade(environment: Environment, dtype: str | None, create: bool
     """Write a new store's header if `create` allows it, or upgrade a store of an earlier version; atomic."""
     with environment.transaction() as transaction:
         value = transaction.get(HEADER_KEY)
-        if value is None:
-            _refuse_other_database(environment, transaction, create)
         is_current = value is not None and not _is_earlier(value)
+        if value is None:
+            what, values = (
+                f"store {environment.folder}",
+                transaction.stat(environment.map.open_db(None))["entries"],
+            )
+            if values or environment.file_bytes() > _NEW_FILE_BYTES:
+                raise FormatError(what, "a store", "another database, or a damaged one", "name another place")
+            if not create:
+                raise StoreError(what, "a store", "an empty database", "name another place")
     if not is_current and not environment.read_only:
         with environment.writing(None):
             with environment.transaction(write=True) as transaction:
@@ -257,16 +255,6 @@ def _create_or_upgrade(environment: Environment, dtype: str | None, create: bool
 
 def _is_earlier(header: memoryview) -> bool:
     return 0 < format.version_of(header) < format.VERSION
-
-
-def _refuse_other_database(environment: Environment, transaction: LmdbTransaction, create: bool) -> None:
-    """Raise unless a file without a header is empty, and `create` allows a store there."""
-    what = f"store {environment.folder}"
-    values = transaction.stat(environment.map.open_db(None))["entries"]
-    if values or environment.file_bytes() > _NEW_FILE_BYTES:
-        raise FormatError(what, "a store", "another database, or a damaged one", "name another place")
-    if not create:
-        raise StoreError(what, "a store", "an empty database", "name another place")
 
 
 def _refuse_another(folder: Path, header: Header, reader: str | None, dtype: str | None) -> None:

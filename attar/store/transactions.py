@@ -177,7 +177,7 @@ class Transaction:
         self._writing = contextlib.ExitStack()
         self._steps: list[_Step] = []
         self._begun: LmdbTransaction | None = None
-        self._header: Header
+        self.header: Header  # with the changes so far
 
     def __enter__(self) -> "Transaction":
         self._writing.enter_context(self._environment.writing(self._timeout))
@@ -209,7 +209,7 @@ class Transaction:
         digest: bytes | None = None,
     ) -> DocumentEntry:
         """Write or replace a document; its memory is converted to the store's dtype."""
-        dtype, earlier = self._header.dtype, None
+        dtype, earlier = self.header.dtype, None
         try:
             converted = memory.astype(dtype)
         except OptionError as fault:
@@ -224,7 +224,7 @@ class Transaction:
     def put_record(self, record: Record, reader: str) -> DocumentEntry:
         """Write a record as it is, if its memory is by the store's reader."""
         key = key_of(record.name)
-        expected = self._header.reader or self._reader
+        expected = self.header.reader or self._reader
         if expected is not None and reader != expected:
             raise ReaderMismatchError(
                 f"memory of {quoted(record.name)}",
@@ -256,11 +256,6 @@ class Transaction:
         return _find_entry(self._transaction, name) is not None
 
     @property
-    def header(self) -> Header:
-        """The store's header, with the changes so far."""
-        return self._header
-
-    @property
     def _transaction(self) -> LmdbTransaction:
         if self._begun is None:
             what, remedy = f"store {self._environment.folder}", "begin another with store.transaction()"
@@ -280,23 +275,23 @@ class Transaction:
         for key, value in step.values:
             self._transaction.put(key, value)
         if step.entry is not None:
-            self._header = msgspec.structs.replace(self._header.plus(step.entry), reader=step.reader)
+            self.header = msgspec.structs.replace(self.header.plus(step.entry), reader=step.reader)
 
     def _erase(self, name: str) -> None:
         try:
-            entry, is_damaged = _find_entry(self._transaction, name), False
+            entry = _find_entry(self._transaction, name)
+            if entry is None:
+                return
         except RecordError:
-            entry, is_damaged = None, True
-        if entry is None and not is_damaged:
-            return
+            entry = None
         for kind in (b"f", b"m", b"t"):
             self._transaction.delete(kind + key_of(name))
         # Nobody knows what an unreadable entry added to the totals.
-        self._header = self._header.plus(entry, -1) if entry else self._recounted()
+        self.header = self.header.plus(entry, -1) if entry else self._recounted()
 
     def _recounted(self) -> Header:
         """Count again all documents whose entries can be read."""
-        header = Header(self._header.reader, self._header.dtype, self._header.created)
+        header = Header(self.header.reader, self.header.dtype, self.header.created)
         for _, value in entry_values(self._transaction):
             with contextlib.suppress(RecordError):
                 header = header.plus(format.read_entry(value, ""))
@@ -304,7 +299,7 @@ class Transaction:
 
     def _begin(self) -> None:
         self._begun, self._thread = self._environment.begin(write=True)
-        self._header = header_of(self._transaction, self._environment)
+        self.header = header_of(self._transaction, self._environment)
 
     def _abort(self) -> None:
         """End LMDB's transaction; what it has committed stays."""
@@ -317,7 +312,7 @@ class Transaction:
         self._environment.refuse_fork()
         while self._steps:
             try:
-                self._transaction.put(HEADER_KEY, format.wrap(b"a", format.encode(self._header)))
+                self._transaction.put(HEADER_KEY, format.wrap(b"a", format.encode(self.header)))
                 self._transaction.commit()
                 self._environment.extend_file()
                 return
@@ -326,13 +321,11 @@ class Transaction:
 
     def _repeat_in_a_larger_map(self) -> None:
         # The lock for writing is kept meanwhile: what these changes have read of the store is still true.
-        while True:
-            self._abort()
-            self._environment.grow()
-            self._begin()
-            try:
-                for step in self._steps:
-                    self._make(step)
-                return
-            except lmdb.MapFullError:
-                continue
+        self._abort()
+        self._environment.grow()
+        self._begin()
+        try:
+            for step in self._steps:
+                self._make(step)
+        except lmdb.MapFullError:
+            self._repeat_in_a_larger_map()
