@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
@@ -113,24 +114,26 @@ def lock_file(file: int, kind: int, deadline: float | None) -> bool:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
+@dataclass
 class WriterLock:
     """One writer at a time over all threads and processes; the lock of a killed writer ends with it.
 
     `what` names the locked thing in error messages.
     """
 
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._thread = threading.Lock()
-        self._owner: int | None = None
+    what: str
+    _thread: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _owner: int | None = field(default=None, init=False)
 
     @contextlib.contextmanager
     def held_in_process(self, timeout: float | None) -> Iterator[None]:
         """Hold the lock among this process's threads."""
         if self._owner == threading.get_ident():
-            remedy = "make this change in the open transaction, or after it"
-            came = "a second within the first"
-            raise StoreError(self._what, "one transaction at a time", came, remedy)
+            came, remedy = (
+                "a second within the first",
+                "make this change in the open transaction, or after it",
+            )
+            raise StoreError(self.what, "one transaction at a time", came, remedy)
         if not self._thread.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
             raise self._busy(timeout)
         self._owner = threading.get_ident()
@@ -158,7 +161,7 @@ class WriterLock:
 
     def _busy(self, timeout: float | None) -> BusyError:
         came = f"another writer, still at work after {timeout or 0:g} s"
-        return BusyError(self._what, "the lock for writing", came, "wait for it, or allow more time")
+        return BusyError(self.what, "the lock for writing", came, "wait for it, or allow more time")
 
 
 def sync_folder(path: Path) -> None:

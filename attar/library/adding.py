@@ -143,7 +143,6 @@ class Adder:
         if self._refuses(draft, earlier):
             raise name_taken(draft.name)
         text = draft.text if self.keep_text else None
-        memory = _in_dtype(changes.header.dtype, draft, memory)
         facts = changes.put(draft.name, memory, title=draft.title, text=text, digest=draft.digest)
         return change_of(facts, "replaced" if earlier is not None else "added")
 
@@ -228,12 +227,3 @@ def _sound_facts(source: Snapshot | Transaction, name: str) -> DocumentEntry | N
 def _is_same(draft: Draft, facts: DocumentEntry | None) -> bool:
     """Whether the stored document was read from the same text."""
     return facts is not None and facts.digest == draft.digest
-
-
-def _in_dtype(dtype: str, draft: Draft, memory: Memory) -> Memory:
-    """The memory in the store's dtype, or an error that names the document."""
-    try:
-        return memory.astype(dtype)
-    except OptionError as fault:
-        what, remedy = f"memory of {quoted(draft.name)}", "make a library with dtype float32 or int8 for it"
-        raise OptionError(what, f"one that {dtype} can hold", str(fault), remedy) from fault

@@ -10,7 +10,7 @@ so a name co-occurs with itself as often as it is mentioned. Counts are exact, a
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from attar.errors import OptionError, ShapeError
 from attar.memory import record
-from attar.memory.counting import Integers, bits_for, count_entries, entries_of, sum_by_key
+from attar.memory.counting import (
+    Integers,
+    bits_for,
+    check_names,
+    entries_of,
+    number_sentences,
+    row_starts,
+    split_texts,
+    sum_by_key,
+)
 from attar.memory.forms import Floats
 
 # log(1 + times) for counts of one byte.
@@ -75,8 +84,38 @@ class Cooccurrence:
         `limit` ids from `first` on are those of names. Ids below `first` and words with ids below `common` are not
         counted.
         """
-        options = {"first": first, "limit": limit, "common": common}
-        entries = count_entries(names, ids, sentence_ends, lengths, counts=counts, **options)
+        numbers, tokens, sentences = map(np.asarray, (names, ids, number_sentences(sentence_ends, lengths)))
+        if not numbers.shape == tokens.shape == sentences.shape or len(lengths) != len(counts):
+            expected = f"[{len(sentences)}] and one count of names for each of {len(lengths)} texts"
+            came = f"{list(numbers.shape)}, {list(tokens.shape)} and {len(counts)}"
+            raise ShapeError("names and ids", expected, came)
+        if max(counts, default=0) > limit:
+            raise OptionError("names", f"at most {limit}", str(max(counts)))
+        mentions = np.flatnonzero(numbers >= 0)
+        mentioned = numbers[mentions]
+        # All texts are counted at once: their names get consecutive rows, and no sentence spans two texts.
+        text_starts, rows = (np.array([0, *accumulate(sizes)]) for sizes in (lengths, counts))
+        text = text_starts[1:].searchsorted(mentions, "right")
+        check_names(mentioned, tokens[mentions] - first, np.array(counts)[text])
+        counted = tokens >= max(common, first + limit)
+        counted[mentions] = True
+
+        sentence, bits = sentences[mentions], bits_for(tokens)
+        sentence_count = int(sentences[-1]) + 1 if len(sentences) else 0
+        # int32 keys are sorted in half the time of int64 ones.
+        fits = (max(sentence_count, int(rows[-1])) + 1) << bits < 2**31
+        kind: type[np.signedinteger[Any]] = np.int32 if fits else np.int64
+        # The distinct tokens of each sentence, by sentence.
+        present = np.unique((sentences[counted].astype(kind) << bits) | tokens[counted].astype(kind))
+        begins = row_starts(present, bits, sentence_count)
+        begin = begins[sentence]
+        sizes = begins[sentence + 1] - begin
+        # For each mention, the positions of its sentence's tokens in `present`.
+        positions = (begin - sizes.cumsum() + sizes).repeat(sizes)
+        positions += np.arange(len(positions))
+        keys = ((rows[text] + mentioned).astype(kind) << bits).repeat(sizes)
+        keys |= present.take(positions) & ((1 << bits) - 1)
+        entries = split_texts(*np.unique(keys, return_counts=True), bits, rows)
         return [cls(*each, first, limit) for each in entries]
 
     def __len__(self) -> int:

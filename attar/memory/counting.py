@@ -24,58 +24,10 @@ ID_TYPES = (np.uint16, np.int32)
 TIMES_TYPES = (np.uint8, np.uint16, np.uint32)
 
 
-def count_entries(
-    names: ArrayLike,
-    ids: ArrayLike,
-    sentence_ends: ArrayLike,
-    lengths: Sequence[int],
-    *,
-    counts: Sequence[int],
-    first: int,
-    limit: int,
-    common: int,
-) -> list[Entries]:
-    """The counts of each text, one row per name: see `Cooccurrence.count` for the arguments.
-
-    All texts are counted at once. Their names get consecutive rows, and no sentence extends into the next text.
-    """
-    numbers, tokens, sentences = np.asarray(names), np.asarray(ids), _number_sentences(sentence_ends, lengths)
-    if not numbers.shape == tokens.shape == sentences.shape or len(lengths) != len(counts):
-        shapes = ", ".join(str(list(array.shape)) for array in (numbers, tokens))
-        expected = f"[{len(sentences)}] and one count of names for each of {len(lengths)} texts"
-        raise ShapeError("names and ids", expected, f"{shapes} and {len(counts)}")
-    if max(counts, default=0) > limit:
-        raise OptionError("names", f"at most {limit}", str(max(counts)))
-    mentions = np.flatnonzero(numbers >= 0)
-    mentioned = numbers[mentions]
-    text_starts, rows = (np.array([0, *accumulate(sizes)]) for sizes in (lengths, counts))
-    text = text_starts[1:].searchsorted(mentions, "right")
-    _check_names(mentioned, tokens[mentions] - first, np.array(counts)[text])
-    counted = tokens >= max(common, first + limit)
-    counted[mentions] = True
-
-    sentence, bits = sentences[mentions], bits_for(tokens)
-    sentence_count = int(sentences[-1]) + 1 if len(sentences) else 0
-    # int32 keys are sorted in half the time of int64 ones.
-    fits = (max(sentence_count, int(rows[-1])) + 1) << bits < 2**31
-    kind: type[np.signedinteger[Any]] = np.int32 if fits else np.int64
-    # The distinct tokens of each sentence, by sentence.
-    present = np.unique((sentences[counted].astype(kind) << bits) | tokens[counted].astype(kind))
-    begins = _row_starts(present, bits, sentence_count)
-    begin = begins[sentence]
-    sizes = begins[sentence + 1] - begin
-    # For each mention, the positions of its sentence's tokens in `present`.
-    positions = (begin - sizes.cumsum() + sizes).repeat(sizes)
-    positions += np.arange(len(positions))
-    keys = ((rows[text] + mentioned).astype(kind) << bits).repeat(sizes)
-    keys |= present.take(positions) & ((1 << bits) - 1)
-    return _split(*np.unique(keys, return_counts=True), bits, rows)
-
-
-def _number_sentences(sentence_ends: ArrayLike, lengths: Sequence[int]) -> NDArray[np.int64]:
+def number_sentences(sentence_ends: ArrayLike, lengths: Sequence[int]) -> NDArray[np.int64]:
     """The number of each token's sentence `[n]`; the end of a text also ends a sentence.
 
-    >>> _number_sentences([0, 1, 0, 0, 0], [3, 2]).tolist()
+    >>> number_sentences([0, 1, 0, 0, 0], [3, 2]).tolist()
     [0, 0, 1, 2, 2]
     """
     ends = np.array(sentence_ends, np.bool_)
@@ -87,7 +39,7 @@ def _number_sentences(sentence_ends: ArrayLike, lengths: Sequence[int]) -> NDArr
     return sentences
 
 
-def _check_names(mentioned: Integers, ids: Integers, counts: Integers) -> None:
+def check_names(mentioned: Integers, ids: Integers, counts: Integers) -> None:
     """Refuse names that the text does not have, and names whose id belongs to another name."""
     wrong = (mentioned >= counts) | (ids != mentioned)
     if wrong.any():
@@ -96,7 +48,7 @@ def _check_names(mentioned: Integers, ids: Integers, counts: Integers) -> None:
         raise OptionError("names", expected, f"name {mentioned[at]} with the id first + {ids[at]}")
 
 
-def _split(keys: Integers, times: Integers, bits: int, rows: Integers) -> list[Entries]:
+def split_texts(keys: Integers, times: Integers, bits: int, rows: Integers) -> list[Entries]:
     """The entries of each text; text i has the rows from rows[i] up to rows[i + 1]."""
     starts, ids, times = entries_of(keys, times, bits, int(rows[-1]))
     if len(rows) == 2:
@@ -125,11 +77,11 @@ def entries_of(keys: Integers, times: Integers, bits: int, rows: int) -> Entries
     >>> [part.tolist() for part in entries_of(np.array([1, 2, 5]), np.array([7, 8, 9]), 2, 3)]
     [[0, 2, 3, 3], [1, 2, 1], [7, 8, 9]]
     """
-    starts = _row_starts(keys, bits, rows).astype(np.int32)
+    starts = row_starts(keys, bits, rows).astype(np.int32)
     return starts, narrow(keys & ((1 << bits) - 1), ID_TYPES), narrow(times, TIMES_TYPES)
 
 
-def _row_starts(keys: Integers, bits: int, rows: int) -> NDArray[np.intp]:
+def row_starts(keys: Integers, bits: int, rows: int) -> NDArray[np.intp]:
     """Where each row's keys begin `[rows + 1]`; the last is where all end."""
     # In the type of the keys: otherwise searchsorted would convert all of them.
     return keys.searchsorted(np.arange(rows + 1, dtype=keys.dtype) << bits)

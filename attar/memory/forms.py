@@ -153,18 +153,12 @@ def look_up_hidden(H: Floats, queries: Floats) -> Floats:
     return readouts
 
 
-def _look_up_states(F: Floats, queries: Floats) -> Floats:
-    scores: Floats = queries @ F.T
-    readouts: Floats = scores @ F
-    return readouts
-
-
 # Each takes the numbers in float32, and queries [m, k].
 _LOOKUPS: dict[str, Callable[[Floats, Floats], Floats]] = {
     "triangle": _look_up_triangle,
     "rectangle": lambda C, queries: queries @ C,
     "names": lambda C, queries: queries @ C.T,
-    "states": _look_up_states,
+    "states": lambda F, queries: np.matmul(queries @ F.T, F),
     "hidden": look_up_hidden,
     "last": lambda state, queries: np.tile(state, (len(queries), 1)),
 }

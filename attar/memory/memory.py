@@ -46,15 +46,15 @@ class Memory:
     cooccurrence: Cooccurrence | None = field(default_factory=lambda: None)
 
     def __post_init__(self) -> None:
-        _check_mechanism(self.mechanism)
-        self._check_header()
-        self._check_arrays()
+        self._check()
         self.__dict__["numbers"] = _read_only(self.numbers, self.numbers.dtype)
         self.__dict__["state"] = _read_only(self.state, np.dtype(np.float32))
         if self.scales is not None:
             self.__dict__["scales"] = _read_only(self.scales, np.dtype(np.float32))
 
-    def _check_header(self) -> None:
+    def _check(self) -> None:
+        """Refuse values that are out of range, and arrays whose shape or type does not fit the form."""
+        _check_mechanism(self.mechanism)
         if self.form not in FORMS_OF[self.mechanism]:
             expected = " or ".join(FORMS_OF[self.mechanism])
             raise OptionError("form", f"{expected} for {self.mechanism}", repr(self.form))
@@ -66,9 +66,6 @@ class Memory:
             raise OptionError("reader", expected, "a longer one")
         if self.state.ndim != 1:
             raise ShapeError("state", "[s]", str(list(self.state.shape)))
-
-    def _check_arrays(self) -> None:
-        """Refuse numbers, scales or counts whose shape or type does not fit the form."""
         if self.dtype not in PRECISIONS:
             remedy = "convert them, or use Memory.of"
             raise DtypeError("numbers", " or ".join(PRECISIONS), self.dtype, remedy)

@@ -192,9 +192,8 @@ def read_cooccurrence(buffer: Bytes, check: bool) -> tuple[Any, ...]:
         raise _damaged(_COUNTS, f"{_COUNTS_HEADER.size} bytes or more", str(len(view)))
     first, limit, count, entries, id_bytes, times_bytes = _COUNTS_HEADER.unpack_from(view)
     if id_bytes not in _ID_DTYPES or times_bytes not in _TIMES_DTYPES:
-        raise _damaged(
-            _COUNTS, "ids of 2 or 4 bytes and counts of 1, 2 or 4", f"{id_bytes} and {times_bytes}"
-        )
+        came = f"{id_bytes} and {times_bytes}"
+        raise _damaged(_COUNTS, "ids of 2 or 4 bytes and counts of 1, 2 or 4", came)
     ids_at = _COUNTS_HEADER.size + 4 * (count + 1)
     times_at = ids_at + id_bytes * entries
     times_at += -times_at % 4
@@ -230,9 +229,8 @@ def _check_entries(starts: Integers, ids: Integers, times: Integers, first: int,
         raise _damaged(_COUNTS, "counts from 1 up", "0")
     smallest = narrow(ids, ID_TYPES).itemsize, narrow(times, TIMES_TYPES).itemsize
     if smallest != (ids.itemsize, times.itemsize):
-        raise _damaged(
-            _COUNTS, "the smallest types that hold the ids and counts", f"{ids.dtype} and {times.dtype}"
-        )
+        came = f"{ids.dtype} and {times.dtype}"
+        raise _damaged(_COUNTS, "the smallest types that hold the ids and counts", came)
 
 
 def _view(buffer: Bytes) -> memoryview:

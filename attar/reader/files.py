@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -12,6 +11,7 @@ import torch
 from safetensors import SafetensorError
 
 from attar.errors import AttarError, FormatError, OptionError, writing_to
+from attar.files import atomic_file
 from attar.nn import Network, NetworkOptions
 from attar.text import Vocabulary
 
@@ -111,11 +111,8 @@ def _read(file: Path) -> bytes:
 
 
 def _write(file: Path, data: bytes) -> None:
-    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
     try:
-        partial.write_bytes(data)
-        os.replace(partial, file)
+        with atomic_file(file) as partial:
+            partial.write_bytes(data)
     except OSError as fault:
         raise AttarError(str(file), "a file that can be written", fault.strerror or str(fault)) from fault
-    finally:
-        partial.unlink(missing_ok=True)

@@ -91,9 +91,8 @@ def wrap(kind: Kind, payload: Buffer, version: int = VERSION) -> bytes:
     """
     if len(payload) > LIMIT:
         raise OptionError(_NOUNS[kind], f"at most {LIMIT:,} bytes", f"{len(payload):,}", "split the document")
-    start = _START.pack(MAGIC, version, kind, PADDING[kind])
+    start, zeros = _START.pack(MAGIC, version, kind, PADDING[kind]), bytes(PADDING[kind])
     length = len(payload).to_bytes(4, "little")
-    zeros = bytes(PADDING[kind])
     crc = zlib.crc32(payload, zlib.crc32(start + length + zeros))
     return b"".join((start, crc.to_bytes(4, "little"), length, zeros, payload))
 
@@ -137,10 +136,9 @@ def _unexpected(kind: Kind, name: str, view: memoryview) -> RecordError:
     # A flipped bit in the version must not look like a newer version.
     if version in (0, VERSION) or checksum(view) != _ENVELOPE.unpack_from(view)[1]:
         return _damaged(kind, name, "other bytes")
+    what = f"{_NOUNS[kind]} of {quoted(name)}"
     remedy = "update attar" if version > VERSION else "open the store for writing once, which upgrades it"
-    return RecordError(
-        f"{_NOUNS[kind]} of {quoted(name)}", f"version {VERSION}", f"version {version}", remedy
-    )
+    return RecordError(what, f"version {VERSION}", f"version {version}", remedy)
 
 
 def _damaged(kind: Kind, name: str, came: str) -> RecordError:

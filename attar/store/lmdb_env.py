@@ -1,6 +1,7 @@
-"""The LMDB environment of a store: opening its file, checking and growing it, replacing it, sharing it."""
+"""The LMDB environment of a store: opening its file, checking and growing it, replacing it; its errors."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import threading
@@ -12,9 +13,8 @@ from typing import Any, Literal
 import lmdb
 from lmdb.verify import VerifyError, verify
 
-from attar.errors import BusyError, StoreError
+from attar.errors import AttarError, BusyError, RecordError, StoreError
 from attar.files import WriterLock, lock_file, sync_folder
-from attar.store.errors import damaged, store_error, store_errors
 
 DATA, LOCK, COPY = "data.mdb", "lock.mdb", "data.mdb.copy"
 Durability = Literal["sync", "relaxed", "none"]
@@ -30,9 +30,49 @@ DURABILITY: dict[str, dict[str, bool]] = {
 MAP_SIZE = 2**40
 _SMALLEST_MAP = 2**20
 _OPTIONS: dict[str, Any] = {"mode": 0o644, "max_readers": 1024, "max_spare_txns": 1, "meminit": False}
-_ATTEMPTS = 8
-# How long another thread's transaction may take to end before the map grows or the file is compacted, in seconds.
-_EXCLUSIVE_TIMEOUT = 60.0
+# A write that found room for only its beginning is an input/output error to LMDB.
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+@contextlib.contextmanager
+def store_errors(path: Path) -> Iterator[None]:
+    """Raise what LMDB or the system reports about the store at `path` as an error of this package."""
+    try:
+        yield
+    except AttarError:
+        raise
+    except (lmdb.Error, OSError) as fault:
+        raise store_error(path, fault) from fault
+
+
+def store_error(path: Path, fault: lmdb.Error | OSError) -> AttarError:
+    """Return the package's error for one of LMDB or the system."""
+    what = f"store {path}"
+    mentioned = {code for code in _FULL | _FORBIDDEN if os.strerror(code) in str(fault)}
+    if isinstance(fault, lmdb.DiskError) or mentioned & _FULL:
+        remedy = "free some space and try again; the store is as it was before this change"
+        return StoreError(what, "space on the disk for the change", "a full disk, or a broken one", remedy)
+    if isinstance(fault, lmdb.ReadonlyError) or mentioned:
+        remedy = "grant it, or copy the store (readers write to lock.mdb too)"
+        return StoreError(what, "a folder and files that can be written", "no permission to", remedy)
+    if isinstance(fault, FileNotFoundError):
+        return StoreError(what, "an existing folder", "no such folder", "create it first")
+    if isinstance(fault, lmdb.VersionMismatchError):
+        return RecordError(what, "a file of LMDB 0.9", "one of another version", "open it where it was made")
+    if isinstance(fault, (lmdb.InvalidError, lmdb.CorruptedError, lmdb.PageNotFoundError)):
+        return damaged(path, str(fault).split(": ", 1)[-1])
+    if isinstance(fault, lmdb.TxnFullError):
+        return StoreError(what, "a transaction that fits into memory", "a larger one", "use smaller batches")
+    if isinstance(fault, lmdb.ReadersFullError):
+        return StoreError(what, "a free reader slot", "none", "end some of the processes")
+    return StoreError(what, "a store in working order", str(fault).replace("\n", " "))
+
+
+def damaged(path: Path, came: str) -> RecordError:
+    """Return the error for a file that is not as it was written."""
+    what, expected = f"store {path}", "the file as it was written"
+    return RecordError(what, expected, came, "restore it from a copy or an export")
 
 
 def _open_map(folder: Path, read_only: bool, durability: Durability, size: int) -> lmdb.Environment:
@@ -81,8 +121,8 @@ class MapLock:
                 self._changed.notify_all()
 
     @contextlib.contextmanager
-    def exclusive(self, timeout: float = _EXCLUSIVE_TIMEOUT) -> Iterator[None]:
-        """Wait until all transactions have ended, and let none begin meanwhile."""
+    def exclusive(self, timeout: float = 60.0) -> Iterator[None]:
+        """Wait, at most `timeout` seconds, until all transactions have ended, and let none begin meanwhile."""
         with self._changed:
             if threading.get_ident() in self._holders:
                 expected = "no open snapshot or transaction in this thread"
@@ -90,12 +130,11 @@ class MapLock:
             if not self._changed.wait_for(lambda: not self._exclusive, timeout):
                 raise BusyError(self._what, "exclusive access", "another thread that has it", "wait for it")
             self._exclusive = True
-            if not self._changed.wait_for(lambda: not self._holders, timeout):
-                self._exclusive = False
-                self._changed.notify_all()
-                came, remedy = f"one that is open after {timeout:.0f} s", "keep snapshots short"
-                raise BusyError(self._what, "the end of every snapshot", came, remedy)
         try:
+            with self._changed:
+                if not self._changed.wait_for(lambda: not self._holders, timeout):
+                    came, remedy = f"one that is open after {timeout:.0f} s", "keep snapshots short"
+                    raise BusyError(self._what, "the end of every snapshot", came, remedy)
             yield
         finally:
             with self._changed:
@@ -164,8 +203,7 @@ class Environment:
         fcntl.flock(self._data, fcntl.LOCK_EX)
         try:
             # Checked again: it may have been a writer that had yet to extend the file.
-            faults = _page_faults(self.folder / DATA) if self._missing_bytes() else []
-            if faults:
+            if self._missing_bytes() and (faults := page_faults(self.folder)):
                 raise damaged(self.folder, f"a part of it ({faults[0]})")
             self.extend_file()
         finally:
@@ -177,13 +215,9 @@ class Environment:
         # macOS has no posix_fallocate, and walks through all pages when it opens a short file.
         if missing and not self.read_only and hasattr(os, "posix_fallocate"):
             # The commit is done. If this fails, the next opening walks through all pages.
-            with contextlib.suppress(OSError):
-                file = os.open(self.folder / DATA, os.O_RDWR)
-                try:
-                    # It never shortens the file, whatever another process is writing.
-                    os.posix_fallocate(file, self.file_bytes() + missing - 1, 1)
-                finally:
-                    os.close(file)
+            with contextlib.suppress(OSError), open(self.folder / DATA, "r+b") as file:
+                # It never shortens the file, whatever another process is writing.
+                os.posix_fallocate(file.fileno(), self.file_bytes() + missing - 1, 1)
 
     @property
     def map(self) -> lmdb.Environment:
@@ -192,30 +226,29 @@ class Environment:
             raise StoreError(f"store {self.folder}", "an open store", "a closed one", "open it again")
         return self._lmdb
 
-    def begin(self, write: bool = False) -> tuple[LmdbTransaction, int]:
+    def begin(self, write: bool = False, repairs: int = 8) -> tuple[LmdbTransaction, int]:
         """Begin a transaction under the map's lock; whoever ends it calls `map_lock.release` with the number."""
-        attempts = 0
-        while True:
-            self.refuse_fork()
-            thread = self.map_lock.acquire()
-            try:
-                return (self._lmdb or self.map).begin(None, None, write, True), thread
-            except lmdb.Error as fault:
-                self.map_lock.release(thread)
-                attempts += 1
-                if attempts > _ATTEMPTS or not self._repaired(fault):
-                    raise store_error(self.folder, fault) from fault
-            except BaseException:
-                self.map_lock.release(thread)
+        self.refuse_fork()
+        thread = self.map_lock.acquire()
+        try:
+            return (self._lmdb or self.map).begin(None, None, write, True), thread
+        except BaseException as fault:
+            self.map_lock.release(thread)
+            if not isinstance(fault, lmdb.Error):
                 raise
+            if not repairs or not self._repaired(fault):
+                raise store_error(self.folder, fault) from fault
+        return self.begin(write, repairs - 1)
 
     @contextlib.contextmanager
-    def read(self) -> Iterator[LmdbTransaction]:
-        """Read within one transaction."""
-        transaction, thread = self.begin()
+    def transaction(self, write: bool = False) -> Iterator[LmdbTransaction]:
+        """Read within one transaction, or write and commit."""
+        transaction, thread = self.begin(write)
         try:
             with store_errors(self.folder):
                 yield transaction
+                if write:
+                    transaction.commit()
         finally:
             if not self.forked:
                 transaction.abort()
@@ -231,21 +264,17 @@ class Environment:
         """Repair what kept a transaction from beginning; returns whether another attempt makes sense."""
         if isinstance(fault, lmdb.ReadersFullError):
             return self.map.reader_check() > 0
-        if isinstance(fault, lmdb.BadRslotError):
-            # A fork that has ended gave up the cached reader slot; LMDB takes another.
-            return True
         if isinstance(fault, lmdb.MapResizedError):
             with self.map_lock.exclusive():
                 self.map.set_mapsize(0)
-            return True
-        if isinstance(fault, lmdb.PanicError):
+        elif isinstance(fault, lmdb.PanicError):
             # The disk failed during a commit. Opened again, LMDB continues from its last sound state.
             with self.map_lock.exclusive(), store_errors(self.folder):
                 self.map.close()
                 self._lmdb = None
                 self._lmdb = _open_map(self.folder, self.read_only, self.durability, self._map_size)
-            return True
-        return False
+        # BadRslotError: a fork that has ended gave up the cached reader slot; LMDB takes another.
+        return isinstance(fault, lmdb.MapResizedError | lmdb.PanicError | lmdb.BadRslotError)
 
     def grow(self) -> None:
         """Double the map."""
@@ -261,11 +290,6 @@ class Environment:
         self.refuse_fork()
         self.map  # noqa: B018  # raises if closed
         return self._data
-
-    def page_faults(self) -> list[str]:
-        """Walk through all pages while nobody writes, and describe what is wrong."""
-        with self.writing(None), store_errors(self.folder):
-            return _page_faults(self.folder / DATA)
 
     @contextlib.contextmanager
     def replacing(self, timeout: float) -> Iterator[None]:
@@ -313,13 +337,13 @@ class Environment:
             self.map_lock.release(thread)
 
 
-def _page_faults(data: Path) -> list[str]:
-    """Describe what is wrong with the file's pages, without LMDB; nobody may write meanwhile.
+def page_faults(folder: Path) -> list[str]:
+    """Describe what is wrong with the pages of the file in a folder, without LMDB; nobody may write meanwhile.
 
     The first two pages, of which the later one counts, have no checksum: a flipped bit in the number of the last
     transaction there undoes it, and this cannot be detected.
     """
     try:
-        return [str(fault) for fault in verify(str(data), subdir=False)]  # type: ignore[no-untyped-call]
+        return [str(fault) for fault in verify(str(folder / DATA), subdir=False)]  # type: ignore[no-untyped-call]
     except VerifyError as fault:
         return [str(fault)]

@@ -1,5 +1,6 @@
 """Maintenance of a store: checking every page and record, compacting the file, statistics."""
 
+import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,9 +13,8 @@ from attar.errors import AttarError, quoted
 from attar.files import sync_folder
 from attar.memory import Memory
 from attar.store import format
-from attar.store.errors import damaged, store_errors
 from attar.store.format import DocumentEntry, Header, digest_of, key_of, unwrap
-from attar.store.lmdb_env import COPY, DATA, Environment, LmdbTransaction
+from attar.store.lmdb_env import COPY, DATA, Environment, LmdbTransaction, damaged, page_faults, store_errors
 from attar.store.transactions import entry_values, header_of
 
 
@@ -28,12 +28,13 @@ class Fault:
 
 def find_faults(environment: Environment) -> Iterator[Fault]:
     """Yield the faults of a store: those of LMDB's pages, or if there are none, those of its records."""
-    faults = environment.page_faults()
+    with environment.writing(None), store_errors(environment.folder):
+        faults = page_faults(environment.folder)
     if faults:
         # LMDB must not read such a file: it could crash the process.
         yield from (Fault(None, f"store {environment.folder}: {fault}") for fault in faults)
         return
-    with environment.read() as transaction:
+    with environment.transaction() as transaction:
         yield from _record_faults(environment, transaction)
 
 
@@ -71,9 +72,8 @@ def _check_record(
     _expect(name, "memory's bytes", entry.memory_bytes, len(data))
     memory = Memory.from_bytes(data)
     _expect(name, "reader", header.reader, memory.reader)
-    _expect(name, "tokens", entry.tokens, memory.tokens)
-    _expect(name, "form", entry.form, memory.form)
-    _expect(name, "dtype", entry.dtype, memory.dtype)
+    for field in ("tokens", "form", "dtype"):
+        _expect(name, field, getattr(entry, field), getattr(memory, field))
     _expect(name, "text", entry.text_bytes is not None, text_value is not None)
     if text_value is not None:
         compressed = unwrap(b"t", text_value, name)
@@ -95,37 +95,30 @@ def compact(environment: Environment, timeout: float) -> int:
     """
     folder = environment.folder
     data, copy = folder / DATA, folder / COPY
+
+    def with_mode(path: str, flags: int) -> int:
+        return os.open(path, flags, before.st_mode & 0o777)
+
     with environment.replacing(timeout), store_errors(folder):
         before = data.stat()
-        source = lmdb.open(str(folder), readonly=True, lock=False)
         try:
-            file = os.open(copy, os.O_CREAT | os.O_TRUNC | os.O_RDWR, before.st_mode & 0o777)
-            try:
-                source.copyfd(file, compact=True)
-                os.fsync(file)
-            finally:
-                os.close(file)
-            expected = source.stat()["entries"]
-            source.close()
-            copied = _count_values(copy)
+            with _read_only(data) as source, open(copy, "wb", opener=with_mode) as file:
+                source.copyfd(file.fileno(), compact=True)
+                os.fsync(file.fileno())
+                expected = source.stat()["entries"]
+            with _read_only(copy) as target:
+                copied = target.stat()["entries"]
             if copied != expected:
                 raise damaged(folder, f"{copied:,} of {expected:,} values in a copy of it")
             os.replace(copy, data)
-        except BaseException:
-            copy.unlink(missing_ok=True)
-            raise
         finally:
-            source.close()
+            copy.unlink(missing_ok=True)
         sync_folder(folder)
         return before.st_size - data.stat().st_size
 
 
-def _count_values(file: Path) -> int:
-    environment = lmdb.open(str(file), subdir=False, readonly=True, lock=False)
-    try:
-        return environment.stat()["entries"]
-    finally:
-        environment.close()
+def _read_only(file: Path) -> contextlib.closing[lmdb.Environment]:
+    return contextlib.closing(lmdb.open(str(file), subdir=False, readonly=True, lock=False))
 
 
 @dataclass(frozen=True)
@@ -148,7 +141,7 @@ class Stats:
 
 def stats_of(environment: Environment) -> Stats:
     """Return statistics from the header and LMDB's counters, without reading any document."""
-    with environment.read() as transaction:
+    with environment.transaction() as transaction:
         totals = msgspec.structs.asdict(header_of(transaction, environment))
         info = environment.map.info()
         pages = transaction.stat(environment.map.open_db(None))

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from attar.errors import AttarError, FormatError, OptionError, ReaderMismatchError, quoted
+from attar.files import atomic_file
 from attar.memory import Memory
-from attar.store.errors import store_errors
 from attar.store.format import VERSION, DocumentEntry, Record, compress
+from attar.store.lmdb_env import store_errors
 from attar.store.store import Store
 
 if TYPE_CHECKING:
@@ -74,17 +75,12 @@ def export_store(store: Store, path: str | os.PathLike[str]) -> int:
     import pyarrow.parquet as pq
 
     path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with store_errors(path), store.snapshot() as snapshot:
+    with store_errors(path), atomic_file(path) as partial, store.snapshot() as snapshot:
         header = snapshot.header()
         schema = _schema(ExportInfo(VERSION, header.reader, header.dtype, header.documents))
-        try:
-            with pq.ParquetWriter(partial, schema, compression="zstd") as file:
-                for group in _groups(snapshot.get(entry.name) for entry in snapshot.documents()):
-                    file.write_table(_table(group, schema))
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
+        with pq.ParquetWriter(partial, schema, compression="zstd") as file:
+            for group in _groups(snapshot.get(entry.name) for entry in snapshot.documents()):
+                file.write_table(_table(group, schema))
     return header.documents
 
 
@@ -116,11 +112,8 @@ def import_store(store: Store, path: str | os.PathLike[str], *, replace: bool = 
     count, path = 0, Path(path)
     with _open_export(path) as (file, info):
         if None not in (info.reader, store.reader) and info.reader != store.reader:
-            expected, remedy = (
-                f"memories of the store's reader {store.reader!r}",
-                "import it into another store",
-            )
-            raise ReaderMismatchError(f"export {path}", expected, f"those of {info.reader!r}", remedy)
+            expected, came = f"memories of the store's reader {store.reader!r}", f"those of {info.reader!r}"
+            raise ReaderMismatchError(f"export {path}", expected, came, "import it into another store")
         for rows in _rows(file, path):
             with store.transaction() as changes:
                 for row in rows:
@@ -148,9 +141,8 @@ def _rows(file: Any, path: Path) -> Iterator[list[dict[str, Any]]]:
                 table = table.set_column(at, column, table.column(column).cast(pa.int64()))
             yield table.to_pylist()
     except (pa.ArrowException, OSError) as fault:
-        raise FormatError(
-            f"export {path}", "a whole Parquet file", "a damaged one", "export it again"
-        ) from fault
+        expected, came = "a whole Parquet file", "a damaged one"
+        raise FormatError(f"export {path}", expected, came, "export it again") from fault
 
 
 @contextlib.contextmanager

@@ -11,9 +11,8 @@ from pathlib import Path
 from attar.errors import FormatError, OptionError, ReaderMismatchError, StoreError
 from attar.memory import Memory
 from attar.store import format, maintenance
-from attar.store.errors import store_errors
 from attar.store.format import HEADER_KEY, DocumentEntry, Header, Record
-from attar.store.lmdb_env import DATA, DURABILITY, LOCK, MAP_SIZE, Durability, Environment, LmdbTransaction
+from attar.store.lmdb_env import DATA, DURABILITY, LOCK, MAP_SIZE, Durability, Environment, store_errors
 from attar.store.transactions import Snapshot, Transaction, header_of
 
 _DTYPES = ("float32", "float16", "int8")
@@ -227,15 +226,21 @@ def _folder_for(path: Path, create: bool) -> Path:
 
 def _create_or_upgrade(environment: Environment, dtype: str | None, create: bool) -> Header:
     """Write a new store's header if `create` allows it, or upgrade a store of an earlier version; atomic."""
-    with environment.read() as transaction:
+    with environment.transaction() as transaction:
         value = transaction.get(HEADER_KEY)
-        if value is None:
-            _refuse_other_database(environment, transaction, create)
         is_current = value is not None and not _is_earlier(value)
+        if value is None:
+            what, values = (
+                f"store {environment.folder}",
+                transaction.stat(environment.map.open_db(None))["entries"],
+            )
+            if values or environment.file_bytes() > _NEW_FILE_BYTES:
+                raise FormatError(what, "a store", "another database, or a damaged one", "name another place")
+            if not create:
+                raise StoreError(what, "a store", "an empty database", "name another place")
     if not is_current and not environment.read_only:
-        with environment.writing(None), store_errors(environment.folder):
-            transaction, thread = environment.begin(write=True)
-            try:
+        with environment.writing(None):
+            with environment.transaction(write=True) as transaction:
                 # Another process may have done it while this one waited for the lock.
                 value = transaction.get(HEADER_KEY)
                 if value is None:
@@ -243,29 +248,13 @@ def _create_or_upgrade(environment: Environment, dtype: str | None, create: bool
                     transaction.put(HEADER_KEY, format.wrap(b"a", format.encode(header)))
                 elif _is_earlier(value):
                     format.migrate(transaction, format.version_of(value))
-                transaction.commit()
-            except BaseException:
-                transaction.abort()
-                raise
-            finally:
-                environment.map_lock.release(thread)
             environment.extend_file()
-    with environment.read() as transaction:
+    with environment.transaction() as transaction:
         return header_of(transaction, environment)
 
 
 def _is_earlier(header: memoryview) -> bool:
     return 0 < format.version_of(header) < format.VERSION
-
-
-def _refuse_other_database(environment: Environment, transaction: LmdbTransaction, create: bool) -> None:
-    """Raise unless a file without a header is empty, and `create` allows a store there."""
-    what = f"store {environment.folder}"
-    values = transaction.stat(environment.map.open_db(None))["entries"]
-    if values or environment.file_bytes() > _NEW_FILE_BYTES:
-        raise FormatError(what, "a store", "another database, or a damaged one", "name another place")
-    if not create:
-        raise StoreError(what, "a store", "an empty database", "name another place")
 
 
 def _refuse_another(folder: Path, header: Header, reader: str | None, dtype: str | None) -> None:

@@ -10,12 +10,18 @@ import lmdb
 import msgspec
 from numpy.typing import NDArray
 
-from attar.errors import ReaderMismatchError, RecordError, StoreError, UnknownDocumentError, quoted
+from attar.errors import (
+    OptionError,
+    ReaderMismatchError,
+    RecordError,
+    StoreError,
+    UnknownDocumentError,
+    quoted,
+)
 from attar.memory import Floats, Memory
 from attar.store import format, lookups
-from attar.store.errors import store_error
 from attar.store.format import HEADER_KEY, LONGEST_PLAIN_KEY, DocumentEntry, Header, Record, key_of, unwrap
-from attar.store.lmdb_env import Environment, LmdbTransaction
+from attar.store.lmdb_env import Environment, LmdbTransaction, store_error, store_errors
 
 
 def header_of(transaction: LmdbTransaction, environment: Environment) -> Header:
@@ -171,25 +177,27 @@ class Transaction:
         self._writing = contextlib.ExitStack()
         self._steps: list[_Step] = []
         self._begun: LmdbTransaction | None = None
-        self._header: Header
+        self.header: Header  # with the changes so far
 
     def __enter__(self) -> "Transaction":
         self._writing.enter_context(self._environment.writing(self._timeout))
         try:
             self._begin()
         except BaseException:
+            self._abort()
             self._writing.close()
             raise
         return self
 
     def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
-        with self._writing:
-            if fault is None:
-                self._commit()
-                return
-            self._abort()
-            if isinstance(fault, lmdb.Error):
-                raise store_error(self._environment.folder, fault) from fault
+        with self._writing, store_errors(self._environment.folder):
+            try:
+                if fault is None:
+                    self._commit()
+                elif isinstance(fault, lmdb.Error):
+                    raise fault
+            finally:
+                self._abort()
 
     def put(
         self,
@@ -201,18 +209,22 @@ class Transaction:
         digest: bytes | None = None,
     ) -> DocumentEntry:
         """Write or replace a document; its memory is converted to the store's dtype."""
-        converted = memory.astype(self._header.dtype)
-        created = None
+        dtype, earlier = self.header.dtype, None
+        try:
+            converted = memory.astype(dtype)
+        except OptionError as fault:
+            what, remedy = f"memory of {quoted(name)}", "use a new store with dtype float32 or int8 for it"
+            raise OptionError(what, f"one that {dtype} can hold", str(fault), remedy) from fault
         with contextlib.suppress(RecordError):
             earlier = _find_entry(self._transaction, name)
-            created = None if earlier is None else earlier.created
+        created = None if earlier is None else earlier.created
         record = Record.of(name, converted, title=title, text=text, digest=digest, created=created)
         return self.put_record(record, memory.reader)
 
     def put_record(self, record: Record, reader: str) -> DocumentEntry:
         """Write a record as it is, if its memory is by the store's reader."""
         key = key_of(record.name)
-        expected = self._header.reader or self._reader
+        expected = self.header.reader or self._reader
         if expected is not None and reader != expected:
             raise ReaderMismatchError(
                 f"memory of {quoted(record.name)}",
@@ -244,11 +256,6 @@ class Transaction:
         return _find_entry(self._transaction, name) is not None
 
     @property
-    def header(self) -> Header:
-        """The store's header, with the changes so far."""
-        return self._header
-
-    @property
     def _transaction(self) -> LmdbTransaction:
         if self._begun is None:
             what, remedy = f"store {self._environment.folder}", "begin another with store.transaction()"
@@ -268,23 +275,23 @@ class Transaction:
         for key, value in step.values:
             self._transaction.put(key, value)
         if step.entry is not None:
-            self._header = msgspec.structs.replace(self._header.plus(step.entry), reader=step.reader)
+            self.header = msgspec.structs.replace(self.header.plus(step.entry), reader=step.reader)
 
     def _erase(self, name: str) -> None:
         try:
-            entry, is_damaged = _find_entry(self._transaction, name), False
+            entry = _find_entry(self._transaction, name)
+            if entry is None:
+                return
         except RecordError:
-            entry, is_damaged = None, True
-        if entry is None and not is_damaged:
-            return
+            entry = None
         for kind in (b"f", b"m", b"t"):
             self._transaction.delete(kind + key_of(name))
         # Nobody knows what an unreadable entry added to the totals.
-        self._header = self._header.plus(entry, -1) if entry else self._recounted()
+        self.header = self.header.plus(entry, -1) if entry else self._recounted()
 
     def _recounted(self) -> Header:
         """Count again all documents whose entries can be read."""
-        header = Header(self._header.reader, self._header.dtype, self._header.created)
+        header = Header(self.header.reader, self.header.dtype, self.header.created)
         for _, value in entry_values(self._transaction):
             with contextlib.suppress(RecordError):
                 header = header.plus(format.read_entry(value, ""))
@@ -292,47 +299,33 @@ class Transaction:
 
     def _begin(self) -> None:
         self._begun, self._thread = self._environment.begin(write=True)
-        try:
-            self._header = header_of(self._transaction, self._environment)
-        except BaseException:
-            self._abort()
-            raise
+        self.header = header_of(self._transaction, self._environment)
 
     def _abort(self) -> None:
+        """End LMDB's transaction; what it has committed stays."""
         if self._begun is not None and not self._environment.forked:
             self._begun.abort()
-            self._end()
-
-    def _end(self) -> None:
-        self._begun = None
-        self._environment.map_lock.release(self._thread)
+            self._begun = None
+            self._environment.map_lock.release(self._thread)
 
     def _commit(self) -> None:
-        environment = self._environment
-        environment.refuse_fork()
+        self._environment.refuse_fork()
         while self._steps:
             try:
-                self._transaction.put(HEADER_KEY, format.wrap(b"a", format.encode(self._header)))
+                self._transaction.put(HEADER_KEY, format.wrap(b"a", format.encode(self.header)))
                 self._transaction.commit()
-                environment.extend_file()
-                self._end()
+                self._environment.extend_file()
                 return
             except lmdb.MapFullError:
                 self._repeat_in_a_larger_map()
-            except lmdb.Error as fault:
-                self._abort()
-                raise store_error(environment.folder, fault) from fault
-        self._abort()
 
     def _repeat_in_a_larger_map(self) -> None:
         # The lock for writing is kept meanwhile: what these changes have read of the store is still true.
-        while True:
-            self._abort()
-            self._environment.grow()
-            self._begin()
-            try:
-                for step in self._steps:
-                    self._make(step)
-                return
-            except lmdb.MapFullError:
-                continue
+        self._abort()
+        self._environment.grow()
+        self._begin()
+        try:
+            for step in self._steps:
+                self._make(step)
+        except lmdb.MapFullError:
+            self._repeat_in_a_larger_map()

@@ -4,9 +4,11 @@ from attar.text.name_table import NameTable
 from attar.text.names import CapitalFinder, NameFinder, SpacyFinder, mark_names
 from attar.text.reading import ReadText, TextReader
 from attar.text.sources import (
-    SOURCE_SUFFIXES,
     SourceDocument,
+    SourceFile,
     decode_text,
+    find_source_files,
+    read_source_file,
     read_sources,
     replace_surrogates,
 )
@@ -17,19 +19,21 @@ __all__ = [
     "ENTITIES",
     "LONGEST_SENTENCE",
     "PLACEHOLDER",
-    "SOURCE_SUFFIXES",
     "VOCABULARY_SIZE",
     "CapitalFinder",
     "NameFinder",
     "NameTable",
     "ReadText",
     "SourceDocument",
+    "SourceFile",
     "SpacyFinder",
     "TextReader",
     "Vocabulary",
     "decode_text",
+    "find_source_files",
     "iterate_sentences",
     "mark_names",
+    "read_source_file",
     "read_sources",
     "replace_surrogates",
 ]

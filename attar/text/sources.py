@@ -23,6 +23,15 @@ class SourceDocument(NamedTuple):
     text: str
 
 
+class SourceFile(NamedTuple):
+    """A file, the source and the name of its document, and its size; lines and members have names of their own."""
+
+    path: Path
+    source: str
+    name: str
+    bytes: int
+
+
 def read_sources(paths: Iterable[str | Path]) -> Iterator[SourceDocument]:
     """Yield the documents of files and folders in a fixed order, with one file's text in memory at a time.
 
@@ -30,21 +39,55 @@ def read_sources(paths: Iterable[str | Path]) -> Iterator[SourceDocument]:
     """
     done: set[Path] = set()
     for path in map(Path, paths):
-        if path.is_dir():
-            yield from _read_folder(path, done)
-        elif path.is_file():
-            yield from _read_once(path, _without_suffix(path.name), done)
-        else:
+        for file in find_source_files(path):
+            if not file.path.name.endswith(SOURCE_SUFFIXES):
+                raise FormatError(str(path), _EXPECTED, f"a file that ends in {path.suffix or 'nothing'}")
+            if (resolved := file.path.resolve()) not in done:
+                done.add(resolved)
+                yield from read_source_file(file)
+
+
+def find_source_files(path: Path) -> list[SourceFile]:
+    """The file itself, or the texts in the folder and below, in the order of their names."""
+    try:
+        if not path.exists():
             raise FormatError(str(path), "a file or a folder", "nothing there", "check the path")
-
-
-def _read_once(path: Path, name: str, done: set[Path]) -> Iterator[SourceDocument]:
-    if (resolved := path.resolve()) not in done:
-        done.add(resolved)
-        for document in _read_file(path, name):
-            yield document._replace(
-                source=replace_surrogates(document.source), name=replace_surrogates(document.name)
+        if not path.is_dir():
+            name = _without_suffix(path.name)
+            return [SourceFile(path, name, name, path.stat().st_size)]
+        files = [
+            SourceFile(
+                file, path.name, _without_suffix(file.relative_to(path).as_posix()), file.stat().st_size
             )
+            for file in sorted(path.rglob("*"))
+            if file.name.endswith(SOURCE_SUFFIXES) and file.is_file()
+        ]
+    except OSError as fault:
+        came = fault.strerror or str(fault)
+        raise FormatError(str(path), "a file or a folder to read", came) from fault
+    if not files:
+        expected = f"a folder with {_EXPECTED}"
+        raise FormatError(str(path), expected, "none of these in it", "name files themselves")
+    return files
+
+
+def read_source_file(file: SourceFile) -> Iterator[SourceDocument]:
+    """Yield the documents of a file; one with another suffix is plain text."""
+    path = file.path
+    try:
+        if path.name.endswith(".tar.xz"):
+            documents = _read_archive(path)
+        elif path.name.endswith((".jsonl", ".jsonl.xz")):
+            documents = _read_lines(path)
+        else:
+            documents = _read_text(path, file.name)
+        for name, text in documents:
+            yield SourceDocument(replace_surrogates(file.source), replace_surrogates(name), text)
+    except (lzma.LZMAError, tarfile.TarError, EOFError) as fault:
+        came = str(fault) or "an incomplete one"
+        raise FormatError(str(path), "a whole compressed file", came, "fetch it again") from fault
+    except OSError as fault:
+        raise FormatError(str(path), "a file to read", fault.strerror or str(fault)) from fault
 
 
 def replace_surrogates(name: str) -> str:
@@ -68,42 +111,17 @@ def _without_suffix(name: str) -> str:
     return name.removesuffix(suffix)
 
 
-def _read_folder(folder: Path, done: set[Path]) -> Iterator[SourceDocument]:
-    paths = sorted(
-        path for path in folder.rglob("*") if path.name.endswith(SOURCE_SUFFIXES) and path.is_file()
-    )
-    if not paths:
-        raise FormatError(str(folder), f"a folder with {_EXPECTED}", "none of these in it")
-    for path in paths:
-        for document in _read_once(path, _without_suffix(path.relative_to(folder).as_posix()), done):
-            yield document._replace(source=replace_surrogates(folder.name))
-
-
-def _read_file(path: Path, name: str) -> Iterator[SourceDocument]:
-    source = _without_suffix(path.name)
-    if not path.name.endswith(SOURCE_SUFFIXES):
-        raise FormatError(str(path), _EXPECTED, f"a file that ends in {path.suffix or 'nothing'}")
-    try:
-        if path.name.endswith(".tar.xz"):
-            yield from _read_archive(path, source)
-        elif ".jsonl" in path.suffixes:
-            yield from _read_lines(path, source)
-        else:
-            with _open(path) as file:
-                yield SourceDocument(source, name, decode_text(file.read(), str(path)))
-    except (lzma.LZMAError, tarfile.TarError, EOFError) as fault:
-        raise FormatError(
-            str(path), "a whole compressed file", str(fault) or "an incomplete one", "fetch it again"
-        ) from fault
-    except OSError as fault:
-        raise FormatError(str(path), "a file to read", fault.strerror or str(fault)) from fault
-
-
 def _open(path: Path) -> "lzma.LZMAFile":
-    return lzma.open(path, "rb") if path.suffix == ".xz" else open(path, "rb")  # type: ignore[return-value]
+    compressed = path.name.endswith((".txt.xz", ".jsonl.xz"))
+    return lzma.open(path, "rb") if compressed else open(path, "rb")  # type: ignore[return-value]
 
 
-def _read_archive(path: Path, source: str) -> Iterator[SourceDocument]:
+def _read_text(path: Path, name: str) -> Iterator[tuple[str, str]]:
+    with _open(path) as file:
+        yield name, decode_text(file.read(), str(path))
+
+
+def _read_archive(path: Path) -> Iterator[tuple[str, str]]:
     empty = True
     with tarfile.open(path, "r|xz") as archive:
         for member in archive:
@@ -111,12 +129,12 @@ def _read_archive(path: Path, source: str) -> Iterator[SourceDocument]:
             if file is not None:
                 empty = False
                 name = _without_suffix(PurePosixPath(member.name).as_posix())
-                yield SourceDocument(source, name, decode_text(file.read(), f"{path}: {member.name}"))
+                yield name, decode_text(file.read(), f"{path}: {member.name}")
     if empty:
         raise FormatError(str(path), "an archive with .txt files", "none in it")
 
 
-def _read_lines(path: Path, source: str) -> Iterator[SourceDocument]:
+def _read_lines(path: Path) -> Iterator[tuple[str, str]]:
     empty = True
     with _open(path) as file:
         for number, line in enumerate(file, 1):
@@ -131,10 +149,8 @@ def _read_lines(path: Path, source: str) -> Iterator[SourceDocument]:
                 raise FormatError(where, "a JSON object", f"something else ({fault})") from fault
             if not isinstance(row, dict) or not isinstance(row.get("text"), str):
                 raise FormatError(where, 'an object with "text"', f"{type(row).__name__} without it")
-            name = next(
-                (str(row[key]) for key in ("id", "name", "title") if row.get(key)), f"{source}-{number}"
-            )
-            yield SourceDocument(source, name, row["text"])
+            names = (str(row[key]) for key in ("id", "name", "title") if row.get(key))
+            yield next(names, f"{_without_suffix(path.name)}-{number}"), row["text"]
     if empty:
         raise FormatError(str(path), "lines of JSON", "an empty file", "leave it out")
 

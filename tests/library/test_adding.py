@@ -249,7 +249,7 @@ def test_merging_ids_of_different_tables_is_refused_with_the_remedy(gated, texts
 def test_documents_added_with_shared_names_can_be_merged(gated, texts, assert_same):
     gated.add_many(pair(texts), shared_names=True)
     gated.merge("both", ["one", "two"])
-    one, two = gated.reader.read_many(texts[:2], together=True)
+    one, two = gated.reader.read_many(texts[:2], shared_names=True)
     assert_same(gated.memory("both"), one + two)
 
 

@@ -195,7 +195,7 @@ def test_another_dtype_than_the_librarys_is_refused(library, folder, reader):
 def test_a_read_only_library_refuses_changes(library, folder, reader, texts):
     with (
         Library(folder, reader, read_only=True) as other,
-        pytest.raises(StoreError, match="open for reading"),
+        pytest.raises(StoreError, match="expected a store open for writing"),
     ):
         other.add("emma", texts[0])
 

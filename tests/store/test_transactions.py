@@ -68,6 +68,14 @@ def test_a_record_that_is_too_large_leaves_no_values(store, make_memory, monkeyp
     assert list(store.check()) == []
 
 
+def test_numbers_that_the_dtype_cannot_hold_are_refused_by_the_documents_name(tmp_path):
+    with Store.open(tmp_path / "half", dtype="float16") as store, store.transaction() as changes:
+        changes.put("a", memory(1, 2))
+        with pytest.raises(OptionError, match="memory of 'b': expected one that float16 can hold"):
+            changes.put("b", memory(70_000, 2))
+        assert [changes.header.documents, "b" in changes] == [1, False]
+
+
 def test_a_transaction_sees_its_own_changes(store, make_memory):
     with store.transaction() as changes:
         changes.put("a", make_memory(1), text="one")
