@@ -72,9 +72,7 @@ class _Base:
         try:
             import httpx
         except ImportError as fault:
-            raise errors.MissingError(
-                "client", "httpx", "none installed", "pip install 'attar[server]'"
-            ) from fault
+            raise errors.MissingError("client", "httpx", "none", errors.install_command("server")) from fault
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         self._http: Any = getattr(httpx, self._class)(
             base_url=url, headers=headers, timeout=timeout, transport=transport

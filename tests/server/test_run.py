@@ -203,4 +203,4 @@ def test_a_missing_dependency_is_named(folder, tmp_path):
         env=os.environ | {"PYTHONPATH": str(root)},
     )
     assert ran.returncode == 2
-    assert "pip install 'attar[server]'" in ran.stderr
+    assert "pip install '.[server]'" in ran.stderr
