@@ -72,9 +72,7 @@ class _Base:
         try:
             import httpx
         except ImportError as fault:
-            raise errors.MissingError(
-                "client", "httpx", "none installed", "pip install 'attar[server]'"
-            ) from fault
+            raise errors.MissingError("client", "httpx", "none", errors.install_command("server")) from fault
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         self._http: Any = getattr(httpx, self._class)(
             base_url=url, headers=headers, timeout=timeout, transport=transport
@@ -92,7 +90,7 @@ class _Base:
         return UnavailableError(f"server {self._http.base_url}", "an answer", came, "is it running?")
 
 
-class Client(_Base):
+class Client(_Base, contextlib.AbstractContextManager["Client"]):
     """A served library: `Client(url).ask("emma", "Who left?")`. Methods and errors are those of `attar.Library`.
 
     A busy server (503) is asked again after the time it gives, at most `retries` times.
@@ -102,7 +100,7 @@ class Client(_Base):
 
     def add(self, name: str, text: str, *, title: str = "", replace: bool = False) -> Change:
         """Like `Library.add`."""
-        return self._send(_add(name, text, title, replace))
+        return self._send(_Call("PUT", _path(name), Change, wire.PutDocument(text, title, replace)))
 
     def add_many(
         self, documents: Iterable[tuple[str, str]], *, replace: bool = False, on_change: _OnChange = None
@@ -117,7 +115,7 @@ class Client(_Base):
 
     def append(self, name: str, text: str) -> Change:
         """Like `Library.append`."""
-        return self._send(_append(name, text))
+        return self._send(_Call("POST", _path(name, "/append"), Change, wire.AppendText(text)))
 
     def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
         """Like `Library.ask`."""
@@ -132,11 +130,13 @@ class Client(_Base):
 
     def lookup(self, names: str | Sequence[str], vectors: "NDArray[Any]") -> "NDArray[Any]":
         """The readouts of vectors `[m, k]`, all from one document or each from its own."""
-        return wire.unpack_readouts(self._send(_lookup(names, vectors)))
+        body = wire.pack_queries([names] if isinstance(names, str) else names, vectors)
+        return wire.unpack_readouts(self._send(_Call("POST", wire.LOOKUP, bytes, body)))
 
     def merge(self, new: str, names: Iterable[str], *, title: str = "", replace: bool = False) -> Change:
         """Like `Library.merge`."""
-        return self._send(_merge(new, names, title, replace))
+        body = wire.Merge(new, list(names), title, replace)
+        return self._send(_Call("POST", wire.MERGE, Change, body))
 
     def remove(self, *names: str) -> None:
         """Like `Library.remove`."""
@@ -172,9 +172,6 @@ class Client(_Base):
         """Close the connections."""
         self._http.close()
 
-    def __enter__(self) -> "Client":
-        return self
-
     def __exit__(self, *exception: object) -> None:
         self.close()
 
@@ -192,14 +189,14 @@ class Client(_Base):
         raise _error(response.status_code, response.content)
 
 
-class AsyncClient(_Base):
+class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
     """`Client` for asyncio: the same methods, awaited; `in` and `len()`, which cannot be awaited, are missing."""
 
     _class = "AsyncClient"
 
     async def add(self, name: str, text: str, *, title: str = "", replace: bool = False) -> Change:
         """Like `Library.add`."""
-        return await self._send(_add(name, text, title, replace))
+        return await self._send(_Call("PUT", _path(name), Change, wire.PutDocument(text, title, replace)))
 
     async def add_many(
         self, documents: Iterable[tuple[str, str]], *, replace: bool = False, on_change: _OnChange = None
@@ -214,7 +211,7 @@ class AsyncClient(_Base):
 
     async def append(self, name: str, text: str) -> Change:
         """Like `Library.append`."""
-        return await self._send(_append(name, text))
+        return await self._send(_Call("POST", _path(name, "/append"), Change, wire.AppendText(text)))
 
     async def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
         """Like `Library.ask`."""
@@ -229,13 +226,15 @@ class AsyncClient(_Base):
 
     async def lookup(self, names: str | Sequence[str], vectors: "NDArray[Any]") -> "NDArray[Any]":
         """The readouts of vectors `[m, k]`, all from one document or each from its own."""
-        return wire.unpack_readouts(await self._send(_lookup(names, vectors)))
+        body = wire.pack_queries([names] if isinstance(names, str) else names, vectors)
+        return wire.unpack_readouts(await self._send(_Call("POST", wire.LOOKUP, bytes, body)))
 
     async def merge(
         self, new: str, names: Iterable[str], *, title: str = "", replace: bool = False
     ) -> Change:
         """Like `Library.merge`."""
-        return await self._send(_merge(new, names, title, replace))
+        body = wire.Merge(new, list(names), title, replace)
+        return await self._send(_Call("POST", wire.MERGE, Change, body))
 
     async def remove(self, *names: str) -> None:
         """Like `Library.remove`."""
@@ -260,9 +259,6 @@ class AsyncClient(_Base):
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
-
-    async def __aenter__(self) -> "AsyncClient":
-        return self
 
     async def __aexit__(self, *exception: object) -> None:
         await self.close()
@@ -291,18 +287,6 @@ def _path(name: str, after: str = "") -> str:
         raise OptionError("name", "text", "half of a surrogate pair", "rename it") from None
 
 
-def _add(name: str, text: str, title: str, replace: bool) -> _Call[Change]:
-    return _Call("PUT", _path(name), Change, wire.PutDocument(text, title, replace))
-
-
-def _append(name: str, text: str) -> _Call[Change]:
-    return _Call("POST", _path(name, "/append"), Change, wire.AppendText(text))
-
-
-def _merge(new: str, names: Iterable[str], title: str, replace: bool) -> _Call[Change]:
-    return _Call("POST", wire.MERGE, Change, wire.Merge(new, list(names), title, replace))
-
-
 def _list(after: str | None, limit: int | None) -> _Call[wire.Page]:
     query = {"limit": _PAGE if limit is None else min(limit, _PAGE)} | ({"after": after} if after else {})
     return _Call("GET", wire.DOCUMENTS, wire.Page, query=query)
@@ -320,11 +304,6 @@ def _asks(
         part = about if isinstance(names, str) else about[at : at + _QUESTIONS]
         body = wire.Ask(documents=part, questions=asked[at : at + _QUESTIONS], top=top)
         yield _Call("POST", wire.ASK, wire.ManyAnswers, body)
-
-
-def _lookup(names: str | Sequence[str], vectors: "NDArray[Any]") -> _Call[bytes]:
-    body = wire.pack_queries([names] if isinstance(names, str) else names, vectors)
-    return _Call("POST", wire.LOOKUP, bytes, body)
 
 
 def _wait(response: "httpx.Response") -> float:

@@ -92,6 +92,15 @@ def quoted(name: str) -> str:
     return repr(name) if len(name) <= 60 else f"{name[:60]!r}…"
 
 
+def install_command(extra: str) -> str:
+    """The command that installs the packages of an extra, from a clone: the remedy of a `MissingError`.
+
+    >>> install_command("server")
+    "pip install '.[server]'"
+    """
+    return f"pip install '.[{extra}]'"
+
+
 @contextmanager
 def writing_to(folder: Path, remedy: str = "") -> Iterator[None]:
     """Tell in one line that a folder cannot be written to, and why."""

@@ -94,6 +94,11 @@ def test_a_client_loads_nothing_heavy():
     assert loaded_by("import attar, attar.wire; attar.Client().close()") == []
 
 
+def test_a_worker_process_loads_nothing_heavy_before_it_answers_the_health_check():
+    # The function that makes its application is unpickled first.
+    assert loaded_by("from attar.server.run import _make_worker_app") == []
+
+
 @pytest.mark.slow
 def test_ops_loads_torch_with_the_first_name_that_needs_it():
     assert "torch" not in loaded_by("import attar; attar.ops")

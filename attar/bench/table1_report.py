@@ -22,7 +22,7 @@ from attar.bench.table1_predictions import (
     short,
     size_of,
 )
-from attar.errors import DeviceError, OptionError
+from attar.errors import DeviceError, OptionError, install_command
 from attar.progress import Progress
 
 
@@ -94,7 +94,7 @@ def notes_on(machine: Machine, device: str, sizes: Sizes, product: str) -> list[
     if not on_cpu:
         notes.append("FAISS is measured on a CPU only: --device cpu.")
     elif not faiss_is_installed():
-        notes.append("FAISS is not installed: pip install 'attar[search]' for its column.")
+        notes.append(f"FAISS is not installed: {install_command('search')} for its column.")
     return [*notes, *machine.busy_notes("trust ratios, not times.")]
 
 

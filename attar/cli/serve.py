@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from attar.cli import options
-from attar.errors import MissingError, OptionError
+from attar.errors import MissingError, OptionError, install_command
 from attar.server import LOOPBACK_HOSTS, Address, Settings, is_loopback, read_token, require_token
 
 
@@ -41,7 +41,7 @@ def serve(
         if part not in ("starlette", "uvicorn", "httptools"):
             raise
         raise MissingError(
-            "attar serve", "the server's packages", f"no {part}", "pip install '.[server]'"
+            "attar serve", "the server's packages", f"no {part}", install_command("server")
         ) from fault
     from attar.library import Library
 

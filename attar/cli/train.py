@@ -10,7 +10,7 @@ import typer
 
 from attar.cli.options import AsJson, ReaderPath, SkipMalformed, explicit_options, options_from
 from attar.cli.output import print_json, progress_bar
-from attar.errors import MissingError
+from attar.errors import MissingError, install_command
 from attar.training import TrainingOptions
 
 if TYPE_CHECKING:
@@ -183,4 +183,4 @@ def _need_lightning() -> None:
 
     for package, name in (("pytorch_lightning", "PyTorch Lightning"), ("tensorboard", "TensorBoard")):
         if find_spec(package) is None:
-            raise MissingError("training", name, "none", "pip install 'attar[train]'")
+            raise MissingError("training", name, "none", install_command("train"))

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attar.errors import DeviceError, DtypeError, MissingError, OptionError, ShapeError
+from attar.errors import DeviceError, DtypeError, MissingError, OptionError, ShapeError, install_command
 
 Lengths = Tensor | list[int] | tuple[int, ...] | None
 # The plain loops, PyTorch's operations on any device, or Triton kernels on a GPU.
@@ -144,7 +144,7 @@ def choose_backend(name: str, tensor: Tensor) -> str:
     if tensor.device.type != "cuda" or tensor.dtype not in TRITON_DTYPES:
         return "torch"
     if not TRITON_IS_INSTALLED:
-        _warn_once("Triton is not installed: the slower torch backend runs; pip install 'attar[gpu]'")
+        _warn_once(f"Triton is not installed: the slower torch backend runs; {install_command('gpu')}")
         return "torch"
     return "triton"
 
@@ -153,7 +153,7 @@ def _require_triton(tensor: Tensor) -> None:
     """Refuse what Triton kernels cannot run on; its interpreter (TRITON_INTERPRET=1, for tests) takes CPU tensors."""
     what, remedy = "backend 'triton'", "use backend='torch'"
     if not TRITON_IS_INSTALLED:
-        raise MissingError(what, "the package triton", "none", "pip install 'attar[gpu]'")
+        raise MissingError(what, "the package triton", "none", install_command("gpu"))
     if tensor.device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
         raise DeviceError(what, "tensors on a CUDA device", str(tensor.device), remedy)
     if tensor.dtype not in TRITON_DTYPES:

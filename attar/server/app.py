@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,8 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Match, Router
 from starlette.routing import Route as StarletteRoute
-from starlette.routing import Router
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -58,129 +58,45 @@ async def docs(service: Service, request: Request) -> Response:
     return HTMLResponse(html_document(_DOCUMENTED))
 
 
-_DOCUMENT = "/v1/documents/{name:any}"
-_READ_ERRORS = (400, 404, 413, 415, 422)
-_WRITE_ERRORS = (*_READ_ERRORS, 403)
+_DOCUMENT = wire.DOCUMENTS + "/{name:any}"
 _LIST_QUERY: dict[str, tuple[str, dict[str, Any]]] = {
     "after": ("only names after this one", {"type": "string"}),
     "limit": (
         "at most this many documents",
-        {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": routes.MAX_PAGE_SIZE,
-            "default": routes.PAGE_SIZE,
-        },
+        {"type": "integer", "minimum": 1, "maximum": routes.MAX_PAGE_SIZE, "default": routes.PAGE_SIZE},
     ),
 }
 _SHOW_QUERY = {"memory": ("1: also the numbers of the memory", {"type": "string", "enum": ["0", "1"]})}
 
-# The first route that matches is taken: the busiest come first, and "…/append" before the name alone.
+# Method, path, handler, body, replies and errors. The first route that matches is taken: the busiest come first, and
+# "…/append" before the name alone.
 ROUTES = (
+    Route("POST", wire.ASK, routes.ask, wire.Ask, {200: wire.Answers | wire.ManyAnswers}, (404,)),
     Route(
-        method="POST",
-        path="/v1/ask",
-        handler=routes.ask,
-        summary="Ask one or many questions about one or many documents",
-        body=wire.Ask,
-        replies={200: wire.Answers | wire.ManyAnswers},
-        errors=_READ_ERRORS,
-    ),
-    Route(
-        method="POST",
-        path="/v1/lookup",
-        handler=routes.lookup,
-        summary="Look vectors up in memories",
-        body=wire.Lookup,
+        "POST",
+        wire.LOOKUP,
+        routes.lookup,
+        wire.Lookup,
+        {200: wire.Readout | wire.Readouts},
+        (404,),
         binary=True,
-        replies={200: wire.Readout | wire.Readouts},
-        errors=_READ_ERRORS,
     ),
+    Route("POST", "/v1/explain", routes.explain, wire.Explain, {200: wire.Explanation}, (404,)),
+    Route("POST", "/v1/compare", routes.compare, wire.Compare, {200: wire.Comparison}, (404,)),
+    Route("GET", wire.DOCUMENTS, routes.list_documents, None, {200: wire.Page}, query=_LIST_QUERY),
+    Route("POST", wire.MERGE, routes.merge_documents, wire.Merge, {200: Change}, (403, 404, 409)),
+    Route("POST", wire.REMOVE, routes.remove_documents, wire.Remove, {204: None}, (403, 404)),
+    Route("POST", f"{_DOCUMENT}/append", routes.append_text, wire.AppendText, {200: Change}, (403, 404)),
     Route(
-        method="POST",
-        path="/v1/explain",
-        handler=routes.explain,
-        summary="The weight of each token for a question",
-        body=wire.Explain,
-        replies={200: wire.Explanation},
-        errors=_READ_ERRORS,
+        "PUT", _DOCUMENT, routes.put_document, wire.PutDocument, {201: Change, 200: Change}, (403, 404, 409)
     ),
-    Route(
-        method="POST",
-        path="/v1/compare",
-        handler=routes.compare,
-        summary="Measure a lookup compared with softmax",
-        body=wire.Compare,
-        replies={200: wire.Comparison},
-        errors=_READ_ERRORS,
-    ),
-    Route(
-        method="GET",
-        path="/v1/documents",
-        handler=routes.list_documents,
-        summary="List documents",
-        replies={200: wire.Page},
-        errors=(413, 422),
-        query=_LIST_QUERY,
-    ),
-    Route(
-        method="POST",
-        path=wire.MERGE,
-        handler=routes.merge_documents,
-        summary="Make one document of several, which stay",
-        body=wire.Merge,
-        replies={200: Change},
-        errors=(*_WRITE_ERRORS, 409),
-    ),
-    Route(
-        method="POST",
-        path=wire.REMOVE,
-        handler=routes.remove_documents,
-        summary="Remove documents: all of them, or none",
-        body=wire.Remove,
-        replies={204: None},
-        errors=_WRITE_ERRORS,
-    ),
-    Route(
-        method="POST",
-        path=f"{_DOCUMENT}/append",
-        handler=routes.append_text,
-        summary="Append text to a document",
-        body=wire.AppendText,
-        replies={200: Change},
-        errors=_WRITE_ERRORS,
-    ),
-    Route(
-        method="PUT",
-        path=_DOCUMENT,
-        handler=routes.put_document,
-        summary="Add or replace a document",
-        body=wire.PutDocument,
-        replies={201: Change, 200: Change},
-        errors=(*_WRITE_ERRORS, 409),
-    ),
-    Route(
-        method="GET",
-        path=_DOCUMENT,
-        handler=routes.show_document,
-        summary="Show a document",
-        replies={200: wire.ShownDocument},
-        errors=(404, 413, 422),
-        query=_SHOW_QUERY,
-    ),
-    Route(
-        method="DELETE",
-        path=_DOCUMENT,
-        handler=routes.remove_document,
-        summary="Remove a document",
-        replies={204: None},
-        errors=(403, 404, 413, 422),
-    ),
-    Route(method="GET", path="/healthz", handler=routes.health, summary="Whether the process is alive"),
-    Route(method="GET", path="/readyz", handler=routes.readiness, summary="Whether it can answer"),
-    Route(method="GET", path="/metrics", handler=routes.metrics, summary="Metrics for Prometheus"),
-    Route(method="GET", path="/openapi.json", handler=openapi, summary="This document", documented=False),
-    Route(method="GET", path="/docs", handler=docs, summary="This page", documented=False),
+    Route("GET", _DOCUMENT, routes.show_document, None, {200: wire.ShownDocument}, (404,), query=_SHOW_QUERY),
+    Route("DELETE", _DOCUMENT, routes.remove_document, None, {204: None}, (403, 404)),
+    Route("GET", "/healthz", routes.health),
+    Route("GET", "/readyz", routes.readiness),
+    Route("GET", "/metrics", routes.metrics),
+    Route("GET", "/openapi.json", openapi, documented=False),
+    Route("GET", "/docs", docs, documented=False),
 )
 _DOCUMENTED = [route for route in ROUTES if route.documented]
 
@@ -217,9 +133,8 @@ def make_app(settings: Settings, library: Library | None = None) -> ASGIApp:
     ]
     # The page is the default and no route: it would match all paths, and hide 405.
     page = StaticFiles(directory=PAGE_FOLDER, html=True) if PAGE_FOLDER.is_dir() else _no_page
-    return Middleware(
-        Router(routing, redirect_slashes=False, default=page, lifespan=lifespan), settings, metrics
-    )
+    router = Router(routing, redirect_slashes=False, default=page, lifespan=lifespan)
+    return Middleware(router, settings, metrics, partial(_route_name, router))
 
 
 def open_library(settings: Settings) -> Library:
@@ -239,9 +154,13 @@ class _Endpoint:
     def __init__(self, service: Service, methods: dict[str, Route]) -> None:
         self._service, self._methods = service, methods
 
+    def route(self, method: str) -> Route:
+        """The route of a method that the path has."""
+        return self._methods["GET" if method == "HEAD" else method]
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
-        route = self._methods["GET" if request.method == "HEAD" else request.method]
+        route = self.route(request.method)
         scope[ROUTE] = route.name
         body = () if route.body is None else (await read_body(request, route.body, route.binary),)
         reply = await route.handler(self._service, request, *body)
@@ -249,6 +168,16 @@ class _Endpoint:
             status, struct = reply if isinstance(reply, tuple) else (200, reply)
             reply = _json_response(struct, status)
         await reply(scope, receive, send)
+
+
+def _route_name(router: Router, scope: Scope) -> str | None:
+    """The name of the route that a request would take; None for the page, and where no route matches."""
+    for route in router.routes:
+        match, found = route.matches(scope)
+        if match is Match.FULL:
+            endpoint: _Endpoint = found["endpoint"]
+            return endpoint.route(scope["method"]).name
+    return None
 
 
 def _json_response(value: object, status: int = 200) -> Response:

@@ -7,6 +7,7 @@ import logging
 import re
 import secrets
 import time
+from collections.abc import Callable
 from functools import lru_cache
 
 from starlette.exceptions import HTTPException
@@ -47,8 +48,10 @@ _PAGE_HEADERS = [
 class Middleware:
     """An ASGI middleware; errors that the application raises become problem objects."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
-        self.app, self._settings, self._metrics = app, settings, metrics
+    def __init__(
+        self, app: ASGIApp, settings: Settings, metrics: Metrics, route_name: Callable[[Scope], str | None]
+    ) -> None:
+        self.app, self._settings, self._metrics, self._route_name = app, settings, metrics, route_name
         self._token = None if settings.token is None else b"Bearer " + settings.token.encode()
         self._in_flight = 0
 
@@ -110,7 +113,9 @@ class Middleware:
         """Count and log a finished request."""
         seconds = time.perf_counter() - exchange.started
         status = exchange.status or 499  # the client closed the connection before there was a reply
-        self._metrics.count_request(exchange.scope.get(ROUTE, PAGE), status, seconds)
+        # A request that was refused before routing counts for the route that it asked for.
+        route = exchange.scope.get(ROUTE) or self._route_name(exchange.scope) or PAGE
+        self._metrics.count_request(route, status, seconds)
         is_bug = error is not None and problem is None
         is_fault = is_bug or (problem is not None and problem.server_fault)
         level = logging.ERROR if is_fault else logging.WARNING if status >= 400 else logging.INFO

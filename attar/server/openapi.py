@@ -2,7 +2,7 @@
 
 import html
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import msgspec
@@ -21,26 +21,26 @@ _NAME = {
     "description": "The document's name, percent-encoded; any characters, including slashes.",
     "schema": {"type": "string", "minLength": 1},
 }
-# Any route may answer with these.
-_COMMON_ERRORS = (401, 421, 503, 504)
+# Any route may answer with these; any below /v1 with the second ones too, and one that reads a body with the third.
+_COMMON_ERRORS, _API_ERRORS, _BODY_ERRORS = (401, 421, 503, 504), (413, 422), (400, 415)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Route:
     """One route: routing, OpenAPI and the labels of metrics are made from it.
 
     `handler` takes the service, the request and, if there is a `body`, its struct. It returns a struct of `replies`,
-    a status and a struct, or a response. Its name is the route's label in metrics.
+    a status and a struct, or a response. Its name is the route's label in metrics, its docstring the summary.
     """
 
     method: str
     path: str
     handler: Callable[..., Awaitable[object]]
-    summary: str
     body: type[msgspec.Struct] | None = None
-    binary: bool = False  # whether packed vectors are read and returned too
     replies: dict[int, Shape] = field(default_factory=lambda: {200: None})
     errors: tuple[int, ...] = ()
+    _: KW_ONLY
+    binary: bool = False  # whether packed vectors are read and returned too
     query: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
     documented: bool = True
 
@@ -48,6 +48,11 @@ class Route:
     def name(self) -> str:
         """The label in metrics."""
         return self.handler.__name__
+
+    @property
+    def summary(self) -> str:
+        """The handler's docstring, which is one sentence."""
+        return (self.handler.__doc__ or "").rstrip(".")
 
     @property
     def operation(self) -> str:
@@ -111,7 +116,10 @@ def _operation(route: Route) -> dict[str, Any]:
         content = {} if status == 204 else {"content": _content(shape, route.binary)}
         operation["responses"][str(status)] = {"description": route.summary} | content
     problem = {MEDIA_TYPE: {"schema": {"$ref": f"{_SCHEMAS}Problem"}}}
-    for status in sorted({*route.errors, *_COMMON_ERRORS}):
+    errors = {*route.errors, *_COMMON_ERRORS}
+    errors.update(_API_ERRORS if route.path.startswith("/v1/") else ())
+    errors.update(_BODY_ERRORS if route.body is not None else ())
+    for status in sorted(errors):
         operation["responses"][str(status)] = {"description": TITLES[status], "content": problem}
     return operation
 

@@ -18,23 +18,25 @@ from attar.wire import Problem
 MEDIA_TYPE = "application/problem+json"
 _RETRY_AFTER = "1"
 
-TITLES = {
-    400: "Malformed request",
-    401: "Authentication required",
-    403: "Read-only server",
-    404: "Not found",
-    405: "Method not allowed",
-    409: "Name already taken",
-    413: "Content too large",
-    415: "Unsupported media type",
-    421: "Misdirected request",
-    422: "Invalid request",
-    431: "Request header fields too large",
-    500: "Internal server error",
-    501: "Optional dependency not installed",
-    503: "Service unavailable",
-    504: "Request timed out",
+# Of each status: the title, and the class of the error in Python where none is given.
+_STATUSES = {
+    400: ("Malformed request", "FormatError"),
+    401: ("Authentication required", "AccessDeniedError"),
+    403: ("Read-only server", "AccessDeniedError"),
+    404: ("Not found", ""),
+    405: ("Method not allowed", ""),
+    409: ("Name already taken", "NameTakenError"),
+    413: ("Content too large", "OptionError"),
+    415: ("Unsupported media type", "FormatError"),
+    421: ("Misdirected request", "AccessDeniedError"),
+    422: ("Invalid request", "FormatError"),
+    431: ("Request header fields too large", "OptionError"),
+    500: ("Internal server error", ""),
+    501: ("Optional dependency not installed", "MissingError"),
+    503: ("Service unavailable", "UnavailableError"),
+    504: ("Request timed out", "UnavailableError"),
 }
+TITLES = {status: title for status, (title, _) in _STATUSES.items()}
 
 
 class ProblemError(Exception):
@@ -53,20 +55,17 @@ class ProblemError(Exception):
         server_fault: bool = False,
     ) -> None:
         super().__init__(detail)
-        self.status, self.detail, self.kind, self.server_fault = status, detail, kind, server_fault
+        self.status, self.detail, self.server_fault = status, detail, server_fault
+        self.title, default_kind = _STATUSES.get(status, ("Error", ""))
+        self.kind = kind or default_kind
         self.headers = dict(headers or {})
         if status == 503:
             self.headers.setdefault("retry-after", _RETRY_AFTER)
 
     def response(self, request_id: str) -> Response:
         """The response with the problem object."""
-        problem = Problem(
-            TITLES.get(self.status, "Error"),
-            self.status,
-            self.detail,
-            kind=self.kind,
-            instance=f"urn:request:{request_id}",
-        )
+        instance = f"urn:request:{request_id}"
+        problem = Problem(self.title, self.status, self.detail, kind=self.kind, instance=instance)
         return Response(msgspec.json.encode(problem), self.status, self.headers, MEDIA_TYPE)
 
 
@@ -81,9 +80,9 @@ def problem_for(error: Exception) -> ProblemError | None:
     if isinstance(error, AttarError):
         return _problem_for_attar(error)
     if isinstance(error, msgspec.ValidationError):
-        return ProblemError(422, f"body: {error}", kind="FormatError")
+        return ProblemError(422, f"body: {error}")
     if isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
-        return ProblemError(400, f"body: expected JSON, got malformed data: {error}", kind="FormatError")
+        return ProblemError(400, f"body: expected JSON, got malformed data: {error}")
     if isinstance(error, TimeoutError):
         return ProblemError(504, "request: expected an answer within the server's time limit, got none")
     if isinstance(error, HTTPException):
@@ -93,10 +92,6 @@ def problem_for(error: Exception) -> ProblemError | None:
 
 def _problem_for_attar(error: AttarError) -> ProblemError:
     kind = type(error).__name__
-    if isinstance(error, UnknownDocumentError):
-        return ProblemError(404, str(error), kind=kind)
-    if isinstance(error, NameTakenError):
-        return ProblemError(409, str(error), kind=kind)
     if isinstance(error, BusyError):
         return ProblemError(503, "store: expected the write lock, got none in time; try again", kind=kind)
     # These messages name folders and disks, which clients must not see; the log has them.
@@ -109,4 +104,5 @@ def _problem_for_attar(error: AttarError) -> ProblemError:
             "add the document again, or see the server's log"
         )
         return ProblemError(500, detail, kind=kind, server_fault=True)
-    return ProblemError(501 if isinstance(error, MissingError) else 422, str(error), kind=kind)
+    statuses = {UnknownDocumentError: 404, NameTakenError: 409, MissingError: 501}
+    return ProblemError(statuses.get(type(error), 422), str(error), kind=kind)

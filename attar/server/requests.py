@@ -64,8 +64,7 @@ def query_number(request: Request, name: str, default: int, most: int) -> int:
 def check_length(what: str, text: str, limit: int) -> None:
     """Refuse a text with more than `limit` characters."""
     if len(text) > limit:
-        detail = f"{what}: expected at most {limit:,} characters, got {len(text):,}"
-        raise ProblemError(413, detail, kind="OptionError")
+        raise ProblemError(413, f"{what}: expected at most {limit:,} characters, got {len(text):,}")
 
 
 def check_count(what: str, values: Sequence[object], limit: int) -> None:

@@ -14,26 +14,6 @@ from attar.results import Change
 from attar.server import requests
 from attar.server.problems import ProblemError
 from attar.server.service import AskJob, LookupJob, Service, compare_costs
-from attar.wire import (
-    Answers,
-    AppendText,
-    Ask,
-    Compare,
-    Comparison,
-    Explain,
-    Explanation,
-    Lookup,
-    ManyAnswers,
-    Merge,
-    Page,
-    Picture,
-    PutDocument,
-    Readout,
-    Readouts,
-    Remove,
-    Result,
-    ShownDocument,
-)
 
 PAGE_SIZE, MAX_PAGE_SIZE = 100, 1_000
 _MAX_TITLE = 1_000
@@ -43,23 +23,25 @@ _MAX_QUESTION = 10_000
 _MAX_ROWS, _MAX_COLUMNS = 256, 512
 
 
-async def put_document(service: Service, request: Request, body: PutDocument) -> tuple[int, Change]:
+async def put_document(service: Service, request: Request, body: wire.PutDocument) -> tuple[int, Change]:
     """Add or replace a document: 201 if the name is new, 200 if not."""
     name = requests.document_name(request)
     requests.check_length("text", body.text, service.settings.max_text)
     requests.check_length("title", body.title, _MAX_TITLE)
-    outcome = await service.add(name, body.text, body.title, body.replace)
+    outcome = await service.write(
+        lambda: service.library.add(name, body.text, title=body.title, replace=body.replace)
+    )
     return 201 if outcome.change == "added" else 200, outcome
 
 
-async def append_text(service: Service, request: Request, body: AppendText) -> Change:
+async def append_text(service: Service, request: Request, body: wire.AppendText) -> Change:
     """Append text to a document."""
     name = requests.document_name(request)
     requests.check_length("text", body.text, service.settings.max_text)
     return await service.write(lambda: service.library.append(name, body.text))
 
 
-async def merge_documents(service: Service, request: Request, body: Merge) -> Change:
+async def merge_documents(service: Service, request: Request, body: wire.Merge) -> Change:
     """Make one document of several, which stay."""
     requests.check_length("title", body.title, _MAX_TITLE)
     requests.check_count("documents", body.documents, service.settings.max_questions)
@@ -69,15 +51,15 @@ async def merge_documents(service: Service, request: Request, body: Merge) -> Ch
     )
 
 
-async def remove_documents(service: Service, request: Request, body: Remove) -> Response:
+async def remove_documents(service: Service, request: Request, body: wire.Remove) -> Response:
     """Remove documents: all of them, or none if one does not exist."""
     requests.check_count("documents", body.documents, service.settings.max_questions)
     await service.write(lambda: service.library.remove(*body.documents))
     return Response(status_code=204)
 
 
-async def list_documents(service: Service, request: Request) -> Page:
-    """Documents in the order of their names, starting after `after`; `next` is the `after` of the next page."""
+async def list_documents(service: Service, request: Request) -> wire.Page:
+    """List documents in the order of their names, starting after `after`; `next` is the `after` of the next page."""
     limit = requests.query_number(request, "limit", PAGE_SIZE, MAX_PAGE_SIZE)
     after = request.query_params.get("after") or None
     # One more than asked for shows whether there is a next page.
@@ -85,19 +67,19 @@ async def list_documents(service: Service, request: Request) -> Page:
     found, total = await service.run_slow(
         lambda: (list(library.documents(after=after, limit=limit + 1)), len(library))
     )
-    return Page(found[:limit], found[limit - 1].name if len(found) > limit else None, total)
+    return wire.Page(found[:limit], found[limit - 1].name if len(found) > limit else None, total)
 
 
-async def show_document(service: Service, request: Request) -> ShownDocument:
-    """One document; with `memory=1` also the numbers of its memory."""
+async def show_document(service: Service, request: Request) -> wire.ShownDocument:
+    """Show a document; with `memory=1` also the numbers of its memory."""
     name, with_memory = requests.document_name(request), request.query_params.get("memory", "0")
     if with_memory not in ("0", "1"):
         raise OptionError("memory", "0 or 1", repr(with_memory[:20]))
 
-    def show() -> ShownDocument:
+    def show() -> wire.ShownDocument:
         fields = msgspec.structs.asdict(service.library.show(name))
         picture = _picture(service.library.memory(name)) if with_memory == "1" else None
-        return ShownDocument(**fields, memory=picture)
+        return wire.ShownDocument(**fields, memory=picture)
 
     return await service.run_slow(show)
 
@@ -109,8 +91,8 @@ async def remove_document(service: Service, request: Request) -> Response:
     return Response(status_code=204)
 
 
-async def ask(service: Service, request: Request, body: Ask) -> Answers | ManyAnswers:
-    """Answer one question, or many."""
+async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answers | wire.ManyAnswers:
+    """Answer one or many questions about one or many documents."""
     started = time.perf_counter()
     names, questions = body.pairs()
     requests.check_count("questions", questions, service.settings.max_questions)
@@ -119,12 +101,14 @@ async def ask(service: Service, request: Request, body: Ask) -> Answers | ManyAn
     answers, read = await service.ask(AskJob(names, questions, body.top))
     seconds = time.perf_counter() - started
     if body.single:
-        return Answers(names[0], questions[0], answers[0], seconds, read)
-    results = [Result(*each) for each in zip(names, questions, answers, strict=True)]
-    return ManyAnswers(results, seconds, read)
+        return wire.Answers(names[0], questions[0], answers[0], seconds, read)
+    results = [wire.Result(*each) for each in zip(names, questions, answers, strict=True)]
+    return wire.ManyAnswers(results, seconds, read)
 
 
-async def lookup(service: Service, request: Request, body: Lookup | bytes) -> Readout | Readouts | Response:
+async def lookup(
+    service: Service, request: Request, body: wire.Lookup | bytes
+) -> wire.Readout | wire.Readouts | Response:
     """Look vectors up, as JSON or packed (`attar.wire` has the layout)."""
     started = time.perf_counter()
     if isinstance(body, bytes):
@@ -137,10 +121,14 @@ async def lookup(service: Service, request: Request, body: Lookup | bytes) -> Re
     # A readout has one number per name of its document: their sizes differ.
     readouts, read = await service.look_up(LookupJob(names, requests.vectors_from(lists), packed=False))
     seconds, numbers = time.perf_counter() - started, [readout.tolist() for readout in readouts]
-    return Readout(names[0], numbers[0], seconds, read) if body.single else Readouts(numbers, seconds, read)
+    return (
+        wire.Readout(names[0], numbers[0], seconds, read)
+        if body.single
+        else wire.Readouts(numbers, seconds, read)
+    )
 
 
-async def explain(service: Service, request: Request, body: Explain) -> Explanation:
+async def explain(service: Service, request: Request, body: wire.Explain) -> wire.Explanation:
     """The weight of each token of a text for a question; the text may be that of a document, if kept."""
     if (body.text is None) == (body.document is None):
         raise OptionError("explain", '"text" or "document"', "neither" if body.text is None else "both")
@@ -148,16 +136,16 @@ async def explain(service: Service, request: Request, body: Explain) -> Explanat
     requests.check_length("text", body.text or "", service.settings.max_text)
     started = time.perf_counter()
 
-    def run() -> Explanation:
+    def run() -> wire.Explanation:
         text = _text_of(service, body.document) if body.document is not None else body.text or ""
         explained = service.library.reader.explain(text, body.question)
         seconds = time.perf_counter() - started
-        return Explanation(explained.tokens, explained.weights, explained.answers, seconds)
+        return wire.Explanation(explained.tokens, explained.weights, explained.answers, seconds)
 
     return await service.run_slow(run)
 
 
-async def compare(service: Service, request: Request, body: Compare) -> Comparison:
+async def compare(service: Service, request: Request, body: wire.Compare) -> wire.Comparison:
     """Measure a lookup in the document's memory, and softmax attention over as many states."""
     name = body.document
     return await service.run_slow(lambda: compare_costs(name, service.library.memory(name)))
@@ -193,7 +181,7 @@ def _text_of(service: Service, name: str) -> str:
     return text
 
 
-def _picture(memory: Memory) -> Picture:
+def _picture(memory: Memory) -> wire.Picture:
     """The numbers of a memory as a heat map, one row per name where it has names; sampled if there are many.
 
     >>> _picture(Memory.of("linear", np.eye(2), tokens=3, reader="r")).values
@@ -207,7 +195,7 @@ def _picture(memory: Memory) -> Picture:
     shown = [
         [float(f"{value:.4g}") for value in row] for row in values[np.ix_(shown_rows, shown_columns)].tolist()
     ]
-    return Picture(rows, columns, [names[at] for at in shown_rows] if names else [], shown)
+    return wire.Picture(rows, columns, [names[at] for at in shown_rows] if names else [], shown)
 
 
 def _sampled(count: int, most: int) -> list[int]:

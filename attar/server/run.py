@@ -8,23 +8,26 @@ import tempfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import uvicorn
-from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
 from attar.errors import OptionError
-from attar.ops import COMPILED
-from attar.server.app import make_app, open_library
 from attar.server.settings import Address, Settings
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 log = logging.getLogger("attar.server")
 
 # uvloop accepts one connection per socket and loop iteration: of a hundred clients that connect at the same time
 # the last would wait a second. Duplicates of the socket accept as many per iteration.
 _SOCKETS = 16
+# A worker that does not answer the parent's health check for so many seconds is killed. A replacement has as long to
+# start (SIGHUP); importing torch and compiling may take most of it on a busy machine.
+_HEALTH_CHECK_SECONDS = 60
 # Python's own thresholds are 700, 10 and 10.
 _GC_THRESHOLDS = (20_000, 20, 20)
 
@@ -56,8 +59,7 @@ def _run(settings: Settings, address: Address) -> None:
         # Clients authenticate with a token, not with a proxy's headers.
         proxy_headers=False,
         timeout_graceful_shutdown=int(settings.timeout) + 5,
-        # A worker on a busy machine may answer the health check late.
-        timeout_worker_healthcheck=10,
+        timeout_worker_healthcheck=_HEALTH_CHECK_SECONDS,
         ssl_keyfile=address.ssl_keyfile,
         ssl_certfile=address.ssl_certfile,
         ssl_keyfile_password=address.ssl_keyfile_password,
@@ -82,9 +84,13 @@ def _run(settings: Settings, address: Address) -> None:
             each.close()
 
 
-def _make_worker_app(settings: Settings) -> ASGIApp:
+def _make_worker_app(settings: Settings) -> "ASGIApp":
     """The application of a worker process, which computes on one thread: other workers use the other cores."""
+    # Imported here because a worker answers the parent's health check only after it has imported this module.
     import torch
+
+    from attar.ops import COMPILED
+    from attar.server.app import make_app, open_library
 
     torch.set_num_threads(1)
     # The event loop waits at most this long for a computing thread, not Python's 5 ms.

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-import time
+import timeit
 from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import median
@@ -13,7 +13,7 @@ import numpy as np
 from attar.errors import AttarError, OptionError, ShapeError, UnknownDocumentError
 from attar.library import Library, suggesting
 from attar.memory import Floats, Memory, look_up_hidden
-from attar.results import Answer, Change
+from attar.results import Answer
 from attar.server.batching import Batcher, SerialExecutor, isolate_failures
 from attar.server.metrics import Metrics
 from attar.server.problems import ProblemError
@@ -121,10 +121,6 @@ class Service:
             return await self._lookups.submit(job, len(job.vectors))
         except UnknownDocumentError as error:
             await self._raise_with_suggestions(job.names, error)
-
-    async def add(self, name: str, text: str, title: str, replace: bool) -> Change:
-        """Add or replace a document."""
-        return await self.write(lambda: self.library.add(name, text, title=title, replace=replace))
 
     async def write(self, work: Callable[[], Value]) -> Value:
         """Run a change of the library, one at a time."""
@@ -244,9 +240,4 @@ def compare_costs(name: str, memory: Memory) -> Comparison:
 
 def _median_seconds(call: Callable[[], object]) -> float:
     call()
-    times = []
-    for _ in range(_ROUNDS):
-        started = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - started)
-    return median(times)
+    return median(timeit.repeat(call, number=1, repeat=_ROUNDS))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attar.errors import OptionError
-from attar.options import option
+from attar.options import check_ranges, option
 
 # The host names of the loopback interface, as a Host header has them.
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -29,16 +29,18 @@ class Settings:
 
     store: Path = option(help="Folder of the library.")
     reader: Path | None = option(None, "Folder of the reader; the default reader if not given.")
-    token: str | None = option(None, "Bearer token that clients must send.", repr=False)
+    token: str | None = option(
+        None, "Bearer token that clients must send; visible to local users in ps.", repr=False
+    )
     read_only: bool = option(False, "Answer questions, but refuse changes.")
     keep_text: bool = option(False, "Keep the text of added documents next to their memory.")
-    max_body: int = option(16 * 2**20, "Maximum size of a request body, in bytes.")
-    max_text: int = option(4_000_000, "Maximum length of a text, in characters.")
-    max_questions: int = option(1_024, "Maximum number of questions or vectors per request.")
-    max_concurrent: int = option(256, "Maximum number of concurrent requests per process.")
-    max_queue: int = option(4_096, "Maximum number of queued questions per process.")
+    max_body: int = option(16 * 2**20, "Maximum size of a request body, in bytes.", min=1)
+    max_text: int = option(4_000_000, "Maximum length of a text, in characters.", min=1)
+    max_questions: int = option(1_024, "Maximum number of questions or vectors per request.", min=1)
+    max_concurrent: int = option(256, "Maximum number of concurrent requests per process.", min=1)
+    max_queue: int = option(4_096, "Maximum number of queued questions per process.", min=1)
     # Larger batches are hardly faster.
-    max_batch: int = option(256, "Maximum number of questions per batch; 1 turns batching off.")
+    max_batch: int = option(256, "Maximum number of questions per batch; 1 turns batching off.", min=1)
     timeout: float = option(30.0, "Time limit of a request, in seconds.")
     log_format: str = option("plain", "Log format: plain or json.")
     log_level: str = option("info", "Log level: debug, info, warning or error; info logs every request.")
@@ -48,10 +50,7 @@ class Settings:
     counters: Path | None = option(None, "File in which worker processes share their metrics.")
 
     def __post_init__(self) -> None:
-        for name in ("max_body", "max_text", "max_questions", "max_concurrent", "max_queue", "max_batch"):
-            if getattr(self, name) < 1:
-                option = "--" + name.replace("_", "-")
-                raise OptionError(option, "a whole number from 1 up", str(getattr(self, name)))
+        check_ranges(self)
         if not self.timeout > 0:
             raise OptionError("--timeout", "seconds above 0", str(self.timeout))
         if self.log_format not in ("plain", "json"):

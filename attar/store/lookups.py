@@ -81,7 +81,7 @@ def fastest(count: int) -> ModuleType:
 
 
 def compile_lookups() -> None:
-    """Compile the fast lookups and wait for that; without numba (`attar[fast]`) there are none."""
+    """Compile the fast lookups and wait for that; without numba (the extra `fast`) there are none."""
     _fast().now()
 
 

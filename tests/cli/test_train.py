@@ -281,7 +281,7 @@ class TestMistakesInTraining:
             importlib.util, "find_spec", lambda name, *rest: None if name == package else find(name, *rest)
         )
         ran = run(command, "-d", tmp_path, "-o", tmp_path / "out")
-        assert_one_line(ran, "training: expected", "got none; pip install 'attar[train]'")
+        assert_one_line(ran, "training: expected", "got none; pip install '.[train]'")
 
 
 class TestQuestionFiles:

@@ -49,7 +49,7 @@ def test_a_missing_triton_is_warned_of_once(monkeypatch):
 
 def test_backend_triton_without_triton_is_refused(monkeypatch):
     monkeypatch.setattr(checks, "TRITON_IS_INSTALLED", False)
-    with pytest.raises(MissingError, match=r"pip install 'attar\[gpu\]'"):
+    with pytest.raises(MissingError, match=r"pip install '\.\[gpu\]'"):
         encode(torch.zeros(1, 1, 1), backend="triton")
 
 

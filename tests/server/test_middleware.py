@@ -34,6 +34,32 @@ def test_the_api_and_the_metrics_need_the_token(serve, refused, path):
     refused(serve(token=TOKEN).get(path), 401)
 
 
+def test_a_refused_request_is_counted_for_the_route_that_it_asked_for(serve):
+    served = serve(token=TOKEN)
+    served.post("/v1/ask", QUESTION)
+    served.call("HEAD", "/v1/documents/0")
+    served.get("/v1/nothing")
+    lines = served.get("/metrics", headers=BEARER).text.splitlines()
+    for route in ("ask", "show_document", "page"):
+        assert f'attar_requests_total{{route="{route}",status="401"}} 1' in lines
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "words"),
+    [
+        (400, "FormatError", {"content": b"{", "headers": BEARER | {"content-type": "application/json"}}),
+        (401, "AccessDeniedError", {"json": QUESTION}),
+        (413, "OptionError", {"content": b"x" * 2_000, "headers": BEARER}),
+        (415, "FormatError", {"content": b"x", "headers": BEARER}),
+        (422, "FormatError", {"json": {"document": 5}, "headers": BEARER}),
+    ],
+)
+def test_a_problem_names_the_class_of_the_error(serve, refused, status, kind, words):
+    response = serve(token=TOKEN, max_body=1_000).call("POST", "/v1/ask", **words)
+    refused(response, status)
+    assert response.json()["kind"] == kind
+
+
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/docs", "/"])
 def test_health_documentation_and_page_need_no_token(serve, path):
     assert serve(token=TOKEN).get(path).status_code == 200

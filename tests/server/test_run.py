@@ -46,9 +46,12 @@ class Running:
 
     def wait_for(self, words, times=1):
         """Wait until this many lines contain the words; fail if the process ends first."""
-        while sum(words in line for line in list(self.lines)) < times:
+
+        def are_there():
             assert self.process.poll() is None, "".join(self.lines)
-            time.sleep(0.02)
+            return sum(words in line for line in list(self.lines)) >= times
+
+        wait_until(are_there)
 
     def stop(self, number=signal.SIGTERM):
         if self.process.poll() is None:
@@ -159,8 +162,11 @@ def test_a_killed_worker_is_restarted_while_the_other_answers_and_nothing_is_los
     assert len(set(asked)) == 1
 
 
-def wait_until(there):
+def wait_until(there, seconds=300):
+    """Wait until a condition holds; a loaded machine may take minutes, a broken server must not take for ever."""
+    deadline = time.monotonic() + seconds
     while not there():
+        assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
@@ -203,4 +209,4 @@ def test_a_missing_dependency_is_named(folder, tmp_path):
         env=os.environ | {"PYTHONPATH": str(root)},
     )
     assert ran.returncode == 2
-    assert "pip install 'attar[server]'" in ran.stderr
+    assert "pip install '.[server]'" in ran.stderr

@@ -4,5 +4,5 @@
 
 This is the lower triangle row by row and, as C is symmetric, BLAS's own packed type: the upper triangle column by
 column (`uplo = 'U'`). So a lookup is `?spmv` and an update `?spr`, on the stored bytes. Where numba is installed
-(`attar[fast]`) and many lookups are made, `fast_lookup` replaces `?spmv`.
+(the extra `fast`) and many lookups are made, `fast_lookup` replaces `?spmv`.
 """

@@ -35,7 +35,7 @@ PATIENCE = 1_000
 class LazyModule:
     """A module that takes seconds to compile: a thread imports it once it was missed often enough; nobody waits.
 
-    It needs numba (`pip install 'attar[fast]'`). Without numba, `module` stays None and the plain path is used.
+    It needs numba (`pip install '.[fast]'`). Without numba, `module` stays None and the plain path is used.
     """
 
     def __init__(self, name: str, patience: int = PATIENCE) -> None:
