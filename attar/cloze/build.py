@@ -18,6 +18,7 @@ from attar.cloze.questions import draw_questions
 from attar.cloze.sets import ABOUT_FILE, VOCABULARY_FILE
 from attar.errors import FormatError, OptionError
 from attar.files import AtomicFiles
+from attar.options import former_names, rename
 from attar.progress import Progress, tell_nobody
 from attar.text import (
     CapitalFinder,
@@ -162,7 +163,7 @@ def _describe(
     files.path(VOCABULARY_FILE).write_bytes(vocabulary.to_bytes())
     about = {
         "sources": [Path(source).name for source in sources],
-        "options": asdict(options),
+        "options": rename(asdict(options), former_names(BuildOptions)),
         "vocabulary": vocabulary.fingerprint,
         "splits": {split: tally.summary() for split, tally in tallies.items()},
     }

@@ -34,7 +34,7 @@ OnMalformed = Callable[[FormatError], None]
 
 @dataclass(frozen=True, slots=True)
 class QuestionFile:
-    """The blocks of a `.question` file; `format_question` gives the same bytes again."""
+    """The blocks of a `.question` file, and the newlines after them."""
 
     url: str
     document: str
@@ -103,12 +103,6 @@ def _parse_names(block: str, where: str, first_line: int) -> tuple[tuple[int, st
     return tuple(found)
 
 
-def format_question(file: QuestionFile) -> bytes:
-    """Return the bytes of a `.question` file."""
-    names = "\n".join(f"@entity{number}:{name}" for number, name in file.names)
-    return ("\n\n".join((file.url, file.document, file.question, file.answer, names)) + file.ending).encode()
-
-
 def _split_tokens(tokens: Sequence[str]) -> list[list[str]]:
     """Cut a document's tokens into sentences: the format has them on one line.
 
@@ -137,16 +131,6 @@ def group_questions(files: Iterable[QuestionFile], source: str) -> ClozeDocument
         names.update(file.names)
     questions = [Question(tuple(file.question.split()), int(file.answer[len("@entity") :])) for file in files]
     return ClozeDocument(files[0].url, source, _split_tokens(files[0].document.split()), names, questions)
-
-
-def ungroup_questions(document: ClozeDocument) -> list[QuestionFile]:
-    """Make the files of a document, one per question."""
-    text = " ".join(token for sentence in document.sentences for token in sentence)
-    names = tuple(document.names.items())
-    return [
-        QuestionFile(document.name, text, " ".join(question.tokens), f"@entity{question.answer}", names)
-        for question in document.questions
-    ]
 
 
 def list_questions(folder: Path) -> tuple[list[str], str]:
@@ -183,7 +167,7 @@ def read_folder(
     if not names:
         raise FormatError(str(folder), "a folder of .question files", "none in it")
     source = replace_surrogates(source or folder.parent.parent.name)
-    if not _report_skipped(folder, fingerprint, on_malformed):
+    if not report_malformed(folder, on_malformed, fingerprint):
         groups, skipped = _group_folder(folder, names, on_malformed, progress)
         note = json.dumps({"fingerprint": fingerprint, "left_out": skipped})
         if not _write_cache(_read_groups(folder, groups, source, progress), _cache_of(folder), note):
@@ -194,34 +178,28 @@ def read_folder(
         yield replace(document, source=source)
 
 
-def report_malformed(folder: Path, on_malformed: OnMalformed) -> bool:
-    """Pass the files that the cache was made without to `on_malformed`; False if no cache is up to date."""
-    return _report_skipped(folder, list_questions(folder)[1], on_malformed)
+def report_malformed(folder: Path, on_malformed: OnMalformed | None, fingerprint: str = "") -> bool:
+    """Refuse the malformed files that the cache was made without, or pass them to `on_malformed`.
 
-
-def _report_skipped(folder: Path, fingerprint: str, on_malformed: OnMalformed | None) -> bool:
-    """Refuse the malformed files that the cache was made without, or pass them to `on_malformed`."""
+    Returns False if no cache is up to date.
+    """
+    faults = []
     try:
         note = json.loads(read_note(_cache_of(folder)))
-        if note["fingerprint"] != fingerprint:
+        if note["fingerprint"] != (fingerprint or list_questions(folder)[1]):
             return False
         skipped = list(note["left_out"])
     except (FormatError, ValueError, KeyError, TypeError):
         return False  # no cache, an incomplete one, or one of an earlier version
-    faults = [_fault_of(folder / name) for name in skipped]
-    if None in faults:
-        return False  # a file that could not be read then can be read now
-    for fault in filter(None, faults):
+    for name in skipped:
+        try:
+            _read(folder / name)
+            return False  # a file that could not be read then can be read now
+        except FormatError as fault:
+            faults.append(fault)
+    for fault in faults:
         _skip(fault, on_malformed)
     return True
-
-
-def _fault_of(path: Path) -> FormatError | None:
-    try:
-        _read(path)
-    except FormatError as fault:
-        return fault
-    return None
 
 
 def _skip(fault: FormatError, on_malformed: OnMalformed | None) -> None:
@@ -280,15 +258,3 @@ def _read(path: Path) -> QuestionFile:
         return parse_question(path.read_bytes(), str(path))
     except OSError as fault:
         raise FormatError(str(path), "a .question file", fault.strerror or str(fault)) from fault
-
-
-def write_folder(documents: Iterator[ClozeDocument], folder: Path) -> int:
-    """Write documents as `.question` files, named by a hash of their content; return the number of files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    number = 0
-    for document in documents:
-        for file in ungroup_questions(document):
-            data = format_question(file)
-            (folder / f"{hashlib.sha1(data, usedforsecurity=False).hexdigest()}.question").write_bytes(data)
-            number += 1
-    return number
