@@ -50,13 +50,15 @@ def parse_question(data: bytes, where: str) -> QuestionFile:
     >>> parse_question(b"u\n\n@entity1 left .\n\n@placeholder left\n\n@entity1\n\n@entity1:Ann", "a").names
     ((1, 'Ann'),)
     """
+
+    def malformed(line: int, expected: str, got: str) -> FormatError:
+        return FormatError(f"{where}, line {line}", expected, got)
+
     try:
         text = data.decode()
     except UnicodeDecodeError as fault:
         line = data.count(b"\n", 0, fault.start) + 1
-        raise FormatError(
-            f"{where}, line {line}", "UTF-8 text", f"the byte 0x{data[fault.start]:02x}"
-        ) from fault
+        raise malformed(line, "UTF-8 text", f"the byte 0x{data[fault.start]:02x}") from fault
     body = text.rstrip("\n")
     blocks = body.split("\n\n")
     lines = [1]
@@ -65,42 +67,29 @@ def parse_question(data: bytes, where: str) -> QuestionFile:
     if len(blocks) != len(_BLOCKS):
         line = min(lines[min(len(blocks), len(_BLOCKS))], body.count("\n") + 1)
         expected = f"five blocks separated by blank lines ({', '.join(_BLOCKS)})"
-        raise FormatError(f"{where}, line {line}", expected, f"{len(blocks) if body else 0} blocks")
-    url, document, question, answer, names = blocks
-    for number, block in enumerate(blocks[:4]):
+        raise malformed(line, expected, f"{len(blocks) if body else 0} blocks")
+    url, document, question, answer, _ = blocks
+    for line, kind, block in zip(lines, _BLOCKS[:4], blocks, strict=False):
         if not block.strip() or "\n" in block:
-            raise FormatError(
-                f"{where}, line {lines[number]}", f"the {_BLOCKS[number]} on one line", repr(block[:40])
-            )
+            raise malformed(line, f"the {kind} on one line", repr(block[:40]))
     if question.split().count(PLACEHOLDER) != 1:
-        raise FormatError(
-            f"{where}, line {lines[2]}", f"a question with one {PLACEHOLDER}", repr(question[:60])
-        )
-    found = _parse_names(names, where, lines[4])
-    if entity_number(answer) not in dict(found):
-        raise FormatError(
-            f"{where}, line {lines[3]}", "an answer among the names below it", repr(answer[:40])
-        )
-    if answer not in document.split():  # no reader can choose it
-        raise FormatError(f"{where}, line {lines[3]}", "an answer that is in the document", repr(answer[:40]))
-    return QuestionFile(url, document, question, answer, found, text[len(body) :])
-
-
-def _parse_names(block: str, where: str, first_line: int) -> tuple[tuple[int, str], ...]:
-    found: list[tuple[int, str]] = []
-    names: dict[int, str] = {}
-    for line, text in enumerate(block.split("\n"), first_line):
-        match = _NAME.fullmatch(text)
+        raise malformed(lines[2], f"a question with one {PLACEHOLDER}", repr(question[:60]))
+    names: list[tuple[int, str]] = []
+    by_number: dict[int, str] = {}
+    for line, row in enumerate(blocks[4].split("\n"), lines[4]):
+        match = _NAME.fullmatch(row)
         if not match:
-            raise FormatError(f"{where}, line {line}", _NAME_LINE, repr(text[:40]))
+            raise malformed(line, _NAME_LINE, repr(row[:40]))
         number, name = int(match[1]), match[2]
-        if names.setdefault(number, name) != name:
-            other = repr(names[number][:40])
-            raise FormatError(
-                f"{where}, line {line}", f"one name for @entity{number}", f"{name[:40]!r} after {other}"
-            )
-        found.append((number, name))
-    return tuple(found)
+        other = by_number.setdefault(number, name)
+        if other != name:
+            raise malformed(line, f"one name for @entity{number}", f"{name[:40]!r} after {other[:40]!r}")
+        names.append((number, name))
+    if entity_number(answer) not in by_number:
+        raise malformed(lines[3], "an answer among the names below it", repr(answer[:40]))
+    if answer not in document.split():  # no reader can choose it
+        raise malformed(lines[3], "an answer that is in the document", repr(answer[:40]))
+    return QuestionFile(url, document, question, answer, tuple(names), text[len(body) :])
 
 
 def _split_tokens(tokens: Sequence[str]) -> list[list[str]]:
@@ -197,12 +186,13 @@ def report_malformed(folder: Path, on_malformed: OnMalformed | None, fingerprint
             return False  # a file that could not be read then can be read now
         except FormatError as fault:
             faults.append(fault)
-    for fault in faults:
-        _skip(fault, on_malformed)
+    for each in faults:
+        skip(each, on_malformed)
     return True
 
 
-def _skip(fault: FormatError, on_malformed: OnMalformed | None) -> None:
+def skip(fault: FormatError, on_malformed: OnMalformed | None) -> None:
+    """Refuse a malformed file, or pass its error to `on_malformed`."""
     if on_malformed is None:
         raise fault
     on_malformed(fault)
@@ -236,7 +226,7 @@ def _group_folder(
         try:
             file = _read(folder / name)
         except FormatError as fault:
-            _skip(fault, on_malformed)
+            skip(fault, on_malformed)
             skipped.append(name)
             continue
         # Equal texts whose ids mean different names are different documents.

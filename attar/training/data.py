@@ -15,8 +15,9 @@ import pytorch_lightning as pl
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from attar.cloze import VOCABULARY_FILE, ClozeSet, EncodedSplit, OnMalformed, open_split
+from attar.cloze import VOCABULARY_FILE, ClozeSet, EncodedSplit, Offsets, OnMalformed, open_split
 from attar.errors import FormatError
+from attar.files import atomic_file
 from attar.progress import Progress, tell_nobody
 from attar.reader import DEFAULT, SavedReader, load_reader
 from attar.text import ENTITIES, Vocabulary
@@ -62,14 +63,10 @@ def warn_skipped(fault: FormatError) -> None:
 def _join(splits: Sequence[EncodedSplit]) -> EncodedSplit:
     """Concatenate splits."""
     whole: dict[str, Any] = {}
-    offsets = (
-        *("document_starts", "sentence_starts", "document_sentences"),
-        *("name_starts", "question_starts", "document_questions"),
-    )
     sources = tuple(dict.fromkeys(source for split in splits for source in split.sources))
     for each in fields(EncodedSplit)[:-1]:
         parts = [getattr(split, each.name) for split in splits]
-        if each.name in offsets:
+        if each.type == Offsets:
             ends = np.cumsum([0] + [int(part[-1]) for part in parts])
             parts = [part[(at > 0) :] + ends[at] for at, part in enumerate(parts)]
         elif each.name == "source_of":
@@ -139,9 +136,8 @@ def _save_vocabulary(vocabulary: Vocabulary, folder: Path, sources: str) -> None
     try:
         folder.mkdir(exist_ok=True)
         for name, data in files.items():
-            partial = folder / f".{name}.{os.getpid()}.partial"
-            partial.write_bytes(data)
-            os.replace(partial, folder / name)
+            with atomic_file(folder / name) as partial:
+                partial.write_bytes(data)
     except OSError:
         return  # in a read-only folder the vocabulary is built every time
 
