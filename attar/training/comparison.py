@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
 
+from attar.cloze import SPLITS
 from attar.errors import AttarError, FormatError, OptionError, writing_to
 from attar.files import atomic_file
 from attar.progress import Progress, tell_nobody
@@ -108,11 +108,10 @@ def is_done(options: TrainingOptions) -> bool:
 
 
 def _prepare(base: TrainingOptions, progress: Progress) -> None:
-    splits = ("training", "validation", "test")
-    check_splits(base.data, splits)
+    check_splits(base.data, SPLITS)
     skip = warn_skipped if base.skip_malformed else None
     vocabulary = shared_vocabulary(base.data, skip=skip, progress=progress)
-    for split in splits:
+    for split in SPLITS:
         open_splits(base.data, split, vocabulary, progress, skip)
 
 
@@ -222,11 +221,7 @@ def exit_with_parent() -> None:
 @contextmanager
 def exit_on_sigterm() -> Iterator[None]:
     """Let SIGTERM end this process by an exception, so that child processes and temporary files are cleaned up."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        sys.exit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, end)
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         yield
     finally:

@@ -4,6 +4,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from functools import cached_property
 from itertools import islice
@@ -133,13 +134,12 @@ def _load_vocabulary(folder: Path, sources: str) -> Vocabulary | None:
 
 def _save_vocabulary(vocabulary: Vocabulary, folder: Path, sources: str) -> None:
     files = {VOCABULARY_FILE: vocabulary.to_bytes(), _CACHE_KEY: _cache_key(vocabulary, sources).encode()}
-    try:
+    # In a read-only folder the vocabulary is built every time.
+    with suppress(OSError):
         folder.mkdir(exist_ok=True)
         for name, data in files.items():
             with atomic_file(folder / name) as partial:
                 partial.write_bytes(data)
-    except OSError:
-        return  # in a read-only folder the vocabulary is built every time
 
 
 def _cache_key(vocabulary: Vocabulary, sources: str) -> str:

@@ -50,21 +50,33 @@ _KNOWN_WARNINGS = (
 class Training(pl.LightningModule):
     """A network with its loss and optimizer: Adam with a short linear warm-up, then a cosine schedule down to 0.
 
-    `fingerprints` identify the data; a run is not resumed with other data.
+    `fingerprints` identify the data; a run is not resumed with other data. `documents` is the number per epoch.
     """
 
     def __init__(
-        self, network: Network, options: TrainingOptions, fingerprints: Mapping[str, str] | None = None
+        self,
+        network: Network,
+        options: TrainingOptions,
+        fingerprints: Mapping[str, str] | None = None,
+        documents: int = 0,
     ) -> None:
         super().__init__()
         self.network, self.options, self.fingerprints = network, options, dict(fingerprints or {})
         self.history: list[dict[str, float]] = []
         self._sums: dict[str, Tensor] = {}
+        self._documents, self._began, self._seconds = documents, 0.0, 0.0
 
     def on_train_epoch_start(self) -> None:
         """Seed dropout per epoch, so that a resumed run continues as if it had not stopped."""
         torch.manual_seed(self.options.seed * 1_000_003 + self.current_epoch)
         self._sums = {}
+        self._began = time.perf_counter()
+
+    def on_validation_start(self) -> None:
+        """Measure the time of the epoch: with data loading, without validation."""
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        self._seconds = time.perf_counter() - self._began
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, index: int) -> Batch:
         """Move what the GPU needs, and leave on the CPU what is read there."""
@@ -112,12 +124,11 @@ class Training(pl.LightningModule):
         for name, both in self._sums.items():
             total, count = self.trainer.strategy.reduce(both, reduce_op="sum").tolist()
             row[name] = total / max(count, 1)
+            self.log(name, row[name], prog_bar=True, sync_dist=False)
         self._sums = {}
-        if not self.trainer.sanity_checking:
-            self.history.append(row)
-            for name in ("loss", "validation_loss", "validation_accuracy"):
-                if name in row:
-                    self.log(name, row[name], prog_bar=True, sync_dist=False)
+        if self._began:
+            row["documents_a_second"] = self._documents / self._seconds
+        self.history.append(row)
 
     def configure_optimizers(self) -> Any:
         """Adam with linear warm-up and a cosine schedule over the whole run."""
@@ -147,26 +158,6 @@ class Training(pl.LightningModule):
         self.history = list(checkpoint["history"])
 
 
-class _Throughput(Callback):
-    """Adds documents per second to each epoch's history: with data loading, without validation."""
-
-    def __init__(self, documents: int) -> None:
-        self.documents, self.began, self.seconds = documents, 0.0, 0.0
-
-    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.began = time.perf_counter()
-
-    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if not trainer.sanity_checking and self.began:
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
-            self.seconds = time.perf_counter() - self.began
-
-    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if not trainer.sanity_checking and isinstance(pl_module, Training) and self.seconds:
-            pl_module.history[-1]["documents_a_second"] = self.documents / self.seconds
-
-
 def train(
     options: TrainingOptions,
     *,
@@ -186,8 +177,8 @@ def train(
     with without_known_warnings(), lock_folder(run) if is_main_process() else nullcontext():
         pl.seed_everything(options.seed, workers=True, verbose=False)
         network = initial_network(options, data.vocabulary)
-        module = Training(network, options, data.fingerprints)
-        trainer = make_trainer(options, run, _callbacks(options, len(data.training)), quiet=quiet)
+        module = Training(network, options, data.fingerprints, len(data.training))
+        trainer = make_trainer(options, run, _callbacks(options), quiet=quiet)
         last = run / LAST
         resumed = resume and last.is_file()
         stopped = check_resumable(last, options, data.fingerprints, module.state_dict()) if resumed else None
@@ -274,7 +265,7 @@ def is_main_process() -> bool:
     return int(rank_zero_only.rank) == 0  # type: ignore[attr-defined]  # set on the function itself
 
 
-def _callbacks(options: TrainingOptions, documents: int) -> list[Callback]:
+def _callbacks(options: TrainingOptions) -> list[Callback]:
     run = options.folder / RUN
     best = ModelCheckpoint(
         run, "best", "validation_accuracy", mode="max", save_weights_only=True, enable_version_counter=False
@@ -282,7 +273,7 @@ def _callbacks(options: TrainingOptions, documents: int) -> list[Callback]:
     # After every epoch, or eight times in a long run: a killed run repeats the rest exactly.
     every = max(1, options.epochs // 8)
     last = ModelCheckpoint(run, "last", every_n_epochs=every, save_top_k=1, enable_version_counter=False)
-    callbacks: list[Callback] = [_Throughput(documents), best, last]
+    callbacks: list[Callback] = [best, last]
     if options.patience:
         callbacks.append(EarlyStopping("validation_accuracy", patience=options.patience, mode="max"))
     return callbacks
