@@ -9,14 +9,8 @@ from attar._lazy import lazy_names
 
 if TYPE_CHECKING:
     from attar.cloze.build import build_set, renumber_names
-    from attar.cloze.cnn import OnMalformed, write_folder
-    from attar.cloze.documents import (
-        ClozeDocument,
-        DocumentWriter,
-        Question,
-        entity_number,
-        most_frequent_name,
-    )
+    from attar.cloze.cnn import OnMalformed
+    from attar.cloze.documents import ClozeDocument, DocumentWriter, Question, entity_number
     from attar.cloze.encoded import EncodedSplit, Ids, Offsets, encode_split, open_split
     from attar.cloze.options import SPLITS, BuildOptions
     from attar.cloze.questions import DrawnQuestions, QuestionDrawer, concatenate_ranges, draw_questions
@@ -41,16 +35,14 @@ __all__ = [
     "draw_questions",
     "encode_split",
     "entity_number",
-    "most_frequent_name",
     "open_split",
     "renumber_names",
-    "write_folder",
 ]
 
 _MODULES = {
     "build": ("build_set", "renumber_names"),
-    "cnn": ("OnMalformed", "write_folder"),
-    "documents": ("ClozeDocument", "DocumentWriter", "Question", "entity_number", "most_frequent_name"),
+    "cnn": ("OnMalformed",),
+    "documents": ("ClozeDocument", "DocumentWriter", "Question", "entity_number"),
     "encoded": ("EncodedSplit", "Ids", "Offsets", "encode_split", "open_split"),
     "options": ("SPLITS", "BuildOptions"),
     "questions": ("DrawnQuestions", "QuestionDrawer", "concatenate_ranges", "draw_questions"),

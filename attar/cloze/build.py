@@ -4,9 +4,10 @@ import json
 import logging
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from attar.cloze.questions import draw_questions
 from attar.cloze.sets import ABOUT_FILE, VOCABULARY_FILE
 from attar.errors import FormatError, OptionError
 from attar.files import AtomicFiles
+from attar.options import former_names, rename
 from attar.progress import Progress, tell_nobody
 from attar.text import (
     CapitalFinder,
@@ -31,33 +33,6 @@ from attar.text import (
 )
 
 _RULE = re.compile(r"i\s*%\s*(\d{1,9})\s*==\s*(\d{1,9})")
-
-
-@dataclass
-class _Tally:
-    """Counts of one split."""
-
-    sources: int
-    documents: int = 0
-    questions: int = 0
-    tokens: int = 0
-    names: int = 0
-
-    def add(self, document: ClozeDocument) -> None:
-        self.documents += 1
-        self.questions += len(document.questions)
-        self.tokens += sum(map(len, document.sentences))
-        self.names += len(count_names(document.sentences))
-
-    def summary(self) -> dict[str, Any]:
-        documents = max(self.documents, 1)
-        return {
-            "sources": self.sources,
-            "documents": self.documents,
-            "questions": self.questions,
-            "tokens_a_document": round(self.tokens / documents, 1),
-            "names_a_document": round(self.names / documents, 2),
-        }
 
 
 def build_set(
@@ -86,9 +61,16 @@ def build_set(
         finder = finder or CapitalFinder(vocabulary)
         documents = _documents(sources, splits, finder, options, progress)
         tallies = _write(documents, {split: splits.count(split) for split in SPLITS}, files)
-        if not any(tally.documents for tally in tallies.values()):
+        if not any(tally["documents"] for tally in tallies.values()):
             raise FormatError(", ".join(map(str, sources)), "text with names to ask for", "none")
-        about = _describe(files, sources, options, vocabulary, tallies)
+        about = {
+            "sources": [Path(source).name for source in sources],
+            "options": rename(asdict(options), former_names(BuildOptions)),
+            "vocabulary": vocabulary.fingerprint,
+            "splits": {split: _summary(tally) for split, tally in tallies.items()},
+        }
+        files.path(VOCABULARY_FILE).write_bytes(vocabulary.to_bytes())
+        files.path(ABOUT_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     if not options.only:
         _warn_of_empty_splits(options, tallies)
     return about
@@ -96,9 +78,9 @@ def build_set(
 
 def _write(
     documents: Iterator[tuple[str, ClozeDocument]], sources: Mapping[str, int], files: AtomicFiles
-) -> dict[str, _Tally]:
-    """Write the splits that have sources; remove the other splits of an earlier build."""
-    tallies = {split: _Tally(count) for split, count in sources.items() if count}
+) -> dict[str, Counter[str]]:
+    """Write the splits that have sources, and count; remove the other splits of an earlier build."""
+    tallies = {split: Counter(sources=count) for split, count in sources.items() if count}
     with ExitStack() as stack:
         writers = {}
         for split in SPLITS:
@@ -109,20 +91,31 @@ def _write(
                 files.remove(f"{split}.parquet")
         for split, document in documents:
             writers[split].write(document)
-            tallies[split].add(document)
+            tallies[split].update(
+                documents=1,
+                questions=len(document.questions),
+                tokens=sum(map(len, document.sentences)),
+                names=len(count_names(document.sentences)),
+            )
     return tallies
 
 
-def _warn_of_empty_splits(options: BuildOptions, tallies: Mapping[str, _Tally]) -> None:
+def _summary(tally: Counter[str]) -> dict[str, Any]:
+    documents = max(tally["documents"], 1)
+    return {name: tally[name] for name in ("sources", "documents", "questions")} | {
+        "tokens_a_document": round(tally["tokens"] / documents, 1),
+        "names_a_document": round(tally["names"] / documents, 2),
+    }
+
+
+def _warn_of_empty_splits(options: BuildOptions, tallies: Mapping[str, Counter[str]]) -> None:
     wanted = {"training": "", "validation": options.validation, "test": options.test}
     for split, rule in wanted.items():
-        if _share(rule) != 0 and not (split in tallies and tallies[split].documents):
-            texts = sum(tally.sources for tally in tallies.values())
+        if _share(rule) != 0 and not (split in tallies and tallies[split]["documents"]):
+            texts = sum(tally["sources"] for tally in tallies.values())
+            noun = "text" if texts == 1 else "texts"
             logging.getLogger("attar").warning(
-                "attar: nothing for %s in %d %s; give more texts",
-                split,
-                texts,
-                "text" if texts == 1 else "texts",
+                "attar: nothing for %s in %d %s; give more texts", split, texts, noun
             )
 
 
@@ -149,25 +142,6 @@ def _documents(
             drawn = draw_questions(whole, rng, options.questions)
             if drawn.questions and len(count_names(drawn.sentences)) > 1:
                 yield splits[at], whole if splits[at] == SPLITS[0] else drawn
-
-
-def _describe(
-    files: AtomicFiles,
-    sources: Sequence[str | Path],
-    options: BuildOptions,
-    vocabulary: Vocabulary,
-    tallies: Mapping[str, _Tally],
-) -> dict[str, Any]:
-    """Write the vocabulary, and a description of how the set was built."""
-    files.path(VOCABULARY_FILE).write_bytes(vocabulary.to_bytes())
-    about = {
-        "sources": [Path(source).name for source in sources],
-        "options": asdict(options),
-        "vocabulary": vocabulary.fingerprint,
-        "splits": {split: tally.summary() for split, tally in tallies.items()},
-    }
-    files.path(ABOUT_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    return about
 
 
 def _cut_windows(sentences: Sequence[list[str]], size: int) -> Iterator[list[list[str]]]:

@@ -34,7 +34,7 @@ OnMalformed = Callable[[FormatError], None]
 
 @dataclass(frozen=True, slots=True)
 class QuestionFile:
-    """The blocks of a `.question` file; `format_question` gives the same bytes again."""
+    """The blocks of a `.question` file, and the newlines after them."""
 
     url: str
     document: str
@@ -50,13 +50,15 @@ def parse_question(data: bytes, where: str) -> QuestionFile:
     >>> parse_question(b"u\n\n@entity1 left .\n\n@placeholder left\n\n@entity1\n\n@entity1:Ann", "a").names
     ((1, 'Ann'),)
     """
+
+    def malformed(line: int, expected: str, got: str) -> FormatError:
+        return FormatError(f"{where}, line {line}", expected, got)
+
     try:
         text = data.decode()
     except UnicodeDecodeError as fault:
         line = data.count(b"\n", 0, fault.start) + 1
-        raise FormatError(
-            f"{where}, line {line}", "UTF-8 text", f"the byte 0x{data[fault.start]:02x}"
-        ) from fault
+        raise malformed(line, "UTF-8 text", f"the byte 0x{data[fault.start]:02x}") from fault
     body = text.rstrip("\n")
     blocks = body.split("\n\n")
     lines = [1]
@@ -65,48 +67,29 @@ def parse_question(data: bytes, where: str) -> QuestionFile:
     if len(blocks) != len(_BLOCKS):
         line = min(lines[min(len(blocks), len(_BLOCKS))], body.count("\n") + 1)
         expected = f"five blocks separated by blank lines ({', '.join(_BLOCKS)})"
-        raise FormatError(f"{where}, line {line}", expected, f"{len(blocks) if body else 0} blocks")
-    url, document, question, answer, names = blocks
-    for number, block in enumerate(blocks[:4]):
+        raise malformed(line, expected, f"{len(blocks) if body else 0} blocks")
+    url, document, question, answer, _ = blocks
+    for line, kind, block in zip(lines, _BLOCKS[:4], blocks, strict=False):
         if not block.strip() or "\n" in block:
-            raise FormatError(
-                f"{where}, line {lines[number]}", f"the {_BLOCKS[number]} on one line", repr(block[:40])
-            )
+            raise malformed(line, f"the {kind} on one line", repr(block[:40]))
     if question.split().count(PLACEHOLDER) != 1:
-        raise FormatError(
-            f"{where}, line {lines[2]}", f"a question with one {PLACEHOLDER}", repr(question[:60])
-        )
-    found = _parse_names(names, where, lines[4])
-    if entity_number(answer) not in dict(found):
-        raise FormatError(
-            f"{where}, line {lines[3]}", "an answer among the names below it", repr(answer[:40])
-        )
-    if answer not in document.split():  # no reader can choose it
-        raise FormatError(f"{where}, line {lines[3]}", "an answer that is in the document", repr(answer[:40]))
-    return QuestionFile(url, document, question, answer, found, text[len(body) :])
-
-
-def _parse_names(block: str, where: str, first_line: int) -> tuple[tuple[int, str], ...]:
-    found: list[tuple[int, str]] = []
-    names: dict[int, str] = {}
-    for line, text in enumerate(block.split("\n"), first_line):
-        match = _NAME.fullmatch(text)
+        raise malformed(lines[2], f"a question with one {PLACEHOLDER}", repr(question[:60]))
+    names: list[tuple[int, str]] = []
+    by_number: dict[int, str] = {}
+    for line, row in enumerate(blocks[4].split("\n"), lines[4]):
+        match = _NAME.fullmatch(row)
         if not match:
-            raise FormatError(f"{where}, line {line}", _NAME_LINE, repr(text[:40]))
+            raise malformed(line, _NAME_LINE, repr(row[:40]))
         number, name = int(match[1]), match[2]
-        if names.setdefault(number, name) != name:
-            other = repr(names[number][:40])
-            raise FormatError(
-                f"{where}, line {line}", f"one name for @entity{number}", f"{name[:40]!r} after {other}"
-            )
-        found.append((number, name))
-    return tuple(found)
-
-
-def format_question(file: QuestionFile) -> bytes:
-    """Return the bytes of a `.question` file."""
-    names = "\n".join(f"@entity{number}:{name}" for number, name in file.names)
-    return ("\n\n".join((file.url, file.document, file.question, file.answer, names)) + file.ending).encode()
+        other = by_number.setdefault(number, name)
+        if other != name:
+            raise malformed(line, f"one name for @entity{number}", f"{name[:40]!r} after {other[:40]!r}")
+        names.append((number, name))
+    if entity_number(answer) not in by_number:
+        raise malformed(lines[3], "an answer among the names below it", repr(answer[:40]))
+    if answer not in document.split():  # no reader can choose it
+        raise malformed(lines[3], "an answer that is in the document", repr(answer[:40]))
+    return QuestionFile(url, document, question, answer, tuple(names), text[len(body) :])
 
 
 def _split_tokens(tokens: Sequence[str]) -> list[list[str]]:
@@ -137,16 +120,6 @@ def group_questions(files: Iterable[QuestionFile], source: str) -> ClozeDocument
         names.update(file.names)
     questions = [Question(tuple(file.question.split()), int(file.answer[len("@entity") :])) for file in files]
     return ClozeDocument(files[0].url, source, _split_tokens(files[0].document.split()), names, questions)
-
-
-def ungroup_questions(document: ClozeDocument) -> list[QuestionFile]:
-    """Make the files of a document, one per question."""
-    text = " ".join(token for sentence in document.sentences for token in sentence)
-    names = tuple(document.names.items())
-    return [
-        QuestionFile(document.name, text, " ".join(question.tokens), f"@entity{question.answer}", names)
-        for question in document.questions
-    ]
 
 
 def list_questions(folder: Path) -> tuple[list[str], str]:
@@ -183,7 +156,7 @@ def read_folder(
     if not names:
         raise FormatError(str(folder), "a folder of .question files", "none in it")
     source = replace_surrogates(source or folder.parent.parent.name)
-    if not _report_skipped(folder, fingerprint, on_malformed):
+    if not report_malformed(folder, on_malformed, fingerprint):
         groups, skipped = _group_folder(folder, names, on_malformed, progress)
         note = json.dumps({"fingerprint": fingerprint, "left_out": skipped})
         if not _write_cache(_read_groups(folder, groups, source, progress), _cache_of(folder), note):
@@ -194,37 +167,32 @@ def read_folder(
         yield replace(document, source=source)
 
 
-def report_malformed(folder: Path, on_malformed: OnMalformed) -> bool:
-    """Pass the files that the cache was made without to `on_malformed`; False if no cache is up to date."""
-    return _report_skipped(folder, list_questions(folder)[1], on_malformed)
+def report_malformed(folder: Path, on_malformed: OnMalformed | None, fingerprint: str = "") -> bool:
+    """Refuse the malformed files that the cache was made without, or pass them to `on_malformed`.
 
-
-def _report_skipped(folder: Path, fingerprint: str, on_malformed: OnMalformed | None) -> bool:
-    """Refuse the malformed files that the cache was made without, or pass them to `on_malformed`."""
+    Returns False if no cache is up to date.
+    """
+    faults = []
     try:
         note = json.loads(read_note(_cache_of(folder)))
-        if note["fingerprint"] != fingerprint:
+        if note["fingerprint"] != (fingerprint or list_questions(folder)[1]):
             return False
         skipped = list(note["left_out"])
     except (FormatError, ValueError, KeyError, TypeError):
         return False  # no cache, an incomplete one, or one of an earlier version
-    faults = [_fault_of(folder / name) for name in skipped]
-    if None in faults:
-        return False  # a file that could not be read then can be read now
-    for fault in filter(None, faults):
-        _skip(fault, on_malformed)
+    for name in skipped:
+        try:
+            _read(folder / name)
+            return False  # a file that could not be read then can be read now
+        except FormatError as fault:
+            faults.append(fault)
+    for each in faults:
+        skip(each, on_malformed)
     return True
 
 
-def _fault_of(path: Path) -> FormatError | None:
-    try:
-        _read(path)
-    except FormatError as fault:
-        return fault
-    return None
-
-
-def _skip(fault: FormatError, on_malformed: OnMalformed | None) -> None:
+def skip(fault: FormatError, on_malformed: OnMalformed | None) -> None:
+    """Refuse a malformed file, or pass its error to `on_malformed`."""
     if on_malformed is None:
         raise fault
     on_malformed(fault)
@@ -258,7 +226,7 @@ def _group_folder(
         try:
             file = _read(folder / name)
         except FormatError as fault:
-            _skip(fault, on_malformed)
+            skip(fault, on_malformed)
             skipped.append(name)
             continue
         # Equal texts whose ids mean different names are different documents.
@@ -280,15 +248,3 @@ def _read(path: Path) -> QuestionFile:
         return parse_question(path.read_bytes(), str(path))
     except OSError as fault:
         raise FormatError(str(path), "a .question file", fault.strerror or str(fault)) from fault
-
-
-def write_folder(documents: Iterator[ClozeDocument], folder: Path) -> int:
-    """Write documents as `.question` files, named by a hash of their content; return the number of files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    number = 0
-    for document in documents:
-        for file in ungroup_questions(document):
-            data = format_question(file)
-            (folder / f"{hashlib.sha1(data, usedforsecurity=False).hexdigest()}.question").write_bytes(data)
-            number += 1
-    return number

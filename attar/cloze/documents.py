@@ -69,19 +69,6 @@ def count_names(sentences: Iterable[Sequence[str]]) -> Counter[int]:
     return Counter(entity for entity in numbers if entity is not None)
 
 
-def most_frequent_name(document: ClozeDocument, excluded: Iterable[str] = ()) -> int | None:
-    """Return the name that occurs most often (the first of equals), except those among `excluded` tokens.
-
-    >>> document = ClozeDocument("a", "", [["@entity1", "met", "@entity0"], ["@entity1", "left"]], {})
-    >>> most_frequent_name(document), most_frequent_name(document, ["did", "@entity1", "leave"])
-    (1, 0)
-    """
-    counts = count_names(document.sentences)
-    for token in excluded:
-        counts.pop(entity_number(token), None)  # type: ignore[arg-type]
-    return max(counts, key=counts.__getitem__, default=None)
-
-
 def _schema(note: str) -> "pa.Schema":
     import pyarrow as pa
 

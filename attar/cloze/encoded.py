@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.cloze.cnn import OnMalformed
+from attar.cloze.cnn import OnMalformed, skip
 from attar.cloze.documents import ClozeDocument, Question, entity_number
 from attar.cloze.sets import ClozeSet
 from attar.errors import FormatError
@@ -101,61 +101,41 @@ def encode_split(
     >>> split.ids.tolist(), split.names.tolist(), split.numbers.tolist()
     ([0, 11, 0, 0, 12], [1, -1, 0, 1, -1], [2, 7])
     """
-    ids, names, numbers, question_ids, question_names, answers = ([np.zeros(0, np.int32)] for _ in range(6))
-    starts = {key: [0] for key in ("document", "sentence", "sentences", "name", "question", "questions")}
+    arrays: dict[str, list[Ids]] = {
+        name: [np.zeros(0, np.int32)]
+        for name in ("ids", "names", "numbers", "question_ids", "question_names", "answers")
+    }
+    lengths: dict[str, list[int]] = {each.name: [] for each in fields(EncodedSplit) if each.type == Offsets}
     sources: dict[str, int] = {}
     source_of = []
     for document in documents:
         entities = _entities_of(document)
         if len(entities) > vocabulary.entities:
-            fault = FormatError(document.name, f"at most {vocabulary.entities} names", f"{len(entities)}")
-            if on_malformed is None:
-                raise fault
-            on_malformed(fault)
+            came = f"{len(entities)}"
+            skip(FormatError(document.name, f"at most {vocabulary.entities} names", came), on_malformed)
             continue
         if entities and entities[-1] >= vocabulary.entities:
             document = _numbered_within(document, entities, vocabulary.entities)
             entities = _entities_of(document)
         place = np.full(vocabulary.entities, _NO_NAME, np.int32)
         place[entities] = np.arange(len(entities))
-        flat, flat_names = _encode(document.sentences, vocabulary, place)
-        asked, asked_names = _encode([question.tokens for question in document.questions], vocabulary, place)
-        for kept, new in (
-            (ids, flat),
-            (names, flat_names),
-            (numbers, np.array(entities, np.int32)),
-            (question_ids, asked),
-            (question_names, asked_names),
-            (answers, place[[question.answer for question in document.questions]]),
-        ):
+        questions = [question.tokens for question in document.questions]
+        ids, names = _encode(document.sentences, vocabulary, place)
+        question_ids, question_names = _encode(questions, vocabulary, place)
+        answers = place[[question.answer for question in document.questions]]
+        own = (ids, names, np.array(entities, np.int32), question_ids, question_names, answers)
+        for kept, new in zip(arrays.values(), own, strict=True):
             kept.append(new)
-        _extend_offsets(starts["sentence"], map(len, document.sentences))
-        _extend_offsets(starts["question"], (len(question.tokens) for question in document.questions))
-        for key, count in (
-            ("document", len(flat)),
-            ("sentences", len(document.sentences)),
-            ("name", len(entities)),
-            ("questions", len(document.questions)),
-        ):
-            _extend_offsets(starts[key], [count])
+        lengths["document_starts"].append(len(ids))
+        lengths["sentence_starts"].extend(map(len, document.sentences))
+        lengths["document_sentences"].append(len(document.sentences))
+        lengths["name_starts"].append(len(entities))
+        lengths["question_starts"].extend(map(len, questions))
+        lengths["document_questions"].append(len(questions))
         source_of.append(sources.setdefault(document.source, len(sources)))
-    places = {key: np.array(ends, np.int64) for key, ends in starts.items()}
-    return EncodedSplit(
-        np.concatenate(ids),
-        np.concatenate(names),
-        places["document"],
-        places["sentence"],
-        places["sentences"],
-        places["name"],
-        np.concatenate(numbers),
-        np.concatenate(question_ids),
-        np.concatenate(question_names),
-        places["question"],
-        places["questions"],
-        np.concatenate(answers),
-        np.array(source_of, np.int32),
-        tuple(sources),
-    )
+    whole: dict[str, Any] = {name: np.concatenate(parts) for name, parts in arrays.items()}
+    whole |= {name: np.cumsum([0, *own], dtype=np.int64) for name, own in lengths.items()}
+    return EncodedSplit(**whole, source_of=np.array(source_of, np.int32), sources=tuple(sources))
 
 
 def _entities_of(document: ClozeDocument) -> list[int]:
@@ -195,11 +175,6 @@ def _encode(rows: Iterable[Sequence[str]], vocabulary: Vocabulary, place: Ids) -
     # "@ENTITY7" in a document without @entity7 is not a name, and not a word either.
     words = np.where(named, vocabulary.unknown, flat)
     return np.where(names >= 0, 0, words).astype(np.int32), names
-
-
-def _extend_offsets(starts: list[int], lengths: Iterable[int]) -> None:
-    for length in lengths:
-        starts.append(starts[-1] + length)
 
 
 def open_split(

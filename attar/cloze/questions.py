@@ -21,22 +21,6 @@ _SHORTEST, _LONGEST = 6, 80
 _ONE_IN = 4
 
 
-def _askable_sentences(
-    mentions: Sequence[Sequence[int]], lengths: Sequence[int], totals: Sequence[int]
-) -> list[int]:
-    """Return the sentences with a name to blank: it occurs in the sentence once, and elsewhere too.
-
-    >>> _askable_sentences([[0, 1], [0], [2]], [7, 7, 7], [2, 1, 1])
-    [0, 1]
-    """
-    return [
-        at
-        for at, (names, length) in enumerate(zip(mentions, lengths, strict=True))
-        if _SHORTEST <= length <= _LONGEST
-        and any(totals[name] > 1 and names.count(name) == 1 for name in names)
-    ]
-
-
 def _choose_blanks(
     mentions: Sequence[Sequence[int]],
     totals: Sequence[int],
@@ -80,7 +64,12 @@ def draw_questions(document: ClozeDocument, rng: np.random.Generator, count: int
     mentions = [[entity for _, entity in found] for found in places]
     counts = Counter(entity for found in mentions for entity in found)
     totals = [counts[entity] for entity in range(max(counts, default=-1) + 1)]
-    askable = _askable_sentences(mentions, [len(sentence) for sentence in document.sentences], totals)
+    askable = [
+        at
+        for at, (names, sentence) in enumerate(zip(mentions, document.sentences, strict=True))
+        if _SHORTEST <= len(sentence) <= _LONGEST
+        and any(totals[name] > 1 and names.count(name) == 1 for name in names)
+    ]
     chosen = _choose_blanks(mentions, totals, askable, rng, count)
     questions = []
     for sentence, place in chosen:

@@ -38,13 +38,11 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device; counts and indices stay on the CPU."""
-        return Batch(
-            self.documents.to(device),
-            self.questions.to(device),
-            self.answers.to(device, non_blocking=True),
-            self.counts,
-            self.indices,
-            self.share,
+        return replace(
+            self,
+            documents=self.documents.to(device),
+            questions=self.questions.to(device),
+            answers=self.answers.to(device, non_blocking=True),
         )
 
 
@@ -124,14 +122,9 @@ class ClozeBatches(IterableDataset[Batch]):
         candidates = np.where(counts > 0, numbered, -1)
         document = np.repeat(np.arange(len(documents)), stop - first)
         asked, answers = self._questions(questions, document, drawn, numbered)
+        ends = _pad(texts.sentence_ends, rows, np.False_)
         return Batch(
-            Documents(
-                torch.from_numpy(ids),
-                torch.from_numpy(lengths),
-                torch.from_numpy(_pad(texts.sentence_ends, rows, np.False_)),
-                torch.from_numpy(names),
-                torch.from_numpy(candidates),
-            ),
+            Documents(*map(torch.from_numpy, (ids, lengths, ends, names, candidates))),
             asked,
             torch.from_numpy(answers.astype(np.int64)),
             torch.from_numpy(counts),

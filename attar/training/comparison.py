@@ -16,12 +16,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
+import torch
+
+from attar.cloze import SPLITS
 from attar.errors import AttarError, FormatError, OptionError, writing_to
+from attar.files import atomic_file
 from attar.progress import Progress, tell_nobody
+from attar.reader import load_reader
+from attar.training.data import check_splits, open_splits, shared_vocabulary, warn_skipped
+from attar.training.evaluation import evaluate
+from attar.training.fit import train
 from attar.training.options import TrainingOptions
+from attar.training.report import draw_figure, make_report
+from attar.training.run_folder import OTHER_OUT, check_writable
 
 MECHANISMS = ("none", "linear", "gated", "softmax")
 _OPTIONS, _RESULT, _LOG = "options.json", "result.json", "log.txt"
@@ -60,9 +69,6 @@ class Comparison:
 
 def compare(comparison: Comparison, progress: Progress = tell_nobody) -> dict[str, Any]:
     """Make the missing runs, and write `report.json` and the figure; returns the report."""
-    from attar.training.report import draw_figure, make_report
-    from attar.training.run_folder import OTHER_OUT, check_writable
-
     out = Path(comparison.base.out)
     check_writable(out)
     missing = [options for options in comparison.runs if not is_done(options)]
@@ -102,13 +108,10 @@ def is_done(options: TrainingOptions) -> bool:
 
 
 def _prepare(base: TrainingOptions, progress: Progress) -> None:
-    from attar.training.data import check_splits, open_splits, shared_vocabulary, warn_skipped
-
-    splits = ("training", "validation", "test")
-    check_splits(base.data, splits)
+    check_splits(base.data, SPLITS)
     skip = warn_skipped if base.skip_malformed else None
     vocabulary = shared_vocabulary(base.data, skip=skip, progress=progress)
-    for split in splits:
+    for split in SPLITS:
         open_splits(base.data, split, vocabulary, progress, skip)
 
 
@@ -139,8 +142,6 @@ def _run_all(missing: list[TrainingOptions], jobs: int, progress: Progress) -> N
 
 
 def _start(options: TrainingOptions, stdin: int) -> "subprocess.Popen[bytes]":
-    from attar.training.run_folder import OTHER_OUT
-
     folder = options.folder
     given = options.to_json() | {"out": options.out, "workers": options.num_workers}
     with writing_to(folder, OTHER_OUT):
@@ -177,10 +178,10 @@ def shared_gpu(processes: int) -> Iterator[None]:
         variables = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
         os.environ.update(variables)
         started = subprocess.run([control, "-d"], capture_output=True, check=False).returncode == 0
+        if not started:
+            for name in variables:
+                del os.environ[name]
         try:
-            if not started:
-                for name in variables:
-                    del os.environ[name]
             yield
         finally:
             if started:
@@ -220,11 +221,7 @@ def exit_with_parent() -> None:
 @contextmanager
 def exit_on_sigterm() -> Iterator[None]:
     """Let SIGTERM end this process by an exception, so that child processes and temporary files are cleaned up."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        sys.exit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, end)
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         yield
     finally:
@@ -233,13 +230,6 @@ def exit_on_sigterm() -> Iterator[None]:
 
 def run(options: TrainingOptions) -> dict[str, Any]:
     """Train, evaluate on validation and test, and write `result.json` last: a folder that has one is done."""
-    import torch
-
-    from attar.reader import load_reader
-    from attar.training.data import open_splits, warn_skipped
-    from attar.training.evaluation import evaluate
-    from attar.training.fit import train
-
     folder = train(options, resume=True, quiet=True)
     saved = load_reader(folder)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -248,9 +238,8 @@ def run(options: TrainingOptions) -> dict[str, Any]:
     for split in ("validation", "test"):
         data = open_splits(options.data, split, saved.vocabulary, skip=skip)
         result[split] = evaluate(saved.network, saved.vocabulary, data, device=device).to_json()
-    partial = folder / f".{_RESULT}.partial"
-    partial.write_text(json.dumps(result) + "\n", encoding="utf-8")
-    os.replace(partial, folder / _RESULT)
+    with atomic_file(folder / _RESULT) as partial:
+        partial.write_text(json.dumps(result) + "\n", encoding="utf-8")
     return result
 
 

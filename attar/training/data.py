@@ -4,6 +4,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from functools import cached_property
 from itertools import islice
@@ -15,8 +16,9 @@ import pytorch_lightning as pl
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from attar.cloze import VOCABULARY_FILE, ClozeSet, EncodedSplit, OnMalformed, open_split
+from attar.cloze import VOCABULARY_FILE, ClozeSet, EncodedSplit, Offsets, OnMalformed, open_split
 from attar.errors import FormatError
+from attar.files import atomic_file
 from attar.progress import Progress, tell_nobody
 from attar.reader import DEFAULT, SavedReader, load_reader
 from attar.text import ENTITIES, Vocabulary
@@ -62,14 +64,10 @@ def warn_skipped(fault: FormatError) -> None:
 def _join(splits: Sequence[EncodedSplit]) -> EncodedSplit:
     """Concatenate splits."""
     whole: dict[str, Any] = {}
-    offsets = (
-        *("document_starts", "sentence_starts", "document_sentences"),
-        *("name_starts", "question_starts", "document_questions"),
-    )
     sources = tuple(dict.fromkeys(source for split in splits for source in split.sources))
     for each in fields(EncodedSplit)[:-1]:
         parts = [getattr(split, each.name) for split in splits]
-        if each.name in offsets:
+        if each.type == Offsets:
             ends = np.cumsum([0] + [int(part[-1]) for part in parts])
             parts = [part[(at > 0) :] + ends[at] for at, part in enumerate(parts)]
         elif each.name == "source_of":
@@ -136,14 +134,12 @@ def _load_vocabulary(folder: Path, sources: str) -> Vocabulary | None:
 
 def _save_vocabulary(vocabulary: Vocabulary, folder: Path, sources: str) -> None:
     files = {VOCABULARY_FILE: vocabulary.to_bytes(), _CACHE_KEY: _cache_key(vocabulary, sources).encode()}
-    try:
+    # In a read-only folder the vocabulary is built every time.
+    with suppress(OSError):
         folder.mkdir(exist_ok=True)
         for name, data in files.items():
-            partial = folder / f".{name}.{os.getpid()}.partial"
-            partial.write_bytes(data)
-            os.replace(partial, folder / name)
-    except OSError:
-        return  # in a read-only folder the vocabulary is built every time
+            with atomic_file(folder / name) as partial:
+                partial.write_bytes(data)
 
 
 def _cache_key(vocabulary: Vocabulary, sources: str) -> str:

@@ -1,17 +1,24 @@
-"""Training: a Lightning module around the network, and the run that fits it, stops early, and resumes."""
+"""Training: a Lightning module around the network, the trainer, and the run that fits it, stops early, and resumes."""
 
 import json
+import logging
+import os
+import sys
 import time
-from collections.abc import Collection, Mapping
-from contextlib import nullcontext
+import warnings
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
+from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint, RichProgressBar
+from pytorch_lightning.loggers import TensorBoardLogger
+from pytorch_lightning.utilities import rank_zero_only
 from torch import Tensor
 
+from attar.errors import OptionError
 from attar.nn import Network
 from attar.reader import save_reader
 from attar.text import Vocabulary
@@ -28,27 +35,48 @@ from attar.training.run_folder import (
     lock_folder,
     relocate_checkpoint,
 )
-from attar.training.trainer import is_main_process, make_trainer, without_known_warnings
+
+# Warnings about what is intended here, or about a torch that is newer than Lightning.
+_KNOWN_WARNINGS = (
+    r"Checkpoint directory .* exists and is not empty",
+    r"Your `IterableDataset` has `__len__` defined",
+    r"You have overridden `transfer_batch_to_device`",
+    r"The number of training batches .* is smaller than the logging interval",
+    r"It is recommended to use `self.log\(.*, sync_dist=True\)`",  # logged values are reduced already
+    r"`isinstance\(treespec, LeafSpec\)` is deprecated",
+)
 
 
 class Training(pl.LightningModule):
     """A network with its loss and optimizer: Adam with a short linear warm-up, then a cosine schedule down to 0.
 
-    `fingerprints` identify the data; a run is not resumed with other data.
+    `fingerprints` identify the data; a run is not resumed with other data. `documents` is the number per epoch.
     """
 
     def __init__(
-        self, network: Network, options: TrainingOptions, fingerprints: Mapping[str, str] | None = None
+        self,
+        network: Network,
+        options: TrainingOptions,
+        fingerprints: Mapping[str, str] | None = None,
+        documents: int = 0,
     ) -> None:
         super().__init__()
         self.network, self.options, self.fingerprints = network, options, dict(fingerprints or {})
         self.history: list[dict[str, float]] = []
         self._sums: dict[str, Tensor] = {}
+        self._documents, self._began, self._seconds = documents, 0.0, 0.0
 
     def on_train_epoch_start(self) -> None:
         """Seed dropout per epoch, so that a resumed run continues as if it had not stopped."""
         torch.manual_seed(self.options.seed * 1_000_003 + self.current_epoch)
         self._sums = {}
+        self._began = time.perf_counter()
+
+    def on_validation_start(self) -> None:
+        """Measure the time of the epoch: with data loading, without validation."""
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        self._seconds = time.perf_counter() - self._began
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, index: int) -> Batch:
         """Move what the GPU needs, and leave on the CPU what is read there."""
@@ -96,12 +124,11 @@ class Training(pl.LightningModule):
         for name, both in self._sums.items():
             total, count = self.trainer.strategy.reduce(both, reduce_op="sum").tolist()
             row[name] = total / max(count, 1)
+            self.log(name, row[name], prog_bar=True, sync_dist=False)
         self._sums = {}
-        if not self.trainer.sanity_checking:
-            self.history.append(row)
-            for name in ("loss", "validation_loss", "validation_accuracy"):
-                if name in row:
-                    self.log(name, row[name], prog_bar=True, sync_dist=False)
+        if self._began:
+            row["documents_a_second"] = self._documents / self._seconds
+        self.history.append(row)
 
     def configure_optimizers(self) -> Any:
         """Adam with linear warm-up and a cosine schedule over the whole run."""
@@ -131,26 +158,6 @@ class Training(pl.LightningModule):
         self.history = list(checkpoint["history"])
 
 
-class _Throughput(Callback):
-    """Adds documents per second to each epoch's history: with data loading, without validation."""
-
-    def __init__(self, documents: int) -> None:
-        self.documents, self.began, self.seconds = documents, 0.0, 0.0
-
-    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.began = time.perf_counter()
-
-    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if not trainer.sanity_checking and self.began:
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
-            self.seconds = time.perf_counter() - self.began
-
-    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if not trainer.sanity_checking and isinstance(pl_module, Training) and self.seconds:
-            pl_module.history[-1]["documents_a_second"] = self.documents / self.seconds
-
-
 def train(
     options: TrainingOptions,
     *,
@@ -170,8 +177,8 @@ def train(
     with without_known_warnings(), lock_folder(run) if is_main_process() else nullcontext():
         pl.seed_everything(options.seed, workers=True, verbose=False)
         network = initial_network(options, data.vocabulary)
-        module = Training(network, options, data.fingerprints)
-        trainer = make_trainer(options, run, _callbacks(options, len(data.training)), quiet=quiet)
+        module = Training(network, options, data.fingerprints, len(data.training))
+        trainer = make_trainer(options, run, _callbacks(options), quiet=quiet)
         last = run / LAST
         resumed = resume and last.is_file()
         stopped = check_resumable(last, options, data.fingerprints, module.state_dict()) if resumed else None
@@ -191,7 +198,74 @@ def train(
     return options.folder
 
 
-def _callbacks(options: TrainingOptions, documents: int) -> list[Callback]:
+@contextmanager
+def without_known_warnings() -> Iterator[None]:
+    """Hide Lightning's tips and known warnings; other warnings are shown."""
+    loggers = [logging.getLogger(name) for name in ("pytorch_lightning", "lightning_fabric")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            for message in _KNOWN_WARNINGS:
+                warnings.filterwarnings("ignore", message)
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def make_trainer(
+    options: TrainingOptions, run: Path, callbacks: list[Callback], *, quiet: bool
+) -> pl.Trainer:
+    """A trainer on the GPU if there is one, in one process, in several, or in those that torchrun started."""
+    on_gpu = torch.cuda.is_available()
+    _check_devices(options.devices, torch.cuda.device_count() if on_gpu else None)
+    if on_gpu:
+        torch.set_float32_matmul_precision("high")
+    # In a pipe or a log a progress bar would be noise.
+    shown = not quiet and sys.stderr.isatty()
+    bar: list[Callback] = [RichProgressBar(console_kwargs={"stderr": True})] if shown else []
+    return pl.Trainer(
+        accelerator="gpu" if on_gpu else "cpu",
+        devices=options.devices,
+        strategy="ddp" if options.devices > 1 else "auto",
+        max_epochs=options.epochs,
+        precision=options.precision,  # type: ignore[arg-type]  # Lightning names its own choices
+        gradient_clip_val=options.grad_clip or None,
+        callbacks=[*callbacks, *bar],
+        logger=TensorBoardLogger(run, name="", version="log"),
+        enable_progress_bar=shown,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        log_every_n_steps=50,
+        use_distributed_sampler=False,
+        deterministic=not on_gpu,
+    )
+
+
+def _check_devices(devices: int, gpus: int | None) -> None:
+    """Refuse more processes than there are GPUs, or another number than torchrun has started.
+
+    >>> _check_devices(2, gpus=1)
+    Traceback (most recent call last):
+    attar.errors.OptionError: devices: expected at most 1, one per GPU, got 2
+    """
+    if gpus is not None and devices > gpus:
+        raise OptionError("devices", f"at most {gpus}, one per GPU", str(devices))
+    started = os.environ.get("WORLD_SIZE", "")
+    if torch.distributed.is_torchelastic_launched() and started != str(devices):
+        raise OptionError(
+            "devices", f"{started}, as started by torchrun", str(devices), f"add --devices {started}"
+        )
+
+
+def is_main_process() -> bool:
+    """Whether this process writes and prints for all processes of a run."""
+    return int(rank_zero_only.rank) == 0  # type: ignore[attr-defined]  # set on the function itself
+
+
+def _callbacks(options: TrainingOptions) -> list[Callback]:
     run = options.folder / RUN
     best = ModelCheckpoint(
         run, "best", "validation_accuracy", mode="max", save_weights_only=True, enable_version_counter=False
@@ -199,7 +273,7 @@ def _callbacks(options: TrainingOptions, documents: int) -> list[Callback]:
     # After every epoch, or eight times in a long run: a killed run repeats the rest exactly.
     every = max(1, options.epochs // 8)
     last = ModelCheckpoint(run, "last", every_n_epochs=every, save_top_k=1, enable_version_counter=False)
-    callbacks: list[Callback] = [_Throughput(documents), best, last]
+    callbacks: list[Callback] = [best, last]
     if options.patience:
         callbacks.append(EarlyStopping("validation_accuracy", patience=options.patience, mode="max"))
     return callbacks

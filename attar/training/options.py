@@ -131,35 +131,27 @@ class TrainingOptions:
         return self._kept() | {"data": sets, "init_from": Path(self.init_from).name if self.init_from else ""}
 
 
+# The options that a reader fixes when it is fine-tuned, and their names in `NetworkOptions`.
+_SAME = ("mechanism", "encoder", "join", "head", "head_size", "scale", "asked", "positive", "cooccurrence")
+_FIXED = {name: name for name in _SAME} | {"hidden_size": "size", "embedding_size": "embedding"}
+
+
 def network_options(options: TrainingOptions, vocabulary: "Vocabulary") -> "NetworkOptions":
     """The network that a run trains."""
     from attar.nn import NetworkOptions
 
-    given = options.to_json()
-    sizes = {
-        "words": len(vocabulary),
-        "entities": vocabulary.entities,
-        "first_entity": vocabulary.first_entity,
-    }
-    return NetworkOptions.from_json(sizes | {name: given[name] for name in (*_FIXED, "dropout")})
-
-
-# The options that a reader fixes when it is fine-tuned, under their names in files.
-_FIXED = (
-    *("mechanism", "encoder", "join", "head", "head_size", "size", "embedding", "scale"),
-    *("asked", "positive", "company"),
-)
+    return NetworkOptions(
+        words=len(vocabulary),
+        entities=vocabulary.entities,
+        first_entity=vocabulary.first_entity,
+        dropout=options.dropout,
+        **{name: getattr(options, own) for own, name in _FIXED.items()},
+    )
 
 
 def fixed_options(reader: "NetworkOptions") -> dict[str, Any]:
     """The values of all training options that a reader's network fixes."""
-    given = reader.to_json()  # without what has its default
-    names = {former: name for name, former in former_names(TrainingOptions).items()}
-    fixed = {names.get(name, name): given.get(name) for name in _FIXED}
-    defaults = {each.name: each.default for each in fields(TrainingOptions)}
-    return {
-        name: defaults[name] if value is None and name != "scale" else value for name, value in fixed.items()
-    }
+    return {own: getattr(reader, name) for own, name in _FIXED.items()}
 
 
 def check_fixed(options: Mapping[str, Any], fixed: Mapping[str, Any], reader: str) -> None:

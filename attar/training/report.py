@@ -97,17 +97,9 @@ def draw_figure(report: Mapping[str, Any], path: Path) -> None:
         shortest = min(map(len, row["validation"]))
         curves = np.array([curve[:shortest] for curve in row["validation"]])
         epochs = np.arange(1, shortest + 1)
-        label, every = f"{name} (test {row['mean']:.3f})", max(1, shortest // 12)
-        axes.plot(
-            epochs,
-            curves.mean(0),
-            line,
-            color=colour,
-            marker=marker,
-            markersize=4,
-            markevery=every,
-            label=label,
-        )
+        markers: dict[str, Any] = {"marker": marker, "markersize": 4, "markevery": max(1, shortest // 12)}
+        label = f"{name} (test {row['mean']:.3f})"
+        axes.plot(epochs, curves.mean(0), line, color=colour, label=label, **markers)
         axes.fill_between(epochs, curves.min(0), curves.max(0), color=colour, alpha=0.15, linewidth=0)
     axes.set_xlabel("epochs")
     axes.set_ylabel("validation accuracy")

@@ -72,9 +72,24 @@ def check_resumable(
     lacking = [part for part in _PARTS if part not in checkpoint]
     if lacking:
         raise FormatError(str(file), "a run's last checkpoint", f"one without {lacking[0]}", _NEW_RUN)
-    if "options" in checkpoint:
-        _check_options(options, json.loads(checkpoint["options"]))
-    _check_data(options, data, checkpoint.get("texts", {}))
+    # A run that did not record its options or data is accepted.
+    changed = options.changes(json.loads(checkpoint["options"])) if "options" in checkpoint else {}
+    if changed:
+        raise OptionError(
+            f"{options.folder}: options to resume with",
+            ", ".join(f"{name} {then!r}" for name, (then, _) in changed.items()),
+            ", ".join(repr(now) for _, now in changed.values()),
+            f"give the same, or {_NEW_RUN}",
+        )
+    recorded = checkpoint.get("texts", {})
+    others = [name for name in data if name in recorded and data[name] != recorded[name]]
+    if others:
+        raise FormatError(
+            f"{options.folder}: sets to resume with",
+            f"the {' and '.join(others)} of the earlier run",
+            "another" if others == ["vocabulary"] else "other",
+            f"restore {', '.join(options.data)}, or {_NEW_RUN}",
+        )
     shapes = {name: value.shape for name, value in checkpoint["state_dict"].items()}
     if shapes != {name: value.shape for name, value in weights.items()}:
         raise FormatError(str(file), "weights of this network", "those of another", _NEW_RUN)
@@ -93,29 +108,6 @@ def load_checkpoint(file: Path) -> dict[str, Any]:
     if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
         raise FormatError(str(file), "a checkpoint", "something else", _NEW_RUN)
     return checkpoint
-
-
-def _check_options(options: TrainingOptions, earlier: Mapping[str, Any]) -> None:
-    changed = options.changes(earlier)
-    if changed:
-        raise OptionError(
-            f"{options.folder}: options to resume with",
-            ", ".join(f"{name} {then!r}" for name, (then, _) in changed.items()),
-            ", ".join(repr(now) for _, now in changed.values()),
-            f"give the same, or {_NEW_RUN}",
-        )
-
-
-def _check_data(options: TrainingOptions, now: Mapping[str, str], then: Mapping[str, str]) -> None:
-    """Refuse another vocabulary or other documents; a run that did not record them is accepted."""
-    changed = [name for name in now if name in then and now[name] != then[name]]
-    if changed:
-        raise FormatError(
-            f"{options.folder}: sets to resume with",
-            f"the {' and '.join(changed)} of the earlier run",
-            "other" if changed != ["vocabulary"] else "another",
-            f"restore {', '.join(options.data)}, or {_NEW_RUN}",
-        )
 
 
 def relocate_checkpoint(checkpoint: dict[str, Any], run: Path) -> None:

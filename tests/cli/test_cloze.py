@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from attar.cli.cloze import app
-from attar.cloze import write_folder
 from attar.errors import AttarError
 from benchmarks.stories import story_document, tell_stories, tell_story
+from tests.cloze.question_files import write_folder
 
 
 @pytest.fixture(scope="module")

@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from attar.cli.main import main
-from attar.cloze import DocumentWriter, write_folder
+from attar.cloze import DocumentWriter
 from attar.reader import load_reader
 from attar.text import Vocabulary
 from attar.training.run_folder import lock_folder
 from benchmarks.stories import story_document, tell_stories
+from tests.cloze.question_files import write_folder
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attar.cloze import BuildOptions, ClozeSet, build_set, most_frequent_name
+from attar.cloze import BuildOptions, ClozeSet, build_set
 from attar.cloze.build import _cut_windows, split_documents
 from attar.cloze.documents import count_names
 from attar.errors import AttarError, FormatError, OptionError
 from attar.text import CapitalFinder, NameTable
 from attar.text.vocabulary import Vocabulary
 from benchmarks.stories import tell_stories
+from tests.cloze.question_files import most_frequent_name
 
 OPTIONS = BuildOptions(window=200, questions=3, validation="0.2", test="0.2")
 

@@ -7,18 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attar.cloze import ClozeDocument, ClozeSet, DocumentWriter, Question, cnn, write_folder
+from attar.cloze import ClozeDocument, ClozeSet, DocumentWriter, Question, cnn
 from attar.cloze.cnn import (
     QuestionFile,
     _split_tokens,
-    format_question,
     group_questions,
     list_questions,
     parse_question,
     read_folder,
-    ungroup_questions,
 )
 from attar.errors import FormatError
+from tests.cloze.question_files import format_question, ungroup_questions, write_folder
 
 FILE = (
     b"http://example.com/a\n\n( @entity1 ) -- @entity0 met @entity1 . he left .\n\n"

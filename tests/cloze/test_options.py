@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 from attar.cloze import BuildOptions, build_set
-from attar.text import ENTITIES, SIZE
+from attar.text import ENTITIES, VOCABULARY_SIZE
 
 
 def test_the_defaults_are_those_of_the_vocabulary() -> None:
-    assert (BuildOptions().entities, BuildOptions().vocabulary_size) == (ENTITIES, SIZE)
+    assert (BuildOptions().entities, BuildOptions().vocabulary_size) == (ENTITIES, VOCABULARY_SIZE)
 
 
 def test_files_keep_the_names_of_version_0_1(tmp_path: Path) -> None:

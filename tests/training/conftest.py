@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 import pytorch_lightning as pl
 
-from attar.cloze import VOCABULARY_FILE, ClozeDocument, DocumentWriter, write_folder
+from attar.cloze import VOCABULARY_FILE, ClozeDocument, DocumentWriter
 from attar.text import Vocabulary
 from attar.training import fit
 from attar.training.options import TrainingOptions
 from attar.training.run_folder import HISTORY, RUN
 from benchmarks.stories import story_document, tell_stories
+from tests.cloze.question_files import write_folder
 
 ENTITIES = 16
 

@@ -14,12 +14,12 @@ from attar.cloze import (
     Question,
     encode_split,
     open_split,
-    write_folder,
 )
 from attar.errors import FormatError
 from attar.text import ENTITIES, Vocabulary
 from attar.training.batches import Batch, ClozeBatches
 from attar.training.data import EpochStream, _join, check_splits, open_splits, shared_vocabulary, warn_skipped
+from tests.cloze.question_files import write_folder
 
 WORDS = Vocabulary(("met", "left", "."), entities=9)
 WORDS_OF_STORIES = Vocabulary(("married", "."), entities=16)
@@ -247,7 +247,7 @@ class TestMalformedFilesInTheVocabulary:
         assert "met" in vocabulary.words
         # Each is reported once, when the split is opened.
         assert not skipped
-        open_split(malformed, "training", vocabulary, skip=skipped.append)
+        open_split(malformed, "training", vocabulary, on_malformed=skipped.append)
         assert len(skipped) == 1
 
     def test_are_refused_again_without_skip(self, malformed: Path) -> None:

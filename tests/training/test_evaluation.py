@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from attar.cloze import ClozeDocument, ClozeSet, EncodedSplit, Question, encode_split, most_frequent_name
+from attar.cloze import ClozeDocument, ClozeSet, EncodedSplit, Question, encode_split
 from attar.errors import FormatError
 from attar.memory import Memory
 from attar.nn import Network, NetworkOptions
@@ -27,6 +27,7 @@ from attar.training.evaluation import (
     score,
 )
 from attar.training.options import TrainingOptions, network_options
+from tests.cloze.question_files import most_frequent_name
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
