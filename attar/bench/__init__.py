@@ -1,4 +1,4 @@
-"""Benchmarks that users run: the paper's Table 1, the operations, the demo, and a training step's profile.
+"""Benchmarks that users run: the paper's Table 1, the operations, and the demo.
 
 Results are checked against a float64 reference before they are timed. `benchmarks/` in the repository uses the
 same parts for the store, the server, the reader and training.
@@ -32,7 +32,6 @@ from attar.bench.report import (
     this_machine,
 )
 from attar.bench.table1_report import check_plot_file, draw_table1, measure_table, print_table1, table1_json
-from attar.bench.training import profile_step
 
 __all__ = [
     "QUICK",
@@ -60,7 +59,6 @@ __all__ = [
     "print_report",
     "print_table",
     "print_table1",
-    "profile_step",
     "progress_bar",
     "quantity",
     "relative_error",
