@@ -13,11 +13,20 @@ from attar.bench.comparison import (
     compare,
     compare_with_limit,
     relative_error,
+    sampled,
     tolerance_for,
 )
 from attar.bench.cost import QUICK, Contender, Effort, Timer, peak_bytes
 from attar.bench.demo import run_demo
-from attar.bench.ops import compiled_product, measure_ops, shuffled_forever
+from attar.bench.ops import (
+    compiled_product,
+    exact_inputs,
+    measure_ops,
+    scan_inputs,
+    shuffled_forever,
+    unit_rows,
+)
+from attar.bench.ops_gpu import gpu_inputs
 from attar.bench.report import (
     Machine,
     Report,
@@ -51,6 +60,8 @@ __all__ = [
     "compiled_product",
     "draw_report",
     "draw_table1",
+    "exact_inputs",
+    "gpu_inputs",
     "measure_ops",
     "measure_table",
     "peak_bytes",
@@ -65,10 +76,13 @@ __all__ = [
     "report_json",
     "run_cases",
     "run_demo",
+    "sampled",
+    "scan_inputs",
     "shuffled_forever",
     "softmax_numpy",
     "softmax_torch",
     "table1_json",
     "this_machine",
     "tolerance_for",
+    "unit_rows",
 ]

@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from attar.bench.allocations import peak_bytes
-from attar.bench.peers import plain_scan
 
+from attar.bench import peak_bytes, plain_scan
 from attar.ops import AffineGates, encode, encode_adaptive, reference
 
 FLOAT = 4
