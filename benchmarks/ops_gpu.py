@@ -23,9 +23,9 @@ from attar.bench import (
     Timer,
     compare,
     exact_inputs,
-    gpu_inputs,
     plain_scan,
     progress_bar,
+    random_states,
     relative_error,
     run_cases,
     sampled,
@@ -117,7 +117,9 @@ class Encoding:
 
 def encode_vs_fla(timer: Timer, shape: Shape, device: str, *, decayed: bool, backward: bool) -> Comparison:
     """Ours and fla's; for backward, autograd through a plain scan if fla refuses or is wrong."""
-    sets = gpu_inputs(shape, device, decayed=decayed)
+    states = random_states(shape, device, torch.bfloat16)
+    gates = [(0.95 + 0.05 * torch.rand(shape[:2], device=device),) if decayed else () for _ in states]
+    sets = [(f, *gate) for f, gate in zip(states, gates, strict=True)]
     G = torch.randn(shape[0], shape[2], shape[2], device=device) if backward else None
     ours = Encoding(lambda f, alpha=None: ops.encode(f, alpha=alpha), sets, G).contender("attar.ops.encode")
     fla = Encoding(fla_memory, sets, G, takes_log=True).contender(FLA_ENCODE)

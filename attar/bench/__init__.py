@@ -22,11 +22,11 @@ from attar.bench.ops import (
     compiled_product,
     exact_inputs,
     measure_ops,
+    random_states,
     scan_inputs,
     shuffled_forever,
     unit_rows,
 )
-from attar.bench.ops_gpu import gpu_inputs
 from attar.bench.report import (
     Machine,
     Report,
@@ -61,7 +61,6 @@ __all__ = [
     "draw_report",
     "draw_table1",
     "exact_inputs",
-    "gpu_inputs",
     "measure_ops",
     "measure_table",
     "peak_bytes",
@@ -72,6 +71,7 @@ __all__ = [
     "print_table1",
     "progress_bar",
     "quantity",
+    "random_states",
     "relative_error",
     "report_json",
     "run_cases",

@@ -1,9 +1,7 @@
 """GPU rows of `attar bench ops`: `encode` compared with torch, and the memory bank."""
 
 import functools
-from collections.abc import Callable
 from dataclasses import replace
-from itertools import cycle
 from statistics import median
 
 import torch
@@ -17,15 +15,12 @@ from attar.bench.comparison import (
     compare,
     compare_with_limit,
     relative_error,
-    sampled,
     tolerance_for,
 )
 from attar.bench.cost import Contender, Effort, Timer
-from attar.bench.ops import Shape, backward_bytes
+from attar.bench.ops import Shape, backward_bytes, encode_vs_bmm
 from attar.ops import MemoryBank
 
-# Several inputs are used in turn, together larger than the second-level cache (60 MB on an H200).
-CACHE_BYTES = 256 * 2**20
 TOLERANCE = tolerance_for(torch.bfloat16)
 BANK_TOLERANCES = {torch.bfloat16: 1e-2, torch.int8: 5e-2}
 # Different memories in the bank; documents repeat them, since bandwidth does not depend on values.
@@ -51,7 +46,7 @@ def encode_cases(timer: Timer, shape: Shape, device: str = "cuda") -> list[Case]
             f"GPU encode, {narrow_size}, forward",
             "torch.bmm",
             Goal(1.3),
-            lambda: encode_vs_bmm(timer, narrow, device),
+            lambda: encode_vs_bmm(timer, narrow, device, torch.bfloat16),
         ),
         Case(
             f"GPU backward's extra memory, encode, {size}",
@@ -60,31 +55,6 @@ def encode_cases(timer: Timer, shape: Shape, device: str = "cuda") -> list[Case]
             lambda: backward_bytes(torch.randn(shape, device=device, dtype=torch.bfloat16), TOLERANCE),
         ),
     ]
-
-
-def encode_vs_bmm(timer: Timer, shape: Shape, device: str) -> Comparison:
-    """Ours and a batched matrix product."""
-    states = [f for (f,) in gpu_inputs(shape, device)]
-    expected = ops.encode(sampled(states[0]).double(), backend="reference")
-
-    def contender(name: str, encode: Callable[[Tensor], Tensor]) -> Contender:
-        inputs = cycle(states)
-
-        def error() -> float:
-            return relative_error(sampled(encode(states[0])), expected)
-
-        return Contender(name, lambda: encode(next(inputs)), error, TOLERANCE)
-
-    bmm = contender("torch.bmm", lambda f: torch.bmm(f.mT, f))
-    return compare(contender("attar.ops.encode", ops.encode), [bmm], timer)
-
-
-def gpu_inputs(shape: Shape, device: str, *, decayed: bool = False) -> list[tuple[Tensor, ...]]:
-    """Sets of bfloat16 states, and of gates near 1, more than a cache holds."""
-    batch, n, k = shape
-    count = 2 if device == "cpu" else max(2, -(-CACHE_BYTES // (2 * batch * n * k)))
-    states = [torch.randn(shape, device=device, dtype=torch.bfloat16) for _ in range(count)]
-    return [(f, 0.95 + 0.05 * torch.rand(batch, n, device=device)) if decayed else (f,) for f in states]
 
 
 def bank_cases(
