@@ -50,21 +50,8 @@ __all__ = [
     "ops",
 ]
 
-_MODULES = {
-    "Answer": "attar.results",
-    "AsyncClient": "attar.client",
-    "Change": "attar.results",
-    "Client": "attar.client",
-    "Document": "attar.results",
-    "DocumentDetails": "attar.results",
-    "Explanation": "attar.results",
-    "Library": "attar.library",
-    "Memory": "attar.memory",
-    "Reader": "attar.reader",
-    "nn": "attar.nn",
-    "ops": "attar.ops",
-}
-__getattr__ = lazy_names(__name__, _MODULES)
+if not TYPE_CHECKING:  # so that mypy knows which names there are
+    __getattr__ = lazy_names(__name__)
 
 
 def __dir__() -> list[str]:

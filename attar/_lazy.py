@@ -1,17 +1,32 @@
 """Public names that load on first use (PEP 562), so that `import attar` and `attar --help` load no torch."""
 
+import ast
 import importlib
-from collections.abc import Callable, Mapping
+import inspect
+import sys
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 
-def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """A package's `__getattr__`: each name is imported from its module when it is first asked for."""
+def lazy_names(package: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a package: its imports under `if TYPE_CHECKING:`, each done when it is first needed."""
+
+    @cache
+    def modules() -> dict[str, str]:
+        blocks = [
+            block
+            for block in ast.parse(inspect.getsource(sys.modules[package])).body
+            if isinstance(block, ast.If)
+        ]
+        imports = [each for block in blocks for each in block.body if isinstance(each, ast.ImportFrom)]
+        return {name.name: str(each.module) for each in imports for name in each.names}
 
     def get(name: str) -> Any:
-        if name not in modules:
+        if name not in modules():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = importlib.import_module(modules[name])
-        return module if modules[name] == f"{package}.{name}" else getattr(module, name)
+        if modules()[name] == package:
+            return importlib.import_module(f"{package}.{name}")
+        return getattr(importlib.import_module(modules()[name]), name)
 
     return get

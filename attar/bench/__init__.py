@@ -1,4 +1,4 @@
-"""Benchmarks that users run: the paper's Table 1, the operations, the demo, and a training step's profile.
+"""Benchmarks that users run: the paper's Table 1, the operations, and the demo.
 
 Results are checked against a float64 reference before they are timed. `benchmarks/` in the repository uses the
 same parts for the store, the server, the reader and training.
@@ -13,11 +13,20 @@ from attar.bench.comparison import (
     compare,
     compare_with_limit,
     relative_error,
+    sampled,
     tolerance_for,
 )
 from attar.bench.cost import QUICK, Contender, Effort, Timer, peak_bytes
 from attar.bench.demo import run_demo
-from attar.bench.ops import compiled_product, measure_ops, shuffled_forever
+from attar.bench.ops import (
+    compiled_product,
+    exact_inputs,
+    measure_ops,
+    random_states,
+    scan_inputs,
+    shuffled_forever,
+    unit_rows,
+)
 from attar.bench.report import (
     Machine,
     Report,
@@ -32,7 +41,6 @@ from attar.bench.report import (
     this_machine,
 )
 from attar.bench.table1_report import check_plot_file, draw_table1, measure_table, print_table1, table1_json
-from attar.bench.training import profile_step
 
 __all__ = [
     "QUICK",
@@ -52,6 +60,7 @@ __all__ = [
     "compiled_product",
     "draw_report",
     "draw_table1",
+    "exact_inputs",
     "measure_ops",
     "measure_table",
     "peak_bytes",
@@ -60,17 +69,20 @@ __all__ = [
     "print_report",
     "print_table",
     "print_table1",
-    "profile_step",
     "progress_bar",
     "quantity",
+    "random_states",
     "relative_error",
     "report_json",
     "run_cases",
     "run_demo",
+    "sampled",
+    "scan_inputs",
     "shuffled_forever",
     "softmax_numpy",
     "softmax_torch",
     "table1_json",
     "this_machine",
     "tolerance_for",
+    "unit_rows",
 ]

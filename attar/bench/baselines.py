@@ -1,7 +1,4 @@
-"""Baselines: what people would write or install instead, each written as well as its users would.
-
-flash-linear-attention (`fla`) is imported here and nowhere else. Its layout is [B, T, heads, K].
-"""
+"""Baselines: what people would write or install instead, each written as well as its users would."""
 
 import importlib.util
 
@@ -111,40 +108,3 @@ def plain_adaptive_loop(h: Tensor, f: Tensor, cell: AffineGates) -> Tensor:
         C.mul_(gates[:, :1, None])
         C.baddbmm_(row[:, :, None], (gates[:, 1:] * row)[:, None, :])
     return C
-
-
-def fla_memory(f: Tensor, log_alpha: Tensor | None = None) -> Tensor:
-    """The final state of `chunk_simple_gla` with keys = values = f; it needs queries, which are not used."""
-    from fla.ops.simple_gla import chunk_simple_gla
-
-    heads = f[:, :, None]
-    gates = None if log_alpha is None else log_alpha[:, :, None]
-    _, state = chunk_simple_gla(heads.detach(), heads, heads, gates, scale=1.0, output_final_state=True)
-    memory: Tensor = state[:, 0]
-    return memory
-
-
-def fla_delta_memory(keys: Tensor, values: Tensor, beta: Tensor) -> Tensor:
-    """The final state of `fused_recurrent_delta_rule`, which also reads its memory before it writes."""
-    from fla.ops.delta_rule import fused_recurrent_delta_rule
-
-    heads, written = keys[:, :, None], values[:, :, None]
-    _, state = fused_recurrent_delta_rule(
-        heads, heads, written, beta[:, :, None], scale=1.0, output_final_state=True
-    )
-    memory: Tensor = state[:, 0]
-    return memory
-
-
-def delta_reference(keys: Tensor, values: Tensor, beta: Tensor) -> Tensor:
-    """The delta rule as a plain loop, S ← S + k (β (v − Sᵀ k))ᵀ: the reference for `fla_delta_memory`.
-
-    >>> one = torch.ones(1, 2, 1)
-    >>> delta_reference(one, 3 * one, one[..., 0]).item()  # a value that is known is not written again
-    3.0
-    """
-    S = keys.new_zeros(keys.shape[0], keys.shape[2], values.shape[2])
-    for k, v, b in zip(keys.unbind(1), values.unbind(1), beta.unbind(1), strict=True):
-        change = b[:, None] * (v - torch.einsum("bkv,bk->bv", S, k))
-        S = S + k[:, :, None] * change[:, None, :]
-    return S

@@ -6,7 +6,7 @@ after the other, half a minute of other load would bend the line; in turns it ra
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from statistics import quantiles
@@ -24,7 +24,12 @@ ENCODER = "GRU"
 # A GPU gets many questions per call; alone, each would cost a kernel launch and little else.
 GPU_QUESTIONS = 1_024
 # Of each part: passes over all sizes, and of a pass the seconds and rounds. A GRU's runs are long.
-SCHEDULE = {"queries": (8, 2.0, 2), "encoder": (1, 8.0, 3), "memories": (4, 2.0, 2), "batches": (3, 5.0, 2)}
+SCHEDULE = {
+    "questions to documents of all lengths": (8, 2.0, 2),
+    "encoding documents of all lengths": (1, 8.0, 3),
+    "writing memories of all documents": (4, 2.0, 2),
+    "many questions to one document": (3, 5.0, 2),
+}
 
 
 @dataclass(frozen=True)
@@ -88,40 +93,40 @@ def measure_costs(
     sizes: Sizes, device: str, *, quick: bool = False, progress: Progress = lambda what, done, total: None
 ) -> Costs:
     """Measure one part after the other; wrong results get no timing, and a note."""
-    single = methods_for_one(sizes.k) if device == "cpu" else methods_for_many(sizes.k, device)
     many = methods_for_many(sizes.k, device)
+    single = methods_for_one(sizes.k) if device == "cpu" else many
+    writing = [
+        method for method in single if method.kind != "softmax"
+    ]  # softmax stores the states themselves
     documents = [_states(n, sizes.k, device) for n in sizes.lengths]
     shared = _states(sizes.tokens, sizes.k, device)
     queries = torch.randn(sizes.per_call, sizes.k, device=device)
+    batches = [torch.randn(m, sizes.k, device=device) for m in sizes.batches]
     notes: list[str] = []
     done, total = count(), sum(1 if quick else passes for passes, *_ in SCHEDULE.values())
 
-    def timed(part: str, what: str, groups: list[Group]) -> list[Point]:
+    def timed(part: str, groups: list[Group]) -> list[Point]:
         passes, timer = timer_for(part, device, quick=quick)
-        return time_groups(groups, timer, passes, notes, lambda: progress(what, next(done), total))
+        return time_groups(groups, timer, passes, notes, lambda: progress(part, next(done), total))
 
     query_time = timed(
-        "queries",
         "questions to documents of all lengths",
-        [query_group(single, d, queries) for d in documents],
+        [_group(single, Method.ask, d, queries, float(len(queries))) for d in documents],
     )
     encoder = timed(
-        "encoder",
-        "encoding documents of all lengths",
-        [Group(len(d), 0, [encoder_run(d)]) for d in documents],
+        "encoding documents of all lengths", [Group(len(d), 0, [encoder_run(d)]) for d in documents]
     )
     memories = timed(
-        "memories", "writing memories of all documents", [memory_group(single, d) for d in documents]
+        "writing memories of all documents",
+        [_group(writing, Method.write, d, queries[:1]) for d in documents],
     )
-    batches = [torch.randn(m, sizes.k, device=device) for m in sizes.batches]
     return Costs(
         query_time,
         [_stored_bytes(single, hidden) for hidden in documents],
-        [
-            Point(read.tokens, 0, {**read.costs, **written.costs})
-            for read, written in zip(encoder, memories, strict=True)
-        ],
-        timed("batches", "many questions to one document", [batch_group(many, shared, q) for q in batches]),
+        [Point(e.tokens, 0, e.costs | m.costs) for e, m in zip(encoder, memories, strict=True)],
+        timed(
+            "many questions to one document", [_group(many, Method.write_and_ask, shared, q) for q in batches]
+        ),
         {method.name: method.kind for method in [*single, *many]},
         notes,
     )
@@ -136,15 +141,31 @@ class Group:
     contenders: list[Contender]
 
 
+def _group(
+    methods: Sequence[Method],
+    run: Callable[[Method, Tensor, Tensor], Callable[[], object]],
+    hidden: Tensor,
+    queries: Tensor,
+    amount: float = 1.0,
+) -> Group:
+    """One contender per method: what `run` returns for it is timed."""
+    # On a GPU float32 products may be made of three TensorFloat-32 ones.
+    tolerance = tolerance_for(torch.float32) * (1 if hidden.device.type == "cpu" else 10)
+    contenders = [
+        Contender(m.name, run(m, hidden, queries), partial(m.error, hidden, queries), tolerance, amount)
+        for m in methods
+    ]
+    return Group(len(hidden), len(queries), contenders)
+
+
 def timer_for(part: str, device: str, *, quick: bool = False) -> tuple[int, Timer]:
     """The passes and the timer of a part: one thread's CPU time, or the device's own time."""
     passes, budget, rounds = SCHEDULE[part]
-    # A GPU's launch queue holds about a thousand kernels; short rounds fit into it.
-    effort = Effort(budget, rounds, round_seconds=0.005 if device == "cpu" else 0.002)
-    timer = Timer(
-        QUICK if quick else effort, "cpu" if device == "cpu" else "gpu", 1 if device == "cpu" else None
-    )
-    return 1 if quick else passes, timer
+    if device == "cpu":
+        timer = Timer(Effort(budget, rounds, round_seconds=0.005), "cpu", threads=1)
+    else:  # a GPU's launch queue holds about a thousand kernels; short rounds fit into it
+        timer = Timer(Effort(budget, rounds, round_seconds=0.002), "gpu")
+    return (1, replace(timer, effort=QUICK)) if quick else (passes, timer)
 
 
 def time_groups(
@@ -174,47 +195,6 @@ def _spread(seconds: Sequence[float], amount: float) -> Spread:
     return Spread(middle, low, high)
 
 
-def query_group(methods: Sequence[Method], hidden: Tensor, queries: Tensor) -> Group:
-    """Questions to a document that is stored already; seconds are per question."""
-    contenders = []
-    for method in methods:
-        run = partial(method.lookup, method.store(hidden), method.prepare(queries))
-        contenders.append(_contender(method, run, hidden, queries, float(len(queries))))
-    return Group(len(hidden), len(queries), contenders)
-
-
-def memory_group(methods: Sequence[Method], hidden: Tensor) -> Group:
-    """Making what is stored from a document's states; softmax stores the states themselves."""
-    query = torch.randn(1, hidden.shape[1], device=hidden.device)
-    contenders = [
-        _contender(method, partial(method.store, hidden), hidden, query)
-        for method in methods
-        if method.kind != "softmax"
-    ]
-    return Group(len(hidden), 0, contenders)
-
-
-def batch_group(methods: Sequence[Method], hidden: Tensor, queries: Tensor) -> Group:
-    """All questions in one call, and first what is stored; seconds are for all of them."""
-
-    def store_and_lookup(method: Method, prepared: object) -> object:
-        return method.lookup(method.store(hidden), prepared)
-
-    contenders = [
-        _contender(method, partial(store_and_lookup, method, method.prepare(queries)), hidden, queries)
-        for method in methods
-    ]
-    return Group(len(hidden), len(queries), contenders)
-
-
-def _contender(
-    method: Method, run: Callable[[], object], hidden: Tensor, queries: Tensor, amount: float = 1.0
-) -> Contender:
-    # On a GPU float32 products may be made of three TensorFloat-32 ones.
-    tolerance = tolerance_for(torch.float32) * (1 if hidden.device.type == "cpu" else 10)
-    return Contender(method.name, run, lambda: method.error(hidden, queries), tolerance, amount)
-
-
 def encoder_run(embedded: Tensor) -> Contender:
     """A GRU as in the paper, its hidden size that of the embeddings `[n, k]`, over one document."""
     k, device = embedded.shape[1], embedded.device
@@ -232,9 +212,8 @@ def encoder_run(embedded: Tensor) -> Contender:
         return relative_error(run()[:, : len(beginning)], exact)
 
     # cuDNN's GRU multiplies in TensorFloat-32, ten bits, by default.
-    return Contender(
-        ENCODER, run, error, tolerance_for(torch.float32 if device.type == "cpu" else torch.bfloat16)
-    )
+    dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
+    return Contender(ENCODER, run, error, tolerance_for(dtype))
 
 
 def _stored_bytes(methods: Sequence[Method], hidden: Tensor) -> Point:

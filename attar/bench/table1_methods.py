@@ -6,6 +6,7 @@ reference in float64: softmax over all states, softmax over the selected ones, C
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -35,6 +36,19 @@ class Method:
     prepare: Callable[[Tensor], Any]
     reference: Callable[[Tensor, Tensor, Any], Tensor]
 
+    def ask(self, hidden: Tensor, queries: Tensor) -> Callable[[], Any]:
+        """Answers the questions; the document is stored before."""
+        return partial(self.lookup, self.store(hidden), self.prepare(queries))
+
+    def write(self, hidden: Tensor, queries: Tensor) -> Callable[[], Any]:
+        """Stores the document."""
+        return partial(self.store, hidden)
+
+    def write_and_ask(self, hidden: Tensor, queries: Tensor) -> Callable[[], Any]:
+        """Stores the document and answers all questions."""
+        prepared = self.prepare(queries)
+        return lambda: self.lookup(self.store(hidden), prepared)
+
     def error(self, hidden: Tensor, queries: Tensor) -> float:
         """The relative error of the readouts against float64."""
         stored = self.store(hidden)
@@ -45,7 +59,7 @@ class Method:
 def methods_for_one(k: int) -> list[Method]:
     """Methods for one question per call, on a CPU: numpy where it is faster, packed memories."""
     return [
-        _softmax("softmax, numpy", _numpy, baselines.softmax_numpy, _first_numpy),
+        _softmax("softmax, numpy", Tensor.numpy, baselines.softmax_numpy, _first_numpy),
         _softmax("softmax, SDPA", _unchanged, baselines.softmax_sdpa, lambda queries: queries[0]),
         *_nearest_tokens(),
         *_memories(k, "cpu", packed=True),
@@ -57,9 +71,13 @@ def methods_for_many(k: int, device: str) -> list[Method]:
     fused = _softmax("softmax, SDPA", _batch_of_one, ops.softmax_lookup, _batch_of_one)
     memories = _memories(k, device, packed=False)
     if device == "cpu":
-        numpy = _softmax("softmax, numpy", _numpy, baselines.softmax_numpy, _numpy)
+        numpy = _softmax("softmax, numpy", Tensor.numpy, baselines.softmax_numpy, Tensor.numpy)
         return [numpy, fused, *_nearest_tokens(), *memories]
-    return [_softmax("softmax, torch", _unchanged, baselines.softmax_torch, _unchanged), fused, *memories]
+    return [
+        _softmax("softmax, torch", _unchanged, baselines.softmax_torch, _unchanged),
+        fused,
+        *memories,
+    ]
 
 
 def _softmax(
@@ -95,7 +113,8 @@ def _nearest_tokens() -> list[Method]:
     def store(hidden: Tensor) -> baselines.TokenIndex:
         return baselines.TokenIndex(hidden.numpy(), TOP)
 
-    return [Method(f"FAISS, top {TOP}", "nearest", store, baselines.TokenIndex.lookup, _numpy, reference)]
+    lookup = baselines.TokenIndex.lookup
+    return [Method(f"FAISS, top {TOP}", "nearest", store, lookup, Tensor.numpy, reference)]
 
 
 def _memories(k: int, device: str, *, packed: bool) -> list[Method]:
@@ -114,8 +133,8 @@ def _memories(k: int, device: str, *, packed: bool) -> list[Method]:
         if not packed:
             return Method(name, "memory", encode, ops.lookup, _batch_of_one, reference)
 
-        def store(hidden: Tensor) -> baselines.Floats:
-            return _numpy(ops.pack(encode(hidden))[0])
+        def store(hidden: Tensor) -> Any:
+            return ops.pack(encode(hidden))[0].numpy()
 
         return Method(name, "memory", store, ops.packed_lookup, _first_numpy, reference)
 
@@ -133,10 +152,5 @@ def _batch_of_one(tensor: Tensor) -> Tensor:
     return tensor[None]
 
 
-def _numpy(tensor: Tensor) -> baselines.Floats:
-    array: baselines.Floats = tensor.numpy()
-    return array
-
-
-def _first_numpy(queries: Tensor) -> baselines.Floats:
-    return _numpy(queries[0])
+def _first_numpy(queries: Tensor) -> Any:
+    return queries[0].numpy()

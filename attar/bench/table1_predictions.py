@@ -17,6 +17,8 @@ Cost = Literal["query_time", "stored_bytes", "encoding_time", "batch_time"]
 # Multiply-adds of writing a token, in units of k²; a GRU has three gates, each with k² for input and for state.
 WRITING = {"linear": 1, "gated": 2}
 GRU_WORK = 6
+# Which numbers of two spreads are compared: the medians, then opposite quartiles.
+OPPOSITE = (("median", "median"), ("low", "high"), ("high", "low"))
 
 
 class Slope(msgspec.Struct, frozen=True):
@@ -179,11 +181,7 @@ def _measured(
     none: str = "–",
 ) -> Prediction:
     """The prediction with the ratio of two costs, and its range from their opposite quartiles."""
-    median, low, high = (
-        ratio(top.median, bottom.median),
-        ratio(top.low, bottom.high),
-        ratio(top.high, bottom.low),
-    )
+    median, low, high = (ratio(getattr(top, a), getattr(bottom, b)) for a, b in OPPOSITE)
     shown = "{} ({} … {})".format(*(none if x is None else short(x) for x in (median, low, high)))
     return msgspec.structs.replace(prediction, measured=median, low=low, high=high, shown=shown)
 
@@ -194,10 +192,12 @@ def _break_even(prediction: Prediction, costs: Costs, cost: Cost, method: str = 
     if not pairs:
         return prediction
     sizes = [size_of(cost, point) for point, _ in pairs]
-    ours, theirs = [point.costs[method] for point, _ in pairs], [softmax for _, softmax in pairs]
-    middle = find_crossing(sizes, [o.median for o in ours], [t.median for t in theirs])
-    early = find_crossing(sizes, [o.low for o in ours], [t.high for t in theirs])
-    late = find_crossing(sizes, [o.high for o in ours], [t.low for t in theirs])
+    middle, early, late = (
+        find_crossing(
+            sizes, [getattr(p.costs[method], a) for p, _ in pairs], [getattr(t, b) for _, t in pairs]
+        )
+        for a, b in OPPOSITE
+    )
     shown = middle.text if early.text == late.text else f"{middle.text} ({early.text} … {late.text})"
     return msgspec.structs.replace(prediction, measured=middle.at, low=early.at, high=late.at, shown=shown)
 

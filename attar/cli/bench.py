@@ -66,7 +66,7 @@ def ops(
     as_json: AsJson = False,
     quick: Quick = False,
 ) -> None:
-    """Compare the operations with flash-linear-attention, torch and softmax; wrong results are not timed.
+    """Compare the operations with torch and softmax; wrong results are not timed.
 
     For example: attar bench ops --only lookup --plot lookup.png
     """

@@ -10,7 +10,7 @@ import typer
 
 from attar.cli.options import AsJson, ReaderPath, SkipMalformed, explicit_options, options_from
 from attar.cli.output import print_json, progress_bar
-from attar.errors import MissingError, install_command
+from attar.errors import MissingError, OptionError, install_command
 from attar.training import TrainingOptions
 
 if TYPE_CHECKING:
@@ -20,12 +20,19 @@ if TYPE_CHECKING:
 _NOT_COMPARED = ("mechanism", "seed", "init_from", "freeze", "positive", "cooccurrence", "devices")
 
 
+def _refuse_profile(given: bool) -> None:
+    """Name the command that replaced `attar train --profile`."""
+    if given:
+        command = "python -m benchmarks.training --data SET"
+        raise OptionError("--profile", f"{command} in a checkout of the repository", "attar train --profile")
+
+
 @options_from(TrainingOptions)
 def train(
     context: typer.Context,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = False,
     profile: Annotated[
-        bool, typer.Option("--profile", help="Measure where the time of a step goes, and exit.")
+        bool, typer.Option("--profile", hidden=True, is_eager=True, callback=_refuse_profile)
     ] = False,
     as_json: AsJson = False,
     **given: Any,
@@ -39,20 +46,9 @@ def train(
     torchrun --nproc-per-node 2 -m attar train --data novels --out reader --devices 2
     """
     _need_lightning()
-    from attar.training import TrainingData, fine_tuning_options, is_main_process, read_history, train
+    from attar.training import TrainingData, is_main_process, read_history, train
 
-    given = _values(given)
-    explicit = explicit_options(context)
-    options = fine_tuning_options(given, explicit) if given["init_from"] else TrainingOptions(**given)
-    if profile:
-        from attar.bench import profile_step
-
-        shares = profile_step(options)
-        if as_json:
-            print_json(shares)
-        else:
-            print("\n".join(f"{name}: {value}" for name, value in shares.items()))
-        return
+    options = training_options(context, given)
     with progress_bar() as progress:
         data = TrainingData(options, progress)
     folder = train(options, data=data, resume=resume, quiet=as_json)
@@ -170,6 +166,16 @@ def compare(
         print_json(report)
     else:
         print(markdown_table(report))
+
+
+def training_options(context: typer.Context, given: dict[str, Any]) -> TrainingOptions:
+    """The options that a command line gives; when fine-tuning, those of the initial reader are kept."""
+    given = _values(given)
+    if not given["init_from"]:
+        return TrainingOptions(**given)
+    from attar.training import fine_tuning_options
+
+    return fine_tuning_options(given, explicit_options(context))
 
 
 def _values(given: dict[str, Any]) -> dict[str, Any]:

@@ -39,15 +39,5 @@ __all__ = [
     "renumber_names",
 ]
 
-_MODULES = {
-    "build": ("build_set", "renumber_names"),
-    "cnn": ("OnMalformed",),
-    "documents": ("ClozeDocument", "DocumentWriter", "Question", "entity_number"),
-    "encoded": ("EncodedSplit", "Ids", "Offsets", "encode_split", "open_split"),
-    "options": ("SPLITS", "BuildOptions"),
-    "questions": ("DrawnQuestions", "QuestionDrawer", "concatenate_ranges", "draw_questions"),
-    "sets": ("VOCABULARY_FILE", "ClozeSet"),
-}
-__getattr__ = lazy_names(
-    __name__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
-)
+if not TYPE_CHECKING:  # so that mypy knows which names there are
+    __getattr__ = lazy_names(__name__)

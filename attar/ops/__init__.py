@@ -92,4 +92,5 @@ _NAMES = {
     "triton.gru": "scan_gru",
 }
 _MODULES = {name: f"attar.ops.{module}" for module, names in _NAMES.items() for name in names.split()}
-__getattr__ = lazy_names(__name__, _MODULES)
+if not TYPE_CHECKING:  # so that mypy knows which names there are
+    __getattr__ = lazy_names(__name__)

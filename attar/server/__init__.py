@@ -32,11 +32,5 @@ __all__ = [
     "serve",
 ]
 
-_MODULES = {
-    "app": ("describe_api", "make_app"),
-    "run": ("listen", "serve"),
-    "settings": ("LOOPBACK_HOSTS", "Address", "Settings", "is_loopback", "read_token", "require_token"),
-}
-__getattr__ = lazy_names(
-    __name__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
-)
+if not TYPE_CHECKING:  # so that mypy knows which names there are
+    __getattr__ = lazy_names(__name__)

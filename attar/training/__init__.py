@@ -10,23 +10,20 @@ from attar._lazy import lazy_names
 if TYPE_CHECKING:
     from attar.training.batches import Batch, ClozeBatches
     from attar.training.comparison import Comparison, compare, exit_on_sigterm
-    from attar.training.data import EpochStream, TrainingData, open_splits, shared_vocabulary, warn_skipped
+    from attar.training.data import (
+        EpochStream,
+        TrainingData,
+        open_splits,
+        shared_vocabulary,
+        warn_skipped,
+        worker_count,
+    )
     from attar.training.evaluation import Score, evaluate, memory_sizes
     from attar.training.fit import fine_tuning_options, is_main_process, train
     from attar.training.options import TrainingOptions, network_options
     from attar.training.report import markdown_table
     from attar.training.run_folder import read_history
 
-_MODULES = {
-    "batches": ("Batch", "ClozeBatches"),
-    "comparison": ("Comparison", "compare", "exit_on_sigterm"),
-    "data": ("EpochStream", "TrainingData", "open_splits", "shared_vocabulary", "warn_skipped"),
-    "evaluation": ("Score", "evaluate", "memory_sizes"),
-    "fit": ("fine_tuning_options", "is_main_process", "train"),
-    "options": ("TrainingOptions", "network_options"),
-    "report": ("markdown_table",),
-    "run_folder": ("read_history",),
-}
 
 __all__ = [
     "Batch",
@@ -49,8 +46,8 @@ __all__ = [
     "shared_vocabulary",
     "train",
     "warn_skipped",
+    "worker_count",
 ]
 
-__getattr__ = lazy_names(
-    __name__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
-)
+if not TYPE_CHECKING:  # so that mypy knows which names there are
+    __getattr__ = lazy_names(__name__)

@@ -7,7 +7,7 @@ import torch
 from attar.bench.comparison import measure
 from attar.bench.cost import QUICK, Timer
 from attar.bench.ops import cpu_cases, measure_ops, random_groups
-from attar.bench.ops_gpu import bank_cases, encode_cases, scan_cases
+from attar.bench.ops_gpu import bank_cases, encode_cases
 from attar.bench.report import choose
 from attar.errors import OptionError
 from attar.ops import product_in_use
@@ -22,15 +22,9 @@ def test_cpu_rows_are_right(place):
     assert row.verdict in ("met", "missed"), row
 
 
-@pytest.mark.parametrize("place", range(6))
+@pytest.mark.parametrize("place", range(2))
 def test_gpu_rows_of_encode_are_right_on_a_cpu_too(place):
     row = measure(encode_cases(TIMER, SHAPE, device="cpu")[place])
-    assert row.verdict in ("met", "missed", "alone"), row
-
-
-@pytest.mark.parametrize("place", range(2))
-def test_gpu_rows_of_the_scan_are_right_on_a_cpu_too(place):
-    row = measure(scan_cases(TIMER, SHAPE, device="cpu")[place])
     assert row.verdict in ("met", "missed", "alone"), row
 
 

@@ -7,6 +7,7 @@ from attar import ops
 from attar.bench.cost import Contender, Effort, Timer
 from attar.bench.table1 import (
     ENCODER,
+    SCHEDULE,
     Group,
     Sizes,
     encoder_run,
@@ -145,6 +146,6 @@ def test_if_all_are_wrong_nothing_is_timed():
 
 
 @pytest.mark.parametrize(("device", "clock"), [("cpu", "cpu"), ("cuda", "gpu")])
-@pytest.mark.parametrize("part", ["queries", "encoder", "memories", "batches"])
+@pytest.mark.parametrize("part", SCHEDULE)
 def test_each_device_has_its_own_clock(part, device, clock):
     assert timer_for(part, device)[1].clock == clock

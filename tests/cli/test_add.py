@@ -102,6 +102,7 @@ def test_a_bad_file_whose_name_has_two_lines_is_still_one_line(place, attar):
     assert "a\\nb.txt" in errors[0]
 
 
+@pytest.mark.slow
 def test_a_text_of_twenty_megabytes(place, attar):
     word = "a" * 1_000
     Path("long.txt").write_text(f"Then Ann Lee met {word} in Bath. " * 20_000)
@@ -132,6 +133,7 @@ def test_an_interrupted_add_says_what_is_stored(place, attar, monkeypatch):
     ]
 
 
+@pytest.mark.slow
 def test_a_killed_add_keeps_what_it_reported_and_continues(place, reader, attar, listed):
     many = Path("many.jsonl")
     rows = [{"id": f"{number:04}", "text": story.text} for number, story in enumerate(tell_stories(9, 400))]

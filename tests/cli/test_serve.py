@@ -29,6 +29,7 @@ def lines_at_start(*words) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 def test_a_new_library_is_reported_once(place, reader):
     assert lines_at_start("S", "--reader", reader)[0] == "attar: new library at S"
     assert Path("S/data.mdb").exists()

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from attar.bench.baselines import plain_scan
-from attar.bench.cost import peak_bytes
+from attar.bench import peak_bytes, plain_scan
 from attar.ops import AffineGates, encode, encode_adaptive, reference
 
 FLOAT = 4

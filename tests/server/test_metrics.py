@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from attar.server.metrics import Metrics, SharedCounters
 
 
@@ -65,6 +67,7 @@ def start_counting(path):
     return process, int(process.stdout.readline())
 
 
+@pytest.mark.slow
 def test_processes_share_counters_and_a_new_one_takes_over_the_row_of_a_killed_one(tmp_path):
     counters = SharedCounters(3, tmp_path / "counters")
     counters.own[1] += 1
@@ -89,6 +92,7 @@ metrics.count_request("ask", 200, 0.001)
 """
 
 
+@pytest.mark.slow
 def test_requests_in_flight_of_a_killed_process_are_not_counted(tmp_path):
     subprocess.run([sys.executable, "-c", HOLDING, str(tmp_path / "counters")], check=True)
     lines = list(Metrics(["ask"], tmp_path / "counters").lines())

@@ -81,6 +81,7 @@ def names_in(folder):
         return [each.name for each in library.documents()]
 
 
+@pytest.mark.slow
 def test_a_server_starts_answers_and_stops(start, folder):
     running = start("--log-format", "json", "--token", "s3cret", "--keep-text")
     running.wait_for("startup complete")
@@ -95,6 +96,7 @@ def test_a_server_starts_answers_and_stops(start, folder):
     assert names_in(folder) == ["emma"]
 
 
+@pytest.mark.slow
 def test_accepted_requests_are_finished_before_it_stops(start, folder):
     running = start()
     running.wait_for("startup complete")
@@ -179,12 +181,14 @@ def run_serve(*words):
     return ran.returncode, line
 
 
+@pytest.mark.slow
 def test_a_public_address_needs_a_token(folder):
     code, line = run_serve(folder, "--host", "0.0.0.0")
     assert (code, "--no-token" in line) == (2, True)
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_reported_in_one_line(folder, reader_folder):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -192,6 +196,7 @@ def test_a_port_in_use_is_reported_in_one_line(folder, reader_folder):
     assert (code, "in use" in line) == (2, True)
 
 
+@pytest.mark.slow
 def test_read_only_needs_an_existing_store(folder):
     code, line = run_serve(folder, "--read-only")
     assert (code, "no such folder" in line) == (2, True)

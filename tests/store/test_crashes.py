@@ -30,6 +30,7 @@ def fill(store, make_memory, count=20):
             changes.put(f"doc {number}", make_memory(number, 60), text="text " * number)
 
 
+@pytest.mark.slow
 def test_killed_writers_lose_no_acknowledged_change_and_leave_none_half_done(folder):
     script = Path(__file__).parent / "killed_writers.py"
     ran = subprocess.run([sys.executable, script, folder, "60"], capture_output=True, text=True, timeout=300)
@@ -49,6 +50,7 @@ with Store.open(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_compaction_leaves_the_store_intact(folder, make_memory):
     with Store.open(folder) as store:
         fill(store, make_memory)

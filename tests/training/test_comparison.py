@@ -286,6 +286,7 @@ def start_parent() -> "subprocess.Popen[str]":
     return parent
 
 
+@pytest.mark.slow
 def test_a_run_ends_when_its_parent_is_killed() -> None:
     parent = start_parent()
     parent.kill()
@@ -293,6 +294,7 @@ def test_a_run_ends_when_its_parent_is_killed() -> None:
     assert output == "attar: stopped, because the process that started this run has ended\n"
 
 
+@pytest.mark.slow
 def test_a_parent_that_is_terminated_cleans_up_first() -> None:
     parent = start_parent()
     parent.terminate()
