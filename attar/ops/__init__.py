@@ -77,20 +77,5 @@ __all__ = [
     "unpack",
 ]
 
-_NAMES = {
-    "bank": "MemoryBank",
-    "checks": "Backend Lengths accumulation_dtype check_backend check_device check_floats check_shape"
-    " choose_backend is_traced length_mask shape_of token_counts",
-    "gram": "encode encode_gated",
-    "lookups": "lookup softmax_lookup",
-    "packed.fast_lookup": "LINE MORE READ_ROWS WRITTEN_ROWS fetch multiply_one",
-    "packed.lookup": "packed_lookup packed_lookup_many packed_update",
-    "packed.products": "COMPILED KERNELS LazyModule look_up_at product_in_use",
-    "packed.triangle": "dequantize pack quantize unpack",
-    "reference": "AffineGates gated squash",
-    "scan": "encode_adaptive",
-    "triton.gru": "scan_gru",
-}
-_MODULES = {name: f"attar.ops.{module}" for module, names in _NAMES.items() for name in names.split()}
 if not TYPE_CHECKING:  # so that mypy knows which names there are
     __getattr__ = lazy_names(__name__)
