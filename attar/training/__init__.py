@@ -10,7 +10,14 @@ from attar._lazy import lazy_names
 if TYPE_CHECKING:
     from attar.training.batches import Batch, ClozeBatches
     from attar.training.comparison import Comparison, compare, exit_on_sigterm
-    from attar.training.data import EpochStream, TrainingData, open_splits, shared_vocabulary, warn_skipped
+    from attar.training.data import (
+        EpochStream,
+        TrainingData,
+        open_splits,
+        shared_vocabulary,
+        warn_skipped,
+        worker_count,
+    )
     from attar.training.evaluation import Score, evaluate, memory_sizes
     from attar.training.fit import fine_tuning_options, is_main_process, train
     from attar.training.options import TrainingOptions, network_options
@@ -20,7 +27,14 @@ if TYPE_CHECKING:
 _MODULES = {
     "batches": ("Batch", "ClozeBatches"),
     "comparison": ("Comparison", "compare", "exit_on_sigterm"),
-    "data": ("EpochStream", "TrainingData", "open_splits", "shared_vocabulary", "warn_skipped"),
+    "data": (
+        "EpochStream",
+        "TrainingData",
+        "open_splits",
+        "shared_vocabulary",
+        "warn_skipped",
+        "worker_count",
+    ),
     "evaluation": ("Score", "evaluate", "memory_sizes"),
     "fit": ("fine_tuning_options", "is_main_process", "train"),
     "options": ("TrainingOptions", "network_options"),
@@ -49,6 +63,7 @@ __all__ = [
     "shared_vocabulary",
     "train",
     "warn_skipped",
+    "worker_count",
 ]
 
 __getattr__ = lazy_names(
