@@ -13,11 +13,8 @@ def lazy_names(package: str) -> Callable[[str], Any]:
 
     @cache
     def modules() -> dict[str, str]:
-        blocks = [
-            block
-            for block in ast.parse(inspect.getsource(sys.modules[package])).body
-            if isinstance(block, ast.If)
-        ]
+        tree = ast.parse(Path(str(sys.modules[package].__file__)).read_text(encoding="utf-8"))
+        blocks = [block for block in tree.body if isinstance(block, ast.If)]
         imports = [each for block in blocks for each in block.body if isinstance(each, ast.ImportFrom)]
         return {name.name: str(each.module) for each in imports for name in each.names}
 
