@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from attar.cloze.parquet import DocumentWriter
+from attar.cloze.documents import DocumentWriter
 from typer import Typer
 from typer.testing import CliRunner
 

@@ -1,6 +1,6 @@
 """Made-up stories are coherent, seeded, and marked as the finder of names would mark them."""
 
-from attar.cloze.document import count_names
+from attar.cloze.documents import count_names
 from attar.text.entities import CapitalFinder, mark
 
 from attar.text.names import NameTable
