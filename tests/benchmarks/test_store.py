@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from attar.cloze.parquet import DocumentWriter
 from typer import Typer
 from typer.testing import CliRunner
 
 from attar.bench import QUICK, Timer
 from attar.bench.comparison import measure
+from attar.cloze.documents import DocumentWriter
 from attar.errors import OptionError
 from attar.nn import Network, NetworkOptions
 from attar.ops import product_in_use

@@ -1,8 +1,8 @@
 """Made-up stories are coherent, seeded, and marked as the finder of names would mark them."""
 
-from attar.cloze.document import count_names
 from attar.text.entities import CapitalFinder, mark
 
+from attar.cloze.documents import count_names
 from attar.text.names import NameTable
 from attar.text.tokens import sentences
 from attar.text.vocabulary import Vocabulary
