@@ -5,6 +5,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 

@@ -17,7 +17,7 @@ from attar.errors import OptionError
 from attar.nn import Network, NetworkOptions
 from attar.ops import product_in_use
 from attar.reader import Reader
-from attar.store import DATA, Reading, Store
+from attar.store import Snapshot, Store
 from attar.text import Vocabulary
 from benchmarks import filled_stores
 from benchmarks.filled_stores import FilledStores, Sizes
@@ -71,8 +71,8 @@ def test_lookups_in_rounded_memories_are_right(tmp_path, dtype):
 
 
 def test_a_wrong_lookup_gets_no_timing(stores, monkeypatch):
-    right = Reading.lookup
-    monkeypatch.setattr(Reading, "lookup", lambda self, name, queries: 1.1 * right(self, name, queries))
+    right = Snapshot.lookup
+    monkeypatch.setattr(Snapshot, "lookup", lambda self, name, queries: 1.1 * right(self, name, queries))
     row = measure(store_cases(stores, TIMER, 5)[1])
     assert (row.verdict, row.ours, row.ratio) == ("wrong", None, None)
 
@@ -151,7 +151,7 @@ def test_the_estimated_disk_space_is_enough(tmp_path, monkeypatch):
     monkeypatch.undo()
     with FilledStores(sizes, tmp_path, lambda *_: None) as stores:
         made = [stores.get("gated", 300, "float32"), stores.get("softmax", 300, "float32")]
-        taken = sum((filled.folder / DATA).stat().st_size for filled in made)
+        taken = sum(filled_stores.file_size(filled.folder) for filled in made)
     assert taken <= asked[0]
 
 

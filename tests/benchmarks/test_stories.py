@@ -1,11 +1,7 @@
 """Made-up stories are coherent, seeded, and marked as the finder of names would mark them."""
 
-from attar.text.entities import CapitalFinder, mark
-
 from attar.cloze.documents import count_names
-from attar.text.names import NameTable
-from attar.text.tokens import sentences
-from attar.text.vocabulary import Vocabulary
+from attar.text import CapitalFinder, NameTable, Vocabulary, iterate_sentences, mark_names
 from benchmarks.stories import story_document, tell_stories, tell_story
 
 STORIES = list(tell_stories(seed=1, count=200))
@@ -58,5 +54,5 @@ def test_the_finder_finds_the_same_names() -> None:
     finder = CapitalFinder(Vocabulary.build(story.text for story in STORIES))
     for story in STORIES:
         table = NameTable()
-        list(mark(sentences(story.text), table, finder))
+        list(mark_names(iterate_sentences(story.text), table, finder))
         assert table.names == list(story.names)
