@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from attar.cli.cloze import app
 from attar.errors import AttarError
+from benchmarks.question_files import write_folder
 from benchmarks.stories import story_document, tell_stories, tell_story
-from tests.cloze.question_files import write_folder
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,8 @@ from attar.cloze import DocumentWriter
 from attar.reader import load_reader
 from attar.text import Vocabulary
 from attar.training.run_folder import lock_folder
+from benchmarks.question_files import write_folder
 from benchmarks.stories import story_document, tell_stories
-from tests.cloze.question_files import write_folder
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

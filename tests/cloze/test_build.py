@@ -13,8 +13,8 @@ from attar.cloze.documents import count_names
 from attar.errors import AttarError, FormatError, OptionError
 from attar.text import CapitalFinder, NameTable
 from attar.text.vocabulary import Vocabulary
+from benchmarks.question_files import most_frequent_name
 from benchmarks.stories import tell_stories
-from tests.cloze.question_files import most_frequent_name
 
 OPTIONS = BuildOptions(window=200, questions=3, validation="0.2", test="0.2")
 

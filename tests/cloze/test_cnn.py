@@ -17,7 +17,7 @@ from attar.cloze.cnn import (
     read_folder,
 )
 from attar.errors import FormatError
-from tests.cloze.question_files import format_question, ungroup_questions, write_folder
+from benchmarks.question_files import format_question, ungroup_questions, write_folder
 
 FILE = (
     b"http://example.com/a\n\n( @entity1 ) -- @entity0 met @entity1 . he left .\n\n"

@@ -20,8 +20,8 @@ from attar.cloze import (
 from attar.cloze import encoded as encoded_module
 from attar.errors import FormatError
 from attar.text import Vocabulary
+from benchmarks.question_files import write_folder
 from benchmarks.stories import story_document, tell_stories
-from tests.cloze.question_files import write_folder
 
 VOCABULARY_FILE = Vocabulary(("met", "in", "the", "house", "."), entities=8)
 names = st.sampled_from([1, 4, 6, 7])

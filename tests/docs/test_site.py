@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-ROOMS = ["client", "library", "memory", "nn", "ops", "reader", "server", "store"]
+ROOMS = ["library", "memory", "nn", "ops", "reader", "server", "store"]
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from attar.text import Vocabulary
 from attar.training import fit
 from attar.training.options import TrainingOptions
 from attar.training.run_folder import HISTORY, RUN
+from benchmarks.question_files import write_folder
 from benchmarks.stories import story_document, tell_stories
-from tests.cloze.question_files import write_folder
 
 ENTITIES = 16
 

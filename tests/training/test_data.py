@@ -19,7 +19,7 @@ from attar.errors import FormatError
 from attar.text import ENTITIES, Vocabulary
 from attar.training.batches import Batch, ClozeBatches
 from attar.training.data import EpochStream, _join, check_splits, open_splits, shared_vocabulary, warn_skipped
-from tests.cloze.question_files import write_folder
+from benchmarks.question_files import write_folder
 
 WORDS = Vocabulary(("met", "left", "."), entities=9)
 WORDS_OF_STORIES = Vocabulary(("married", "."), entities=16)

@@ -27,7 +27,7 @@ from attar.training.evaluation import (
     score,
 )
 from attar.training.options import TrainingOptions, network_options
-from tests.cloze.question_files import most_frequent_name
+from benchmarks.question_files import most_frequent_name
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
