@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class AttarError(Exception):
-    """A mistake that the caller can mend; the CLI prints it as one line and exits with code 2.
+    """A mistake that the caller can fix; the CLI prints it as one line and exits with code 2.
 
     >>> raise ShapeError("queries", "[B, m, 4]", "[2, 3, 5]", "encode both alike")
     Traceback (most recent call last):
@@ -103,7 +103,7 @@ def install_command(extra: str) -> str:
 
 @contextmanager
 def writing_to(folder: Path, remedy: str = "") -> Iterator[None]:
-    """Tell in one line that a folder cannot be written to, and why."""
+    """Report in one line that a folder cannot be written to, and why."""
     try:
         yield
     except OSError as fault:

@@ -1,6 +1,6 @@
 """What a run costs: seconds, by interleaved timing, and bytes.
 
-Contenders are timed in turns, A B A B …, so that other programs on the machine disturb all of them alike.
+Contenders are timed interleaved, A B A B …, so that other programs on the machine disturb all of them alike.
 """
 
 import time

@@ -147,7 +147,7 @@ def show_cost(console: Console, lengths: tuple[int, ...] = LENGTHS, effort: Effo
 
 
 def measure_question(n: int, effort: Effort) -> QuestionCost:
-    """Time softmax and a memory on one document of n tokens, in turns."""
+    """Time softmax and a memory on one document of n tokens, interleaved."""
     hidden = torch.randn(1, n, SIZE) / SIZE**0.5
     queries = torch.randn(1, QUESTIONS_PER_DOCUMENT, SIZE)
     memory = ops.encode(hidden)

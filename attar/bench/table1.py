@@ -1,7 +1,7 @@
 """The paper's Table 1, measured: query time, stored bytes and encoding time of every method and size.
 
-All methods and sizes of a part are timed in turns. An exponent compares sizes with each other: measured one size
-after the other, half a minute of other load would bend the line; in turns it raises all of it.
+All methods and sizes of a part are timed interleaved. An exponent compares sizes with each other: measured one size
+after the other, half a minute of other load would bend the line; interleaved, it raises all of it.
 """
 
 import copy
@@ -171,7 +171,7 @@ def timer_for(part: str, device: str, *, quick: bool = False) -> tuple[int, Time
 def time_groups(
     groups: Sequence[Group], timer: Timer, passes: int, notes: list[str], progress: Callable[[], None]
 ) -> list[Point]:
-    """Check all contenders, then time the right ones in turns over all sizes; notes name the others."""
+    """Check all contenders, then time the right ones interleaved over all sizes; notes name the others."""
     correct = []
     for group in groups:
         problems: list[str] = []

@@ -84,7 +84,7 @@ def notes_on(machine: Machine, device: str, sizes: Sizes, product: str) -> list[
     clock = "CPU time of one thread" if on_cpu else "the device's own time, without kernel launches"
     notes = [
         f"Random states of size k = {sizes.k} in float32; {clock}; medians; all methods and sizes of a part are "
-        "timed in turns. Every result was checked against float64 before it was timed.",
+        "timed interleaved. Every result was checked against float64 before it was timed.",
         f"Exponents are fitted from n = {sizes.fit_from:,} and from m = {sizes.fit_batches_from:,} on, where the "
         "fixed cost of a call no longer shows; ± is the 95 % interval of the fit.",
         "In parentheses: the lower quartile of one side against the upper quartile of the other.",

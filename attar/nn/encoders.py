@@ -109,6 +109,7 @@ class GRUEncoder(Encoder):
         super().__init__(input_size, size)
         self.state_size = size
         # The forward GRU; saved weights have this name.
+        # Named as its weights are in files since version 0.1.0.
         self.onward = nn.GRU(input_size, size, batch_first=True, device=device, dtype=dtype)
 
     def read(self, tokens: Tokens, state: Float[Tensor, "B s"]) -> Hidden:

@@ -1,4 +1,4 @@
-"""The paper's equations as plain loops: the referee of every faster backend.
+"""The paper's equations as plain loops: the reference for every faster backend.
 
     H  [B, n, k]   hidden states           f  [B, n, k]   what is written: h, or σ(W h + b) ⊙ h
     C  [B, k, k]   memory                  α, β  [B, n]   gates: what is kept, what is written

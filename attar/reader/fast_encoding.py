@@ -3,7 +3,7 @@
     r, z = σ(x W_x + b + h W_h)        n = tanh(x W_n + b_n + r ⊙ (h W_hn + b_hn))        h ← n + z ⊙ (h − n)
 
 x W + b depends on the word alone, so it is a row of a table. Only the product with the state remains in each step,
-and no padding is computed. Measured in turns with `TextEncoder` (default reader, k = 128, one busy core): 1.5 × for
+and no padding is computed. Measured interleaved with `TextEncoder` (default reader, k = 128, one busy core): 1.5 × for
 `read_many` of 32 texts of 700 tokens, 1.7 × for `answer_many` of 256 questions, 1.25 to 2 × for one question.
 """
 

@@ -25,7 +25,7 @@ log = logging.getLogger("attar.server")
 # uvloop accepts one connection per socket and loop iteration: of a hundred clients that connect at the same time
 # the last would wait a second. Duplicates of the socket accept as many per iteration.
 _SOCKETS = 16
-# A worker that does not answer the parent's health check for so many seconds is killed. A replacement has as long to
+# A worker that does not answer the parent's health check for this many seconds is killed. A replacement has as long to
 # start (SIGHUP); importing torch and compiling may take most of it on a busy machine.
 _HEALTH_CHECK_SECONDS = 60
 # Python's own thresholds are 700, 10 and 10.

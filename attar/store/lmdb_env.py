@@ -26,7 +26,7 @@ DURABILITY: dict[str, dict[str, bool]] = {
     "relaxed": {"metasync": False, "sync": True},  # the last change
     "none": {"metasync": False, "sync": False},  # the store may be damaged
 }
-# Addresses, not memory and not disk: with so many the map hardly ever has to grow.
+# Address space, not memory or disk: large enough that the map rarely has to grow.
 MAP_SIZE = 2**40
 _SMALLEST_MAP = 2**20
 _OPTIONS: dict[str, Any] = {"mode": 0o644, "max_readers": 1024, "max_spare_txns": 1, "meminit": False}

@@ -123,7 +123,7 @@ _marked_chunks = ChunkCache(lambda chunk: cut_chunk(chunk, marked=True))
 
 
 def _breaks_between(left: Chunk, right: Chunk) -> bool:
-    """Tell whether a sentence ends between two chunks: not in `"Why?" said he`, but in `"Why?" He left`."""
+    """Whether a sentence ends between two chunks: not in `"Why?" said he`, but in `"Why?" He left`."""
     if left.ending in (_INSIDE, _PERHAPS):
         return left.ending == _PERHAPS and right.starter
     before_number = left.ending == _NUMBER and right.words and right.words[0][0].isdigit()
@@ -174,7 +174,7 @@ def _sentences_of_paragraph(chunks: Iterator[Chunk]) -> Iterator[list[str]]:
 
 
 def ends_sentence(text: str, following: str = "") -> bool:
-    """Tell whether a sentence ends where a text ends, so that what follows can be read on its own.
+    """Whether a sentence ends where a text ends, so that what follows can be read on its own.
 
     >>> ends_sentence("He left. "), ends_sentence("He saw Mr. "), ends_sentence("He left. ", "and came back.")
     (True, False, False)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-# Colour, line and marker: also told apart when printed in grey.
+# Colour, line and marker: distinguishable in grey too.
 _STYLES = {
     "none": ("#7f7f7f", ":", "x"),
     "linear": ("#1f77b4", "--", "s"),
