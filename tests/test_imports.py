@@ -100,6 +100,10 @@ def test_a_worker_process_loads_nothing_heavy_before_it_answers_the_health_check
 
 
 @pytest.mark.slow
+def test_a_lazy_name_is_a_plain_attribute_after_its_first_use():
+    assert attar.ops.lookup is vars(attar.ops)["lookup"]
+
+
 def test_ops_loads_torch_with_the_first_name_that_needs_it():
     assert "torch" not in loaded_by("import attar; attar.ops")
     assert "torch" in loaded_by("import attar; attar.ops.encode")
