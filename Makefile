@@ -10,7 +10,7 @@ demo: .venv/ready
 test: lint docs
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-# Lint and all tests that are not marked slow: under two minutes on two idle cores.
+# Lint and all tests that are not marked slow.
 quick: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
