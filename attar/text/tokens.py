@@ -13,6 +13,7 @@ LONGEST_SENTENCE = 256
 
 _BLANK_LINE = re.compile(r"\n\s*\n")
 _SPACE = re.compile(r"\s")
+_CHUNK = re.compile(r"\S+")
 _QUOTES = str.maketrans(
     {"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "`": "'", "—": "--"}
 )
@@ -171,6 +172,30 @@ def _sentences_of_paragraph(chunks: Iterator[Chunk]) -> Iterator[list[str]]:
         left = right
     if words:
         yield words
+
+
+def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the first character of each sentence of a text, and the one after its last.
+
+    >>> list(sentence_spans('"Why?" said Mr. Darcy. He left. '))
+    [(0, 22), (23, 31)]
+    """
+    start = 0
+    while start < len(text):
+        found = _BLANK_LINE.search(text, start)
+        stop, following = found.span() if found else (len(text), len(text))
+        first, last, words, left = -1, start, 0, None
+        for match in _CHUNK.finditer(text, start, stop):
+            right = _chunks[match[0]]
+            ends = left is not None and left.ending and _breaks_between(left, right)
+            if words and (ends or words + len(right.words) > LONGEST_SENTENCE):
+                yield first, last
+                first, words = -1, 0
+            first, last, left = match.start() if first < 0 else first, match.end(), right
+            words += len(right.words)
+        if first >= 0:
+            yield first, last
+        start = following
 
 
 def ends_sentence(text: str, following: str = "") -> bool:

@@ -1,0 +1,175 @@
+"""Phrases: a document's spans as vectors, written without the question; a question is a query and its words' weights.
+
+The score of the span from piece i to piece j for a question:
+
+    (A h_i + B h_j) · q / √k        phrase vector · query
+    + a·h_i + b·h_j + c_{j-i}       how likely the span is to be asked about (its prior)
+    + Σ_t w_t max_{u in s} T_t·T_u  word overlap with the sentence s of the span, neighbours with less weight
+
+h are the document's hidden states, w_t the weight of the question's piece t, T one vector per word piece. A memory
+keeps the phrase vectors, the priors and the pieces of each sentence; T belongs to the reader.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from attar.nn.transformer import Transformer, TransformerShape
+
+# The longest span, in word pieces.
+LONGEST = 10
+
+
+@dataclass(frozen=True)
+class PhraseOptions:
+    """The sizes of a phrase network: k of phrase vectors, and the dimension of the vectors of word pieces."""
+
+    size: int = 64
+    word_size: int = 32
+    match: str = "static"
+    encoder: TransformerShape = field(default_factory=TransformerShape)
+
+
+class EncodedTexts(NamedTuple):
+    """What a batch of texts is scored by: `[B, n, k]` twice, `[B, n]` twice, `[B, n, w]`."""
+
+    firsts: Tensor
+    lasts: Tensor
+    first_priors: Tensor
+    last_priors: Tensor
+    words: Tensor
+
+    def rows(self, at: Tensor) -> "EncodedTexts":
+        """The texts of each question."""
+        return EncodedTexts(*(part[at] for part in self))
+
+
+class EncodedQuestions(NamedTuple):
+    """Queries `[Q, k]`, the score of "no answer" `[Q]`, the weights `[Q, l]` and vectors `[Q, l, w]` of the words."""
+
+    queries: Tensor
+    nulls: Tensor
+    weights: Tensor
+    words: Tensor
+
+
+class QuickQuestions(nn.Module):
+    """A small question encoder: the first layers of the document encoder, shared, then layers of its own."""
+
+    def __init__(self, options: PhraseOptions, shared: int = 1, layers: int = 1) -> None:
+        super().__init__()
+        shape = options.encoder
+        self.shared = shared
+        one = Transformer(TransformerShape(1, shape.size, layers, shape.heads, shape.feedforward, 1))
+        self.layers = one.layers
+        self.query = nn.Linear(shape.size, options.size)
+        self.null = nn.Linear(shape.size, 1)
+        self.weight = nn.Linear(shape.size, 1)
+
+    def forward(self, encoder: Transformer, ids: Tensor, mask: Tensor) -> Tensor:
+        """The hidden states of questions."""
+        hidden = encoder(ids, mask, torch.ones_like(ids), layers=self.shared)
+        states: Tensor = self.layers(hidden, src_key_padding_mask=~mask)
+        return states
+
+
+class PhraseNetwork(nn.Module):
+    """The encoder, the maps of its states, and the scores of spans."""
+
+    def __init__(self, options: PhraseOptions | None = None) -> None:
+        super().__init__()
+        self.options = options = options or PhraseOptions()
+        size, k = options.encoder.size, options.size
+        self.encoder = Transformer(options.encoder)
+        self.first, self.last = nn.Linear(size, k), nn.Linear(size, k, bias=False)
+        self.prior = nn.Linear(size, 2)
+        self.length_prior = nn.Parameter(torch.zeros(LONGEST))
+        self.query = nn.Linear(size, k)
+        self.null = nn.Linear(size, 1)
+        self.weight = nn.Linear(size, 1)
+        self.word = nn.Linear(size, options.word_size, bias=False)
+        self.neighbours = nn.Parameter(torch.tensor([0.2, 0.2]))
+
+    def encode_texts(self, ids: Int[Tensor, "B n"], mask: Bool[Tensor, "B n"]) -> EncodedTexts:
+        """Texts between [CLS] and [SEP]."""
+        hidden = self.encoder(ids, mask)
+        priors = self.prior(hidden).float()
+        words = self.word_vectors(ids, hidden, mask)
+        return EncodedTexts(self.first(hidden), self.last(hidden), priors[..., 0], priors[..., 1], words)
+
+    def encode_questions(
+        self, ids: Int[Tensor, "Q l"], mask: Bool[Tensor, "Q l"], quick: QuickQuestions | None = None
+    ) -> EncodedQuestions:
+        """Questions between [CLS] and [SEP], by the document encoder or by a quick one."""
+        if quick is None:
+            hidden = self.encoder(ids, mask, torch.ones_like(ids))
+        else:
+            hidden = quick(self.encoder, ids, mask)
+        heads = self if quick is None else quick
+        inside = mask.clone()
+        inside[:, 0] = False
+        weights = functional.softplus(heads.weight(hidden)[..., 0].float()) * inside
+        queries = heads.query(hidden[:, 0])
+        nulls = heads.null(hidden[:, 0])[:, 0].float()
+        return EncodedQuestions(queries, nulls, weights, self.word_vectors(ids, hidden, mask))
+
+    def word_vectors(self, ids: Tensor, hidden: Tensor, mask: Tensor) -> Tensor:
+        """A unit vector per word piece, of the piece alone or of its hidden state; 0 in padding."""
+        source = self.encoder.words(ids) if self.options.match == "static" else hidden
+        return functional.normalize(self.word(source), dim=-1) * mask[..., None]
+
+    def priors(self, texts: EncodedTexts, valid: Bool[Tensor, "B n w"]) -> Float[Tensor, "B n w"]:
+        """The score of each span before any question, -inf where there is no span."""
+        ends = following(texts.last_priors)
+        spans = texts.first_priors[..., None] + ends + self.length_prior
+        return spans.masked_fill(~valid, float("-inf"))
+
+    def score(
+        self,
+        texts: EncodedTexts,
+        questions: EncodedQuestions,
+        sentences: Int[Tensor, "Q n"],
+        valid: Bool[Tensor, "Q n w"],
+    ) -> Float[Tensor, "Q n w"]:
+        """The score of each span of each question's own text, -inf where there is no span."""
+        scale = self.options.size**-0.5
+        starts = torch.einsum("qnk,qk->qn", texts.firsts, questions.queries).float() * scale
+        ends = torch.einsum("qnk,qk->qn", texts.lasts, questions.queries).float() * scale
+        overlap = self.overlap(texts.words, questions, sentences)
+        scores = (starts + overlap)[..., None] + following(ends)
+        return scores + self.priors(texts, valid)
+
+    def overlap(
+        self, words: Float[Tensor, "Q n w"], questions: EncodedQuestions, sentences: Int[Tensor, "Q n"]
+    ) -> Float[Tensor, "Q n"]:
+        """The word overlap of each piece's sentence with the question."""
+        if self.options.match == "none":
+            return words.new_zeros(words.shape[:2], dtype=torch.float32)
+        alike = torch.einsum("qlw,qnw->qln", questions.words, words).float()
+        count = int(sentences.max()) + 1
+        where = sentences[:, None].expand_as(alike)
+        best = alike.new_zeros(*alike.shape[:2], count).scatter_reduce(2, where, alike, "amax")
+        by_sentence = torch.einsum("qls,ql->qs", best, questions.weights)
+        before = functional.pad(by_sentence, (1, 0))[:, :-1]
+        after = functional.pad(by_sentence, (0, 1))[:, 1:]
+        total = by_sentence + self.neighbours[0] * before + self.neighbours[1] * after
+        return total.gather(1, sentences)
+
+
+def following(values: Float[Tensor, "... n"], padding: float = 0.0) -> Float[Tensor, "... n w"]:
+    """The values at each place and the `LONGEST - 1` places after it.
+
+    >>> following(torch.tensor([1.0, 2.0, 3.0]))[0, :4]
+    tensor([1., 2., 3., 0.])
+    """
+    return functional.pad(values, (0, LONGEST - 1), value=padding).unfold(-1, LONGEST, 1)
+
+
+def valid_spans(sentences: Int[Tensor, "B n"], inside: Bool[Tensor, "B n"]) -> Bool[Tensor, "B n w"]:
+    """Spans of pieces of one sentence; `inside` is false for padding and special tokens."""
+    numbers = torch.where(inside, sentences, -1)
+    return inside[..., None] & (following(numbers.float(), -2.0) == numbers[..., None])

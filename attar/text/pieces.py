@@ -1,0 +1,81 @@
+"""Text into word pieces with their places in the text, and into sentences: what transformer encoders read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from attar.errors import FormatError
+from attar.text.tokens import sentence_spans
+
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class PieceText:
+    """A text in word pieces: ids `[n]`, the characters `[n]` where each starts and ends, its sentence's number `[n]`."""
+
+    ids: Ints
+    starts: Ints
+    ends: Ints
+    sentences: Ints
+    sentence_spans: tuple[tuple[int, int], ...]  # characters
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class PieceTokenizer:
+    """WordPiece, as BERT and its descendants use it, from a `tokenizer.json`."""
+
+    def __init__(self, data: bytes, source: str = "tokenizer.json") -> None:
+        self.data = data
+        try:
+            self._tokenizer = Tokenizer.from_buffer(data)
+        except Exception as fault:  # tokenizers raises plain Exception
+            raise FormatError(source, "a tokenizer of the tokenizers library", str(fault)) from fault
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self.cls, self.sep, self.pad = (self._id(token, source) for token in ("[CLS]", "[SEP]", "[PAD]"))
+
+    def _id(self, token: str, source: str) -> int:
+        found = self._tokenizer.token_to_id(token)
+        if found is None:
+            raise FormatError(source, f"a vocabulary with {token}", "one without")
+        return int(found)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "PieceTokenizer":
+        """The tokenizer in a file."""
+        return cls(Path(path).read_bytes(), str(path))
+
+    def __len__(self) -> int:
+        return int(self._tokenizer.get_vocab_size())
+
+    def read(self, texts: Sequence[str]) -> list[PieceText]:
+        """The texts in word pieces, without special tokens."""
+        encoded = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [_piece_text(text, each.ids, each.offsets) for text, each in zip(texts, encoded, strict=True)]
+
+    def read_questions(self, questions: Sequence[str]) -> list[Ints]:
+        """The ids of questions, with special tokens."""
+        encoded = self._tokenizer.encode_batch_fast(list(questions), add_special_tokens=True)
+        return [np.array(each.ids, np.int32) for each in encoded]
+
+    @cached_property
+    def continuing(self) -> NDArray[np.bool_]:
+        """Whether each piece continues a word, `[V]`."""
+        pieces = (self._tokenizer.id_to_token(at) or "" for at in range(len(self)))
+        return np.array([piece.startswith("##") for piece in pieces])
+
+
+def _piece_text(text: str, ids: list[int], offsets: list[tuple[int, int]]) -> PieceText:
+    places = np.array(offsets, np.int32).reshape(-1, 2)
+    spans = tuple(sentence_spans(text))
+    first = np.array([start for start, _ in spans], np.int32)
+    sentences = np.maximum(np.searchsorted(first, places[:, 0], side="right") - 1, 0).astype(np.int32)
+    return PieceText(np.array(ids, np.int32), places[:, 0], places[:, 1], sentences, spans)

@@ -1,0 +1,1 @@
+"""Training of readers that answer real questions."""
