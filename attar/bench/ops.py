@@ -1,4 +1,4 @@
-"""`attar bench ops`: the operations compared with their alternatives, all rows in one run; and the CPU rows."""
+"""`attar bench ops`: the operations on a CPU, compared with their alternatives."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ from attar.bench.comparison import (
 from attar.bench.cost import QUICK, Contender, Effort, Timer, peak_bytes
 from attar.bench.report import Report, run_cases, this_machine
 from attar.ops import COMPILED, product_in_use
-from attar.progress import Progress
+from attar.progress import Progress, tell_nobody
 
 TOLERANCE = tolerance_for(torch.float32)
 BATCH = 64  # documents per call
@@ -35,26 +35,16 @@ GPU_CACHE_BYTES = 256 * 2**20  # well above the second-level cache, 60 MB on an 
 Shape = tuple[int, int, int]
 
 
-def measure_ops(
-    *,
-    quick: bool = False,
-    only: str | None = None,
-    progress: Progress = lambda what, done, total: None,
-) -> Report:
-    """Measure every row that this machine can; `quick` takes tiny sizes, which are not judged."""
+def measure_ops(*, quick: bool = False, only: str | None = None, progress: Progress = tell_nobody) -> Report:
+    """Measure every row; `quick` takes tiny sizes, which are not judged."""
     machine = this_machine()  # before the first row adds to its load
     torch.manual_seed(0)
-    cases, notes = cpu_cases(QUICK if quick else Effort(), quick=quick), list[str]()
-    if torch.cuda.is_available():
-        from attar.bench.ops_gpu import gpu_cases
-
-        # Short rounds: a launch queue holds about a thousand kernels.
-        cases += gpu_cases(QUICK if quick else Effort(round_seconds=0.004), quick=quick)
-    else:
-        notes.append("GPU rows need a CUDA device; this machine has none.")
-    notes += machine.busy_notes(
+    notes = machine.busy_notes(
         "do not trust rows that use several threads, since threads wait for each other."
     )
+    if machine.gpu:
+        notes.append("Rows on a GPU: python -m benchmarks.ops_gpu in a checkout of the repository.")
+    cases = cpu_cases(QUICK if quick else Effort(), quick=quick)
     return run_cases(machine, cases, only, progress, notes, judged=not quick)
 
 

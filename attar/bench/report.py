@@ -4,19 +4,17 @@ import datetime
 import importlib.metadata
 import os
 import platform
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import torch
-from rich import progress as bars
 from rich.console import Console
 from rich.table import Table
 
 from attar.bench.comparison import Case, Row, measure
 from attar.errors import OptionError
-from attar.progress import Progress
+from attar.progress import Progress, tell_nobody
 
 COLUMNS = ["what", "ours", "against", "theirs", "ratio", "spread", "target", ""]
 
@@ -89,7 +87,7 @@ def run_cases(
     machine: Machine,
     cases: Sequence[Case],
     only: str | None = None,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = tell_nobody,
     notes: Sequence[str] = (),
     *,
     judged: bool = True,
@@ -98,7 +96,7 @@ def run_cases(
     chosen = choose(cases, only)
     rows = []
     for done, case in enumerate(chosen):
-        progress(f"{case.what}, against {case.against}", done, len(chosen))
+        progress("measuring", done, len(chosen))
         rows.append(measure(case, judged=judged))
     return Report(machine, rows, list(notes))
 
@@ -162,19 +160,6 @@ def draw_report(report: Report, file: Path) -> None:
     axes.set_title(f"attar bench ops, {report.machine.date}", fontsize=10)
     figure.savefig(file, dpi=150)
     pyplot.close(figure)
-
-
-@contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """A progress bar on stderr if that is a terminal; yields the function that advances it."""
-    console = Console(stderr=True)
-    columns = (bars.BarColumn(20), bars.MofNCompleteColumn(), bars.TimeElapsedColumn())
-    words = bars.TextColumn("{task.description}")
-    with bars.Progress(
-        *columns, words, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda what, done, total: bar.update(task, completed=done, total=total, description=what)
 
 
 def print_plain(console: Console, text: str) -> None:

@@ -40,7 +40,9 @@ def reader_folder(tmp_path_factory):
     """A reader whose network has learnt nothing."""
     words = Vocabulary.build((story.text for story in tell_stories(3, 9)), size=150, entities=40)
     torch.manual_seed(5)
-    options = NetworkOptions(words=len(words), entities=40, mechanism="named", embedding=5, size=6)
+    options = NetworkOptions(
+        words=len(words), entities=40, mechanism="named", embedding_size=5, hidden_size=6
+    )
     folder = tmp_path_factory.mktemp("reader")
     Reader(Network(options), words).save(folder)
     return folder
