@@ -21,11 +21,9 @@ from attar.bench import (
     Goal,
     Report,
     Timer,
-    backward_bytes,
     compare,
     encode_vs_bmm,
     exact_inputs,
-    plain_scan,
     random_states,
     relative_error,
     run_cases,
@@ -38,6 +36,7 @@ from attar.bench import (
 from attar.cli.output import progress_bar
 from attar.ops import Backend
 from attar.progress import Progress, tell_nobody
+from benchmarks.allocations import backward_bytes
 from benchmarks.bank_gpu import BANK_TOLERANCES, bank_cases
 from benchmarks.command import Json, Only, Quick, run_command, show
 
@@ -143,6 +142,16 @@ def encode_vs_fla(timer: Timer, shape: Shape, device: str, *, decayed: bool, bac
     fla = Encoding(fla_memory, sets, G, takes_log=True).contender(FLA_ENCODE)
     plain = Encoding(plain_scan, sets, G).contender("autograd through a plain torch scan")
     return compare(ours, [fla], timer, [plain] if backward else [])
+
+
+def plain_scan(f: Tensor, alpha: Tensor | None = None) -> Tensor:
+    """C ← α_t C + f_t f_tᵀ, token by token: what autograd gets where there is no closed form."""
+    columns = f.float().unbind(1)
+    C = columns[0].new_zeros(f.shape[0], f.shape[2], f.shape[2])
+    for t, column in enumerate(columns):
+        kept = C if alpha is None else C * alpha[:, t, None, None]
+        C = torch.baddbmm(kept, column[:, :, None], column[:, None, :])
+    return C
 
 
 def scan_cases(timer: Timer, shape: Shape, device: str = "cuda") -> list[Case]:

@@ -17,13 +17,12 @@ from attar.bench.comparison import (
     Case,
     Comparison,
     Goal,
-    check,
     compare,
     relative_error,
     sampled,
     tolerance_for,
 )
-from attar.bench.cost import QUICK, Contender, Effort, Timer, peak_bytes
+from attar.bench.cost import QUICK, Contender, Effort, Timer
 from attar.bench.report import Report, run_cases, this_machine
 from attar.ops import COMPILED, product_in_use
 from attar.progress import Progress, tell_nobody
@@ -74,12 +73,6 @@ def cpu_cases(effort: Effort, *, quick: bool = False) -> list[Case]:
             "the plain loop in torch",
             Goal(3),
             lambda: scan_vs_loop(all_threads, scanned),
-        ),
-        Case(
-            f"CPU backward's extra memory, encode, {shape}",
-            "H's own bytes",
-            Goal(1.5, at_least=False),
-            lambda: backward_bytes(torch.randn(encoded), TOLERANCE),
         ),
         Case(
             f"{lookup}, {BATCH} documents per call",
@@ -285,20 +278,3 @@ def unit_rows(shape: Shape, device: str, dtype: torch.dtype) -> Tensor:
 def exact_inputs(h: Tensor, f: Tensor, cell: ops.AffineGates) -> tuple[Tensor, Tensor, ops.AffineGates]:
     """Some of the documents, and the gates, in float64."""
     return sampled(h).double(), sampled(f).double(), ops.AffineGates(*(x.double() for x in cell.tensors()))
-
-
-def backward_bytes(f: Tensor, tolerance: float) -> Comparison:
-    """The peak of what backward allocates, compared with the bytes of its input `[B, n, k]`."""
-    f.requires_grad_()
-    G = torch.randn(f.shape[0], f.shape[2], f.shape[2], device=f.device)
-    memory = ops.encode(f)
-
-    def gradient() -> Tensor:
-        return torch.autograd.grad(memory, f, G, retain_graph=True)[0]
-
-    def error() -> float:
-        few, direction = sampled(f).double(), sampled(G).double()
-        return relative_error(sampled(gradient()), torch.bmm(few, direction + direction.mT))
-
-    check(Contender("attar.ops.encode", gradient, error, tolerance))
-    return Comparison([peak_bytes(gradient, f.device)], [f.nbytes], "B")

@@ -1,4 +1,4 @@
-"""Reports: the machine and its measured rows, as a table, as JSON or as a plot."""
+"""Reports: the machine and its measured rows, as a table or as JSON."""
 
 import datetime
 import importlib.metadata
@@ -134,32 +134,6 @@ def report_json(report: Report) -> str:
     for written, row in zip(data["rows"], report.rows, strict=True):
         written["met"] = row.met
     return msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
-
-
-def draw_report(report: Report, file: Path) -> None:
-    """Draw one bar per row: the measured ratio over the target, with a line at 1."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    measured = [(row, row.ratio) for row in report.rows if row.ratio is not None][::-1]
-    figure, axes = pyplot.subplots(figsize=(10, 1.2 + 0.55 * max(1, len(measured))), layout="constrained")
-    for place, (row, ratio) in enumerate(measured):
-        share = ratio / row.target if row.at_least else row.target / max(ratio, 1e-12)
-        # Hatched, so that black and white print is enough.
-        fill, hatch = ("white", "///") if row.met is False else ("0.35", "")
-        axes.barh(place, share, color=fill, edgecolor="black", hatch=hatch)
-        text = f" {ratio:.3g} × ({row.goal})"
-        axes.text(share, place, text, va="center")
-    axes.axvline(1, color="black", linestyle="--")
-    names = [f"{row.what}\nagainst {row.against}" for row, _ in measured]
-    axes.set_yticks(range(len(measured)), names, fontsize=8)
-    axes.margins(x=0.25)
-    axes.set_xlabel("measured / target (right of the dashed line: met; hatched: missed)")
-    axes.set_title(f"attar bench ops, {report.machine.date}", fontsize=10)
-    figure.savefig(file, dpi=150)
-    pyplot.close(figure)
 
 
 def print_plain(console: Console, text: str) -> None:

@@ -57,25 +57,20 @@ def table1(
 @app.command()
 def ops(
     only: Annotated[str | None, typer.Option(help="Only rows whose name contains this text.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Save a plot of the rows and their targets.")] = None,
     as_json: AsJson = False,
     quick: Quick = False,
 ) -> None:
     """Compare the operations with torch and softmax; wrong results are not timed.
 
-    For example: attar bench ops --only lookup --plot lookup.png
+    For example: attar bench ops --only lookup
     """
     _use_one_blas_thread()
     from rich.console import Console
 
-    from attar.bench import check_plot_file, draw_report, measure_ops, print_report, report_json
+    from attar.bench import measure_ops, print_report, report_json
 
-    if plot is not None:
-        check_plot_file(plot)
     with progress_bar() as progress:
         report = measure_ops(quick=quick, only=only, progress=progress)
-    if plot is not None:
-        draw_report(report, plot)
     if as_json:
         print(report_json(report))
     else:

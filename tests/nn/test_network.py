@@ -278,17 +278,17 @@ class TestOptions:
         assert NetworkOptions(9, 2, mechanism=mechanism).head == head
 
     @every_network
-    def test_json_round_trip(self, make):
+    def test_options_are_the_same_after_json(self, make):
         options = NetworkOptions(9, 2, **make)
         assert NetworkOptions.from_json(options.to_json()) == options
 
-    def test_join_sum_is_an_option(self):
+    def test_join_sum_makes_both_directions_of_full_size(self):
         added = NetworkOptions(9, 2, encoder="lookahead", join="sum", hidden_size=4, embedding_size=3)
         assert NetworkOptions.from_json(added.to_json()) == added
         network = Network(added)
         assert network.document_encoder.onward.hidden_size == network.question_encoder.back.hidden_size == 4
 
-    def test_head_size_may_exceed_size(self):
+    def test_head_size_may_exceed_the_hidden_size(self):
         wide = NetworkOptions(9, 2, hidden_size=4, embedding_size=3, head_size=7)
         assert NetworkOptions.from_json(wide.to_json()) == wide
         assert Network(wide).head.entities.in_features == 7

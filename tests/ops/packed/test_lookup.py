@@ -56,11 +56,11 @@ class TestPackAndUnpack:
     def test_values_above_the_diagonal_are_not_read(self):
         assert pack(torch.tensor([[1.0, torch.nan], [2.0, 3.0]])).tolist() == [1.0, 2.0, 3.0]
 
-    def test_a_transposed_memory(self):
+    def test_a_transposed_memory_is_packed_as_its_copy(self):
         matrix = torch.arange(9.0).view(3, 3)
         assert pack(matrix.T).tolist() == pack(matrix.T.contiguous()).tolist()
 
-    def test_gradients_of_gradients(self):
+    def test_first_and_second_derivatives_equal_finite_differences(self):
         memory = torch.randn(2, 3, 3, dtype=torch.float64, requires_grad=True)
         packed = torch.randn(2, 6, dtype=torch.float64, requires_grad=True)
         for function, numbers in ((pack, memory), (unpack, packed)):
@@ -108,7 +108,7 @@ class TestLookup:
         assert packed_lookup(triangle(matrix), query, out) is out
         assert np.allclose(out, matrix.sum(1), rtol=0, atol=1e-3)
 
-    def test_tensors_in_and_a_tensor_out(self, dtype):
+    def test_tensors_give_a_tensor(self, dtype):
         packed, query = (
             torch.from_numpy(np.array([1, 2, 5], dtype)),
             torch.from_numpy(np.array([1, 0], dtype)),
@@ -126,7 +126,7 @@ class TestLookup:
         assert packed_lookup(packed, query).tolist() == [1.0, 2.0]
         assert packed_lookup_many([packed, packed], np.stack([query, query])).tolist() == [[1.0, 2.0]] * 2
 
-    def test_a_read_only_array(self, dtype):
+    def test_a_read_only_array_can_be_looked_up(self, dtype):
         packed = np.array([1, 2, 5], dtype)
         packed.flags.writeable = False
         assert packed_lookup(packed, np.array([1, 0], dtype)).tolist() == [1.0, 2.0]
@@ -148,7 +148,7 @@ class TestLookupMany:
         assert packed_lookup_many(packed, queries, documents, out) is out
         assert np.array_equal(out, expected)
 
-    def test_tensors_and_lists_of_indices(self, dtype):
+    def test_document_indices_may_be_a_list_a_tuple_or_a_tensor(self, dtype):
         packed = torch.from_numpy(triangle(symmetric(3, 4, dtype=dtype)))
         queries = torch.from_numpy(np.ones((2, 4), dtype))
         expected = unpack(packed)[[2, 0]].sum(-1)
