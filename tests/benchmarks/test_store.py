@@ -25,6 +25,8 @@ from benchmarks.store import Options, all_cases, main, run, store_cases
 from benchmarks.store_reader import RoundedNetwork, accuracy_cases, adding_vs_reading, round_memory
 from benchmarks.stories import story_document, tell_stories
 
+pytestmark = pytest.mark.slow  # whole benchmarks with the default reader
+
 TIMER = Timer(QUICK)
 TINY = Sizes(documents=12, tokens=30, size=8)
 
