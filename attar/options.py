@@ -1,12 +1,12 @@
 """Options declared once: a dataclass field carries its default, help text, range and former name.
 
-The command line derives its flags from these fields (`attar.cli.options`).
+The command line derives its flags from these fields (`attar.cli.options`). Nothing here loads torch.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, field, fields
-from typing import Any
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Literal
 
 from attar.errors import OptionError
 
@@ -54,10 +54,45 @@ def former_names(options: type) -> dict[str, str]:
     return {each.name: each.metadata["former"] for each in fields(options) if each.metadata.get("former")}
 
 
-def rename(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """The same values under other names; names that are not listed stay.
+def to_file(options: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of options under the names that files have used since version 0.1."""
+    former = former_names(options)
+    return {former.get(name, name): value for name, value in values.items()}
 
-    >>> rename({"lr": 0.1, "epochs": 3}, {"lr": "rate"})
-    {'rate': 0.1, 'epochs': 3}
-    """
-    return {names.get(name, name): value for name, value in values.items()}
+
+def from_file(what: str, options: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that a file has, under the names of the fields; unknown names are refused."""
+    former = former_names(options)
+    names = {former.get(each.name, each.name): each.name for each in fields(options)}
+    unknown = sorted(set(values).difference(names))
+    if unknown:
+        raise OptionError(what, "one of " + ", ".join(sorted(names)), ", ".join(unknown))
+    return {names[name]: value for name, value in values.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """What a network is made of: a training run chooses it, a reader's file records it. Defaults are the paper's."""
+
+    mechanism: str = option("gated", "none, softmax, linear, gated, decayed, adaptive, keyed or named.")
+    encoder: str = option("gru", "gru, lookahead, bidirectional or second-order.")
+    join: str = option(
+        "halves", "Join the forward and backward states: halves (concatenate) or sum; not for gru."
+    )
+    head: str = option("", "paper or copy; by default the one that suits the mechanism.")
+    head_size: int = option(0, "Hidden size of the paper head; 0 for --hidden-size.", min=0)
+    hidden_size: int = option(100, "Hidden size k.", former="size", min=1)
+    embedding_size: int = option(100, "Embedding size.", former="embedding", min=1)
+    dropout: float = option(0.0, "Dropout probability.")
+    scale: Literal["sqrt", "mean"] | None = option(
+        "sqrt", "Divide readouts by the square root of the token count (sqrt), by it (mean), or none."
+    )
+    asked: bool = True  # learn a weight for candidates that the question itself mentions
+    positive: bool = option(False, "Positive keys and queries (named only).")
+    cooccurrence: bool = option(
+        False, "Score names also by co-occurrence with the question's words (named only).", former="company"
+    )
+
+    def model(self) -> dict[str, Any]:
+        """These options alone, by name."""
+        return {each.name: getattr(self, each.name) for each in fields(ModelOptions)}

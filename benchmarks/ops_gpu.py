@@ -1,4 +1,4 @@
-"""`python -m benchmarks.ops_gpu`: `encode` and `encode_adaptive` on a GPU, compared with flash-linear-attention (fla).
+"""`python -m benchmarks.ops_gpu`: the operations on a GPU, compared with flash-linear-attention (fla) and torch.
 
 fla is imported here and nowhere else. Its layout is [B, T, heads, K].
 """
@@ -22,9 +22,8 @@ from attar.bench import (
     Report,
     Timer,
     compare,
+    encode_vs_bmm,
     exact_inputs,
-    plain_scan,
-    progress_bar,
     random_states,
     relative_error,
     run_cases,
@@ -34,8 +33,11 @@ from attar.bench import (
     tolerance_for,
     unit_rows,
 )
+from attar.cli.output import progress_bar
 from attar.ops import Backend
-from attar.progress import Progress
+from attar.progress import Progress, tell_nobody
+from benchmarks.allocations import backward_bytes
+from benchmarks.bank_gpu import BANK_TOLERANCES, bank_cases
 from benchmarks.command import Json, Only, Quick, run_command, show
 
 TOLERANCE = tolerance_for(torch.bfloat16)
@@ -47,9 +49,7 @@ Shape = tuple[int, int, int]
 Inputs = tuple[Tensor, ...]
 
 
-def run(
-    *, only: str | None = None, quick: bool = False, progress: Progress = lambda what, done, total: None
-) -> Report:
+def run(*, only: str | None = None, quick: bool = False, progress: Progress = tell_nobody) -> Report:
     """Measure every row; without a GPU there is none."""
     machine = this_machine()
     if not torch.cuda.is_available():
@@ -58,14 +58,30 @@ def run(
     # Short rounds: a launch queue holds about a thousand kernels.
     timer = Timer(QUICK if quick else Effort(round_seconds=0.004), "gpu")
     shape = (16, 96, 128) if quick else (512, 750, 128)
+    documents, copied = (10_000, 2**26) if quick else (1_000_000, 2**31)
     cases = [*encode_cases(timer, shape), *scan_cases(timer, shape)]
+    for dtype in BANK_TOLERANCES:
+        cases += bank_cases(timer, documents, 128, dtype=dtype, copied=copied)
     return run_cases(machine, cases, only, progress, machine.busy_notes(), judged=not quick)
 
 
 def encode_cases(timer: Timer, shape: Shape, device: str = "cuda") -> list[Case]:
-    """`encode` with and without decay gates, forward and backward."""
-    size = "{} × {} × {} bf16".format(*shape)
-    return [
+    """`encode` with and without decay gates, forward and backward; with k that is no multiple of a tile; its bytes."""
+    narrow = (*shape[:2], 100)
+    size, narrow_size = ("{} × {} × {} bf16".format(*s) for s in (shape, narrow))
+    with_torch = Case(
+        f"GPU encode, {narrow_size}, forward",
+        "torch.bmm",
+        Goal(1.3),
+        lambda: encode_vs_bmm(timer, narrow, device, torch.bfloat16),
+    )
+    memory = Case(
+        f"GPU backward's extra memory, encode, {size}",
+        "H's own bytes",
+        Goal(1.5, at_least=False),
+        lambda: backward_bytes(torch.randn(shape, device=device, dtype=torch.bfloat16), TOLERANCE),
+    )
+    with_fla = [
         Case(
             f"GPU encode, {size}{gates}, {'forward + backward' if backward else 'forward'}",
             FLA_ENCODE,
@@ -75,6 +91,7 @@ def encode_cases(timer: Timer, shape: Shape, device: str = "cuda") -> list[Case]
         for gates in ("", ", decay gates")
         for backward in (False, True)
     ]
+    return [*with_fla, with_torch, memory]
 
 
 @dataclass(frozen=True)
@@ -125,6 +142,16 @@ def encode_vs_fla(timer: Timer, shape: Shape, device: str, *, decayed: bool, bac
     fla = Encoding(fla_memory, sets, G, takes_log=True).contender(FLA_ENCODE)
     plain = Encoding(plain_scan, sets, G).contender("autograd through a plain torch scan")
     return compare(ours, [fla], timer, [plain] if backward else [])
+
+
+def plain_scan(f: Tensor, alpha: Tensor | None = None) -> Tensor:
+    """C ← α_t C + f_t f_tᵀ, token by token: what autograd gets where there is no closed form."""
+    columns = f.float().unbind(1)
+    C = columns[0].new_zeros(f.shape[0], f.shape[2], f.shape[2])
+    for t, column in enumerate(columns):
+        kept = C if alpha is None else C * alpha[:, t, None, None]
+        C = torch.baddbmm(kept, column[:, :, None], column[:, None, :])
+    return C
 
 
 def scan_cases(timer: Timer, shape: Shape, device: str = "cuda") -> list[Case]:
@@ -244,7 +271,7 @@ def delta_reference(keys: Tensor, values: Tensor, beta: Tensor) -> Tensor:
 
 
 def main(only: Only = None, json: Json = False, quick: Quick = False) -> None:
-    """Compare the operations with flash-linear-attention on a GPU."""
+    """Compare the operations on a GPU with flash-linear-attention and torch."""
     with progress_bar() as progress:
         report = run(only=only, quick=quick, progress=progress)
     show(report, json)

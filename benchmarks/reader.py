@@ -23,13 +23,13 @@ from attar.bench import (
     Timer,
     compare,
     compare_with_limit,
-    progress_bar,
     run_cases,
     this_machine,
 )
+from attar.cli.output import progress_bar
 from attar.errors import FormatError
 from attar.memory import Memory
-from attar.progress import Progress
+from attar.progress import Progress, tell_nobody
 from attar.reader import Reader
 from attar.text import read_sources
 from benchmarks.command import Json, Only, Quick, ReaderFolder, run_command, show
@@ -50,7 +50,7 @@ def run(
     count: int = 256,
     only: str | None = None,
     quick: bool = False,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = tell_nobody,
 ) -> Report:
     """Measure every row on one thread."""
     machine = this_machine()
@@ -105,7 +105,7 @@ def reading_vs_grus(timer: Timer, reader: Reader, texts: list[str]) -> Compariso
         raise FormatError("reader", "an encoder of GRUs", reader.network.options.encoder)
     lengths = sorted(memory.tokens for memory in memories)
     batches = [lengths[at : at + BATCH] for at in range(0, len(lengths), BATCH)]
-    width = reader.network.options.embedding
+    width = reader.network.options.embedding_size
     inputs = [torch.randn(len(batch), max(batch), width) for batch in batches]
 
     @torch.inference_mode()

@@ -14,10 +14,11 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from attar.bench import Machine, print_plain, print_table, progress_bar, quantity, this_machine
+from attar.bench import Machine, print_plain, print_table, quantity, this_machine
+from attar.cli.output import progress_bar
 from attar.library import Library
 from attar.memory import Memory
-from attar.progress import Progress
+from attar.progress import Progress, tell_nobody
 from benchmarks.command import Json, Quick, ReaderFolder, run_command
 from benchmarks.load import Load, drive_now, find_wrk
 from benchmarks.server_rows import (
@@ -73,7 +74,7 @@ class Report(msgspec.Struct):
     rows: list[Row]
 
 
-def run(options: Options, progress: Progress = lambda what, done, total: None) -> Report:
+def run(options: Options, progress: Progress = tell_nobody) -> Report:
     """Fill a library, start a server on it, and drive every row, or a soak test."""
     machine = this_machine()
     documents = min(options.documents, 8) if options.quick else options.documents

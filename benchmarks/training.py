@@ -127,13 +127,17 @@ def _attention(network: Network, batch: Batch) -> Callable[[], None]:
     """The mechanism alone on states of the batch's shape: encode, look up, backward."""
     documents, questions = batch.documents, batch.questions
     count, n = documents.ids.shape
-    hidden = torch.randn(count, n, network.options.size, device=documents.ids.device, requires_grad=True)
-    rows = torch.rand(count, questions.most, network.options.size, device=hidden.device, requires_grad=True)
+    hidden = torch.randn(
+        count, n, network.options.hidden_size, device=documents.ids.device, requires_grad=True
+    )
+    rows = torch.rand(
+        count, questions.most, network.options.hidden_size, device=hidden.device, requires_grad=True
+    )
     written: dict[str, Any] = {}
     if network.options.mechanism == "named":
         written = {"names": documents.names, "count": documents.candidates.shape[1]}
     elif network.options.mechanism == "keyed":
-        written = {"values": hidden.detach()[..., : network.options.embedding]}
+        written = {"values": hidden.detach()[..., : network.options.embedding_size]}
 
     def attend() -> None:
         memories = network.mechanism.encode(hidden, documents.lengths, **written)

@@ -4,22 +4,24 @@ Results are checked against a float64 reference before they are timed. `benchmar
 same parts for the store, the server, the reader and training.
 """
 
-from attar.bench.baselines import Floats, plain_scan, softmax_numpy, softmax_torch
+from attar.bench.baselines import Floats, softmax_numpy, softmax_torch
 from attar.bench.comparison import (
     Case,
     Comparison,
     Goal,
     WrongResultError,
+    check,
     compare,
     compare_with_limit,
     relative_error,
     sampled,
     tolerance_for,
 )
-from attar.bench.cost import QUICK, Contender, Effort, Timer, peak_bytes
+from attar.bench.cost import QUICK, Contender, Effort, Timer
 from attar.bench.demo import run_demo
 from attar.bench.ops import (
     compiled_product,
+    encode_vs_bmm,
     exact_inputs,
     measure_ops,
     random_states,
@@ -30,11 +32,9 @@ from attar.bench.ops import (
 from attar.bench.report import (
     Machine,
     Report,
-    draw_report,
     print_plain,
     print_report,
     print_table,
-    progress_bar,
     quantity,
     report_json,
     run_cases,
@@ -54,22 +54,20 @@ __all__ = [
     "Report",
     "Timer",
     "WrongResultError",
+    "check",
     "check_plot_file",
     "compare",
     "compare_with_limit",
     "compiled_product",
-    "draw_report",
     "draw_table1",
+    "encode_vs_bmm",
     "exact_inputs",
     "measure_ops",
     "measure_table",
-    "peak_bytes",
-    "plain_scan",
     "print_plain",
     "print_report",
     "print_table",
     "print_table1",
-    "progress_bar",
     "quantity",
     "random_states",
     "relative_error",

@@ -87,16 +87,6 @@ class TokenIndex:
         return readouts
 
 
-def plain_scan(f: Tensor, alpha: Tensor | None = None) -> Tensor:
-    """C ← α_t C + f_t f_tᵀ, token by token: what autograd gets where there is no closed form."""
-    columns = f.float().unbind(1)
-    C = columns[0].new_zeros(f.shape[0], f.shape[2], f.shape[2])
-    for t, column in enumerate(columns):
-        kept = C if alpha is None else C * alpha[:, t, None, None]
-        C = torch.baddbmm(kept, column[:, :, None], column[:, None, :])
-    return C
-
-
 @torch.no_grad()
 def plain_adaptive_loop(h: Tensor, f: Tensor, cell: AffineGates) -> Tensor:
     """The adaptive scan as a good torch user writes it: read, gate, decay and write in place."""

@@ -1,7 +1,6 @@
 """`attar demo`: a library of two tales, read, asked, extended and merged; then what a question costs."""
 
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -106,25 +105,6 @@ def _ask(console: Console, library: Library, questions: dict[str, list[str]]) ->
     print_table(console, ["document", "question", "answers", "time"], rows)
 
 
-@dataclass(frozen=True)
-class QuestionCost:
-    """What a question to a document of n tokens costs with softmax and with a memory."""
-
-    tokens: int
-    softmax_seconds: float
-    memory_seconds: float
-    hidden_bytes: int
-    memory_bytes: int
-    error: float
-
-    def cells(self) -> list[str]:
-        """A row of the table."""
-        times = [quantity(seconds, "s") for seconds in (self.softmax_seconds, self.memory_seconds)]
-        sizes = [quantity(size, "B") for size in (self.hidden_bytes, self.memory_bytes)]
-        faster = f"{self.softmax_seconds / self.memory_seconds:.1f} ×"
-        return [f"{self.tokens:,}", *times, faster, *sizes, f"{self.error:.0e}"]
-
-
 def show_cost(console: Console, lengths: tuple[int, ...] = LENGTHS, effort: Effort | None = None) -> None:
     """Print what a question costs as the document grows."""
     print_plain(
@@ -134,20 +114,20 @@ def show_cost(console: Console, lengths: tuple[int, ...] = LENGTHS, effort: Effo
     )
     torch.manual_seed(0)
     with Console(stderr=True).status("measuring …"):
-        costs = [measure_question(n, effort or Effort(budget=0.6)) for n in lengths]
-    print_table(console, COLUMNS, [cost.cells() for cost in costs])
-    first, last = costs[0], costs[-1]
+        measured = [measure_question(n, effort or Effort(budget=0.6)) for n in lengths]
+    print_table(console, COLUMNS, [cells for cells, *_ in measured])
+    (_, *first), (_, *last) = measured[0], measured[-1]
+    softmax, memory = (after / before for before, after in zip(first, last, strict=True))
     print_plain(
         console,
-        f"\nFrom {first.tokens:,} to {last.tokens:,} tokens a question became "
-        f"{last.softmax_seconds / first.softmax_seconds:.0f} times as expensive with softmax, and "
-        f"{last.memory_seconds / first.memory_seconds:.1f} times with a memory.\n"
+        f"\nFrom {lengths[0]:,} to {lengths[-1]:,} tokens a question became {softmax:.0f} times as expensive with "
+        f"softmax, and {memory:.1f} times with a memory.\n"
         "Last column: the relative error against the same products in float64.",
     )
 
 
-def measure_question(n: int, effort: Effort) -> QuestionCost:
-    """Time softmax and a memory on one document of n tokens, interleaved."""
+def measure_question(n: int, effort: Effort) -> tuple[list[str], float, float]:
+    """Time softmax and a memory on one document of n tokens, interleaved: a row, and the seconds of both."""
     hidden = torch.randn(1, n, SIZE) / SIZE**0.5
     queries = torch.randn(1, QUESTIONS_PER_DOCUMENT, SIZE)
     memory = ops.encode(hidden)
@@ -160,4 +140,6 @@ def measure_question(n: int, effort: Effort) -> QuestionCost:
     # One thread: on a busy machine waiting for a second one made softmax a hundred times slower.
     times = Timer(effort, threads=1).time(contenders)
     softmax, linear = (median(seconds) / QUESTIONS_PER_DOCUMENT for seconds in times)
-    return QuestionCost(n, softmax, linear, hidden.nbytes, memory.nbytes, error)
+    sizes = [quantity(softmax, "s"), quantity(linear, "s"), f"{softmax / linear:.1f} ×"]
+    sizes += [quantity(hidden.nbytes, "B"), quantity(memory.nbytes, "B"), f"{error:.0e}"]
+    return [f"{n:,}", *sizes], softmax, linear

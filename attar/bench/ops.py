@@ -1,4 +1,4 @@
-"""`attar bench ops`: the operations compared with their alternatives, all rows in one run; and the CPU rows."""
+"""`attar bench ops`: the operations on a CPU, compared with their alternatives."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -17,16 +17,15 @@ from attar.bench.comparison import (
     Case,
     Comparison,
     Goal,
-    check,
     compare,
     relative_error,
     sampled,
     tolerance_for,
 )
-from attar.bench.cost import QUICK, Contender, Effort, Timer, peak_bytes
+from attar.bench.cost import QUICK, Contender, Effort, Timer
 from attar.bench.report import Report, run_cases, this_machine
 from attar.ops import COMPILED, product_in_use
-from attar.progress import Progress
+from attar.progress import Progress, tell_nobody
 
 TOLERANCE = tolerance_for(torch.float32)
 BATCH = 64  # documents per call
@@ -35,26 +34,16 @@ GPU_CACHE_BYTES = 256 * 2**20  # well above the second-level cache, 60 MB on an 
 Shape = tuple[int, int, int]
 
 
-def measure_ops(
-    *,
-    quick: bool = False,
-    only: str | None = None,
-    progress: Progress = lambda what, done, total: None,
-) -> Report:
-    """Measure every row that this machine can; `quick` takes tiny sizes, which are not judged."""
+def measure_ops(*, quick: bool = False, only: str | None = None, progress: Progress = tell_nobody) -> Report:
+    """Measure every row; `quick` takes tiny sizes, which are not judged."""
     machine = this_machine()  # before the first row adds to its load
     torch.manual_seed(0)
-    cases, notes = cpu_cases(QUICK if quick else Effort(), quick=quick), list[str]()
-    if torch.cuda.is_available():
-        from attar.bench.ops_gpu import gpu_cases
-
-        # Short rounds: a launch queue holds about a thousand kernels.
-        cases += gpu_cases(QUICK if quick else Effort(round_seconds=0.004), quick=quick)
-    else:
-        notes.append("GPU rows need a CUDA device; this machine has none.")
-    notes += machine.busy_notes(
+    notes = machine.busy_notes(
         "do not trust rows that use several threads, since threads wait for each other."
     )
+    if machine.gpu:
+        notes.append("Rows on a GPU: python -m benchmarks.ops_gpu in a checkout of the repository.")
+    cases = cpu_cases(QUICK if quick else Effort(), quick=quick)
     return run_cases(machine, cases, only, progress, notes, judged=not quick)
 
 
@@ -84,12 +73,6 @@ def cpu_cases(effort: Effort, *, quick: bool = False) -> list[Case]:
             "the plain loop in torch",
             Goal(3),
             lambda: scan_vs_loop(all_threads, scanned),
-        ),
-        Case(
-            f"CPU backward's extra memory, encode, {shape}",
-            "H's own bytes",
-            Goal(1.5, at_least=False),
-            lambda: backward_bytes(torch.randn(encoded), TOLERANCE),
         ),
         Case(
             f"{lookup}, {BATCH} documents per call",
@@ -295,20 +278,3 @@ def unit_rows(shape: Shape, device: str, dtype: torch.dtype) -> Tensor:
 def exact_inputs(h: Tensor, f: Tensor, cell: ops.AffineGates) -> tuple[Tensor, Tensor, ops.AffineGates]:
     """Some of the documents, and the gates, in float64."""
     return sampled(h).double(), sampled(f).double(), ops.AffineGates(*(x.double() for x in cell.tensors()))
-
-
-def backward_bytes(f: Tensor, tolerance: float) -> Comparison:
-    """The peak of what backward allocates, compared with the bytes of its input `[B, n, k]`."""
-    f.requires_grad_()
-    G = torch.randn(f.shape[0], f.shape[2], f.shape[2], device=f.device)
-    memory = ops.encode(f)
-
-    def gradient() -> Tensor:
-        return torch.autograd.grad(memory, f, G, retain_graph=True)[0]
-
-    def error() -> float:
-        few, direction = sampled(f).double(), sampled(G).double()
-        return relative_error(sampled(gradient()), torch.bmm(few, direction + direction.mT))
-
-    check(Contender("attar.ops.encode", gradient, error, tolerance))
-    return Comparison([peak_bytes(gradient, f.device)], [f.nbytes], "B")

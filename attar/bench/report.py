@@ -1,22 +1,20 @@
-"""Reports: the machine and its measured rows, as a table, as JSON or as a plot."""
+"""Reports: the machine and its measured rows, as a table or as JSON."""
 
 import datetime
 import importlib.metadata
 import os
 import platform
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import torch
-from rich import progress as bars
 from rich.console import Console
 from rich.table import Table
 
 from attar.bench.comparison import Case, Row, measure
 from attar.errors import OptionError
-from attar.progress import Progress
+from attar.progress import Progress, tell_nobody
 
 COLUMNS = ["what", "ours", "against", "theirs", "ratio", "spread", "target", ""]
 
@@ -89,7 +87,7 @@ def run_cases(
     machine: Machine,
     cases: Sequence[Case],
     only: str | None = None,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = tell_nobody,
     notes: Sequence[str] = (),
     *,
     judged: bool = True,
@@ -98,7 +96,7 @@ def run_cases(
     chosen = choose(cases, only)
     rows = []
     for done, case in enumerate(chosen):
-        progress(f"{case.what}, against {case.against}", done, len(chosen))
+        progress("measuring", done, len(chosen))
         rows.append(measure(case, judged=judged))
     return Report(machine, rows, list(notes))
 
@@ -136,45 +134,6 @@ def report_json(report: Report) -> str:
     for written, row in zip(data["rows"], report.rows, strict=True):
         written["met"] = row.met
     return msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
-
-
-def draw_report(report: Report, file: Path) -> None:
-    """Draw one bar per row: the measured ratio over the target, with a line at 1."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    measured = [(row, row.ratio) for row in report.rows if row.ratio is not None][::-1]
-    figure, axes = pyplot.subplots(figsize=(10, 1.2 + 0.55 * max(1, len(measured))), layout="constrained")
-    for place, (row, ratio) in enumerate(measured):
-        share = ratio / row.target if row.at_least else row.target / max(ratio, 1e-12)
-        # Hatched, so that black and white print is enough.
-        fill, hatch = ("white", "///") if row.met is False else ("0.35", "")
-        axes.barh(place, share, color=fill, edgecolor="black", hatch=hatch)
-        text = f" {ratio:.3g} × ({row.goal})"
-        axes.text(share, place, text, va="center")
-    axes.axvline(1, color="black", linestyle="--")
-    names = [f"{row.what}\nagainst {row.against}" for row, _ in measured]
-    axes.set_yticks(range(len(measured)), names, fontsize=8)
-    axes.margins(x=0.25)
-    axes.set_xlabel("measured / target (right of the dashed line: met; hatched: missed)")
-    axes.set_title(f"attar bench ops, {report.machine.date}", fontsize=10)
-    figure.savefig(file, dpi=150)
-    pyplot.close(figure)
-
-
-@contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """A progress bar on stderr if that is a terminal; yields the function that advances it."""
-    console = Console(stderr=True)
-    columns = (bars.BarColumn(20), bars.MofNCompleteColumn(), bars.TimeElapsedColumn())
-    words = bars.TextColumn("{task.description}")
-    with bars.Progress(
-        *columns, words, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda what, done, total: bar.update(task, completed=done, total=total, description=what)
 
 
 def print_plain(console: Console, text: str) -> None:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from attar.bench.comparison import keep_correct, relative_error, tolerance_for
 from attar.bench.cost import QUICK, Contender, Effort, Timer
 from attar.bench.table1_methods import Kind, Method, methods_for_many, methods_for_one
-from attar.progress import Progress
+from attar.progress import Progress, tell_nobody
 
 ENCODER = "GRU"
 # A GPU gets many questions per call; alone, each would cost a kernel launch and little else.
@@ -90,14 +90,12 @@ class Costs(msgspec.Struct, frozen=True):
 
 
 def measure_costs(
-    sizes: Sizes, device: str, *, quick: bool = False, progress: Progress = lambda what, done, total: None
+    sizes: Sizes, device: str, *, quick: bool = False, progress: Progress = tell_nobody
 ) -> Costs:
     """Measure one part after the other; wrong results get no timing, and a note."""
     many = methods_for_many(sizes.k, device)
     single = methods_for_one(sizes.k) if device == "cpu" else many
-    writing = [
-        method for method in single if method.kind != "softmax"
-    ]  # softmax stores the states themselves
+    writing = [each for each in single if each.kind != "softmax"]  # which stores the states themselves
     documents = [_states(n, sizes.k, device) for n in sizes.lengths]
     shared = _states(sizes.tokens, sizes.k, device)
     queries = torch.randn(sizes.per_call, sizes.k, device=device)
@@ -107,7 +105,7 @@ def measure_costs(
 
     def timed(part: str, groups: list[Group]) -> list[Point]:
         passes, timer = timer_for(part, device, quick=quick)
-        return time_groups(groups, timer, passes, notes, lambda: progress(part, next(done), total))
+        return time_groups(groups, timer, passes, notes, lambda: progress("measuring", next(done), total))
 
     query_time = timed(
         "questions to documents of all lengths",

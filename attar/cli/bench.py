@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from attar.cli.options import explicit_options
+from attar.cli.output import progress_bar
 from attar.errors import OptionError
 
 app = typer.Typer()
@@ -36,14 +38,7 @@ def table1(
     _use_one_blas_thread()
     from rich.console import Console
 
-    from attar.bench import (
-        check_plot_file,
-        draw_table1,
-        measure_table,
-        print_table1,
-        progress_bar,
-        table1_json,
-    )
+    from attar.bench import check_plot_file, draw_table1, measure_table, print_table1, table1_json
 
     if plot is not None:
         check_plot_file(plot)
@@ -62,25 +57,20 @@ def table1(
 @app.command()
 def ops(
     only: Annotated[str | None, typer.Option(help="Only rows whose name contains this text.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Save a plot of the rows and their targets.")] = None,
     as_json: AsJson = False,
     quick: Quick = False,
 ) -> None:
     """Compare the operations with torch and softmax; wrong results are not timed.
 
-    For example: attar bench ops --only lookup --plot lookup.png
+    For example: attar bench ops --only lookup
     """
     _use_one_blas_thread()
     from rich.console import Console
 
-    from attar.bench import check_plot_file, draw_report, measure_ops, print_report, progress_bar, report_json
+    from attar.bench import measure_ops, print_report, report_json
 
-    if plot is not None:
-        check_plot_file(plot)
     with progress_bar() as progress:
         report = measure_ops(quick=quick, only=only, progress=progress)
-    if plot is not None:
-        draw_report(report, plot)
     if as_json:
         print(report_json(report))
     else:
@@ -91,9 +81,7 @@ def ops(
 
 def _refuse_options(context: typer.Context) -> None:
     """Refuse options before a subcommand's name, which would have no effect."""
-    given = [
-        name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")
-    ]
+    given = sorted(explicit_options(context))
     if given:
         option = next(o.opts[0] for o in context.command.params if o.name == given[0])
         command = context.invoked_subcommand

@@ -40,11 +40,11 @@ def options_from(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command one flag per field of a dataclass; it receives the values as keyword arguments `**given`.
 
-    Fields without a help text have no flag. `defaults` replace those of the dataclass.
+    Required flags come first. Fields without a help text have no flag. `defaults` replace those of the dataclass.
     """
     derived = [
         _flag(each, defaults.get(each.name, each.default))
-        for each in fields(options)
+        for each in sorted(fields(options), key=lambda each: each.default is not MISSING)
         if each.metadata.get("help") and each.name not in omit
     ]
 

@@ -19,7 +19,7 @@ from attar.cloze.questions import draw_questions
 from attar.cloze.sets import ABOUT_FILE, VOCABULARY_FILE
 from attar.errors import FormatError, OptionError
 from attar.files import AtomicFiles
-from attar.options import former_names, rename
+from attar.options import to_file
 from attar.progress import Progress, tell_nobody
 from attar.text import (
     CapitalFinder,
@@ -65,7 +65,7 @@ def build_set(
             raise FormatError(", ".join(map(str, sources)), "text with names to ask for", "none")
         about = {
             "sources": [Path(source).name for source in sources],
-            "options": rename(asdict(options), former_names(BuildOptions)),
+            "options": to_file(BuildOptions, asdict(options)),
             "vocabulary": vocabulary.fingerprint,
             "splits": {split: _summary(tally) for split, tally in tallies.items()},
         }

@@ -25,7 +25,7 @@ from attar.nn.mechanisms.linear import (
     LinearAttention,
 )
 from attar.nn.network import Documents, Network, Questions
-from attar.nn.network_options import NetworkOptions, refuse_unknown
+from attar.nn.network_options import NetworkOptions
 
 __all__ = [
     "COPY_MECHANISMS",
@@ -59,6 +59,5 @@ __all__ = [
     "cut_long_sentences",
     "encoder",
     "length_scale",
-    "refuse_unknown",
     "sort_backward",
 ]

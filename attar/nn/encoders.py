@@ -108,7 +108,6 @@ class GRUEncoder(Encoder):
     def __init__(self, input_size: int, size: int, *, device: Device = None, dtype: Dtype = None) -> None:
         super().__init__(input_size, size)
         self.state_size = size
-        # The forward GRU; saved weights have this name.
         # Named as its weights are in files since version 0.1.0.
         self.onward = nn.GRU(input_size, size, batch_first=True, device=device, dtype=dtype)
 

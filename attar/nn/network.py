@@ -123,7 +123,7 @@ class AskedNames(nn.Module):
 class Network(nn.Module):
     """Reads documents into memories once, and scores the names of each for every question.
 
-    >>> options = NetworkOptions(words=9, entities=2, embedding=3, size=2)
+    >>> options = NetworkOptions(words=9, entities=2, embedding_size=3, hidden_size=2)
     >>> network = Network(options)
     >>> print(network.mechanism)
     GatedAttention(
@@ -135,19 +135,19 @@ class Network(nn.Module):
     def __init__(self, options: NetworkOptions) -> None:
         super().__init__()
         self.options = options
-        self.embedding = nn.Embedding(options.words, options.embedding, padding_idx=0)
+        self.embedding = nn.Embedding(options.words, options.embedding_size, padding_idx=0)
         self.dropout = nn.Dropout(options.dropout)
         join: dict[str, Any] = {"join": options.join} if options.encoder in TWO_WAY else {}
-        self.document_encoder = encoder(options.encoder, options.embedding, options.size, **join)
+        self.document_encoder = encoder(options.encoder, options.embedding_size, options.hidden_size, **join)
         # A question is one sentence: looking ahead within it is reading all of it.
         self.at_blank = options.encoder in ("lookahead", "bidirectional")
         kind = "bidirectional" if self.at_blank else options.encoder
-        self.question_encoder = encoder(kind, options.embedding, options.size, **join)
+        self.question_encoder = encoder(kind, options.embedding_size, options.hidden_size, **join)
         extra: dict[str, Any] = {} if options.mechanism in ("none", "softmax") else {"scale": options.scale}
         if options.positive:
             extra = {"positive": True}
-        self.mechanism = attention(options.mechanism, options.size, **extra)
-        self.features = nn.Linear(options.size, options.size) if options.positive else None
+        self.mechanism = attention(options.mechanism, options.hidden_size, **extra)
+        self.features = nn.Linear(options.hidden_size, options.hidden_size) if options.positive else None
         self.head = self._make_head(options)
         self.asked = AskedNames() if options.asked else None
         # Named as its weights are in files since version 0.1.0; `self.cooccurrence` is the same module.
@@ -166,9 +166,9 @@ class Network(nn.Module):
     @staticmethod
     def _make_head(options: NetworkOptions) -> PaperHead | CopyHead:
         if options.head == "paper":
-            return PaperHead(options.size, options.entities, options.head_size)
+            return PaperHead(options.hidden_size, options.entities, options.head_size)
         if options.mechanism == "keyed":  # x_e · x_e is about this large
-            return CopyHead(1 / (options.embedding * NAME_SCALE**2))
+            return CopyHead(1 / (options.embedding_size * NAME_SCALE**2))
         return CopyHead(shares=options.positive or options.mechanism == "softmax")
 
     @torch.no_grad()
@@ -219,7 +219,7 @@ class Network(nn.Module):
             index = blanks.to(hidden.device)[:, None, None].expand(-1, 1, hidden.shape[2])
             queries = hidden.gather(1, index)[:, 0]
         else:
-            queries = last[:, : self.options.size]
+            queries = last[:, : self.options.hidden_size]
         return self.query(self.dropout(queries))
 
     def query(self, states: Float[Tensor, "Q k"]) -> Float[Tensor, "Q k"]:

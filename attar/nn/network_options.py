@@ -1,47 +1,34 @@
 """The options of a network, as a file stores them."""
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from attar.errors import OptionError
 from attar.nn.encoders import ENCODERS, JOINS, TWO_WAY
 from attar.nn.mechanisms import COPY_MECHANISMS, MECHANISMS
-from attar.nn.mechanisms.base import Scale
+from attar.options import ModelOptions, check_ranges, from_file, to_file
 
 HEADS = ("paper", "copy")
 
 
 @dataclass(frozen=True)
-class NetworkOptions:
-    """The options of a network; the defaults are the paper's sizes.
+class NetworkOptions(ModelOptions):
+    """A model's options and the sizes of its vocabulary.
 
-    `head=""` is the copy head for mechanisms that write for it (keyed, named), else the paper's head. `asked` learns a
-    bonus for names that occur in the question; `positive` makes the keys of `named` and the queries positive, and
-    scores logarithms of weights; `cooccurrence` also scores names by their co-occurrence with the question's words.
-    `join` is how a two-way encoder joins its two states, `head_size` the hidden size of the paper's head, 0 for `size`.
+    `head=""` is the copy head for mechanisms that write for it (keyed, named), else the paper's head. `positive` makes
+    the keys of `named` and the queries positive, and scores logarithms of weights.
     """
 
     words: int  # vocabulary size, names included
     entities: int  # number of names
     first_entity: int = 3
-    mechanism: str = "gated"
-    encoder: str = "gru"
-    head: str = ""
-    embedding: int = 100
-    size: int = 100
-    dropout: float = 0.0
-    scale: Scale = "sqrt"
-    asked: bool = True
-    positive: bool = False
-    cooccurrence: bool = False
-    join: str = "halves"
-    head_size: int = 0
 
     def __post_init__(self) -> None:
         if not self.head:
             default = "copy" if self.mechanism in COPY_MECHANISMS else "paper"
             object.__setattr__(self, "head", default)
+        check_ranges(self)
         rules = (
             ("mechanism", True, self.mechanism, (*MECHANISMS, *COPY_MECHANISMS)),
             ("encoder", True, self.encoder, ENCODERS),
@@ -64,13 +51,10 @@ class NetworkOptions:
                 raise OptionError(what, " or ".join(allowed), repr(value))
         if not 0 <= self.dropout < 1:
             raise OptionError("dropout", "a share from 0 to below 1", repr(self.dropout))
-        if self.head_size < 0:
-            raise OptionError("head_size", "a whole number from 1 up, or 0 for size", repr(self.head_size))
 
     def to_json(self) -> dict[str, Any]:
-        """All options by name."""
-        options = asdict(self)
-        options["company"] = options.pop("cooccurrence")  # its name in files since version 0.1.0
+        """All options, under the names in files."""
+        options = to_file(NetworkOptions, asdict(self))
         # Later options are left out at their defaults, so that fingerprints of earlier readers stay the same.
         for name, default in (("company", False), ("join", "halves"), ("head_size", 0)):
             if options[name] == default:
@@ -78,21 +62,6 @@ class NetworkOptions:
         return options
 
     @classmethod
-    def from_json(cls, options: dict[str, Any]) -> "NetworkOptions":
+    def from_json(cls, options: Mapping[str, Any]) -> "NetworkOptions":
         """The options that `to_json` returned; unknown names are refused."""
-        renamed = {"cooccurrence" if name == "company" else name: value for name, value in options.items()}
-        refuse_unknown("network option", renamed, (each.name for each in fields(cls)))
-        return cls(**renamed)
-
-
-def refuse_unknown(what: str, options: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse unknown names of options.
-
-    >>> refuse_unknown("option", ["sise"], ["size", "scale"])
-    Traceback (most recent call last):
-    attar.errors.OptionError: option: expected one of scale, size, got sise
-    """
-    names = sorted(known)
-    unknown = sorted(set(options).difference(names))
-    if unknown:
-        raise OptionError(what, "one of " + ", ".join(names), ", ".join(unknown))
+        return cls(**from_file("network option", cls, options))

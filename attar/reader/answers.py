@@ -38,7 +38,9 @@ def score_names(
     width = int(counts.max(initial=0))
     if not width:
         return np.zeros((len(memories), 0), np.float32)
-    readout_size = width if named else options.embedding if options.mechanism == "keyed" else options.size
+    readout_size = (
+        width if named else options.embedding_size if options.mechanism == "keyed" else options.hidden_size
+    )
     readouts = _look_up(memories, _scale_by_length(network, queries, memories), readout_size)
     candidates = np.where(np.arange(width) < counts[:, None], np.arange(width), -1)
     if named:

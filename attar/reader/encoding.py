@@ -139,7 +139,7 @@ def _keeps_tokens(options: NetworkOptions, pending: PendingText) -> bool:
     if before is not None and before.form != "states":
         return False
     earlier = 0 if before is None else len(before.numbers)
-    return states_are_smaller(earlier + len(pending.text), options.size)
+    return states_are_smaller(earlier + len(pending.text), options.hidden_size)
 
 
 def _write_sums(

@@ -41,7 +41,7 @@ class FastTextEncoder(TextEncoder):
         grus = self._document_tables.grus() if len(documents.ids) >= TABLES_FROM else []
         if not grus:
             return super().hidden_states(documents, state)
-        (batch, width), size = documents.ids.shape, self.network.options.size
+        (batch, width), size = documents.ids.shape, self.network.options.hidden_size
         forward, *backward = grus
         k, lengths, ids = forward.size, documents.lengths, documents.ids.flatten()
         last = forward.gates.new_zeros(batch, k) if state is None else state

@@ -1,12 +1,12 @@
 """The options of a training run: checked when they are made, written to the run's folder."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from attar.errors import OptionError
-from attar.options import check_ranges, former_names, option, rename
+from attar.options import ModelOptions, check_ranges, from_file, option, to_file
 
 if TYPE_CHECKING:
     from attar.nn import NetworkOptions
@@ -20,7 +20,7 @@ _NEW_RUN = "omit what the reader fixes, or train a new reader without --init-fro
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
+class TrainingOptions(ModelOptions):
     """One training run. The batch size counts over all processes, so that two make the steps of one."""
 
     data: tuple[str, ...] = option(MISSING, "Folder of a cloze set. Repeat to train on several sets.", "-d")
@@ -35,26 +35,8 @@ class TrainingOptions:
         "Train only the parameters that the reader of --init-from lacks (--cooccurrence).",
         former="frozen",
     )
-    mechanism: str = option("gated", "none, softmax, linear, gated, decayed, adaptive, keyed or named.")
-    encoder: str = option("gru", "gru, lookahead, bidirectional or second-order.")
-    join: str = option(
-        "halves", "Join the forward and backward states: halves (concatenate) or sum; not for gru."
-    )
-    head: str = option("", "paper or copy; by default the one that suits the mechanism.")
-    head_size: int = option(0, "Hidden size of the paper head; 0 for --hidden-size.", min=0)
     shared_init: bool = option(
         False, "Initialize the question encoder with the document encoder's weights.", former="alike"
-    )
-    hidden_size: int = option(100, "Hidden size k.", former="size", min=1)
-    embedding_size: int = option(100, "Embedding size.", former="embedding", min=1)
-    dropout: float = option(0.0, "Dropout probability.")
-    scale: Literal["sqrt", "mean"] | None = option(
-        "sqrt", "Divide readouts by the square root of the token count (sqrt), by it (mean), or none."
-    )
-    asked: bool = True  # learn a weight for candidates that the question itself mentions
-    positive: bool = option(False, "Positive keys and queries (named only).")
-    cooccurrence: bool = option(
-        False, "Score names also by co-occurrence with the question's words (named only).", former="company"
     )
     epochs: int = option(12, "Number of epochs.", min=1)
     batch_size: int = option(64, "Documents per step, over all processes.", former="batch", min=1)
@@ -99,11 +81,11 @@ class TrainingOptions:
 
     def to_json(self) -> dict[str, Any]:
         """The options that determine the result, under the names that files have used since 0.1."""
-        return rename(self._kept(), former_names(type(self)))
+        return to_file(TrainingOptions, self._kept())
 
     def described(self) -> dict[str, Any]:
         """As `to_json`, with names instead of paths: for files that are passed on."""
-        return rename(self._without_paths(), former_names(type(self)))
+        return to_file(TrainingOptions, self._without_paths())
 
     def changes(self, earlier: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
         """What differs from the JSON of earlier options: (then, now) by name.
@@ -117,11 +99,7 @@ class TrainingOptions:
     @classmethod
     def from_json(cls, options: Mapping[str, Any]) -> "TrainingOptions":
         """Options from the names in files; unknown names are refused."""
-        from attar.nn import refuse_unknown
-
-        known = former_names(cls)
-        refuse_unknown("training option", options, (known.get(each.name, each.name) for each in fields(cls)))
-        return cls(**rename(options, {former: name for name, former in known.items()}))
+        return cls(**from_file("training option", cls, options))
 
     def _kept(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in _NOT_KEPT}
@@ -131,27 +109,16 @@ class TrainingOptions:
         return self._kept() | {"data": sets, "init_from": Path(self.init_from).name if self.init_from else ""}
 
 
-# The options that a reader fixes when it is fine-tuned, and their names in `NetworkOptions`.
-_SAME = ("mechanism", "encoder", "join", "head", "head_size", "scale", "asked", "positive", "cooccurrence")
-_FIXED = {name: name for name in _SAME} | {"hidden_size": "size", "embedding_size": "embedding"}
-
-
 def network_options(options: TrainingOptions, vocabulary: "Vocabulary") -> "NetworkOptions":
     """The network that a run trains."""
     from attar.nn import NetworkOptions
 
-    return NetworkOptions(
-        words=len(vocabulary),
-        entities=vocabulary.entities,
-        first_entity=vocabulary.first_entity,
-        dropout=options.dropout,
-        **{name: getattr(options, own) for own, name in _FIXED.items()},
-    )
+    return NetworkOptions(len(vocabulary), vocabulary.entities, vocabulary.first_entity, **options.model())
 
 
 def fixed_options(reader: "NetworkOptions") -> dict[str, Any]:
     """The values of all training options that a reader's network fixes."""
-    return {own: getattr(reader, name) for own, name in _FIXED.items()}
+    return {name: value for name, value in reader.model().items() if name != "dropout"}
 
 
 def check_fixed(options: Mapping[str, Any], fixed: Mapping[str, Any], reader: str) -> None:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attar.bench import baselines
-from attar.ops import AffineGates, encode, encode_adaptive, softmax_lookup
+from attar.ops import AffineGates, encode_adaptive, softmax_lookup
 
 
 @pytest.mark.parametrize("name", ["numpy", "torch", "sdpa"])
@@ -17,12 +17,6 @@ def test_every_softmax_baseline_equals_softmax_lookup(name):
     else:
         found = getattr(baselines, f"softmax_{name}")(hidden, query)
     torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
-
-
-def test_the_plain_scan_equals_encode():
-    f, alpha = torch.randn(2, 9, 4), torch.rand(2, 9)
-    torch.testing.assert_close(baselines.plain_scan(f, alpha), encode(f, alpha=alpha))
-    torch.testing.assert_close(baselines.plain_scan(f), encode(f))
 
 
 def test_the_plain_adaptive_loop_equals_encode_adaptive():

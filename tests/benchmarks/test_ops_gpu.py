@@ -1,17 +1,19 @@
-"""Rows that compare with flash-linear-attention: ours are right, on a CPU too, where fla refuses."""
+"""Rows that need a GPU: ours are right, on a CPU too, where flash-linear-attention refuses."""
 
 import pytest
 import torch
 
 from attar.bench import QUICK, Timer
 from attar.bench.comparison import measure
-from benchmarks.ops_gpu import delta_reference, encode_cases, run, scan_cases
+from attar.ops import encode
+from benchmarks.bank_gpu import bank_cases
+from benchmarks.ops_gpu import delta_reference, encode_cases, plain_scan, run, scan_cases
 
 TIMER = Timer(QUICK)
 SHAPE = (16, 40, 16)
 
 
-@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("place", range(6))
 def test_rows_of_encode_are_right_on_a_cpu_too(place):
     row = measure(encode_cases(TIMER, SHAPE, device="cpu")[place])
     assert row.verdict in ("met", "missed", "alone"), row
@@ -21,6 +23,20 @@ def test_rows_of_encode_are_right_on_a_cpu_too(place):
 def test_rows_of_the_scan_are_right_on_a_cpu_too(place):
     row = measure(scan_cases(TIMER, SHAPE, device="cpu")[place])
     assert row.verdict in ("met", "missed", "alone"), row
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int8], ids=str)
+@pytest.mark.parametrize("place", range(2))
+def test_rows_of_the_bank_are_right_on_a_cpu_too(place, dtype):
+    row = measure(bank_cases(TIMER, 300, 16, dtype=dtype, device="cpu", copied=2**16)[place])
+    assert row.verdict in ("met", "missed"), row
+    assert ("TB/s" if place == 0 else "M lookups/s") in row.note
+
+
+def test_the_plain_scan_equals_encode():
+    f, alpha = torch.randn(2, 9, 4), torch.rand(2, 9)
+    torch.testing.assert_close(plain_scan(f, alpha), encode(f, alpha=alpha))
+    torch.testing.assert_close(plain_scan(f), encode(f))
 
 
 def test_a_value_that_is_known_is_not_written_again():

@@ -6,6 +6,8 @@ from attar.errors import FormatError
 from attar.reader import Reader
 from benchmarks import reader as rows
 
+pytestmark = pytest.mark.slow  # whole benchmarks with the default reader
+
 
 def test_every_row_is_measured_on_made_up_stories():
     report = rows.run(quick=True)

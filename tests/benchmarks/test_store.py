@@ -25,6 +25,8 @@ from benchmarks.store import Options, all_cases, main, run, store_cases
 from benchmarks.store_reader import RoundedNetwork, accuracy_cases, adding_vs_reading, round_memory
 from benchmarks.stories import story_document, tell_stories
 
+pytestmark = pytest.mark.slow  # whole benchmarks with the default reader
+
 TIMER = Timer(QUICK)
 TINY = Sizes(documents=12, tokens=30, size=8)
 
@@ -40,7 +42,9 @@ def reader_folder(tmp_path_factory):
     """A reader whose network has learnt nothing."""
     words = Vocabulary.build((story.text for story in tell_stories(3, 9)), size=150, entities=40)
     torch.manual_seed(5)
-    options = NetworkOptions(words=len(words), entities=40, mechanism="named", embedding=5, size=6)
+    options = NetworkOptions(
+        words=len(words), entities=40, mechanism="named", embedding_size=5, hidden_size=6
+    )
     folder = tmp_path_factory.mktemp("reader")
     Reader(Network(options), words).save(folder)
     return folder

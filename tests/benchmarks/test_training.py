@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from attar.training import TrainingOptions
 from benchmarks.training import build_stories, main, profile_step
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+pytestmark = [pytest.mark.usefixtures("unchecked_shapes"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,9 @@ def reader(texts, tmp_path_factory) -> Path:
     """The folder of a reader whose memories depend on the table of names."""
     torch.manual_seed(5)
     vocabulary = Vocabulary.build(texts, size=150, entities=40)
-    options = NetworkOptions(len(vocabulary), 40, mechanism="gated", encoder="gru", embedding=5, size=6)
+    options = NetworkOptions(
+        len(vocabulary), 40, mechanism="gated", encoder="gru", embedding_size=5, hidden_size=6
+    )
     folder = tmp_path_factory.mktemp("reader")
     Reader(Network(options), vocabulary).save(folder)
     return folder

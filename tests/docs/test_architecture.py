@@ -23,6 +23,7 @@ def page(root):
     return (root / "docs" / "architecture.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", LIMITS)
 def test_the_page_lists_the_files_that_a_way_passes_through(ways, page, way):
     """`make way` with `--write` updates the page; the order may differ, since threads interleave."""
@@ -31,6 +32,7 @@ def test_the_page_lists_the_files_that_a_way_passes_through(ways, page, way):
     assert f"{len(ways[way])} files" in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", LIMITS)
 def test_a_way_passes_through_few_files(ways, way):
     assert len(ways[way]) <= LIMITS[way]

@@ -29,7 +29,7 @@ def make_reader(texts: list[str]) -> Callable[..., Reader]:
 
     def make(mechanism: str = "named", encoder: str = "lookahead", seed: int = 5) -> Reader:
         torch.manual_seed(seed)
-        sizes = {"words": len(vocabulary), "entities": ENTITIES, "embedding": 5, "size": 6}
+        sizes = {"words": len(vocabulary), "entities": ENTITIES, "embedding_size": 5, "hidden_size": 6}
         return Reader(Network(NetworkOptions(mechanism=mechanism, encoder=encoder, **sizes)), vocabulary)
 
     return make

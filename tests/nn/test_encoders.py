@@ -240,7 +240,7 @@ class TestMaking:
         assert ENCODERS == ("gru", "lookahead", "bidirectional", "second-order")
         assert [encoder(name, 3, 2).name for name in ENCODERS] == list(ENCODERS)
 
-    def test_state_sizes(self):
+    def test_the_state_size_depends_on_the_encoder(self):
         sizes = [encoder(name, 3, 5).state_size for name in ENCODERS]
         assert sizes == [5, 3, 0, 30]
         assert encoder("lookahead", 3, 5, join="sum").state_size == 5

@@ -30,7 +30,7 @@ def few_common_words(monkeypatch):
 
 def made(**options):
     """A network in float64 whose parameters are no longer where they started."""
-    network = Network(NetworkOptions(WORDS, ENTITIES, embedding=5, size=4, **options)).double()
+    network = Network(NetworkOptions(WORDS, ENTITIES, embedding_size=5, hidden_size=4, **options)).double()
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
@@ -234,7 +234,7 @@ def test_positive_networks_write_no_negative_state_and_ask_positive_queries():
 
 
 def test_initial_embeddings_of_names_are_large_of_words_small_of_padding_zero():
-    weight = Network(NetworkOptions(4000, 1000, embedding=20, size=4)).embedding.weight
+    weight = Network(NetworkOptions(4000, 1000, embedding_size=20, hidden_size=4)).embedding.weight
     assert not weight[0].any()
     assert weight[FIRST : FIRST + 1000].std().item() == pytest.approx(NAME_SCALE, rel=0.05)
     assert weight[FIRST + 1000 :].std().item() == pytest.approx(WORD_SCALE, rel=0.05)
@@ -278,18 +278,18 @@ class TestOptions:
         assert NetworkOptions(9, 2, mechanism=mechanism).head == head
 
     @every_network
-    def test_json_round_trip(self, make):
+    def test_options_are_the_same_after_json(self, make):
         options = NetworkOptions(9, 2, **make)
         assert NetworkOptions.from_json(options.to_json()) == options
 
-    def test_join_sum_is_an_option(self):
-        added = NetworkOptions(9, 2, encoder="lookahead", join="sum", size=4, embedding=3)
+    def test_join_sum_makes_both_directions_of_full_size(self):
+        added = NetworkOptions(9, 2, encoder="lookahead", join="sum", hidden_size=4, embedding_size=3)
         assert NetworkOptions.from_json(added.to_json()) == added
         network = Network(added)
         assert network.document_encoder.onward.hidden_size == network.question_encoder.back.hidden_size == 4
 
-    def test_head_size_may_exceed_size(self):
-        wide = NetworkOptions(9, 2, size=4, embedding=3, head_size=7)
+    def test_head_size_may_exceed_the_hidden_size(self):
+        wide = NetworkOptions(9, 2, hidden_size=4, embedding_size=3, head_size=7)
         assert NetworkOptions.from_json(wide.to_json()) == wide
         assert Network(wide).head.entities.in_features == 7
 
@@ -313,14 +313,14 @@ class TestOptions:
             ({"join": "sum"}, "encoder with a join: expected lookahead or bidirectional, got 'gru'"),
             ({"dropout": 1.0}, "dropout: expected a share from 0 to below 1, got 1.0"),
             ({"dropout": -0.1}, "dropout: expected a share from 0 to below 1, got -0.1"),
-            ({"head_size": -1}, "head_size: expected a whole number from 1 up, or 0 for size, got -1"),
+            ({"head_size": -1}, "head_size: expected 0 or more, got -1"),
             ({"head_size": 9, "mechanism": "named"}, "head with a size: expected paper, got 'copy'"),
             ({"head": "copy"}, "copy head: expected keyed or named or softmax, got 'gated'"),
             ({"head": "paper", "mechanism": "named"}, "paper's head: expected none or .* got 'named'"),
             ({"positive": True, "mechanism": "keyed"}, "positive keys: expected named, got 'keyed'"),
             ({"scale": "cube"}, "scale: expected None, 'sqrt' or 'mean', got 'cube'"),
-            ({"size": 0}, "size: expected a whole number from 1 up, got 0"),
-            ({"embedding": 0}, "(embedding|input_size): expected a whole number from 1 up, got 0"),
+            ({"hidden_size": 0}, "hidden_size: expected 1 or more, got 0"),
+            ({"embedding_size": 0}, "embedding_size: expected 1 or more, got 0"),
         ],
         ids=lambda value: " ".join(map(str, value.values())) if isinstance(value, dict) else "",
     )
@@ -331,5 +331,7 @@ class TestOptions:
 
 
 def test_print_shows_positive_keys() -> None:
-    positive = NetworkOptions(words=9, entities=2, mechanism="named", embedding=3, size=2, positive=True)
+    positive = NetworkOptions(
+        words=9, entities=2, mechanism="named", embedding_size=3, hidden_size=2, positive=True
+    )
     assert "NamedAttention(\n    size=2, positive=True\n" in repr(Network(positive))

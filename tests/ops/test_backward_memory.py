@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from attar.bench import peak_bytes, plain_scan
 from attar.ops import AffineGates, encode, encode_adaptive, reference
+from benchmarks.allocations import peak_bytes
+from benchmarks.ops_gpu import plain_scan
 
 FLOAT = 4
 

@@ -64,7 +64,7 @@ def test_agrees_with_the_reference_at_every_size(backend, k, batch):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("use", USES)
-def test_ragged_lengths_from_none_to_all(backend, use):
+def test_agrees_with_the_reference_for_lengths_from_none_to_all(backend, use):
     assert_agrees(inputs_for(5, 12, 4, use), backend, lengths=[0, 12, 1, 11, 5])
 
 
@@ -164,7 +164,7 @@ def test_autocast_does_not_change_the_sum_from_float32(backend):
 
 
 @pytest.mark.parametrize("use", USES)
-def test_gradcheck_and_gradgradcheck(use):
+def test_first_and_second_derivatives_equal_finite_differences(use):
     inputs = inputs_for(2, 5, 3, use)
 
     def memory(*tensors):

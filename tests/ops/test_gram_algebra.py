@@ -36,7 +36,7 @@ def test_encoding_in_parts_equals_encoding_at_once(cuts):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_continuing_from_documents_of_different_lengths(backend):
+def test_continuing_documents_of_different_lengths_equals_encoding_at_once(backend):
     f, alpha, beta = document(batch=3)
     lengths = [0, 4, 11]
     first = encode(f, alpha=alpha, beta=beta, lengths=lengths, backend=backend)

@@ -50,7 +50,7 @@ def test_what_lies_in_padding_does_not_reach_the_gate(backend):
         torch.testing.assert_close(x, y)
 
 
-def test_gradcheck():
+def test_gradients_equal_finite_differences():
     h, weight, bias = gated_inputs(2, 4, 3)
     assert torch.autograd.gradcheck(lambda *x: encode_gated(*x, lengths=[4, 2]), (h, weight, bias))
 

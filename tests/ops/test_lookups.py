@@ -45,7 +45,7 @@ def test_lookup_multiplies_in_the_wider_dtype_and_returns_the_queries_dtype(of_m
     assert (readouts.double() - expected).abs().max() <= 2 * eps * expected.abs().max()
 
 
-def test_lookup_gradcheck():
+def test_gradients_of_a_lookup_equal_finite_differences():
     memory = torch.randn(2, 3, 3).double().requires_grad_()
     queries = torch.randn(2, 2, 3).double().requires_grad_()
     assert torch.autograd.gradcheck(lookup, (memory, queries))

@@ -32,7 +32,7 @@ def test_padding_changes_nothing():
     assert reference.encode(noisy, alpha, mask=mask)[0].tolist() == [[1.0, 2.0], [2.0, 4.0]]
 
 
-def test_closed_form_with_einsum():
+def test_the_loop_equals_the_closed_form():
     f, alpha, beta = torch.randn(3, 7, 4).double(), torch.rand(3, 7).double(), torch.rand(3, 7).double()
     C0 = torch.randn(3, 4, 4).double()
     after = torch.stack([alpha[:, t + 1 :].prod(1) for t in range(7)], 1)
@@ -54,7 +54,7 @@ def test_adaptive_gates_read_the_memory_before_the_write():
     assert C[0].tolist() == [[0.5 + 18, 1 - 6], [1 - 6, 2 + 2]]
 
 
-def test_lookup_by_hand():
+def test_a_lookup_equals_the_product_computed_by_hand():
     C, q = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]]), torch.tensor([[[1.0, 0.0], [1.0, 1.0]]])
     assert reference.lookup(C, q)[0].tolist() == [[1.0, 3.0], [3.0, 7.0]]
 
@@ -70,7 +70,7 @@ def test_softmax_of_a_document_of_no_tokens_is_zero():
     assert reference.softmax_lookup(H, q, torch.zeros(1, 2, dtype=torch.bool)).item() == 0
 
 
-def test_gates_by_hand():
+def test_gates_equal_those_computed_by_hand():
     cell = AffineGates(torch.tensor([[1.0], [0.0]]), torch.tensor([[0.0], [1.0]]), torch.tensor([0.0, 1.0]))
     alpha, beta = cell(torch.tensor([[2.0]]), torch.tensor([[1.0]]))
     # α = σ(1 · 2), β = σ(1 / √(1 + 1²) + 1)

@@ -42,8 +42,8 @@ def make_reader(vocabulary: Vocabulary) -> MakeReader:
                 entities=ENTITIES,
                 mechanism=mechanism,
                 encoder=encoder,
-                embedding=5,
-                size=size,
+                embedding_size=5,
+                hidden_size=size,
                 **options,
             )
         )

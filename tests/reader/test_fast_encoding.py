@@ -39,7 +39,7 @@ def use_added_directions(network) -> None:
     """Give the network encoders whose two directions are added."""
     for name in ("document_encoder", "question_encoder"):
         kind, options = getattr(network, name).name, network.options
-        setattr(network, name, make_encoder(kind, options.embedding, options.size, join="sum"))
+        setattr(network, name, make_encoder(kind, options.embedding_size, options.hidden_size, join="sum"))
 
 
 def assert_same_hidden_states(network, documents, state=None) -> None:

@@ -110,7 +110,7 @@ def make_reader(stories: list[Story]) -> Callable[[str], Reader]:
 
     def make(mechanism: str) -> Reader:
         torch.manual_seed(5)
-        sizes = {"words": len(vocabulary), "entities": ENTITIES, "embedding": 5, "size": 6}
+        sizes = {"words": len(vocabulary), "entities": ENTITIES, "embedding_size": 5, "hidden_size": 6}
         return Reader(Network(NetworkOptions(mechanism=mechanism, encoder="lookahead", **sizes)), vocabulary)
 
     return make

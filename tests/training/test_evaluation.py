@@ -247,7 +247,7 @@ class TestMemorySizes:
     def reader(self, stories_set: Path) -> Reader:
         words: Vocabulary = shared_vocabulary([stories_set])
         return Reader(
-            Network(NetworkOptions(len(words), words.entities, mechanism="named", size=SIZE)), words
+            Network(NetworkOptions(len(words), words.entities, mechanism="named", hidden_size=SIZE)), words
         )
 
     def test_are_those_of_the_memories_that_the_reader_makes(self, reader: Reader, stories_set: Path) -> None:

@@ -90,7 +90,7 @@ def test_the_network_is_as_large_as_its_vocabulary() -> None:
     vocabulary = Vocabulary(("met", "left"), entities=4)
     made = network_options(options(hidden_size=5, mechanism="keyed"), vocabulary)
     assert (made.words, made.entities, made.first_entity) == (9, 4, 3)
-    assert (made.size, made.mechanism, made.head) == (5, "keyed", "copy")
+    assert (made.hidden_size, made.mechanism, made.head) == (5, "keyed", "copy")
 
 
 def test_json_has_the_names_of_version_0_1() -> None:

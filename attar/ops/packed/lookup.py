@@ -76,7 +76,7 @@ def _multiply(C: Array, q: Array, R: Array) -> None:
     k, dtype = q.size, q.dtype
     compiled = (COMPILED.module or COMPILED.missed()) if dtype == np.float32 else None
     if compiled is None:
-        KERNELS[dtype].spmv(k)(k, 1.0, C, q, 1, 0, 0.0, R, 1, 0, 0, 1)
+        KERNELS[dtype].spmv(k, 1.0, C, q, 1, 0, 0.0, R, 1, 0, 0, 1)
     elif k < RELEASE_FROM:
         compiled.look_up_array(C, q, R)
     else:
@@ -111,7 +111,7 @@ def packed_lookup_many(
     R = np.empty_like(q) if out is None else _as_output(out, q)
     compiled = (COMPILED.module or COMPILED.missed(m)) if q.dtype == np.float32 else None
     if compiled is None:
-        x, y, spmv = q.reshape(-1), R.reshape(-1), KERNELS[q.dtype].spmv(k)
+        x, y, spmv = q.reshape(-1), R.reshape(-1), KERNELS[q.dtype].spmv
         for document, at in zip(chosen, range(0, q.size, k), strict=True):
             spmv(k, 1.0, rows[document], x, 1, at, 0.0, y, 1, at, 0, 1)
     else:
@@ -149,7 +149,7 @@ def packed_update(
     weights = _as_weights(weight, F.size // k)
     kernels = KERNELS[F.dtype]
     if len(weights) < PRODUCT_FROM:
-        spr, x = kernels.spr(k), F.reshape(-1)
+        spr, x = kernels.spr, F.reshape(-1)
         for at, w in enumerate(weights):
             spr(k, w, x, C, 1, at * k, 0, 1)
     else:

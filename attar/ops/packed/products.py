@@ -1,28 +1,22 @@
-"""The products with packed memories: BLAS's, with the GIL held or released, and a compiled one once it is loaded.
+"""The products with packed memories: BLAS's, and a compiled one once it is loaded.
 
-SciPy's own wrappers hold the GIL; the same functions called by address through ctypes release it. Both take
-the wrappers' arguments, and work in place on the arrays they are given.
-
-Measured at k = 100, 2 shared cores: a call takes 3.2 µs through the wrapper and 3.7 µs by address. Two threads that
-look up at once are 0.9 times as fast as one when each call of 3 µs hands the GIL over, 1.3 times at k = 256, 1.9 times
-at k = 512. And with another thread busy in Python each hand-over may cost the switch interval of 5 ms. So short calls
-hold it, and long ones release it.
+SciPy's BLAS holds the GIL. The compiled product can release it, and does so in long calls only: with another thread
+busy in Python each hand-over may cost the switch interval of 5 ms. Measured at 2 shared cores, two threads that look
+up at once are 0.9 times as fast as one when each call of 3 µs (k = 100) hands it over, and 1.9 times at k = 512.
 """
 
-import ctypes
 import importlib
 import importlib.util
 import sys
 import threading
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import blas, cython_blas, lapack
+from scipy.linalg import blas, lapack
 
 Array = npt.NDArray[Any]
 
@@ -100,82 +94,19 @@ def look_up_at(compiled: ModuleType, places: Array, queries: Array, readouts: Ar
     (compiled.look_up_each_released if is_long else compiled.look_up_each)(places, queries, readouts)
 
 
-@dataclass(frozen=True)
-class Kernels:
-    """The BLAS of one dtype: y ← C x, C ← C + α x xᵀ, and a matrix's packed triangle."""
+class Kernels(NamedTuple):
+    """The BLAS of one dtype, in place.
 
-    spmv_held: Callable[..., Array]
-    spmv_released: Callable[..., Array]
-    spr_held: Callable[..., Array]
-    spr_released: Callable[..., Array]
+    spmv(k, 1.0, packed, x, 1, offset_x, 0.0, y, 1, offset_y, 0, 1) fills y with C x, spr(k, α, x, packed, 1, 0, 0, 1)
+    adds α x xᵀ to packed, and trttp gives a matrix's packed triangle.
+    """
+
+    spmv: Callable[..., Array]
+    spr: Callable[..., Array]
     trttp: Callable[..., tuple[Array, int]]
 
-    def spmv(self, k: int) -> Callable[..., Array]:
-        """The product for this size: f(k, 1.0, packed, x, 1, offset_x, 0.0, y, 1, offset_y, 0, 1) fills y."""
-        return self.spmv_held if k < RELEASE_FROM else self.spmv_released
 
-    def spr(self, k: int) -> Callable[..., Array]:
-        """The update for this size: f(k, α, x, packed, 1, 0, 0, 1) adds α x xᵀ to packed."""
-        return self.spr_held if k < RELEASE_FROM else self.spr_released
-
-
-def _address_of(name: str) -> int:
-    """The address of SciPy's BLAS function."""
-    functions: dict[str, Any] = {**cython_blas.__pyx_capi__}
-    capsule = functions[name]
-    api = ctypes.pythonapi
-    name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", api))
-    pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", api)
-    )
-    address: int = pointer_of(capsule, name_of(capsule))
-    return address
-
-
-def _pointer_to(number: int) -> Any:
-    """A pointer to an integer; 64 bits serve a 32-bit BLAS too, whose bytes come first."""
-    return ctypes.byref(ctypes.c_int64(number))
-
-
-def _released_spmv(name: str, real: type[Any]) -> Callable[..., Array]:
-    """?spmv by address: ctypes releases the GIL around the call."""
-    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 9)(_address_of(name))
-
-    def spmv(
-        k: int, alpha: float, packed: Array, x: Array, step_x: int, start_x: int, beta: float,
-        y: Array, step_y: int, start_y: int, *_: int,
-    ) -> Array:  # fmt: skip
-        scale, keep = ctypes.byref(real(alpha)), ctypes.byref(real(beta))
-        from_x, to_y = _vector(x, step_x, start_x), _vector(y, step_y, start_y)
-        call(_UPPER, _pointer_to(k), scale, packed.ctypes.data, *from_x, keep, *to_y)
-        return y
-
-    return spmv
-
-
-def _released_spr(name: str, real: type[Any]) -> Callable[..., Array]:
-    """?spr by address: ctypes releases the GIL around the call."""
-    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 6)(_address_of(name))
-
-    def spr(k: int, alpha: float, x: Array, packed: Array, step_x: int, start_x: int, *_: int) -> Array:
-        scale, from_x = ctypes.byref(real(alpha)), _vector(x, step_x, start_x)
-        call(_UPPER, _pointer_to(k), scale, *from_x, packed.ctypes.data)
-        return packed
-
-    return spr
-
-
-def _vector(x: Array, step: int, start: int) -> tuple[int, Any]:
-    """The address of a vector's first value, and a pointer to its step, as BLAS takes them."""
-    return x.ctypes.data + start * x.itemsize, _pointer_to(step)
-
-
-_UPPER = ctypes.create_string_buffer(b"U")
 KERNELS: dict[np.dtype[Any], Kernels] = {
-    np.dtype(real): Kernels(
-        *(getattr(blas, f"{prefix}spmv"), _released_spmv(f"{prefix}spmv", real)),
-        *(getattr(blas, f"{prefix}spr"), _released_spr(f"{prefix}spr", real)),
-        getattr(lapack, f"{prefix}trttp"),
-    )
-    for prefix, real in (("s", ctypes.c_float), ("d", ctypes.c_double))
+    np.dtype(np.float32): Kernels(blas.sspmv, blas.sspr, lapack.strttp),
+    np.dtype(np.float64): Kernels(blas.dspmv, blas.dspr, lapack.dtrttp),
 }

@@ -113,7 +113,7 @@ def test_gradients_reach_all_inputs_and_no_padding():
     assert not values.grad[1, 2:].any()
 
 
-def test_gradcheck():
+def test_gradients_equal_finite_differences():
     module, queries = trained(2), numbers(2, 1, 2)
     hidden, values = numbers(2, 3, 2).requires_grad_(), numbers(2, 3, 2).requires_grad_()
     assert torch.autograd.gradcheck(lambda h, x: module(h, queries, [3, 1], values=x), (hidden, values))

@@ -129,7 +129,7 @@ class TestEveryMechanism:
         hidden, queries = documents(2, 5, 4), documents(2, 3, 4)
         assert torch.equal(module(hidden, queries), other(hidden, queries))
 
-    def test_memories_to_and_detach(self, name):
+    def test_memories_can_be_moved_converted_and_detached(self, name):
         hidden = documents(2, 5, 4).requires_grad_()
         memories = attention(name, 4).encode(hidden)
         assert memories.state.requires_grad

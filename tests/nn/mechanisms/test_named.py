@@ -113,7 +113,7 @@ def test_gradients_reach_all_inputs_and_no_padding():
     assert not hidden.grad[1, 2:].any()
 
 
-def test_gradcheck_through_extend():
+def test_gradients_through_extend_equal_finite_differences():
     module, queries, names = trained(2), numbers(2, 1, 2), torch.tensor([[0, -1, 1], [1, 1, 2]])
 
     def scores(hidden):

@@ -144,7 +144,7 @@ def test_agrees_with_the_reference_in_many_tiles(use, dtype, device, small_tiles
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("use", ["linear", "everything"])
-def test_ragged_lengths_from_none_to_all(operation, use, dtype, device):
+def test_agrees_with_the_reference_for_lengths_from_none_to_all(operation, use, dtype, device):
     inputs = inputs_for(operation, device, batch=4, n=70, use=use, dtype=dtype)
     assert_agrees(operation, inputs, lengths=[0, 70, 1, 64])
 
@@ -170,7 +170,7 @@ def test_agrees_with_the_reference_without_tokens_or_documents(operation, batch,
 
 
 @pytest.mark.parametrize("use", ["linear", "everything"])
-def test_lengths_of_zero_in_a_batch_without_tokens(operation, use, device):
+def test_a_batch_without_tokens_may_have_lengths(operation, use, device):
     assert_agrees(operation, inputs_for(operation, device, n=0, use=use), lengths=[0, 0])
 
 

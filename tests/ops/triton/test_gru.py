@@ -62,7 +62,7 @@ def test_states_and_gradients_are_those_of_pytorch(k, sequences, device):
         torch.testing.assert_close(ours, theirs, atol=4e-3 * max(1.0, float(theirs.abs().max())), rtol=4e-3)
 
 
-def test_more_sequences_than_one_tile(device):
+def test_more_sequences_than_one_tile_agree_with_pytorch(device):
     gru, x = case(8, device)
     starts, lengths = list(range(40)), [1] * 40
     initial = torch.zeros(40, 8, device=device)

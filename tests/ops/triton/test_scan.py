@@ -141,12 +141,12 @@ def test_large_k_recomputes_the_memories_between_checkpoints(device, monkeypatch
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_ragged_lengths_from_none_to_all(path, dtype, device, tolerances):
+def test_agrees_with_the_reference_for_lengths_from_none_to_all(path, dtype, device, tolerances):
     inputs = inputs_for(device, batch=3, n=3, initial="not symmetric", dtype=dtype)
     assert_agrees(inputs, [0, 3, 1], tolerances)
 
 
-def test_ragged_lengths_around_kept_memories(path, device, tolerances):
+def test_agrees_with_the_reference_for_lengths_around_kept_memories(path, device, tolerances):
     every = kernels.EVERY
     assert_agrees(inputs_for(device, batch=2, n=every + 1), [every + 1, 2], tolerances)
 

@@ -76,7 +76,9 @@ def stories() -> list[Story]:
 def reader_folder(stories: list[Story], tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(5)
     vocabulary = Vocabulary.build([story.text for story in stories], size=150, entities=60)
-    options = NetworkOptions(len(vocabulary), 60, mechanism="named", encoder="lookahead", embedding=5, size=6)
+    options = NetworkOptions(
+        len(vocabulary), 60, mechanism="named", encoder="lookahead", embedding_size=5, hidden_size=6
+    )
     folder = tmp_path_factory.mktemp("reader")
     Reader(Network(options), vocabulary).save(folder)
     return folder

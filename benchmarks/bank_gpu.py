@@ -1,4 +1,4 @@
-"""GPU rows of `attar bench ops`: `encode` compared with torch, and the memory bank."""
+"""Rows of `python -m benchmarks.ops_gpu` for the memory bank: bandwidth, and lookups per second."""
 
 import functools
 from dataclasses import replace
@@ -8,53 +8,13 @@ import torch
 from torch import Tensor
 
 from attar import ops
-from attar.bench.comparison import (
-    Case,
-    Comparison,
-    Goal,
-    compare,
-    compare_with_limit,
-    relative_error,
-    tolerance_for,
-)
-from attar.bench.cost import Contender, Effort, Timer
-from attar.bench.ops import Shape, backward_bytes, encode_vs_bmm
+from attar.bench import Case, Comparison, Contender, Goal, Timer, compare, compare_with_limit, relative_error
 from attar.ops import MemoryBank
 
-TOLERANCE = tolerance_for(torch.bfloat16)
 BANK_TOLERANCES = {torch.bfloat16: 1e-2, torch.int8: 5e-2}
 # Different memories in the bank; documents repeat them, since bandwidth does not depend on values.
 DIFFERENT = 4096
 LOOKUPS_PER_SECOND = 200e6
-
-
-def gpu_cases(effort: Effort, *, quick: bool = False) -> list[Case]:
-    """All rows that need a GPU."""
-    timer = Timer(effort, "gpu")
-    shape = (16, 96, 128) if quick else (512, 750, 128)
-    documents, copied = (10_000, 2**26) if quick else (1_000_000, 2**31)
-    banks = [bank_cases(timer, documents, 128, dtype=dtype, copied=copied) for dtype in BANK_TOLERANCES]
-    return [*encode_cases(timer, shape), *banks[0], *banks[1]]
-
-
-def encode_cases(timer: Timer, shape: Shape, device: str = "cuda") -> list[Case]:
-    """`encode` against `torch.bmm` where k is no multiple of the tensor cores' tile, and H's bytes."""
-    narrow = (*shape[:2], 100)
-    size, narrow_size = ("{} × {} × {} bf16".format(*s) for s in (shape, narrow))
-    return [
-        Case(
-            f"GPU encode, {narrow_size}, forward",
-            "torch.bmm",
-            Goal(1.3),
-            lambda: encode_vs_bmm(timer, narrow, device, torch.bfloat16),
-        ),
-        Case(
-            f"GPU backward's extra memory, encode, {size}",
-            "H's own bytes",
-            Goal(1.5, at_least=False),
-            lambda: backward_bytes(torch.randn(shape, device=device, dtype=torch.bfloat16), TOLERANCE),
-        ),
-    ]
 
 
 def bank_cases(
