@@ -1,7 +1,9 @@
 """Text into sentences, tokens, names and ids; questions; files into texts. The word lists are English."""
 
+from attar.text.kinds import kind_of
 from attar.text.name_table import NameTable
 from attar.text.names import CapitalFinder, NameFinder, SpacyFinder, mark_names
+from attar.text.pieces import PieceText, PieceTokenizer
 from attar.text.reading import ReadText, TextReader
 from attar.text.sources import (
     SourceDocument,
@@ -12,7 +14,7 @@ from attar.text.sources import (
     read_sources,
     replace_surrogates,
 )
-from attar.text.tokens import LONGEST_SENTENCE, PLACEHOLDER, iterate_sentences
+from attar.text.tokens import LONGEST_SENTENCE, PLACEHOLDER, iterate_sentences, sentence_spans
 from attar.text.vocabulary import ENTITIES, VOCABULARY_SIZE, Vocabulary
 
 __all__ = [
@@ -23,6 +25,8 @@ __all__ = [
     "CapitalFinder",
     "NameFinder",
     "NameTable",
+    "PieceText",
+    "PieceTokenizer",
     "ReadText",
     "SourceDocument",
     "SourceFile",
@@ -32,8 +36,10 @@ __all__ = [
     "decode_text",
     "find_source_files",
     "iterate_sentences",
+    "kind_of",
     "mark_names",
     "read_source_file",
     "read_sources",
     "replace_surrogates",
+    "sentence_spans",
 ]

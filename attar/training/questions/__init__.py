@@ -1,1 +1,0 @@
-"""Training of readers that answer real questions."""
