@@ -17,6 +17,7 @@ from attar.errors import DtypeError, OptionError
 from attar.memory import JOINT, Floats, Memory, PhraseIndex
 from attar.nn import LONGEST, valid_spans
 from attar.progress import Progress, tell_nobody
+from attar.reader.encoding import inference
 from attar.reader.phrase_files import SavedPhrases, save_phrase_reader
 from attar.reader.reader import Reader
 from attar.results import ABSENT, Answer, Explanation
@@ -173,7 +174,8 @@ class PhraseReader(Reader):
         """The phrases of each window, in the order of the text, and their vectors."""
         ids, mask, _ = _pad([window.ids for window in windows], self.tokenizer.cls, self.tokenizer.sep)
         sentences, _, inside = _pad([window.sentences for window in windows], 0, 0)
-        with torch.inference_mode():
+        # Several threads pay for several windows only: they wait for each other, long on a busy machine.
+        with inference() if len(windows) == 1 else torch.inference_mode():
             texts = self.network.encode_texts(ids, mask)
             priors = self.network.priors(texts, valid_spans(sentences, inside)).flatten(1)
         for row, window in enumerate(windows):
@@ -239,7 +241,7 @@ class PhraseReader(Reader):
             for row, at in enumerate(chosen):
                 padded[row, : len(ids[at])] = ids[at]
                 mask[row, : len(ids[at])] = True
-            with torch.inference_mode():
+            with inference():
                 encoded = self.network.encode_questions(
                     torch.from_numpy(padded), torch.from_numpy(mask), self.quick
                 )

@@ -10,7 +10,7 @@ _DAY_OR_MONTH = "|".join(
 _DATE = re.compile(
     rf"\b(?:{_DAY_OR_MONTH})(?!\w)|(?-i:\bMay\b|\bMarch\b)"
     r"|\b(?:1[0-9]|20)\d\ds?\b|\b\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b|\bcentur(?:y|ies)\b|\bdecades?\b"
-    r"|\b(?:today|tomorrow|yesterday|spring|summer|autumn|winter)\b",
+    r"|\b(?:today|tomorrow|yesterday)\b|^(?:the )?(?:spring|summer|autumn|winter)$",
     re.IGNORECASE,
 )
 _TIME = re.compile(

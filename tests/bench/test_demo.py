@@ -3,7 +3,17 @@
 from rich.console import Console
 
 from attar.bench.cost import QUICK
-from attar.bench.demo import TALES, measure_question, run_demo, show_cost
+from attar.bench.demo import (
+    ADDED,
+    QUESTIONS,
+    QUESTIONS_AFTER,
+    QUESTIONS_TO_BOTH,
+    TEXTS,
+    measure_question,
+    run_demo,
+    show_cost,
+)
+from attar.library import Library
 
 
 def test_softmax_and_a_memory_are_measured_and_the_memory_is_right():
@@ -23,8 +33,23 @@ def test_a_row_for_every_length(capsys):
 def test_documents_are_added_asked_merged_and_removed(capsys):
     run_demo((10,), QUICK)
     shown = capsys.readouterr().out
-    for name in TALES:
+    for name in TEXTS:
         assert f"| {name} " in shown
-    assert "Henry Vance" in shown
-    assert "Removed trial; left are both, harbour." in shown
+    assert "“The treasurer reported a balance of 2,310 pounds.”" in shown
+    assert "not in this text" in shown
+    assert "Removed letter; left are both, minutes." in shown
     assert "attar ask" in shown
+
+
+def test_every_question_of_the_demo_is_answered_rightly(tmp_path):
+    def answers(name: str, questions: dict[str, str]) -> dict[str, str]:
+        return {question: library.ask(name, question, top=1)[0].text for question in questions}
+
+    with Library(tmp_path / "papers") as library:
+        for name, text in TEXTS.items():
+            library.add(name, text)
+            assert answers(name, QUESTIONS[name]) == QUESTIONS[name]
+        library.append("minutes", ADDED)
+        assert answers("minutes", QUESTIONS_AFTER) == QUESTIONS_AFTER
+        library.merge("both", list(TEXTS))
+        assert answers("both", QUESTIONS_TO_BOTH) == QUESTIONS_TO_BOTH
