@@ -188,10 +188,11 @@ class Environment:
                 os.posix_fallocate(file.fileno(), self.file_bytes() + missing - 1, 1)
 
     def _shows_an_earlier_change(self) -> bool:
-        with self.map.begin() as transaction:
+        with contextlib.suppress(lmdb.Error), self.map.begin() as transaction:
             shown: int = transaction.id()
-        last: int = self.map.info()["last_txnid"]
-        return shown < last
+            last: int = self.map.info()["last_txnid"]
+            return shown < last
+        return False
 
     def _finish_killed_commit(self) -> None:
         """Make the last change visible, if its writer was killed after writing it and before telling the others.

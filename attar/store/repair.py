@@ -120,6 +120,16 @@ class _Salvage:
                 break
         else:
             pages.faults.append("no page leads to any value")
+        self._correct_keys()
+
+    def _correct_keys(self) -> None:
+        """Move entries to the keys of their names: an entry has a checksum, its key has none."""
+        for key in [key for key in self._values if key[:1] == b"f"]:
+            with contextlib.suppress(AttarError):
+                name = format.read_entry(self._value(key), "").name
+                if (right := b"f" + key_of(name)) != key and right not in self._values:
+                    self._values[right] = self._values.pop(key)
+                    self._done.faults.append(Fault(name, f"document {quoted(name)}: its key was {key[1:]!r}"))
 
     def write(self, target: Path, aside: Path) -> None:
         """Write what is readable to a new LMDB file, and what is not to files of a folder."""
@@ -181,10 +191,13 @@ class _Salvage:
             if kind + key in self._values:
                 try:
                     parts[kind] = self._payload(kind, key)
+                    if kind == b"f":
+                        format.read_entry(self._value(b"f" + key), name_in(key))
                 except AttarError as fault:
+                    parts.pop(kind, None)
                     lost[kind] = fault
         try:
-            record = _assemble(key, parts, lost)
+            record = _assemble(key, parts, lost, pages_lost=bool(self._pages.faults))
             check_record(record, reader)
             entry_data(record.entry)
         except AttarError as fault:
@@ -210,8 +223,11 @@ class _Salvage:
         return b"" if place is None else self._pages.read(place)
 
 
-def _assemble(key: bytes, parts: dict[Kind, bytes], lost: dict[Kind, AttarError]) -> Record:
-    """A document of its parts; an entry that is lost is made again from the memory, without title and dates."""
+def _assemble(key: bytes, parts: dict[Kind, bytes], lost: dict[Kind, AttarError], pages_lost: bool) -> Record:
+    """A document of its parts; an entry that is lost is made again from the memory, without title and dates.
+
+    Not if no page is lost: then it is the memory's key that has changed, and its name is not known.
+    """
     if b"m" not in parts:
         raise lost.get(b"m") or RecordError(f"memory of {quoted(name_in(key))}", "one", "none")
     memory, text = parts[b"m"], parts.get(b"t")
@@ -221,19 +237,13 @@ def _assemble(key: bytes, parts: dict[Kind, bytes], lost: dict[Kind, AttarError]
         except FormatError as fault:
             lost[b"t"], text = fault, None
     text_bytes = None if text is None else len(text)
-    try:
-        if b"f" not in parts:
-            raise lost.get(b"f") or RecordError(f"entry of {quoted(name_in(key))}", "one", "none")
+    if b"f" in parts:
         entry = format.decode_entry(parts[b"f"])
-        if key_of(entry.name) != key:
-            raise RecordError(f"entry of {quoted(name_in(key))}", "an entry of that name", quoted(entry.name))
-    except (AttarError, msgspec.DecodeError, UnicodeDecodeError) as fault:
-        lost[b"f"] = (
-            fault if isinstance(fault, AttarError) else RecordError("entry", "its fields", str(fault))
-        )
-        if len(key) > LONGEST_PLAIN_KEY:  # the rest of such a name is only in the entry
-            raise lost[b"f"] from fault
+    elif b"f" in lost or pages_lost:
+        lost.setdefault(b"f", RecordError(f"entry of {quoted(name_in(key))}", "one", "none"))
         entry = _made_again(key, memory, text)
+    else:
+        raise RecordError(f"entry of {quoted(name_in(key))}", "one", "none")
     if entry.text_bytes is not None and text is None and b"t" not in lost:
         lost[b"t"] = RecordError(f"text of {quoted(entry.name)}", "one", "none")
     return Record(msgspec.structs.replace(entry, text_bytes=text_bytes), memory, text)
@@ -241,7 +251,12 @@ def _assemble(key: bytes, parts: dict[Kind, bytes], lost: dict[Kind, AttarError]
 
 def _made_again(key: bytes, memory_data: bytes, text: bytes | None) -> DocumentEntry:
     memory, now = Memory.from_bytes(memory_data), format.now()
-    name = key.decode(errors="replace")
+    if len(key) > LONGEST_PLAIN_KEY:
+        raise RecordError(f"name of {quoted(name_in(key))}", "the whole of it", "its beginning")
+    try:
+        name = key.decode()
+    except UnicodeDecodeError:
+        raise RecordError(f"name of {quoted(name_in(key))}", "text in UTF-8", "other bytes") from None
     digest = b"" if text is None else format.digest_of(format.decompress(text, name))
     kind = memory.tokens, memory.form, memory.dtype
     return DocumentEntry(name, "", digest, now, now, *kind, len(memory_data))
