@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 # Rows are written in groups of at most this many rows, and of about this many bytes; so are transactions.
 _ROWS = 256
-# Rows that are decoded at once: a value that a file holds once can stand in every row.
-_DECODED_ROWS = 32
+# Rows that are decoded at once, and about how many bytes: a value that a file holds once can stand in every row.
+_DECODED_ROWS, _DECODED_BYTES = 32, 2**27
 _BYTES = 2**25
 
 # The fields of a `DocumentEntry` that are columns; the sizes follow from the memory and the text.
@@ -190,7 +190,7 @@ def _records(file: Any, path: Path, max_bytes: int, readers: dict[str, str]) -> 
                 expected, came = f"row groups of at most {max_bytes:,} bytes", f"one of {sum(sizes):,}"
                 remedy = "raise the limit (--max-decompressed-mb) if you trust it"
                 raise FormatError(f"export {path}", expected, came, remedy)
-            rows = max(1, min(_DECODED_ROWS, max_bytes // max(1, sum(sizes))))
+            rows = max(1, min(_DECODED_ROWS, _DECODED_BYTES // max(1, sum(sizes))))
             for batch in file.iter_batches(rows, row_groups=[group]):
                 for row in _with_numeric_times(pa.Table.from_batches([batch])).to_pylist():
                     record, readers[record.name] = _record(row, path)
