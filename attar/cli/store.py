@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attar.cli import options
-from attar.cli.output import columns, error_line, fact_rows, print_json, printable, shown
+from attar.cli.output import columns, error_line, fact_rows, print_json, printable
 
 if TYPE_CHECKING:
     from attar.store import Fault
@@ -36,7 +36,7 @@ def check(store: options.StorePath, as_json: options.AsJson = False) -> None:
     else:
         print(printable("\n".join(fault.line for fault in faults)))
         print(
-            f"attar: keep what is intact and put aside the rest: attar store repair {shown(str(store))}",
+            f"attar: keep what is intact and put aside the rest: attar store repair {printable(str(store))}",
             file=sys.stderr,
         )
     if faults:
@@ -63,7 +63,7 @@ def repair(store: options.StorePath, as_json: options.AsJson = False) -> None:
     else:
         print(printable("\n".join(fault.line for fault in done.faults)))
         print(
-            f"{done.documents:,} documents kept; the old file and what was put aside: {shown(str(done.folder))}"
+            f"{done.documents:,} documents kept; the old file and what was put aside: {printable(str(done.folder))}"
         )
 
 

@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from attar.errors import AttarError, FormatError, OptionError, ReaderMismatchError, RecordError, quoted
+from attar.errors import (
+    AttarError,
+    FormatError,
+    OptionError,
+    ReaderMismatchError,
+    RecordError,
+    UnknownDocumentError,
+    quoted,
+)
 from attar.files import MAX_DECOMPRESSED, atomic_file
 from attar.store.format import VERSION, DocumentEntry, Record, compress
 from attar.store.lmdb_env import store_errors
 from attar.store.store import Store
-from attar.store.transactions import Snapshot
+from attar.store.transactions import Snapshot, Transaction
 from attar.store.validation import Fault, check_record, entry_data, explain_invalid
 
 if TYPE_CHECKING:
@@ -165,17 +173,25 @@ def import_store(
         for group in _groups(_records(file, path, max_bytes, readers)):
             with store.transaction() as changes:
                 for record in group:
-                    if record.name in changes:
-                        if changes.get(record.name) == record:
-                            continue
-                        if not replace:
-                            what, came = f"document {quoted(record.name)}", "the name of another document"
-                            remedy = "replace it, or import into another store"
-                            raise OptionError(what, "a new name", came, remedy)
+                    earlier = _sound(changes, record.name)
+                    if earlier == record:
+                        continue
+                    if earlier is not None and not replace:
+                        what, came = f"document {quoted(record.name)}", "the name of another document"
+                        remedy = "replace it, or import into another store"
+                        raise OptionError(what, "a new name", came, remedy)
                     changes.put_record(record, readers[record.name])
                     count += 1
             readers.clear()
     return count
+
+
+def _sound(changes: Transaction, name: str) -> Record | None:
+    """A document of the store; None also for a damaged one, which may be replaced."""
+    try:
+        return changes.get(name)
+    except (UnknownDocumentError, RecordError):
+        return None
 
 
 def _records(file: Any, path: Path, max_bytes: int, readers: dict[str, str]) -> Iterator[Record]:

@@ -293,5 +293,8 @@ def test_a_damaged_document_is_left_out_of_an_export_and_named(filled, second, t
     assert [fault.name for fault in faults] == ["b", "c"]
     assert import_store(second, tmp_path / "out.parquet") == 2
     assert list(second.check()) == []
+    spoil(second, b"fa\nb/c", b"?")
+    assert import_store(second, tmp_path / "out.parquet") == 1
+    assert list(second.check()) == []
     with pytest.raises(FormatError):
         export_store(filled, tmp_path / "out.parquet")
