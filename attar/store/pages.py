@@ -94,14 +94,14 @@ class PageFile:
         found: dict[bytes, Place] = {}
         seen: set[int] = set()
         before = len(self.faults)
-        for key, place in self._walk(meta, meta.root, seen):
+        for key, place in self.walk(meta, meta.root, seen):
             found.setdefault(key, place)
         if len(self.faults) > before:
             for key, place in self._unreached(meta, seen):
                 found.setdefault(key, place)
         return found
 
-    def _walk(self, meta: Meta, root: int, seen: set[int]) -> Iterator[tuple[bytes, Place]]:
+    def walk(self, meta: Meta, root: int, seen: set[int]) -> Iterator[tuple[bytes, Place]]:
         """Yield the values of a tree; `seen` collects its pages.
 
         A page's keys must lie between the two that lead to it: LMDB would not find the others.
@@ -198,7 +198,7 @@ class PageFile:
         lists = PageFile(self.file, self.size)
         seen: set[int] = set()
         free: set[int] = set()
-        for _, place in lists._walk(meta, meta.free_root, seen):
+        for _, place in lists.walk(meta, meta.free_root, seen):
             data = self.read(place)
             if len(data) % 8 or not data:
                 return None
@@ -230,6 +230,6 @@ def run_faults(data: Path) -> list[str]:
     with open(data, "rb") as file:
         pages = PageFile(file.fileno(), os.fstat(file.fileno()).st_size)
         for meta in pages.metas()[:1]:
-            for _ in pages._walk(meta, meta.root, set()):
+            for _ in pages.walk(meta, meta.root, set()):
                 pass
         return pages.faults + pages.misplaced
