@@ -24,8 +24,7 @@ from attar.store import format
 from attar.store.format import HEADER_KEY, LONGEST_PLAIN_KEY, DocumentEntry, Header, Kind, Record, key_of
 from attar.store.lmdb_env import COPY, DATA, store_errors
 from attar.store.pages import PageFile, Place, page_faults
-from attar.store.transactions import name_in
-from attar.store.validation import Fault, check_record, entry_data
+from attar.store.validation import Fault, check_record, entry_data, name_in
 
 # Bytes per transaction of the new file.
 _BATCH_BYTES = 2**26
