@@ -8,11 +8,13 @@ own because LMDB maps its file: a fault in the wrong place ends the process that
 
 Outcomes that are counted apart, as documented exceptions:
 
+    lookups             are not compared: they verify no checksum, which would take longer than the lookup
     an earlier state    a flip in LMDB's meta pages, which have no checksum, undid the last change
     crashed             a flip in a page of LMDB's tree, which have none either, ended the process on reading; checking
                         and repairing the same file, which do not rely on LMDB, must work all the same
 """
 
+import contextlib
 import json
 import random
 import shutil
@@ -83,6 +85,15 @@ def is_right(number: int, store: Store) -> bool:
     return same and record.memory == memory_of(number)
 
 
+def look_up(store: Store, documents: int) -> None:
+    """Look up a query in every memory, without checksums: the result may be wrong, the process must not end."""
+    with store.snapshot() as snapshot:
+        for number in range(documents):
+            with contextlib.suppress(AttarError):
+                memory = snapshot.memory(f"doc {number:03}")
+                memory.lookup(np.ones((1, memory.size), np.float32))
+
+
 def read_all(folder: Path, documents: int, read_only: bool) -> str:
     """Use a damaged store as a library does."""
     try:
@@ -96,6 +107,7 @@ def read_all(folder: Path, documents: int, read_only: bool) -> str:
                         return f"wrong: document {number}"
                 except AttarError:
                     refused += 1
+            look_up(store, documents)
             known = {f"doc {number:03}" for number in range(documents)}
             strange = {entry.name for entry in listed} - known - bad
             missing = known - {entry.name for entry in listed}
