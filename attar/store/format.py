@@ -28,7 +28,7 @@ import time
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -149,8 +149,11 @@ def _damaged(kind: Kind, name: str, came: str) -> RecordError:
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 # Up to the year 9999, the last that Python's datetime has.
 _Time = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999_999)]
-_Form = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(FORMS)})$")]
-_Dtype = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(PRECISIONS)})$")]
+if TYPE_CHECKING:
+    _Form: TypeAlias = str
+    _Dtype: TypeAlias = str
+else:
+    _Form, _Dtype = Literal[FORMS], Literal[PRECISIONS]
 
 
 class DocumentEntry(msgspec.Struct, frozen=True, array_like=True):

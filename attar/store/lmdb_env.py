@@ -98,8 +98,11 @@ def _create_file(folder: Path) -> None:
         lmdb.open(
             str(partial), subdir=False, lock=False, mode=_OPTIONS["mode"], map_size=_SMALLEST_MAP
         ).close()
-        with contextlib.suppress(FileExistsError):  # another process was faster
+        try:
             os.link(partial, folder / DATA)
+        except OSError:  # another process was faster, or the file system has no hard links
+            if not (folder / DATA).exists():
+                os.replace(partial, folder / DATA)
     finally:
         partial.unlink(missing_ok=True)
     sync_folder(folder)

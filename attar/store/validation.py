@@ -1,5 +1,6 @@
 """What may be written: a document's entry, its memory and its text, each by itself and compared with the others."""
 
+import contextlib
 import re
 from dataclasses import dataclass
 
@@ -51,6 +52,8 @@ def explain_invalid(fault: msgspec.ValidationError, fields: tuple[str, ...] = ()
     ('`str`', '`int`', 'title')
     """
     line, _, path = str(fault).partition(" - at `$")
+    if line.startswith("Invalid enum value "):
+        line = "one of its values, got " + line.removeprefix("Invalid enum value ")
     expected, _, came = line.removeprefix("Expected ").partition(", got ")
     number = re.match(r"\[(\d+)\]", path)
     field = (
@@ -61,16 +64,20 @@ def explain_invalid(fault: msgspec.ValidationError, fields: tuple[str, ...] = ()
 
 def entry_or_fault(key: bytes, value: memoryview) -> DocumentEntry | Fault:
     """Read the value of an entry that lies under a key; if that fails, return its fault."""
+    entry = None
+    with contextlib.suppress(RecordError):
+        entry = format.read_entry(value, "")
+        if key_of(entry.name) == key:
+            return entry
     name = name_in(key)
-    try:
-        entry = format.read_entry(value, name)
-    except RecordError as fault:
-        return Fault(name, str(fault))
-    if key_of(entry.name) != key:
+    if entry is not None:
         return Fault(
             name, f"entry of {quoted(name)}: expected an entry of that name, got {quoted(entry.name)}"
         )
-    return entry
+    try:
+        return format.read_entry(value, name)
+    except RecordError as fault:
+        return Fault(name, str(fault))
 
 
 def name_in(key: bytes) -> str:

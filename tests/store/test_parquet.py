@@ -180,7 +180,7 @@ ODD_COLUMNS = {
     "an unknown form": (
         "form",
         ["triangle", "cube", "names", "triangle"],
-        "form of 'b': expected `str` matching",
+        "form of 'b': expected one of its values, got 'cube'",
     ),
     "another dtype": ("dtype", ["float32", "float16", "float32", "float32"], "dtype of 'b'"),
     "a short digest": ("digest", [b"", b"", b"d" * 31, b""], "digest's length of 'c'"),
