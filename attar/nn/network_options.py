@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from attar.errors import OptionError
 from attar.nn.encoders import ENCODERS, JOINS, TWO_WAY
@@ -10,6 +12,10 @@ from attar.nn.mechanisms import COPY_MECHANISMS, MECHANISMS
 from attar.nn.mechanisms.base import Scale
 
 HEADS = ("paper", "copy")
+# Far beyond any reader, and small enough that no product of two overflows. What a file claims within these ranges is
+# compared with its weights before anything is allocated.
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
+_Size = Annotated[int, msgspec.Meta(ge=1, le=2**20)]
 
 
 @dataclass(frozen=True)
@@ -22,21 +28,21 @@ class NetworkOptions:
     `join` is how a two-way encoder joins its two states, `head_size` the hidden size of the paper's head, 0 for `size`.
     """
 
-    words: int  # vocabulary size, names included
-    entities: int  # number of names
-    first_entity: int = 3
+    words: _Count  # vocabulary size, names included
+    entities: _Count  # number of names
+    first_entity: _Count = 3
     mechanism: str = "gated"
     encoder: str = "gru"
     head: str = ""
-    embedding: int = 100
-    size: int = 100
+    embedding: _Size = 100
+    size: _Size = 100
     dropout: float = 0.0
     scale: Scale = "sqrt"
     asked: bool = True
     positive: bool = False
     cooccurrence: bool = False
     join: str = "halves"
-    head_size: int = 0
+    head_size: Annotated[int, msgspec.Meta(ge=0, le=2**20)] = 0
 
     def __post_init__(self) -> None:
         if not self.head:
@@ -66,6 +72,9 @@ class NetworkOptions:
             raise OptionError("dropout", "a share from 0 to below 1", repr(self.dropout))
         if self.head_size < 0:
             raise OptionError("head_size", "a whole number from 1 up, or 0 for size", repr(self.head_size))
+        if self.first_entity + self.entities > self.words:
+            came = f"{self.entities} from {self.first_entity} up"
+            raise OptionError("entities", f"names among the {self.words} words", came)
 
     def to_json(self) -> dict[str, Any]:
         """All options by name."""
@@ -79,10 +88,15 @@ class NetworkOptions:
 
     @classmethod
     def from_json(cls, options: dict[str, Any]) -> "NetworkOptions":
-        """The options that `to_json` returned; unknown names are refused."""
+        """The options that `to_json` returned; unknown names, other types and values out of range are refused."""
         renamed = {"cooccurrence" if name == "company" else name: value for name, value in options.items()}
         refuse_unknown("network option", renamed, (each.name for each in fields(cls)))
-        return cls(**renamed)
+        try:
+            return msgspec.convert(renamed, cls)
+        except msgspec.ValidationError as fault:
+            if isinstance(fault.__cause__, OptionError):  # raised by `__post_init__`
+                raise fault.__cause__ from None
+            raise OptionError("network options", "their types and ranges", str(fault)) from fault
 
 
 def refuse_unknown(what: str, options: Iterable[str], known: Iterable[str]) -> None:
