@@ -5,12 +5,12 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from attar.errors import AttarError, BusyError, StoreError, writing_to
+from attar.errors import AttarError, BusyError, OptionError, StoreError, writing_to
 
 # The longest pause between two attempts to take a lock, in seconds.
 _LONGEST_PAUSE = 0.02
@@ -25,6 +25,13 @@ def atomic_file(path: Path) -> Iterator[Path]:
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def refuse_existing(files: Iterable[Path], remedy: str) -> None:
+    """Refuse to overwrite: the error names the first of these files that exists."""
+    for file in files:
+        if os.path.lexists(file):
+            raise OptionError(str(file), "nothing there yet", "a file", remedy)
 
 
 class AtomicFiles:

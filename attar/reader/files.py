@@ -21,6 +21,7 @@ from attar.text import Vocabulary
 
 _FORMAT = 1
 _CONFIG, _TOKENIZER, _WEIGHTS = "config.json", "tokenizer.json", "weights.safetensors"
+READER_FILES = (_CONFIG, _TOKENIZER, _WEIGHTS)
 # The reader that ships with the package (docs/reader.md).
 DEFAULT = Path(__file__).parent / "default"
 Precision = Literal["float32", "float16"]

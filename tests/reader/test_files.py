@@ -167,7 +167,7 @@ def test_a_vocabulary_that_claims_more_names_than_it_has_tokens_is_refused_at_on
 def test_a_header_longer_than_the_file_is_refused(folder, claimed):
     file = folder / "weights.safetensors"
     file.write_bytes(claimed.to_bytes(8, "little") + file.read_bytes()[8:])
-    with pytest.raises(FormatError, match="weights.safetensors: expected this reader's weights"):
+    with pytest.raises(FormatError, match=r"weights\.safetensors: expected this reader's weights"):
         Reader.load(folder)
 
 
