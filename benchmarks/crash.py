@@ -147,16 +147,22 @@ class Crashes:
 
     @contextmanager
     def observer(self) -> Iterator[Callable[[], dict[str, str]]]:
-        """A process that has the store open; call it for what it sees."""
+        """A process that has the store open and reads all the time; call it for what it sees."""
         asked, ask = os.pipe()
         answered, answer = os.pipe()
 
         def observe() -> None:
             os.close(ask)
             store = Store.open(self.folder / "observed", read_only=True)
-            while os.read(asked, 1):
-                found = json.dumps(read_texts(store)).encode()
-                os.write(answer, len(found).to_bytes(4, "little") + found)
+            while True:
+                texts = read_texts(store)
+                if len({texts.get(name) for name in killed.PAIR}) > 1:
+                    raise AssertionError("half a change")
+                if select.select([asked], [], [], 0)[0]:
+                    if not os.read(asked, 1):
+                        return
+                    found = json.dumps(read_texts(store)).encode()
+                    os.write(answer, len(found).to_bytes(4, "little") + found)
 
         child = fork(observe)
         os.close(asked)
@@ -166,7 +172,9 @@ class Crashes:
             os.write(ask, b"?")
             with open(answered, "rb", closefd=False) as pipe:
                 size = int.from_bytes(pipe.read(4), "little")
-                found: dict[str, str] = json.loads(pipe.read(size) or b"null")
+                found: dict[str, str] | None = json.loads(pipe.read(size) or b"null")
+            if found is None:
+                raise AssertionError("a process that had the store open saw half a change, or failed")
             return found
 
         try:
@@ -233,13 +241,17 @@ class Crashes:
 
     def _kill_later(self, kind: str, child: int, pipe: int) -> None:
         """Kill a process at a random moment, and note what it told until then."""
+        told = b""
         if self.moments.random() > 0.25:
-            select.select([pipe], [], [], 30)
+            while told.count(b"\n") < 2 and select.select([pipe], [], [], 30)[0]:
+                told += (more := os.read(pipe, 65536))
+                if not more:
+                    break
         time.sleep(self.moments.uniform(0, _LATEST.get(kind, 0.03)))
         os.kill(child, signal.SIGKILL)
         status = os.waitpid(child, 0)[1]
-        with os.fdopen(pipe, "rb") as told:
-            self.ledgers[kind].note(told.read())
+        with os.fdopen(pipe, "rb") as rest:
+            self.ledgers[kind].note(told + rest.read())
         if not os.WIFSIGNALED(status):
             raise AssertionError("the process ended by itself")
 
