@@ -121,11 +121,12 @@ def read_texts(store: Store) -> dict[str, str]:
     texts: dict[str, str] = {}
     with store.snapshot() as snapshot:
         for entry in snapshot.documents():
-            record = snapshot.get(entry.name)
+            name = str(entry.name)
+            record = snapshot.get(name)
             text, memory = str(record.text), record.memory
             if memory.reader == killed.READER and killed.is_torn(text, memory):
-                raise AssertionError(f"{entry.name[:40]!r} is torn: {text[:40]!r}, {memory}")
-            texts[entry.name] = text
+                raise AssertionError(f"{name[:40]!r} is torn: {text[:40]!r}, {memory}")
+            texts[name] = text
     return texts
 
 

@@ -96,7 +96,7 @@ def prepare_imports(folder: Path) -> None:
             _apply(store, _imported(at))
             export_store(store, folder / f"{at}.parquet")
             for entry in list(store.documents()):
-                store.remove(entry.name)
+                store.remove(str(entry.name))
 
 
 def _imported(at: int) -> dict[str, str | None]:
