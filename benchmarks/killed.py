@@ -150,7 +150,7 @@ def request(server: int, port: int, start: int, pipe: int, writer: int, texts: M
         else:
             method, path, body, after = "DELETE", "", None, None
         path = f"/v1/documents/{name}{path}"
-        answer = lambda m=method, p=path, b=body: _answer(connection, m, p, b)  # type: ignore[misc]  # noqa: E731
+        answer = lambda m=method, p=path, b=body: _answer(connection, m, p, b)  # noqa: E731
         try:
             announce.change({name: after}, answer)
         except (OSError, http.client.HTTPException):

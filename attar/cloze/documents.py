@@ -203,7 +203,7 @@ def _parts(batch: "pa.RecordBatch", what: str) -> Iterator["pa.RecordBatch"]:
         yield from _parts(batch.slice(half), what)
 
 
-def _text_bytes(column: "pa.Array") -> int:
+def _text_bytes(column: Any) -> int:
     """How many bytes the texts of a column have once every reference is resolved."""
     import pyarrow as pa
     import pyarrow.compute as pc

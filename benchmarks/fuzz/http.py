@@ -152,7 +152,6 @@ class Server:
                 connection.settimeout(2.0 if close else 0.3)
                 while more := connection.recv(65536):
                     answer += more
-            return answer
         return answer
 
     def bytes_used(self) -> int:
