@@ -212,8 +212,9 @@ def _text_bytes(column: Any) -> int:
         column = column.flatten()
     if not isinstance(column, pa.DictionaryArray):
         return 8 * len(column)
-    lengths = pc.binary_length(column.dictionary).cast(pa.int64())
-    return int(pc.sum(lengths.take(column.indices)).as_py() or 0) + 8 * len(column)
+    of_distinct: Any = pc.call_function("binary_length", [column.dictionary])
+    lengths = of_distinct.take(column.indices).cast(pa.int64())
+    return int(pc.sum(lengths).as_py() or 0) + 8 * len(column)
 
 
 def read_note(path: Path) -> str:
