@@ -143,15 +143,15 @@ class Server:
     def send(self, parts: list[bytes], close: bool) -> bytes:
         """What comes back until the server closes, or says nothing for a while."""
         answer = b""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
-            with suppress(ConnectionError):
-                for part in parts:
-                    connection.sendall(part)
-                if close:
-                    connection.shutdown(socket.SHUT_WR)
-                connection.settimeout(2.0 if close else 0.3)
-                while more := connection.recv(65536):
-                    answer += more
+        address = ("127.0.0.1", self.port)
+        with socket.create_connection(address, timeout=30) as connection, suppress(ConnectionError):
+            for part in parts:
+                connection.sendall(part)
+            if close:
+                connection.shutdown(socket.SHUT_WR)
+            connection.settimeout(2.0 if close else 0.3)
+            while more := connection.recv(65536):
+                answer += more
         return answer
 
     def bytes_used(self) -> int:
