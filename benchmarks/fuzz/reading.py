@@ -101,7 +101,8 @@ def source_target(folder: Path) -> Iterator[Target]:
         )
         with refused():
             for document in read_sources([file]):
-                document.text.encode()
+                if not (isinstance(document.text, str) and document.name and document.source):
+                    raise AssertionError(f"a document without a text or a name: {document}")
 
     line = json_values.map(lambda value: json.dumps(value).encode())
     row = texts.map(lambda text: json.dumps({"text": text, "id": text[:9]}).encode())

@@ -34,9 +34,8 @@ def test_a_failure_is_made_small():
     def check(number):
         assert number < 1000
 
-    with pytest.raises(AssertionError) as failed:
+    with pytest.raises(AssertionError, match="assert 1000 < 1000"):
         run(Target(st.integers(0, 10**6), check), 300, None)
-    assert "example=1000" in "\n".join(failed.value.__notes__)
 
 
 def test_a_refusal_is_one_line():
