@@ -12,6 +12,8 @@ from types import TracebackType
 
 from attar.errors import AttarError, BusyError, OptionError, StoreError, writing_to
 
+# The most that is decompressed into memory at once: a compressed file can claim a thousand times its size.
+MAX_DECOMPRESSED = 2**30
 # The longest pause between two attempts to take a lock, in seconds.
 _LONGEST_PAUSE = 0.02
 

@@ -27,7 +27,10 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Document(msgspec.Struct, frozen=True):
-    """A document as lists show it. `bytes` is the size of its memory, `text_bytes` of its text if kept."""
+    """A document as lists show it. `bytes` is the size of its memory, `text_bytes` of its text if kept.
+
+    `fault` says why a document cannot be read; then only its name is known.
+    """
 
     name: str
     title: str
@@ -39,9 +42,10 @@ class Document(msgspec.Struct, frozen=True):
     digest: str | None
     created: datetime
     changed: datetime
+    fault: str | None = None
 
 
-class DocumentDetails(Document, frozen=True):
+class DocumentDetails(Document, frozen=True, kw_only=True):
     """One document in full: what reads it, the names it can answer with, and its text if kept."""
 
     mechanism: str

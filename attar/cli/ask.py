@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from attar.cli import options
-from attar.cli.output import columns, print_json, shown
+from attar.cli.output import columns, print_json, printable, shown
 from attar.errors import FormatError, OptionError
 
 
@@ -47,7 +47,7 @@ def ask(
         return
     for number, (question, best) in enumerate(zip(asked, answers, strict=True)):
         if len(asked) > 1:
-            print(("\n" if number else "") + question)
+            print(("\n" if number else "") + printable(question))
         lines = [(shown(answer.text), f"{answer.probability:.3f}") for answer in best]
         print(columns([("answer", "probability"), *lines]) if lines else "no names in this document")
 

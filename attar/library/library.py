@@ -25,7 +25,7 @@ from attar.library.adding import (
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
 from attar.results import Answer, Change, Document, DocumentDetails
-from attar.store import DocumentEntry, Durability, Snapshot, Store
+from attar.store import DocumentEntry, Durability, Fault, Snapshot, Store
 
 if TYPE_CHECKING:
     from attar.reader import Reader
@@ -243,8 +243,11 @@ def open_store(
         return Store.open(path, dtype=dtype or new_dtype, **options)
 
 
-def _fields(facts: DocumentEntry) -> dict[str, Any]:
+def _fields(facts: DocumentEntry | Fault) -> dict[str, Any]:
     """The fields of a `Document`, from the store's entry."""
+    if isinstance(facts, Fault):
+        nothing = DocumentEntry(facts.name or "", "", b"", 0, 0, 0, "", "", 0)
+        return _fields(nothing) | {"fault": facts.line}
     return {
         "name": facts.name,
         "title": facts.title,
@@ -275,7 +278,9 @@ def _similar_names(store: Store, name: str) -> list[str]:
     """At most three similar names, compared without case, with and without their folders."""
     neighbours = store.documents(after=name[: len(name) // 2] or None, limit=_NEIGHBOURS)
     by_spelling: dict[str, list[str]] = {}
-    for other in dict.fromkeys(facts.name for facts in chain(store.documents(limit=_FIRST), neighbours)):
+    for other in dict.fromkeys(
+        facts.name or "" for facts in chain(store.documents(limit=_FIRST), neighbours)
+    ):
         for spelling in {other[:_COMPARED].lower(), other.rpartition("/")[2][:_COMPARED].lower()}:
             by_spelling.setdefault(spelling, []).append(other)
     similar = difflib.get_close_matches(name[:_COMPARED].lower(), by_spelling, n=3, cutoff=0.6)

@@ -210,6 +210,10 @@ class NameTable:
             holders = {word: sorted(entities) for word, entities in self._holders.items()}
         return msgspec.msgpack.encode((self.limit, self.names, self.ids, holders))
 
+    def check_contents(self) -> None:
+        """Raise `RecordError` if the parts of names, which are decoded when first needed, cannot be decoded."""
+        self._holders  # noqa: B018
+
     @classmethod
     def from_bytes(cls, buffer: bytes | bytearray | memoryview) -> "NameTable":
         """Decode what `to_bytes` returned.

@@ -302,3 +302,17 @@ def test_a_document_larger_than_the_cache_is_answered(folder, reader, texts):
         library.add("emma", texts[0])
         assert library.ask("emma", "Who left?")
         assert len(library._cache) == 0
+
+
+def test_a_document_that_cannot_be_read_is_listed_with_its_fault_among_the_others(library, texts):
+    library.add_many([("a", texts[0]), ("b", texts[1]), ("c", texts[2])])
+    with library.store._environment.map.begin(write=True) as transaction:
+        transaction.put(b"fb", b"?")
+    assert [(each.name, each.fault is None) for each in library.documents()] == [
+        ("a", True),
+        ("b", False),
+        ("c", True),
+    ]
+    assert library.ask("c", "Who left?")
+    assert library.add("b", texts[1]).change == "added"
+    assert all(each.fault is None for each in library.documents())

@@ -258,3 +258,19 @@ def test_more_documents_than_the_limit_are_not_merged_or_removed(serve, refused)
     for path, body in (("/v1/merge", {"new": "both"}), ("/v1/remove", {})):
         assert "at most 1" in refused(served.post(path, body | {"documents": ["0", "1"]}), 422)
     assert names_in(served) == ["0", "1"]
+
+
+def test_a_document_that_cannot_be_read_hides_no_other(serve):
+    served = serve(documents=3)
+    with served.library.store._environment.map.begin(write=True) as transaction:
+        transaction.put(b"f1", b"?")
+    documents = served.get("/v1/documents").json()["documents"]
+    assert [(each["name"], each["fault"] is None) for each in documents] == [
+        ("0", True),
+        ("1", False),
+        ("2", True),
+    ]
+    assert "expected a whole record" in documents[1]["fault"]
+    assert served.post("/v1/ask", {"document": "2", "question": "Who left?"}).status_code == 200
+    assert served.call("DELETE", path_of("1")).status_code == 204
+    assert names_in(served) == ["0", "2"]
