@@ -247,10 +247,11 @@ def _open_export(path: Path) -> Iterator[tuple[Any, ExportInfo]]:
         try:
             metadata = file.schema_arrow.metadata or {}
             info = msgspec.json.decode(metadata.get(b"attar", b""), type=ExportInfo)
-        except msgspec.DecodeError as fault:
+        except (pa.ArrowException, ValueError) as fault:  # msgspec's errors are ValueErrors
             raise FormatError(what, "a store's Parquet file", "one of another kind") from fault
         if info.version > VERSION:
             raise FormatError(what, f"version {VERSION}", f"version {info.version}", "update attar")
-        if not set(_schema(info).names) <= set(file.schema_arrow.names):
-            raise FormatError(what, "a store's columns", ", ".join(file.schema_arrow.names))
+        names = file.schema_arrow.names
+        if any(names.count(column) != 1 for column in _schema(info).names):
+            raise FormatError(what, "a store's columns, each once", ", ".join(names)[:200])
         yield file, info
