@@ -172,12 +172,13 @@ def read_documents(path: Path) -> Iterator[ClozeDocument]:
     """Yield the documents of a Parquet file, with a few hundred in memory at a time."""
     import pyarrow as pa
 
-    done = 0
+    done, schema = 0, _schema("")
     with _open(path) as file:
         try:
             for batch in file.iter_batches(_ROWS):
-                for part in _parts(batch, f"{path}, document {done}"):
-                    for row in part.to_pylist():
+                for part in _parts(batch.select(schema.names), f"{path}, document {done}"):
+                    # As plain columns: Arrow turns references into Python objects one by one.
+                    for row in pa.Table.from_batches([part]).cast(schema).to_pylist():
                         yield _document(row)
                         done += 1
         except FormatError:
