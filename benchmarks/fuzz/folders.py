@@ -86,6 +86,7 @@ def reader_target(folder: Path) -> Iterator[Target]:
     original = small_reader()
     made, changed = folder / "made", folder / "changed"
     original.save(made)
+    Reader.load(made)  # imports what every fork would
     config = json.loads((made / "config.json").read_bytes())
     tokenizer = json.loads((made / "tokenizer.json").read_bytes())
     weights = (made / "weights.safetensors").read_bytes()

@@ -17,8 +17,9 @@ from hypothesis.strategies import SearchStrategy
 
 from attar.errors import AttarError
 
-# What one example may take: seconds, and bytes beyond what the process had.
-_SECONDS, _BYTES = 60, 2**29
+# What one example may take: seconds of computing, seconds on the clock of a busy machine, and bytes beyond what the
+# process had.
+_COMPUTING, _SECONDS, _BYTES = 20, 300, 2**29
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def in_fork(check: Callable[[], object]) -> None:
         os.close(ours)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         try:
-            _limit_memory()
+            _set_limits()
             check()
             os._exit(0)
         except BaseException as fault:
@@ -106,7 +107,8 @@ def _waited(child: int) -> int:
     raise TimeoutError
 
 
-def _limit_memory() -> None:
+def _set_limits() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (_COMPUTING, _COMPUTING))
     with open("/proc/self/status") as file:
         used = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmData"))
     resource.setrlimit(resource.RLIMIT_DATA, (used + _BYTES, used + _BYTES))
