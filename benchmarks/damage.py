@@ -221,20 +221,22 @@ class Report:
 
 
 def tree_pages(data: Path) -> tuple[int, list[int]]:
-    """The page size, and the pages of LMDB's tree and its meta pages, in which nothing has a checksum."""
+    """The page size; the meta pages and the pages of LMDB's tree and free list, in which nothing has a checksum."""
+    content, used = data.read_bytes(), set[int]()
     with open(data, "rb") as file:
-        pages = PageFile(file.fileno(), data.stat().st_size)
+        pages = PageFile(file.fileno(), len(content))
         meta = pages.metas()[0]
-        content = data.read_bytes()
+        for root in (meta.root, meta.free_root):
+            list(pages.walk(meta, root, used))
     size = meta.page_size
-    flags = {
-        at // size: int.from_bytes(content[at + 10 : at + 12], sys.byteorder)
-        for at in range(0, len(content), size)
-    }
-    own = {
-        at // size: int.from_bytes(content[at : at + 8], sys.byteorder) for at in range(0, len(content), size)
-    }
-    return size, [0, 1, *(n for n in flags if n > 1 and own[n] == n and flags[n] in (1, 2))]
+    starts = {page: content[page * size : page * size + 12] for page in sorted(used)}
+    # Overflow pages are left out: flags 1 and 2 are a branch and a leaf.
+    tree = [page for page, start in starts.items() if start[:8] == page.to_bytes(8, sys.byteorder)]
+    return size, [
+        0,
+        1,
+        *(page for page in tree if int.from_bytes(starts[page][10:], sys.byteorder) in (1, 2)),
+    ]
 
 
 def try_damages(flips: int, tree_flips: int, cuts: int, seed: int = 0, documents: int = DOCUMENTS) -> Report:

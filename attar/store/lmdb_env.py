@@ -12,8 +12,7 @@ from typing import Any, Literal
 import lmdb
 
 from attar.errors import AttarError, BusyError, RecordError, StoreError
-from attar.files import WriterLock, lock_file, sync_folder
-from attar.store.map_lock import MapLock
+from attar.files import MapLock, WriterLock, lock_file, sync_folder
 from attar.store.pages import page_faults
 
 # `NEW` is followed by the number of the process that creates the store.

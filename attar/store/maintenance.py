@@ -16,7 +16,7 @@ from attar.store.format import DocumentEntry, Header, Record, key_of, unwrap
 from attar.store.lmdb_env import COPY, DATA, Environment, LmdbTransaction, damaged, store_errors
 from attar.store.pages import page_faults
 from attar.store.transactions import entry_values, header_of
-from attar.store.validation import Fault, check_record
+from attar.store.validation import Fault, check_record, name_in
 
 
 def find_faults(environment: Environment) -> Iterator[Fault]:
@@ -40,7 +40,7 @@ def _record_faults(environment: Environment, transaction: LmdbTransaction) -> It
         return
     counted, values = Header(header.reader, header.dtype, header.created), 1
     for key, value in entry_values(transaction):
-        name = key.decode(errors="replace")
+        name = name_in(key)
         try:
             entry = format.read_entry(value, name)
             memory, text = transaction.get(b"m" + key, b""), transaction.get(b"t" + key)

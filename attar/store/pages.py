@@ -53,11 +53,15 @@ class Meta(NamedTuple):
 
 @dataclass
 class PageFile:
-    """An LMDB file of which any part may be damaged or missing; `faults` collects what is."""
+    """An LMDB file of which any part may be damaged or missing.
+
+    `faults` collects what cannot be read, `misplaced` the values that LMDB would not find.
+    """
 
     file: int
     size: int
     faults: list[str] = field(default_factory=list)
+    misplaced: list[str] = field(default_factory=list)
 
     def metas(self) -> list[Meta]:
         """Return the meta pages that can be read, the one that counts first."""
@@ -90,18 +94,22 @@ class PageFile:
         found: dict[bytes, Place] = {}
         seen: set[int] = set()
         before = len(self.faults)
-        for key, place in self._walk(meta, meta.root, seen):
+        for key, place in self.walk(meta, meta.root, seen):
             found.setdefault(key, place)
         if len(self.faults) > before:
             for key, place in self._unreached(meta, seen):
                 found.setdefault(key, place)
         return found
 
-    def _walk(self, meta: Meta, root: int, seen: set[int]) -> Iterator[tuple[bytes, Place]]:
-        """Yield the values of a tree; `seen` collects its pages."""
-        pending = [] if root == _NO_PAGE else [(root, 1)]
+    def walk(self, meta: Meta, root: int, seen: set[int]) -> Iterator[tuple[bytes, Place]]:
+        """Yield the values of a tree; `seen` collects its pages.
+
+        A page's keys must lie between the two that lead to it: LMDB would not find the others.
+        """
+        first: tuple[int, int, bytes, bytes | None] = (root, 1, b"", None)
+        pending = [] if root == _NO_PAGE else [first]
         while pending:
-            number, depth = pending.pop()
+            number, depth, low, high = pending.pop()
             if number in seen or depth > _DEEPEST:
                 self.faults.append(f"page {number} is reached twice")
                 continue
@@ -112,9 +120,15 @@ class PageFile:
             flags = _PAGE.unpack_from(page)[2]
             if flags == _BRANCH:
                 nodes = list(self._nodes(page, number))
-                pending += [(low | high << 16 | top << 32, depth + 1) for low, high, top, _, _ in nodes]
+                # The first key is empty: it stands for the one that leads to this page.
+                keys = [low, *(node[3] for node in nodes[1:]), high]
+                for place, (a, b, c, _, _) in enumerate(nodes):
+                    pending.append((a | b << 16 | c << 32, depth + 1, keys[place] or b"", keys[place + 1]))
             elif flags == _LEAF:
-                yield from self._leaf(meta, page, number, seen)
+                for key, value in self._leaf(meta, page, number, seen):
+                    if root == meta.root and (key < low or (high is not None and key >= high)):
+                        self.misplaced.append(f"page {number}, key {key[:60]!r}: no key leads to it")
+                    yield key, value
             else:
                 self.faults.append(f"page {number} is neither a branch nor a leaf of the tree")
 
@@ -184,7 +198,7 @@ class PageFile:
         lists = PageFile(self.file, self.size)
         seen: set[int] = set()
         free: set[int] = set()
-        for _, place in lists._walk(meta, meta.free_root, seen):
+        for _, place in lists.walk(meta, meta.free_root, seen):
             data = self.read(place)
             if len(data) % 8 or not data:
                 return None
@@ -216,6 +230,6 @@ def run_faults(data: Path) -> list[str]:
     with open(data, "rb") as file:
         pages = PageFile(file.fileno(), os.fstat(file.fileno()).st_size)
         for meta in pages.metas()[:1]:
-            for _ in pages._walk(meta, meta.root, set()):
+            for _ in pages.walk(meta, meta.root, set()):
                 pass
-        return pages.faults
+        return pages.faults + pages.misplaced

@@ -24,11 +24,12 @@ from attar.store import format
 from attar.store.format import HEADER_KEY, LONGEST_PLAIN_KEY, DocumentEntry, Header, Kind, Record, key_of
 from attar.store.lmdb_env import COPY, DATA, store_errors
 from attar.store.pages import PageFile, Place, page_faults
-from attar.store.transactions import name_in
-from attar.store.validation import Fault, check_record, entry_data
+from attar.store.validation import Fault, check_record, entry_data, name_in
 
 # Bytes per transaction of the new file.
 _BATCH_BYTES = 2**26
+# Faults of pages that are reported one by one.
+_SHOWN_PAGES = 50
 _NOUNS: dict[Kind, str] = {b"f": "entry", b"m": "memory", b"t": "text"}
 
 
@@ -61,9 +62,12 @@ def repair_store(path: str | os.PathLike[str], timeout: float = 0.0) -> Repair:
         partial.mkdir()
         try:
             salvage.write(folder / COPY, partial)
-            if not done.faults and not (found := page_faults(data)):
+            lines = pages.faults + pages.misplaced or page_faults(data)
+            if not done.faults and not lines:
                 return done
-            done.faults += [Fault(None, line) for line in pages.faults or (found if not done.faults else [])]
+            done.faults += [Fault(None, line) for line in lines[:_SHOWN_PAGES]]
+            if len(lines) > _SHOWN_PAGES:
+                done.faults.append(Fault(None, f"{len(lines) - _SHOWN_PAGES:,} more faults of pages"))
             done.folder = _finish(folder, partial, done)
         finally:
             shutil.rmtree(partial, ignore_errors=True)

@@ -22,7 +22,7 @@ from attar.memory import Floats, Memory
 from attar.store import format, lookups
 from attar.store.format import HEADER_KEY, LONGEST_PLAIN_KEY, DocumentEntry, Header, Record, key_of, unwrap
 from attar.store.lmdb_env import Environment, LmdbTransaction, store_error, store_errors
-from attar.store.validation import Fault, check_numbers, entry_data
+from attar.store.validation import Fault, check_numbers, entry_data, entry_or_fault
 
 
 def header_of(transaction: LmdbTransaction, environment: Environment) -> Header:
@@ -47,25 +47,6 @@ def _find_entry(transaction: LmdbTransaction, name: str) -> DocumentEntry | None
     if entry.name != name:
         raise RecordError(f"entry of {quoted(name)}", "an entry of that name", quoted(entry.name))
     return entry
-
-
-def _entry_or_fault(key: bytes, value: memoryview) -> DocumentEntry | Fault:
-    name = name_in(key)
-    try:
-        entry = format.read_entry(value, name)
-    except RecordError as fault:
-        return Fault(name, str(fault))
-    if key_of(entry.name) != key:
-        return Fault(
-            name, f"entry of {quoted(name)}: expected an entry of that name, got {quoted(entry.name)}"
-        )
-    return entry
-
-
-def name_in(key: bytes) -> str:
-    """Return the name in a key, as far as it has it: of a long name, the beginning."""
-    name = key[:LONGEST_PLAIN_KEY].decode(errors="replace")
-    return name if len(key) <= LONGEST_PLAIN_KEY else name + "…"
 
 
 def _read_record(transaction: LmdbTransaction, name: str, check: bool) -> Record:
@@ -163,7 +144,7 @@ class Snapshot:
         values = entry_values(self._transaction, start)
         # Long names that begin alike have keys in the order of their digests: each such group is sorted here.
         for _, group in groupby(values, key=lambda item: item[0][:LONGEST_PLAIN_KEY]):
-            entries = [_entry_or_fault(key, value) for key, value in group]
+            entries = [entry_or_fault(key, value) for key, value in group]
             # Names are ordered by code points, as their keys are.
             for entry in sorted(entries, key=attrgetter("name")):
                 if after is None or (entry.name or "") > after:

@@ -8,7 +8,7 @@ import msgspec
 from attar.errors import OptionError, RecordError, quoted
 from attar.memory import Memory
 from attar.store import format
-from attar.store.format import DocumentEntry, Record, digest_of
+from attar.store.format import LONGEST_PLAIN_KEY, DocumentEntry, Record, digest_of, key_of
 
 _REMEDY = "add the document again"
 
@@ -57,6 +57,26 @@ def explain_invalid(fault: msgspec.ValidationError, fields: tuple[str, ...] = ()
         fields[int(number[1])] if number and int(number[1]) < len(fields) else path.rstrip("`").lstrip(".")
     )
     return expected, came or "another value", field or "entry"
+
+
+def entry_or_fault(key: bytes, value: memoryview) -> DocumentEntry | Fault:
+    """Read the value of an entry that lies under a key; if that fails, return its fault."""
+    name = name_in(key)
+    try:
+        entry = format.read_entry(value, name)
+    except RecordError as fault:
+        return Fault(name, str(fault))
+    if key_of(entry.name) != key:
+        return Fault(
+            name, f"entry of {quoted(name)}: expected an entry of that name, got {quoted(entry.name)}"
+        )
+    return entry
+
+
+def name_in(key: bytes) -> str:
+    """Return the name in a key, as far as it has it: of a long name, the beginning."""
+    name = key[:LONGEST_PLAIN_KEY].decode(errors="replace")
+    return name if len(key) <= LONGEST_PLAIN_KEY else name + "…"
 
 
 def check_numbers(memory: Memory, name: str) -> None:

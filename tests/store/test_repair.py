@@ -14,6 +14,7 @@ import pytest
 from attar.errors import BusyError, RecordError, StoreError
 from attar.store import Store, repair_store
 from attar.store.format import HEADER_KEY, encode, key_of, wrap
+from attar.store.pages import PageFile
 
 
 @pytest.fixture
@@ -144,8 +145,6 @@ def test_leaves_below_a_damaged_branch_are_found_and_removed_documents_are_not(f
         expected = [entry.name for entry in store.documents()]
         size = store._environment.map.stat()["psize"]
     content = bytearray((folder / "data.mdb").read_bytes())
-    from attar.store.pages import PageFile
-
     with open(folder / "data.mdb", "rb") as file:
         root = PageFile(file.fileno(), len(content)).metas()[0].root
     content[root * size + 10] ^= 64  # the root is no branch page any more
@@ -197,3 +196,22 @@ def test_a_killed_repair_leaves_the_store_as_it_was_or_repaired(filled):
     assert done.documents == 13
     assert not {"repair.partial", "data.mdb.copy"} & set(os.listdir(filled))
     assert len(names(filled)) == 13
+
+
+def test_a_value_that_no_key_leads_to_is_found_and_put_in_its_place(folder, make_memory):
+    """A flipped bit in a key of a branch page: every page is sound, and LMDB does not find some of the values."""
+    with Store.open(folder) as store:
+        for number in range(60):
+            store.put(f"doc {number:02}", make_memory(number), text=f"Emma {number}. " * 9)
+        expected = [entry.name for entry in store.documents()]
+        size = store._environment.map.stat()["psize"]
+    content = bytearray((folder / "data.mdb").read_bytes())
+    with open(folder / "data.mdb", "rb") as file:
+        root = PageFile(file.fileno(), len(content)).metas()[0].root
+    at = content.index(b"tdoc ", root * size, (root + 1) * size)
+    content[at + 5] ^= 1  # doc 2. becomes doc 3., or the other way
+    (folder / "data.mdb").write_bytes(content)
+    with Store.open(folder, read_only=True) as store:
+        assert "no key leads to it" in next(iter(store.check())).line
+    assert repair_store(folder).documents == 60
+    assert names(folder) == expected

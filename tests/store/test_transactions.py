@@ -85,7 +85,7 @@ def test_numbers_that_are_not_finite_are_refused(store, number):
     with store.transaction() as changes:
         changes.put("a", memory(1, 2))
         with pytest.raises(OptionError, match="memory of 'b': expected finite numbers, got NaN or infinity"):
-            changes.put("b", memory(number, 2))
+            changes.put("b", Memory.of_matrix([[number]], tokens=1, reader="reader-1"))
     assert [entry.name for entry in store.documents()] == ["a"]
 
 
@@ -93,7 +93,7 @@ def test_numbers_that_are_not_finite_are_refused(store, number):
     ("options", "message"),
     [
         ({"title": 5}, "title of 'a': expected `str`, got `int`"),
-        ({"title": None}, "title of 'a': expected `str`, got `null`"),
+        ({"title": None}, "title of 'a': expected `str`, got `None`"),
         ({"title": "\ud800"}, "entry of 'a': expected text, got half of a surrogate pair"),
         ({"digest": "abc"}, "digest of 'a': expected `bytes`, got `str`"),
         ({"digest": b"x" * 33}, "digest of 'a': expected `bytes` of length <= 32"),
