@@ -240,18 +240,17 @@ def _open_export(path: Path) -> Iterator[tuple[Any, ExportInfo]]:
     what = f"export {path}"
     try:
         file = pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as fault:
+    except (pa.ArrowException, OSError, ValueError) as fault:
         came = "no such file" if isinstance(fault, FileNotFoundError) else "another file, or a truncated one"
         raise FormatError(what, "a store's Parquet file", came, "export it again") from fault
     with file:
         try:
-            metadata = file.schema_arrow.metadata or {}
+            metadata, names = file.schema_arrow.metadata or {}, file.schema_arrow.names
             info = msgspec.json.decode(metadata.get(b"attar", b""), type=ExportInfo)
         except (pa.ArrowException, ValueError) as fault:  # msgspec's errors are ValueErrors
             raise FormatError(what, "a store's Parquet file", "one of another kind") from fault
         if info.version > VERSION:
             raise FormatError(what, f"version {VERSION}", f"version {info.version}", "update attar")
-        names = file.schema_arrow.names
         if any(names.count(column) != 1 for column in _schema(info).names):
             raise FormatError(what, "a store's columns, each once", ", ".join(names)[:200])
         yield file, info
