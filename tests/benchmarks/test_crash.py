@@ -33,17 +33,18 @@ MIXES = "apply(store, {name: text and str(int(text) + (name == 'left')) for name
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("fault", "message"),
-    [(FORGETS, "documents differ"), (TEARS, "documents differ"), (MIXES, "such as 'left'")],
+    ("fault", "kills", "message"),
+    [(FORGETS, 8, "documents differ"), (TEARS, 40, "documents differ"), (MIXES, 4, "such as 'left'")],
+    ids=["forgets changes", "makes half of a change", "writes another text"],
 )
-def test_a_store_with_a_fault_is_found_out(fault, message):
+def test_a_store_with_a_fault_is_found_out(fault, kills, message):
     program = f"""
 from benchmarks import crash, killed
 apply = killed._apply
 def faulty(store, change):
     {fault}
 killed._apply = faulty
-crash.main(kills=40, seconds=0, seed=0, only="writer", json_output=False)
+crash.main(kills={kills}, seconds=0, seed=0, only="writer", json_output=False)
 """
     ran = run(["-c", program])
     assert ran.returncode != 0
