@@ -5,12 +5,12 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from attar.errors import AttarError, BusyError, StoreError, writing_to
+from attar.errors import AttarError, BusyError, OptionError, StoreError, writing_to
 
 # The most that is decompressed into memory at once: a compressed file can claim a thousand times its size.
 MAX_DECOMPRESSED = 2**30
@@ -27,6 +27,13 @@ def atomic_file(path: Path) -> Iterator[Path]:
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def refuse_existing(files: Iterable[Path], remedy: str) -> None:
+    """Refuse to overwrite: the error names the first of these files that exists."""
+    for file in files:
+        if os.path.lexists(file):
+            raise OptionError(str(file), "nothing there yet", "a file", remedy)
 
 
 class AtomicFiles:

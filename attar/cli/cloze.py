@@ -34,6 +34,9 @@ def build(
     spacy: Annotated[
         bool, typer.Option("--spacy", help="Find names with spaCy instead of by capitals.")
     ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace a set that is in the folder already.")
+    ] = False,
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
@@ -48,7 +51,9 @@ def build(
     options = BuildOptions(**given | ({"entities": known.entities} if known else {}))
     finder = SpacyFinder() if spacy else None
     with progress_bar() as progress:
-        about = build_set(sources, out, options, vocabulary=known, finder=finder, progress=progress)
+        about = build_set(
+            sources, out, options, vocabulary=known, finder=finder, replace=replace, progress=progress
+        )
     if as_json:
         print_json(about)
         return

@@ -99,15 +99,23 @@ def stats(store: options.StorePath, as_json: options.AsJson = False) -> None:
         print(columns(fact_rows(facts)))
 
 
-def export_documents(store: options.StorePath, file: ParquetFile, as_json: options.AsJson = False) -> None:
+def export_documents(
+    store: options.StorePath,
+    file: ParquetFile,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a file that exists already.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
     """Write all documents to a Parquet file, one row per document.
 
     A document that cannot be read is left out and named; then the exit code is 2.
 
     attar export stories stories.parquet
     """
+    from attar.files import refuse_existing
     from attar.store import Store, export_store
 
+    if not replace:
+        refuse_existing([file], "add --replace, or name another file")
     left_out: list[Fault] = []
     with Store.open(store, read_only=True) as opened:
         count = export_store(opened, file, on_fault=left_out.append)

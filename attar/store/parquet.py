@@ -200,13 +200,13 @@ def _records(file: Any, path: Path, max_bytes: int, readers: dict[str, str]) -> 
 
     try:
         for group in range(file.num_row_groups):
-            columns = file.metadata.row_group(group)
-            sizes = [columns.column(at).total_uncompressed_size for at in range(columns.num_columns)]
-            if min(sizes) < 0 or sum(sizes) > max_bytes:
-                expected, came = f"row groups of at most {max_bytes:,} bytes", f"one of {sum(sizes):,}"
+            # Not the columns' own sizes: pyarrow aborts the process where their metadata is malformed.
+            size = file.metadata.row_group(group).total_byte_size
+            if not 0 <= size <= max_bytes:
+                expected, came = f"row groups of at most {max_bytes:,} bytes", f"one of {size:,}"
                 remedy = "raise the limit (--max-decompressed-mb) if you trust it"
                 raise FormatError(f"export {path}", expected, came, remedy)
-            rows = max(1, min(_DECODED_ROWS, _DECODED_BYTES // max(1, sum(sizes))))
+            rows = max(1, min(_DECODED_ROWS, _DECODED_BYTES // max(1, size)))
             for batch in file.iter_batches(rows, row_groups=[group]):
                 for row in _with_numeric_times(pa.Table.from_batches([batch])).to_pylist():
                     record, readers[record.name] = _record(row, path)
@@ -240,17 +240,17 @@ def _open_export(path: Path) -> Iterator[tuple[Any, ExportInfo]]:
     what = f"export {path}"
     try:
         file = pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as fault:
+    except (pa.ArrowException, OSError, ValueError) as fault:
         came = "no such file" if isinstance(fault, FileNotFoundError) else "another file, or a truncated one"
         raise FormatError(what, "a store's Parquet file", came, "export it again") from fault
     with file:
         try:
-            metadata = file.schema_arrow.metadata or {}
+            metadata, names = file.schema_arrow.metadata or {}, file.schema_arrow.names
             info = msgspec.json.decode(metadata.get(b"attar", b""), type=ExportInfo)
-        except msgspec.DecodeError as fault:
+        except (pa.ArrowException, ValueError) as fault:  # msgspec's errors are ValueErrors
             raise FormatError(what, "a store's Parquet file", "one of another kind") from fault
         if info.version > VERSION:
             raise FormatError(what, f"version {VERSION}", f"version {info.version}", "update attar")
-        if not set(_schema(info).names) <= set(file.schema_arrow.names):
-            raise FormatError(what, "a store's columns", ", ".join(file.schema_arrow.names))
+        if any(names.count(column) != 1 for column in _schema(info).names):
+            raise FormatError(what, "a store's columns, each once", ", ".join(names)[:200])
         yield file, info

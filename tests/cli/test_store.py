@@ -108,3 +108,14 @@ def test_an_import_above_the_limit_is_refused_and_a_flag_raises_it(filled):
     assert code == 2
     assert "--max-decompressed-mb" in error
     assert filled("import", "T", "s.parquet")[1] == ["4 documents imported"]
+
+
+def test_export_overwrites_a_file_only_if_asked_to(filled):
+    Path("s.parquet").write_text("here first")
+    code, lines, (error,) = filled("export", "S", "s.parquet")
+    assert (code, lines) == (2, [])
+    assert error.endswith(
+        "s.parquet: expected nothing there yet, got a file; add --replace, or name another file"
+    )
+    assert Path("s.parquet").read_text() == "here first"
+    assert filled("export", "S", "s.parquet", "--replace")[1] == ["3 documents exported"]

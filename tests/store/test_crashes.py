@@ -1,13 +1,14 @@
-"""Killed processes, full disks and damaged files: nothing acknowledged is lost, and one line says what is wrong."""
+"""Full disks and damaged files: nothing acknowledged is lost, and one line says what is wrong.
+
+`tests/benchmarks/test_crash.py` kills processes.
+"""
 
 import os
 import random
 import resource
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,43 +29,6 @@ def fill(store, make_memory, count=20):
     with store.transaction() as changes:
         for number in range(count):
             changes.put(f"doc {number}", make_memory(number, 60), text="text " * number)
-
-
-@pytest.mark.slow
-def test_killed_writers_lose_no_acknowledged_change_and_leave_none_half_done(folder):
-    script = Path(__file__).parent / "killed_writers.py"
-    ran = subprocess.run([sys.executable, script, folder, "60"], capture_output=True, text=True, timeout=300)
-    assert ran.stderr == ""
-    assert ran.returncode == 0
-    assert int(ran.stdout) >= 45
-    assert sorted(os.listdir(folder)) == ["data.mdb", "lock.mdb"]
-
-
-COMPACTING = """
-import sys
-from attar.store import Store
-with Store.open(sys.argv[1]) as store:
-    print("open", flush=True)
-    while True:
-        store.compact()
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_compaction_leaves_the_store_intact(folder, make_memory):
-    with Store.open(folder) as store:
-        fill(store, make_memory)
-    moments = random.Random(0)
-    for _ in range(10):
-        process = subprocess.Popen([sys.executable, "-c", COMPACTING, folder], stdout=subprocess.PIPE)
-        process.stdout.readline()
-        time.sleep(moments.uniform(0, 0.02))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        with Store.open(folder) as store:
-            assert sorted(os.listdir(folder)) == ["data.mdb", "lock.mdb"]
-            assert len(store) == 20
-            assert list(store.check()) == []
 
 
 @contextmanager

@@ -298,3 +298,11 @@ def test_a_damaged_document_is_left_out_of_an_export_and_named(filled, second, t
     assert list(second.check()) == []
     with pytest.raises(FormatError):
         export_store(filled, tmp_path / "out.parquet")
+
+
+@pytest.mark.parametrize("column", ["created", "name"])
+def test_a_column_that_is_there_twice_is_refused(export, second, tmp_path, column):
+    table = pq.read_table(export)
+    pq.write_table(table.append_column(column, table.column(column)), tmp_path / "twice.parquet")
+    with pytest.raises(FormatError, match="a store's columns, each once"):
+        import_store(second, tmp_path / "twice.parquet")
