@@ -163,6 +163,8 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
         else:
             self._refuse(self._fault or ProblemError(400, "request: expected HTTP/1.1, got malformed data"))
+        # It refers to its frame, and that to this connection.
+        self._fault = None
 
     def _refuse(self, problem: ProblemError) -> None:
         """Answer with a problem, and close the connection."""

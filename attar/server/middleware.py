@@ -88,6 +88,9 @@ class Middleware:
         finally:
             self._count(exchange, -1)
             self._record(exchange, error, problem)
+            # An error refers to this frame, and through the handler's to the body: a cycle that would stay in memory
+            # until the garbage collector's next full run.
+            error = problem = None
 
     def _check(self, exchange: "_Exchange") -> None:
         """Refuse a request from the wrong client, over the limit of concurrency, or of too large a size."""

@@ -145,23 +145,17 @@ def listen(address: Address) -> list[socket.socket]:
 
 
 class PlainFormatter(logging.Formatter):
-    """One line per event: time, level, message and fields; control characters are escaped."""
+    """One line per event: time, level, message and fields; the trace of a bug has a line per call."""
 
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(message)s")
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
+    def format(self, record: logging.LogRecord) -> str:
         """The line, with the fields after the message."""
         fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
-        return printable(super().formatMessage(record) + fields, _MAX_LINE)
-
-    def formatException(self, ei: Any) -> str:  # noqa: N802  # logging's name
-        """The trace, which has a line per call."""
-        return _printable_trace(super().formatException(ei))
+        line = f"{self.formatTime(record)} {record.levelname} {record.getMessage()}{fields}"
+        return "\n".join([printable(line, _MAX_LINE), *_trace(record)])
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line; control characters are escaped."""
+    """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The object as a line."""
@@ -171,12 +165,14 @@ class JsonFormatter(logging.Formatter):
             "message": printable(record.getMessage(), _MAX_LINE),
         } | _fields(record)
         if record.exc_info:
-            event["trace"] = _printable_trace(self.formatException(record.exc_info))
+            event["trace"] = "\n".join(_trace(record))
         return msgspec.json.encode(event).decode()
 
 
-def _printable_trace(trace: str) -> str:
-    return "\n".join(printable(line, _MAX_LINE) for line in trace.split("\n"))
+def _trace(record: logging.LogRecord) -> list[str]:
+    """The lines of an exception's trace; its message may be a client's text."""
+    lines = logging.Formatter().formatException(record.exc_info).split("\n") if record.exc_info else []
+    return [printable(line, _MAX_LINE) for line in lines]
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
