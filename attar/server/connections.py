@@ -74,8 +74,10 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what belongs to the current request; the rest waits."""
-        self._arrived, self._parsed = self._arrived[self._parsed :] + data, 0
-        if len(self._arrived) > _MAX_AHEAD:
+        if self._parsed < len(self._arrived):
+            data = self._arrived[self._parsed :] + data
+        self._arrived, self._parsed = data, 0
+        if len(data) > _MAX_AHEAD:
             self.transport.close()
         else:
             self._parse()
@@ -86,15 +88,14 @@ class Connection(HttpToolsProtocol):
         return self._answering and self.scheme == "http"
 
     def _parse(self) -> None:
-        arrived = self._arrived
-        while self._parsed < len(arrived) and not self._answering and not self.transport.is_closing():
-            part = arrived[self._parsed : self._end_of_part()]
-            self._parsed += len(part)
-            self._overhead += len(part)
-            super().data_received(part)
-            if self._overhead > _MAX_HEAD or len(self.headers) > _MAX_FIELDS:
-                self._refuse(_too_large())
-        if self._parsed < len(arrived):
+        size = len(self._arrived)
+        while self._parsed < size and not self.transport.is_closing():
+            # As `_answering`, which takes longer.
+            cycle = self.cycle
+            if cycle is not None and not cycle.more_body and not cycle.response_complete:
+                break
+            self._parse_part()
+        if self._parsed < size:
             self._paused = True
             self.transport.pause_reading()
             return
@@ -105,13 +106,19 @@ class Connection(HttpToolsProtocol):
             if not self.flow.read_paused:
                 self.transport.resume_reading()
 
-    def _end_of_part(self) -> int:
-        """Up to where can be parsed without touching the next request."""
-        if self._left:
-            return self._parsed + (_PART if self._left == _CHUNKED else self._left)
-        end = self._arrived.find(b"\r\n\r\n", self._parsed)
-        most = self._parsed + _MAX_HEAD + 1 - self._overhead
-        return most if end < 0 else min(end + 4, most)
+    def _parse_part(self) -> None:
+        """Parse what surely belongs to the current request."""
+        arrived, at, left = self._arrived, self._parsed, self._left
+        if left:
+            part = arrived[at : at + (_PART if left == _CHUNKED else left)]
+        else:
+            end, most = arrived.find(b"\r\n\r\n", at) + 4, at + _MAX_HEAD + 1 - self._overhead
+            part = arrived[at : end if 3 < end < most else most]
+        self._parsed += len(part)
+        self._overhead += len(part)
+        super().data_received(part)
+        if self._overhead > _MAX_HEAD or len(self.headers) > _MAX_FIELDS:
+            self._refuse(_too_large())
 
     def on_headers_complete(self) -> None:
         """Begin a request; its trailers, if there are any, are not among its headers."""
@@ -134,7 +141,7 @@ class Connection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
         self._overhead = 0
-        if self._left != _CHUNKED:
+        if self._left > 0:
             self._left -= len(body)
         super().on_body(body)
 
