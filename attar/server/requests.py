@@ -16,7 +16,7 @@ from starlette.requests import Request
 from attar import wire
 from attar.errors import FormatError, OptionError, ShapeError
 from attar.memory import Floats
-from attar.server.problems import ProblemError
+from attar.server.problems import ProblemError, printable
 
 JSON = "application/json"
 _DOCUMENTS, _APPEND = b"/v1/documents/", b"/append"
@@ -33,7 +33,7 @@ async def read_body(request: Request, struct: type[msgspec.Struct], binary: bool
     if binary and media_type == wire.MEDIA:
         return await request.body()
     if media_type != JSON:
-        came = media_type[:60] or "none"
+        came = printable(media_type, 60) or "none"
         raise ProblemError(415, f"content-type: expected {JSON}, got {came}", {"accept": JSON})
     return _decoder(struct).decode(await request.body())
 

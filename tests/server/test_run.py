@@ -30,9 +30,11 @@ def reader_folder(tmp_path_factory, make_reader):
 class Running:
     """A server process and the lines of its log."""
 
-    def __init__(self, *words):
+    def __init__(self, *words, env=None):
         command = [sys.executable, "-m", "attar", "serve", *map(str, words), "--port", "0"]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, env=os.environ | (env or {})
+        )
         self.lines = []
         self.url = None
         self.thread = threading.Thread(target=self._listen)
@@ -66,8 +68,8 @@ class Running:
 def start(folder, reader_folder):
     started = []
 
-    def run(*words):
-        started.append(Running(folder, "--reader", reader_folder, *words))
+    def run(*words, **options):
+        started.append(Running(folder, "--reader", reader_folder, *words, **options))
         return started[-1]
 
     yield run
@@ -162,6 +164,40 @@ def test_a_killed_worker_is_restarted_while_the_other_answers_and_nothing_is_los
     assert running.stop(signal.SIGTERM) == 0
     assert set(kept) <= set(names_in(folder))
     assert len(set(asked)) == 1
+
+
+# Waits before torch is imported, in worker processes only.
+SLOW_TORCH = """
+import sys, time
+
+class Slow:
+    def find_spec(name, path, target=None):
+        if name == "torch":
+            sys.meta_path.remove(Slow)
+            time.sleep(12)
+
+if any("multiprocessing" in word for word in sys.orig_argv):
+    sys.meta_path.insert(0, Slow)
+"""
+
+
+@pytest.mark.slow
+def test_a_worker_may_take_long_to_import_torch(start, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(SLOW_TORCH)
+    paths = [str(tmp_path), str(Path(attar.__file__).parents[1])]
+    running = start("--workers", "2", env={"PYTHONPATH": os.pathsep.join(paths)})
+    began = time.monotonic()
+    running.wait_for("startup complete", times=2)
+    assert time.monotonic() - began > 12
+    # Ends the workers too.
+    assert running.stop(signal.SIGTERM) == 0
+    assert not [line for line in running.lines if "died" in line]
+
+
+def test_a_worker_answers_health_checks_before_it_imports_torch():
+    code = "import sys, attar.server.run; assert not {'torch', 'scipy'} & set(sys.modules)"
+    env = os.environ | {"PYTHONPATH": str(Path(attar.__file__).parents[1])}
+    subprocess.run([sys.executable, "-c", code], check=True, env=env)
 
 
 def wait_until(there, seconds=300):
