@@ -19,7 +19,7 @@ from attar.library import Library
 from attar.memory import Memory
 from attar.progress import Progress
 from benchmarks.command import Json, Quick, ReaderFolder, run_command
-from benchmarks.load import Load, drive_now, find_wrk
+from benchmarks.load import drive_now, find_wrk
 from benchmarks.server_rows import (
     COLUMNS,
     SIZE,

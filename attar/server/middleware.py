@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from attar.server.admission import Admission
 from attar.server.metrics import PAGE, Metrics
 from attar.server.problems import ProblemError, problem_for
 from attar.server.settings import Settings
@@ -49,20 +50,36 @@ class Middleware:
     """An ASGI middleware; errors that the application raises become problem objects."""
 
     def __init__(
-        self, app: ASGIApp, settings: Settings, metrics: Metrics, route_name: Callable[[Scope], str | None]
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        metrics: Metrics,
+        admission: Admission,
+        route_name: Callable[[Scope], str | None],
     ) -> None:
         self.app, self._settings, self._metrics, self._route_name = app, settings, metrics, route_name
+        self._admission = admission
         self._token = None if settings.token is None else b"Bearer " + settings.token.encode()
-        self._in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
+            if self._admission.is_full(scope["path"]):
+                await self._refuse(scope, send)
+                return
             await self._handle(_Exchange(scope, receive, send, self._settings.max_body))
         else:
             await send({"type": "websocket.close", "code": 1003})
+
+    async def _refuse(self, scope: Scope, send: Send) -> None:
+        """Refuse a request of which nothing was read: count it, but neither route nor log it."""
+        started = time.perf_counter()
+        given = next((value for name, value in scope["headers"] if name == b"x-request-id"), None)
+        route = self._route_name(scope) or PAGE
+        self._metrics.count_request(route, 503, time.perf_counter() - started)
+        await self._admission.refuse(scope, _request_id(given), send)
 
     async def _handle(self, exchange: "_Exchange") -> None:
         error: Exception | None = None
@@ -89,7 +106,7 @@ class Middleware:
             self._record(exchange, error, problem)
 
     def _check(self, exchange: "_Exchange") -> None:
-        """Refuse a request from the wrong client, over the limit of concurrency, or of too large a size."""
+        """Refuse a request from the wrong client, or of too large a size."""
         headers, settings = exchange.headers, self._settings
         if settings.hosts and _host_name(headers.get(b"host", b"")) not in settings.hosts:
             raise ProblemError(421, "host: expected one of this server's names, got another", _CLOSE)
@@ -99,9 +116,6 @@ class Middleware:
                 came = "another one" if sent else "none"
                 detail = f"authorization: expected Bearer and the server's token, got {came}"
                 raise ProblemError(401, detail, {"www-authenticate": "Bearer"} | _CLOSE)
-        if exchange.is_api and self._in_flight > settings.max_concurrent:
-            detail = f"server: expected at most {settings.max_concurrent} concurrent requests, got more"
-            raise ProblemError(503, detail)
         size = sum(len(name) + len(value) + len(b": \r\n") for name, value in exchange.scope["headers"])
         if size > _MAX_HEADERS:
             raise ProblemError(431, f"headers: expected at most {_MAX_HEADERS:,} bytes, got {size:,}", _CLOSE)
@@ -135,8 +149,7 @@ class Middleware:
 
     def _count(self, exchange: "_Exchange", change: int) -> None:
         if exchange.is_api:
-            self._in_flight += change
-            self._metrics.set_in_flight(self._in_flight)
+            self._admission.count(change)
 
 
 class _Exchange:
@@ -148,11 +161,7 @@ class _Exchange:
         self.path: str = scope["path"]
         self.is_api = self.path.startswith("/v1/")
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        given = self.headers.get(b"x-request-id")
-        if given is not None and _REQUEST_ID.fullmatch(given):
-            self.request_id = given.decode()
-        else:
-            self.request_id = f"{_ID_PREFIX}{next(_ID_NUMBERS) & 0xFFFFFFFF:08x}"
+        self.request_id = _request_id(self.headers.get(b"x-request-id"))
         self.status = 0
         self._received = 0
 
@@ -174,6 +183,13 @@ class _Exchange:
                 headers += _PAGE_HEADERS
             message = {**message, "headers": headers}
         await self._send(message)
+
+
+def _request_id(given: bytes | None) -> str:
+    """The client's own id if it is safe to log, or a new one."""
+    if given is not None and _REQUEST_ID.fullmatch(given):
+        return given.decode()
+    return f"{_ID_PREFIX}{next(_ID_NUMBERS) & 0xFFFFFFFF:08x}"
 
 
 def _body_too_large(limit: int) -> ProblemError:

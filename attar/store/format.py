@@ -162,6 +162,8 @@ class DocumentEntry(msgspec.Struct, frozen=True, array_like=True):
     dtype: str
     memory_bytes: int
     text_bytes: int | None = None
+    # Ids of the last changes that a client may repeat, the newest last.
+    applied: tuple[bytes, ...] = ()
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True):
@@ -271,6 +273,7 @@ class Record:
         text: str | None = None,
         digest: bytes | None = None,
         created: int | None = None,
+        applied: tuple[bytes, ...] = (),
     ) -> "Record":
         """Make the record of a document; `digest` is that of `text` unless given."""
         memory_data = memory.to_bytes()
@@ -281,7 +284,7 @@ class Record:
         created = changed if created is None else created
         sizes = len(memory_data), None if text_data is None else len(text_data)
         kind = memory.tokens, memory.form, memory.dtype
-        entry = DocumentEntry(name, title, digest, created, changed, *kind, *sizes)
+        entry = DocumentEntry(name, title, digest, created, changed, *kind, *sizes, applied)
         return cls(entry, memory_data, text_data)
 
     @property
