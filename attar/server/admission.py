@@ -35,9 +35,7 @@ class Admission:
     def __init__(self, limit: int, metrics: Metrics, queues: Mapping[str, Callable[[], bool]]) -> None:
         self._limit, self._metrics, self._queues = limit, metrics, queues
         self._in_flight = self._held = self._unlogged = 0
-        detail = (
-            f"server: expected at most {limit} concurrent requests that can be answered in time, got more"
-        )
+        detail = "server: expected fewer requests than it can answer in time, got more; try again later"
         problem = ProblemError(503, detail)
         struct = Problem(problem.title, 503, detail, kind=problem.kind, instance="urn:request:\0")
         # The request's id belongs between both.

@@ -13,9 +13,9 @@ from attar.errors import (
     StoreError,
     UnknownDocumentError,
 )
-from attar.library import Library
+from attar.library import Library, cache
 from attar.library import library as module
-from attar.library.library import MemoryCache
+from attar.library.cache import MemoryCache
 from attar.results import Change
 
 QUESTIONS = ["Who left?", "___ is the new owner .", "Where did it happen?"]
@@ -233,13 +233,13 @@ def test_threads_can_ask_at_the_same_time(library, texts):
 def decoded(monkeypatch):
     """A list that gets an item for each memory that is decoded."""
     calls = []
-    decode = module._decoded
+    decode = cache._decoded
 
     def count(data):
         calls.append(data)
         return decode(data)
 
-    monkeypatch.setattr(module, "_decoded", count)
+    monkeypatch.setattr(cache, "_decoded", count)
     return calls
 
 
