@@ -33,6 +33,7 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.reader
 	for mechanism in gated named softmax; do $(BIN)/python -m benchmarks.training --mechanism $$mechanism || exit; done
 	$(BIN)/python -m benchmarks.server
+	$(BIN)/python -m benchmarks.overload
 
 # The files that `attar add`, `attar ask` and `POST /v1/ask` run through.
 way: .venv/ready

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from attar.results import Change
 
 _LONGEST_NAME = 72
+# After the number of names, where the table of names is full.
+FULL = " (the table of names is full: later names are missing)"
 # Seconds before a progress bar appears.
 _DELAY = 2.0
 
@@ -44,7 +46,7 @@ def print_change(change: "Change", *, as_json: bool) -> None:
     if as_json:
         print_json(change)
     else:
-        size = f"{change.tokens:,} tokens, {change.bytes:,} bytes"
+        size = f"{change.tokens:,} tokens, {change.bytes:,} bytes{FULL if change.names_full else ''}"
         print(f"{change.change} {shown(change.name)}: {size}", flush=True)
 
 

@@ -73,7 +73,7 @@ def change_of(
     facts: DocumentEntry, change: Literal["added", "replaced", "unchanged", "appended", "merged"]
 ) -> Change:
     """The result of writing a document."""
-    return Change(facts.name, change, facts.tokens, facts.memory_bytes)
+    return Change(facts.name, change, facts.tokens, facts.memory_bytes, facts.names_full)
 
 
 def change_ids(key: str | None, *texts: str) -> tuple[bytes, ...]:

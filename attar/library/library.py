@@ -212,6 +212,7 @@ class Library:
             reader=memory.reader,
             names=list(memory.names.names),
             text=record.text,
+            names_full=memory.names.is_full,
         )
 
     def memory(self, name: str) -> Memory:

@@ -164,6 +164,8 @@ class DocumentEntry(msgspec.Struct, frozen=True, array_like=True):
     text_bytes: int | None = None
     # Ids of the last changes that a client may repeat, the newest last.
     applied: tuple[bytes, ...] = ()
+    # Whether the table of names is full, so that names of the text may be missing.
+    names_full: bool = False
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True):
@@ -284,7 +286,8 @@ class Record:
         created = changed if created is None else created
         sizes = len(memory_data), None if text_data is None else len(text_data)
         kind = memory.tokens, memory.form, memory.dtype
-        entry = DocumentEntry(name, title, digest, created, changed, *kind, *sizes, applied)
+        extra = applied, memory.names.is_full
+        entry = DocumentEntry(name, title, digest, created, changed, *kind, *sizes, *extra)
         return cls(entry, memory_data, text_data)
 
     @property

@@ -302,3 +302,27 @@ def test_a_document_larger_than_the_cache_is_answered(folder, reader, texts):
         library.add("emma", texts[0])
         assert library.ask("emma", "Who left?")
         assert len(library._cache) == 0
+
+
+def many_names(count):
+    """A text with this many names, none of which is part of another."""
+    return " ".join(f"Then {_spelled(at)} met {_spelled(at + 1)}." for at in range(0, count, 2))
+
+
+def _spelled(number):
+    return "Q" + "".join("abcdefghij"[int(digit)] for digit in str(number))
+
+
+@pytest.mark.parametrize(("count", "full"), [(20, False), (80, True)])
+def test_a_full_table_of_names_shows_in_every_result(library, reader, count, full):
+    added = library.add("crowd", many_names(count))
+    assert added.names_full is full
+    assert library.add("crowd", many_names(count)).names_full is full
+    shown = library.show("crowd")
+    assert shown.names_full is full
+    assert (len(shown.names) == reader.vocabulary.entities) is full
+
+
+def test_a_table_that_an_append_fills_shows_in_its_result(library):
+    library.add("crowd", many_names(20))
+    assert library.append("crowd", many_names(80)).names_full
