@@ -21,6 +21,9 @@ class StubServer:
     def memory(self):
         return next(self.memories)
 
+    def cpu_seconds(self):
+        return 0.0
+
 
 def load(rate=100, seconds=1.0, late=0.01, **statuses):
     found = Load(seconds, [late] * rate, moments=[at * seconds / rate for at in range(rate)])
