@@ -33,6 +33,7 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.reader
 	for mechanism in gated named softmax; do $(BIN)/python -m benchmarks.training --mechanism $$mechanism || exit; done
 	$(BIN)/python -m benchmarks.server
+	$(BIN)/python -m benchmarks.overload
 
 # Structure-aware fuzzing of all that enters, for a set time; a minute of it is part of `make test`.
 SECONDS ?= 600

@@ -14,7 +14,8 @@ import msgspec
 import typer
 from rich.console import Console
 
-from attar.bench import Machine, print_plain, print_table, progress_bar, quantity, this_machine
+from attar.bench import Machine, print_plain, print_table, quantity, this_machine
+from attar.cli.output import progress_bar
 from attar.errors import OptionError
 from attar.progress import Progress
 from benchmarks.command import Json, Only, ReaderFolder, run_command

@@ -119,7 +119,7 @@ def prepare_server(folder: Path) -> None:
     from attar.server import app, run  # noqa: F401
 
     vocabulary = Vocabulary(("met", "left", "for", "."), entities=20)
-    options = NetworkOptions(len(vocabulary), 20, mechanism="named", embedding=4, size=4)
+    options = NetworkOptions(len(vocabulary), 20, mechanism="named", embedding_size=4, hidden_size=4)
     Reader(Network(options), vocabulary).save(folder / _SERVER_READER)
     Reader.load(folder / _SERVER_READER)
     COMPILED.now()

@@ -17,6 +17,8 @@ _LONGEST_NAME = 72
 # Characters that a terminal obeys instead of showing them, or that change the order of others: control characters
 # without tab and line feed, and Unicode's directional formatting; and what UTF-8 cannot encode.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# After the number of names, where the table of names is full.
+FULL = " (the table of names is full: later names are missing)"
 # Seconds before a progress bar appears.
 _DELAY = 2.0
 
@@ -57,7 +59,7 @@ def print_change(change: "Change", *, as_json: bool) -> None:
     if as_json:
         print_json(change)
     else:
-        size = f"{change.tokens:,} tokens, {change.bytes:,} bytes"
+        size = f"{change.tokens:,} tokens, {change.bytes:,} bytes{FULL if change.names_full else ''}"
         print(f"{change.change} {shown(change.name)}: {size}", flush=True)
 
 

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from attar.server.admission import Admission
 from attar.server.metrics import PAGE, Metrics
 from attar.server.problems import ProblemError, new_request_id, printable, problem_for
 from attar.server.settings import Settings
@@ -50,20 +51,36 @@ class Middleware:
     """An ASGI middleware; errors that the application raises become problem objects."""
 
     def __init__(
-        self, app: ASGIApp, settings: Settings, metrics: Metrics, route_name: Callable[[Scope], str | None]
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        metrics: Metrics,
+        admission: Admission,
+        route_name: Callable[[Scope], str | None],
     ) -> None:
         self.app, self._settings, self._metrics, self._route_name = app, settings, metrics, route_name
+        self._admission = admission
         self._token = None if settings.token is None else settings.token.encode()
-        self._in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
+            if self._admission.is_full(scope["path"]):
+                await self._refuse(scope, send)
+                return
             await self._handle(_Exchange(scope, receive, send, self._settings.max_body))
         else:
             await send({"type": "websocket.close", "code": 1003})
+
+    async def _refuse(self, scope: Scope, send: Send) -> None:
+        """Refuse a request of which nothing was read: count it, but neither route nor log it."""
+        started = time.perf_counter()
+        given = next((value for name, value in scope["headers"] if name == b"x-request-id"), None)
+        route = self._route_name(scope) or PAGE
+        self._metrics.count_request(route, 503, time.perf_counter() - started)
+        await self._admission.refuse(scope, _request_id(given), send)
 
     async def _handle(self, exchange: "_Exchange") -> None:
         error: Exception | None = None
@@ -93,7 +110,7 @@ class Middleware:
             error = problem = None
 
     def _check(self, exchange: "_Exchange") -> None:
-        """Refuse a request from the wrong client, over the limit of concurrency, or of too large a size."""
+        """Refuse a request from the wrong client, or of too large a size."""
         headers, settings = exchange.headers, self._settings
         if len(headers) < len(exchange.scope["headers"]):
             _check_single(exchange.scope["headers"])
@@ -105,9 +122,6 @@ class Middleware:
                 came = "another one" if scheme else "none"
                 detail = f"authorization: expected Bearer and the server's token, got {came}"
                 raise ProblemError(401, detail, {"www-authenticate": "Bearer"} | _CLOSE)
-        if exchange.is_api and self._in_flight > settings.max_concurrent:
-            detail = f"server: expected at most {settings.max_concurrent} concurrent requests, got more"
-            raise ProblemError(503, detail)
         if b"%" in exchange.raw_path and not exchange.raw_path.startswith(_NAMED):
             raise ProblemError(
                 404, "path: expected percent-encoding in documents' names only, got it elsewhere"
@@ -143,8 +157,7 @@ class Middleware:
 
     def _count(self, exchange: "_Exchange", change: int) -> None:
         if exchange.is_api:
-            self._in_flight += change
-            self._metrics.set_in_flight(self._in_flight)
+            self._admission.count(change)
 
 
 class _Exchange:
@@ -157,11 +170,7 @@ class _Exchange:
         self.raw_path: bytes = scope.get("raw_path") or b""
         self.is_api = self.path.startswith("/v1/")
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        given = self.headers.get(b"x-request-id")
-        if given is not None and _REQUEST_ID.fullmatch(given):
-            self.request_id = given.decode()
-        else:
-            self.request_id = new_request_id()
+        self.request_id = _request_id(self.headers.get(b"x-request-id"))
         self.status = 0
         self._received = 0
 
@@ -183,6 +192,13 @@ class _Exchange:
                 headers += _PAGE_HEADERS
             message = {**message, "headers": headers}
         await self._send(message)
+
+
+def _request_id(given: bytes | None) -> str:
+    """The client's own id if it is safe to log, or a new one."""
+    if given is not None and _REQUEST_ID.fullmatch(given):
+        return given.decode()
+    return new_request_id()
 
 
 def _body_too_large(limit: int) -> ProblemError:

@@ -48,9 +48,17 @@ def document_name(request: Request) -> str:
             raise HTTPException(405, headers={"allow": "PUT, GET, DELETE"})
         written = written.removesuffix(_APPEND)
     try:
-        return unquote_to_bytes(written).decode()
+        name = unquote_to_bytes(written).decode()
     except UnicodeDecodeError as error:
         raise FormatError("name", "percent-encoded UTF-8", "other bytes") from error
+    if len(name) > wire.MAX_NAME:
+        raise OptionError("name", f"at most {wire.MAX_NAME:,} characters", f"{len(name):,}")
+    return name
+
+
+def idempotency_key(request: Request) -> str | None:
+    """The key by which a repeated change is recognised, if the client sent one."""
+    return request.headers.get(wire.KEY_HEADER)
 
 
 def query_number(request: Request, name: str, default: int, most: int) -> int:

@@ -172,6 +172,10 @@ class DocumentEntry(msgspec.Struct, frozen=True, array_like=True):
     dtype: _Dtype
     memory_bytes: _Count
     text_bytes: _Count | None = None
+    # Ids of the last changes that a client may repeat, the newest last.
+    applied: tuple[Annotated[bytes, msgspec.Meta(max_length=32)], ...] = ()
+    # Whether the table of names is full, so that names of the text may be missing.
+    names_full: bool = False
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True):
@@ -282,6 +286,7 @@ class Record:
         text: str | None = None,
         digest: bytes | None = None,
         created: int | None = None,
+        applied: tuple[bytes, ...] = (),
     ) -> "Record":
         """Make the record of a document; `digest` is that of `text` unless given."""
         memory_data = memory.to_bytes()
@@ -292,7 +297,8 @@ class Record:
         created = changed if created is None else created
         sizes = len(memory_data), None if text_data is None else len(text_data)
         kind = memory.tokens, memory.form, memory.dtype
-        entry = DocumentEntry(name, title, digest, created, changed, *kind, *sizes)
+        extra = applied, memory.names.is_full
+        entry = DocumentEntry(name, title, digest, created, changed, *kind, *sizes, *extra)
         return cls(entry, memory_data, text_data)
 
     @property

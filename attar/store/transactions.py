@@ -211,6 +211,7 @@ class Transaction:
         title: str = "",
         text: str | None = None,
         digest: bytes | None = None,
+        applied: tuple[bytes, ...] = (),
     ) -> DocumentEntry:
         """Write or replace a document; its memory is converted to the store's dtype, if that can hold it."""
         earlier = None
@@ -223,7 +224,9 @@ class Transaction:
         with contextlib.suppress(RecordError):
             earlier = _find_entry(self._transaction, name)
         created = None if earlier is None else earlier.created
-        record = Record.of(name, converted, title=title, text=text, digest=digest, created=created)
+        record = Record.of(
+            name, converted, title=title, text=text, digest=digest, created=created, applied=applied
+        )
         return self.put_record(record, memory.reader)
 
     def put_record(self, record: Record, reader: str) -> DocumentEntry:

@@ -72,6 +72,11 @@ class NameTable:
     def __len__(self) -> int:
         return len(self.names)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether further names of the text were, or would be, left out: the network has no more ids for names."""
+        return len(self.names) >= self.limit
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, NameTable):
             return NotImplemented

@@ -26,7 +26,7 @@ def small_reader(cooccurrence: bool = False) -> Reader:
     """A reader that has not learned anything, and is quick."""
     vocabulary = Vocabulary(("met", "left", "for", "and", ".", ","), entities=ENTITIES)
     mechanism = {"mechanism": "named", "encoder": "lookahead", "cooccurrence": cooccurrence}
-    options = NetworkOptions(len(vocabulary), ENTITIES, embedding=4, size=4, **mechanism)  # type: ignore[arg-type]
+    options = NetworkOptions(len(vocabulary), ENTITIES, embedding_size=4, hidden_size=4, **mechanism)
     return Reader(Network(options), vocabulary)
 
 

@@ -93,3 +93,14 @@ def test_control_characters_of_a_document_do_not_reach_the_terminal(place, attar
     code, lines, errors = attar("ask", "S", f"m{escape}", "Who left?", f"Who{escape} left?")
     assert code == 2
     assert "\x1b" not in "".join(lines + errors)
+
+
+def test_a_full_table_of_names_is_said_when_added_and_shown(place, attar):
+    names = ["Q" + "".join("abcdefghij"[int(digit)] for digit in str(at)) for at in range(60)]
+    (place / "crowd.txt").write_text(" ".join(f"Then {name} left." for name in names))
+    _, lines, _ = attar("add", "S", "crowd.txt")
+    assert "table of names is full: later names are missing" in lines[0]
+    _, lines, _ = attar("show", "S", "crowd")
+    assert any(line.startswith("40 names (the table of names is full") for line in lines)
+    _, (line,), _ = attar("show", "S", "crowd", "--json")
+    assert json.loads(line)["names_full"] is True

@@ -13,9 +13,9 @@ from attar.errors import (
     StoreError,
     UnknownDocumentError,
 )
-from attar.library import Library
+from attar.library import Library, cache
 from attar.library import library as module
-from attar.library.library import MemoryCache
+from attar.library.cache import MemoryCache
 from attar.results import Change
 
 QUESTIONS = ["Who left?", "___ is the new owner .", "Where did it happen?"]
@@ -233,13 +233,13 @@ def test_threads_can_ask_at_the_same_time(library, texts):
 def decoded(monkeypatch):
     """A list that gets an item for each memory that is decoded."""
     calls = []
-    decode = module._decoded
+    decode = cache._decoded
 
     def count(data):
         calls.append(data)
         return decode(data)
 
-    monkeypatch.setattr(module, "_decoded", count)
+    monkeypatch.setattr(cache, "_decoded", count)
     return calls
 
 
@@ -316,3 +316,27 @@ def test_a_document_that_cannot_be_read_is_listed_with_its_fault_among_the_other
     assert library.ask("c", "Who left?")
     assert library.add("b", texts[1]).change == "added"
     assert all(each.fault is None for each in library.documents())
+
+
+def many_names(count):
+    """A text with this many names, none of which is part of another."""
+    return " ".join(f"Then {_spelled(at)} met {_spelled(at + 1)}." for at in range(0, count, 2))
+
+
+def _spelled(number):
+    return "Q" + "".join("abcdefghij"[int(digit)] for digit in str(number))
+
+
+@pytest.mark.parametrize(("count", "full"), [(20, False), (80, True)])
+def test_a_full_table_of_names_shows_in_every_result(library, reader, count, full):
+    added = library.add("crowd", many_names(count))
+    assert added.names_full is full
+    assert library.add("crowd", many_names(count)).names_full is full
+    shown = library.show("crowd")
+    assert shown.names_full is full
+    assert (len(shown.names) == reader.vocabulary.entities) is full
+
+
+def test_a_table_that_an_append_fills_shows_in_its_result(library):
+    library.add("crowd", many_names(20))
+    assert library.append("crowd", many_names(80)).names_full

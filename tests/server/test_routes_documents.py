@@ -274,3 +274,40 @@ def test_a_document_that_cannot_be_read_hides_no_other(serve):
     assert served.post("/v1/ask", {"document": "2", "question": "Who left?"}).status_code == 200
     assert served.call("DELETE", path_of("1")).status_code == 204
     assert names_in(served) == ["0", "2"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "field"),
+    [
+        ("PUT", "/v1/documents/new", {"text": 5}, "text"),
+        ("PUT", "/v1/documents/new", {"text": "Ann left.", "title": "x" * 1_001}, "title"),
+        ("PUT", "/v1/documents/new", {"text": "Ann left.", "replace": "yes"}, "replace"),
+        ("PUT", "/v1/documents/new", {"text": "Ann left.", "titel": "x"}, "titel"),
+        ("PUT", "/v1/documents/" + "x" * 10_001, {"text": "Ann left."}, "name"),
+        ("POST", "/v1/documents/0/append", {"text": None}, "text"),
+        ("POST", "/v1/documents/0/append", {}, "text"),
+        ("POST", "/v1/merge", {"new": "x" * 10_001, "documents": ["0", "1"]}, "new"),
+        ("POST", "/v1/merge", {"new": "both", "documents": "01"}, "documents"),
+        ("POST", "/v1/merge", {"new": "both", "documents": [0, 1]}, "documents"),
+        ("POST", "/v1/remove", {"documents": ["x"] * 65_537}, "documents"),
+        ("POST", "/v1/ask", {"document": "x" * 10_001, "question": "Who left?"}, "document"),
+        ("POST", "/v1/ask", {"document": "0", "questions": ["Who?"] * 65_537}, "questions"),
+        ("POST", "/v1/ask", {"document": "0", "question": "Who left?", "top": 0}, "top"),
+        ("POST", "/v1/ask", {"document": "0", "question": "Who left?", "top": 1_001}, "top"),
+        ("POST", "/v1/ask", {"document": "0", "question": "Who left?", "top": 1.5}, "top"),
+        ("POST", "/v1/ask", {"document": "0", "question": "Who left?", "top": True}, "top"),
+        ("POST", "/v1/lookup", {"document": "0", "vector": []}, "vector"),
+        ("POST", "/v1/lookup", {"document": "0", "vector": [0.5] * 65_537}, "vector"),
+        ("POST", "/v1/lookup", {"document": "0", "vectors": [[0.5], []]}, "vectors"),
+        ("POST", "/v1/explain", {"question": "x" * 10_001, "text": "Ann left."}, "question"),
+        ("POST", "/v1/explain", {"question": "Who left?", "document": 0}, "document"),
+        ("POST", "/v1/compare", {"document": ["0"]}, "document"),
+    ],
+)
+def test_a_field_of_the_wrong_type_or_range_is_422_and_named_in_one_line(
+    served, refused, method, path, body, field
+):
+    detail = refused(served.call(method, path, body), 422)
+    assert field in detail
+    assert "\n" not in detail
+    assert len(detail) < 300

@@ -1,6 +1,7 @@
 """`attar serve` as a process: started, stopped and killed; the store stays intact."""
 
 import itertools
+import json
 import os
 import re
 import signal
@@ -251,3 +252,26 @@ def test_a_missing_dependency_is_named(folder, tmp_path):
     )
     assert ran.returncode == 2
     assert "pip install '.[server]'" in ran.stderr
+
+
+@pytest.mark.slow
+def test_an_append_that_a_killed_server_had_made_is_not_made_again(start, folder):
+    running = start("--keep-text")
+    running.wait_for("startup complete")
+    more = "Then Zoe met Max."
+    body = json.dumps({"text": more}).encode()
+    lines = ["POST /v1/documents/emma/append HTTP/1.1", "host: localhost", "idempotency-key: once"]
+    lines += ["content-type: application/json", f"content-length: {len(body)}", "\r\n"]
+    with attar.Client(running.url) as client:
+        client.add("emma", TEXT)
+        port = int(running.url.rpartition(":")[2])
+        # Its answer is never read.
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall("\r\n".join(lines).encode() + body)
+            wait_until(lambda: more in client.show("emma").text)
+            running.stop(signal.SIGKILL)
+    again = start("--keep-text")
+    again.wait_for("startup complete")
+    with attar.Client(again.url) as client:
+        assert client.append("emma", more, key="once").change == "appended"
+        assert client.show("emma").text == f"{TEXT}\n\n{more}"

@@ -1,0 +1,70 @@
+"""A cache of decoded memories, by document."""
+
+import threading
+from collections import OrderedDict
+from typing import NamedTuple
+
+from attar.memory import Memory
+from attar.store import Snapshot
+
+# A decoded name takes 200 bytes, 615 after a question has looked for parts of names (tracemalloc, nine names
+# per document).
+_NAME_BYTES = 615
+
+
+class _Cached(NamedTuple):
+    """A memory, what identifies the version of the document it belongs to, and its bytes."""
+
+    version: tuple[int, bytes, int]
+    memory: Memory
+    bytes: int
+
+
+class MemoryCache:
+    """Least recently used cache of decoded memories (names decoded, float32), at most `limit` bytes.
+
+    A document that was written again, by any process, is decoded again.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.bytes = 0
+        self._cached: OrderedDict[str, _Cached] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._cached)
+
+    def memory(self, now: Snapshot, name: str) -> Memory:
+        """A document's memory as of the given state of the store."""
+        # The store's entry is a small value; time in microseconds, text and size differ between two versions.
+        facts = now.entry(name)
+        version = facts.changed, facts.digest, facts.memory_bytes
+        with self._lock:
+            cached = self._cached.get(name)
+            if cached is not None and cached.version == version:
+                self._cached.move_to_end(name)
+                return cached.memory
+        memory = _decoded(bytes(now.view(name, check=True)))
+        size = memory.nbytes + memory.state.nbytes + _NAME_BYTES * (1 + len(memory.names))
+        self._put(name, _Cached(version, memory, size))
+        return memory
+
+    def _put(self, name: str, cached: _Cached) -> None:
+        with self._lock:
+            earlier = self._cached.pop(name, None)
+            self.bytes -= 0 if earlier is None else earlier.bytes
+            if cached.bytes > self.limit:
+                return
+            self._cached[name] = cached
+            self.bytes += cached.bytes
+            while self.bytes > self.limit:
+                _, oldest = self._cached.popitem(last=False)
+                self.bytes -= oldest.bytes
+
+
+def _decoded(data: bytes) -> Memory:
+    """A memory whose names are decoded too."""
+    memory = Memory.from_bytes(data, check=False).astype("float32")
+    memory.names  # noqa: B018  # decoded on first access
+    return memory
