@@ -25,8 +25,15 @@ ENTITIES = 20
 def small_reader(cooccurrence: bool = False) -> Reader:
     """A reader that has not learned anything, and is quick."""
     vocabulary = Vocabulary(("met", "left", "for", "and", ".", ","), entities=ENTITIES)
-    mechanism = {"mechanism": "named", "encoder": "lookahead", "cooccurrence": cooccurrence}
-    options = NetworkOptions(len(vocabulary), ENTITIES, embedding_size=4, hidden_size=4, **mechanism)
+    options = NetworkOptions(
+        len(vocabulary),
+        ENTITIES,
+        mechanism="named",
+        encoder="lookahead",
+        cooccurrence=cooccurrence,
+        embedding_size=4,
+        hidden_size=4,
+    )
     return Reader(Network(options), vocabulary)
 
 
