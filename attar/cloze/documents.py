@@ -250,12 +250,12 @@ def _check_columns(path: Path, file: Any) -> None:
     found = file.schema_arrow
     for column in _schema(""):
         if found.names.count(column.name) != 1:
-            came = ", ".join(found.names)[:200]
+            came = repr(", ".join(found.names))[1:-1][:200]  # on one line
             raise FormatError(str(path), f"a cloze set's columns, such as {column.name}", came)
         kind = found.field(column.name).type
         if kind != column.type:
             what = f"{path}, column {column.name}"
-            raise FormatError(what, str(column.type), str(kind)[:200], "build it again")
+            raise FormatError(what, str(column.type), repr(str(kind))[1:-1][:200], "build it again")
     for number in range(file.metadata.num_row_groups):
         # Not the columns' own sizes: pyarrow aborts the process where their metadata is malformed.
         size = file.metadata.row_group(number).total_byte_size

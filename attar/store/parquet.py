@@ -252,5 +252,6 @@ def _open_export(path: Path) -> Iterator[tuple[Any, ExportInfo]]:
         if info.version > VERSION:
             raise FormatError(what, f"version {VERSION}", f"version {info.version}", "update attar")
         if any(names.count(column) != 1 for column in _schema(info).names):
-            raise FormatError(what, "a store's columns, each once", ", ".join(names)[:200])
+            came = repr(", ".join(names))[1:-1][:200]  # on one line
+            raise FormatError(what, "a store's columns, each once", came)
         yield file, info

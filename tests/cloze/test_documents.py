@@ -148,6 +148,13 @@ def test_another_type_length_or_range_is_refused(
     assert "\n" not in str(refused.value)
 
 
+def test_columns_with_odd_names_are_refused_in_one_line(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a\nb": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(FormatError, match=r"such as name, got a\\nb") as refused:
+        list(read_documents(tmp_path / "a.parquet"))
+    assert "\n" not in str(refused.value)
+
+
 def test_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     values = pa.StringArray.from_buffers(1, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff"))
     with pytest.raises(FormatError, match=r"a\.parquet, document 0: .*utf-8"):
