@@ -17,7 +17,7 @@ import numpy as np
 
 from attar.memory import Memory
 from attar.nn import Network, NetworkOptions
-from attar.reader import NamesReader
+from attar.reader import NamesReader, Reader
 from attar.store import Durability, Store, export_store, import_store
 from attar.text import Vocabulary
 
