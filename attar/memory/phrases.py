@@ -211,7 +211,7 @@ class PhraseIndex:
             written = msgspec.msgpack.decode(data, type=_Written)
             arrays = {name: np.frombuffer(getattr(written, name), dtype) for name, dtype in _ARRAYS.items()}
             texts = [_decompress(each, written.characters) for each in (written.covered, written.tail)]
-        except (msgspec.DecodeError, ValueError, zlib.error) as fault:
+        except (msgspec.DecodeError, ValueError, OverflowError, zlib.error) as fault:
             raise _damaged("an index of phrases", str(fault)) from fault
         index = cls(written.characters, **arrays, covered=texts[0], tail=texts[1],
                     tail_phrases=written.tail_phrases, tail_sentences=written.tail_sentences)  # fmt: skip
@@ -220,12 +220,15 @@ class PhraseIndex:
 
     def _check(self) -> None:
         phrases, sentences = len(self.starts), len(self.sentence_starts)
+        if (
+            not len(self.lengths) == len(self.sentences) == len(self.priors) == phrases
+            or not len(self.sentence_lengths) == len(self.word_starts) - 1 == sentences
+        ):
+            raise _damaged("an index whose parts agree", "parts of other lengths")
         ends = self.starts.astype(np.int64) + self.lengths
         sentence_ends = self.sentence_starts.astype(np.int64) + self.sentence_lengths
         sound = (
-            len(self.lengths) == len(self.sentences) == len(self.priors) == phrases
-            and len(self.sentence_lengths) == sentences == len(self.word_starts) - 1
-            and self.sentences.max(initial=0) < max(sentences, 1)
+            self.sentences.max(initial=0) < max(sentences, 1)
             and not (sentences == 0 and phrases)
             and max(ends.max(initial=0), sentence_ends.max(initial=0)) <= self.characters
             and bool((np.diff(self.starts.astype(np.int64)) >= 0).all())
