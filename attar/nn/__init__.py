@@ -26,10 +26,22 @@ from attar.nn.mechanisms.linear import (
 )
 from attar.nn.network import Documents, Network, Questions
 from attar.nn.network_options import NetworkOptions
+from attar.nn.phrases import (
+    LONGEST,
+    EncodedQuestions,
+    EncodedTexts,
+    PhraseNetwork,
+    PhraseOptions,
+    QuickQuestions,
+    following,
+    valid_spans,
+)
+from attar.nn.transformer import Transformer, TransformerShape, from_published
 
 __all__ = [
     "COPY_MECHANISMS",
     "ENCODERS",
+    "LONGEST",
     "LONGEST_LOOK",
     "MECHANISMS",
     "AdaptiveAttention",
@@ -37,6 +49,8 @@ __all__ = [
     "CooccurrenceScore",
     "DecayedAttention",
     "Documents",
+    "EncodedQuestions",
+    "EncodedTexts",
     "Encoder",
     "ForgettingAttention",
     "GRUEncoder",
@@ -51,13 +65,21 @@ __all__ = [
     "Network",
     "NetworkOptions",
     "NoAttention",
+    "PhraseNetwork",
+    "PhraseOptions",
     "Questions",
+    "QuickQuestions",
     "SecondOrderEncoder",
     "SoftmaxAttention",
+    "Transformer",
+    "TransformerShape",
     "TwoWayEncoder",
     "attention",
     "cut_long_sentences",
     "encoder",
+    "following",
+    "from_published",
     "length_scale",
     "sort_backward",
+    "valid_spans",
 ]

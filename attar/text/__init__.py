@@ -2,6 +2,7 @@
 
 from attar.text.name_table import NameTable
 from attar.text.names import CapitalFinder, NameFinder, SpacyFinder, mark_names
+from attar.text.pieces import PieceText, PieceTokenizer
 from attar.text.reading import ReadText, TextReader
 from attar.text.sources import (
     SourceDocument,
@@ -12,7 +13,7 @@ from attar.text.sources import (
     read_sources,
     replace_surrogates,
 )
-from attar.text.tokens import LONGEST_SENTENCE, PLACEHOLDER, iterate_sentences
+from attar.text.tokens import LONGEST_SENTENCE, PLACEHOLDER, iterate_sentences, sentence_spans
 from attar.text.vocabulary import ENTITIES, VOCABULARY_SIZE, Vocabulary
 
 __all__ = [
@@ -23,6 +24,8 @@ __all__ = [
     "CapitalFinder",
     "NameFinder",
     "NameTable",
+    "PieceText",
+    "PieceTokenizer",
     "ReadText",
     "SourceDocument",
     "SourceFile",
@@ -36,4 +39,5 @@ __all__ = [
     "read_source_file",
     "read_sources",
     "replace_surrogates",
+    "sentence_spans",
 ]

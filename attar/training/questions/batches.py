@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from attar.training.questions.data import Encoded
+from attar.training.questions.encoded import Encoded
 
 CLS, SEP, PAD = 101, 102, 0
 Batch = dict[str, Tensor]
@@ -126,3 +126,23 @@ class QuestionBatches(Dataset[Batch]):
         batch["others"], batch["foreign"] = others, foreign
         batch["other"] = others != owner[:, None]
         return batch
+
+
+class QuestionsAlone(Dataset[Batch]):
+    """Step → batch of questions without passages, drawn at random."""
+
+    def __init__(
+        self, questions: Sequence[NDArray[np.int32]], *, size: int, epochs: int, seed: int
+    ) -> None:
+        self.questions, self.seed = questions, seed
+        self.size = min(size, len(questions))
+        self.count = max(1, epochs * len(questions) // self.size)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, step: int) -> Batch:
+        random = np.random.default_rng((self.seed, step))
+        chosen = random.integers(0, len(self.questions), self.size)
+        ids, mask = padded([self.questions[q] for q in chosen], 8)
+        return {"ids": ids, "mask": mask}

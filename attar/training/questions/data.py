@@ -1,18 +1,22 @@
-"""Question sets: SQuAD's JSON, or JSON lines with one passage each, compressed or not; and their tokens."""
+"""Question sets: SQuAD's JSON, or JSON lines with one passage each, compressed or not; texts without questions."""
 
 import gzip
+import hashlib
 import json
 import lzma
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import IO, Any
 
 from attar.errors import FormatError
-from attar.text.pieces import PieceText, PieceTokenizer
+from attar.text import read_sources
+
+_EXPECTED = "questions in SQuAD's JSON (.json) or a passage per line (.jsonl), plain, .xz or .gz"
+# The characters of a paragraph that questions are generated for.
+_PARAGRAPH = range(200, 2_000)
+# Passages that share this many words in a row are the same text.
+_RUN = 13
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,6 @@ class Question:
     text: str
     answers: tuple[tuple[int, int], ...] = ()
     labelled: bool = True
-    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -31,120 +34,139 @@ class Passage:
 
     text: str
     article: str
-    questions: tuple[Question, ...]
+    questions: tuple[Question, ...] = ()
     spans: tuple[tuple[int, int], ...] = ()
 
 
 def read_passages(path: str | Path) -> list[Passage]:
     """The passages of a file: `.json` is SQuAD's format, `.jsonl` has a passage per line; `.xz` and `.gz` too."""
     path = Path(path)
-    opened = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)
     try:
-        with opened(path, "rt", encoding="utf-8") as file:  # type: ignore[operator]
-            if ".jsonl" in path.name:
-                return [_passage(json.loads(line), path) for line in file if line.strip()]
-            return list(_squad(json.load(file)))
-    except (ValueError, KeyError, TypeError) as fault:
-        raise FormatError(str(path), "questions in SQuAD's JSON or JSON lines", str(fault)) from fault
+        with _open(path) as file:
+            passages = list(_read_lines(path, file) if ".jsonl" in path.name else _read_squad(path, file))
+    except (lzma.LZMAError, gzip.BadGzipFile, EOFError, UnicodeDecodeError) as fault:
+        raise FormatError(str(path), _EXPECTED, str(fault) or "an incomplete file") from fault
+    except OSError as fault:
+        raise FormatError(str(path), _EXPECTED, fault.strerror or str(fault), "check the path") from fault
+    if not any(passage.questions for passage in passages):
+        raise FormatError(str(path), "a file with questions", "one without any")
+    return passages
 
 
-def _squad(content: dict[str, Any]) -> Iterator[Passage]:
-    for at, article in enumerate(content["data"]):
-        for paragraph in article["paragraphs"]:
-            questions = tuple(
-                Question(
-                    each["question"],
-                    tuple((a["answer_start"], a["answer_start"] + len(a["text"])) for a in each["answers"]),
-                    id=each.get("id", ""),
+def _open(path: Path) -> IO[str]:
+    if path.suffix == ".xz":
+        return lzma.open(path, "rt", encoding="utf-8")
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8")
+    return path.open(encoding="utf-8")
+
+
+def _read_squad(path: Path, file: IO[str]) -> Iterator[Passage]:
+    try:
+        content = json.load(file)
+    except UnicodeDecodeError:
+        raise
+    except (ValueError, RecursionError) as fault:
+        # json names line and column.
+        raise FormatError(str(path), _EXPECTED, f"something else ({fault})") from fault
+    where = str(path)
+    try:
+        for at, article in enumerate(content["data"]):
+            title = str(article.get("title") or at)
+            for number, paragraph in enumerate(article["paragraphs"]):
+                where = f"{path}, article {title!r}, paragraph {number + 1}"
+                yield Passage(
+                    paragraph["context"], title, _questions(paragraph, "qas", "answer_start", where)
                 )
-                for each in paragraph["qas"]
-            )
-            yield Passage(paragraph["context"], article.get("title", str(at)), questions)
+    except (KeyError, TypeError, AttributeError) as fault:
+        raise FormatError(where, "SQuAD's fields", _missing(fault)) from fault
 
 
-def _passage(row: dict[str, Any], path: Path) -> Passage:
-    if "spans" in row:
-        article = f"{path.name}/{row['document']}"
-        questions = tuple(Question(text, labelled=False) for text in row["questions"])
-        spans = tuple((span["start"], span["end"]) for span in row["spans"])
-        return Passage(row["context"], article, questions, spans)
-    article = row.get("title") or row["context"][:40]
-    questions = tuple(
-        Question(each["question"], tuple((a["start"], a["start"] + len(a["text"])) for a in each["answers"]))
-        for each in row["questions"]
-    )
-    return Passage(row["context"], article, questions)
+def _read_lines(path: Path, file: IO[str]) -> Iterator[Passage]:
+    for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as fault:
+            raise FormatError(where, "a JSON object", f"something else ({fault})") from fault
+        try:
+            yield _passage(row, path, where)
+        except (KeyError, TypeError, AttributeError) as fault:
+            raise FormatError(where, "a passage with `context` and `questions`", _missing(fault)) from fault
 
 
-def paragraphs(path: str | Path) -> list[Passage]:
-    """The paragraphs of texts without questions: JSON lines with `text`, blank lines between paragraphs."""
+def _passage(row: dict[str, Any], path: Path, where: str) -> Passage:
+    if "spans" in row:  # which span answers which question is unknown
+        questions = tuple(Question(_string(text, where), labelled=False) for text in row["questions"])
+        spans = tuple((int(span["start"]), int(span["end"])) for span in row["spans"])
+        return Passage(_string(row["context"], where), f"{path.name}/{row['document']}", questions, spans)
+    text = _string(row["context"], where)
+    return Passage(text, row.get("title") or text[:40], _questions(row, "questions", "start", where))
+
+
+def _questions(row: dict[str, Any], name: str, start: str, where: str) -> tuple[Question, ...]:
+    text = _string(row["context"], where)
+    questions = []
+    for each in row[name]:
+        spans = []
+        for answer in each["answers"]:
+            first, words = int(answer[start]), _string(answer["text"], where)
+            if first < 0 or first + len(words) > len(text) or not words:
+                came = f"{words!r} at {first}"
+                raise FormatError(where, "answers that are characters of the passage", came)
+            spans.append((first, first + len(words)))
+        questions.append(Question(_string(each["question"], where), tuple(spans)))
+    return tuple(questions)
+
+
+def _string(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise FormatError(where, "a string", type(value).__name__)
+    return value
+
+
+def _missing(fault: Exception) -> str:
+    return f"none named {fault}" if isinstance(fault, KeyError) else f"other types ({fault})"
+
+
+def read_paragraphs(path: str | Path) -> list[Passage]:
+    """The paragraphs of texts without questions: `.txt` or `.jsonl` with `text`, blank lines between paragraphs."""
     found = []
-    with lzma.open(path, "rt", encoding="utf-8") as file:
-        for at, line in enumerate(file):
-            if at % 20 > 1:  # the others are test and validation sets elsewhere
-                for text in json.loads(line)["text"].split("\n\n"):
-                    if 200 < len(text) < 2_000:
-                        found.append(Passage(text, f"wiki/{at}/{text[:40]}", ()))
+    for document in read_sources([path]):
+        for text in document.text.split("\n\n"):
+            if len(text) in _PARAGRAPH:
+                found.append(Passage(text, f"{document.name}/{text[:40]}"))
     return found
 
 
-def without_overlap(passages: Iterable[Passage], test: Sequence[Passage], words: int = 13) -> list[Passage]:
-    """The passages that share no run of `words` words with a test set."""
-
-    def runs(text: str) -> set[int]:
-        parts = text.lower().split()
-        return {hash(tuple(parts[at : at + words])) for at in range(len(parts) - words + 1)}
-
-    seen = set().union(*(runs(passage.text) for passage in test))
-    return [passage for passage in passages if not runs(passage.text) & seen]
+def without_overlap(passages: Iterable[Passage], test: Sequence[Passage]) -> list[Passage]:
+    """The passages that share no 13 words in a row with a test set."""
+    seen: set[int] = set().union(*(_runs(passage.text) for passage in test))
+    return [passage for passage in passages if seen.isdisjoint(_runs(passage.text))]
 
 
-@dataclass
-class Encoded:
-    """A set in word pieces. Questions have numbers from 0; `golds` are token spans (first, last), both inclusive."""
-
-    passages: list[Passage]
-    texts: list[PieceText]
-    questions: list[NDArray[np.int32]] = field(default_factory=list)
-    owners: list[int] = field(default_factory=list)
-    golds: list[NDArray[np.int32]] = field(default_factory=list)  # [answers, 2]
-    of_passage: list[list[int]] = field(default_factory=list)
-    sources: list[Question] = field(default_factory=list)
-    soft: list[NDArray[np.float16] | None] = field(default_factory=list)  # [2, n] of the teacher
-
-    @classmethod
-    def of(cls, passages: Sequence[Passage], tokenizer: PieceTokenizer, longest: int = 318) -> "Encoded":
-        """Tokenize; pieces after the longest are dropped, and the answers in them."""
-        texts = [cut(text, longest) for text in tokenizer.read([passage.text for passage in passages])]
-        encoded = cls(list(passages), texts)
-        flat = [question for passage in passages for question in passage.questions]
-        ids = iter(tokenizer.read_questions([question.text for question in flat]))
-        for at, passage in enumerate(passages):
-            encoded.of_passage.append([])
-            for question in passage.questions:
-                encoded.of_passage[-1].append(len(encoded.questions))
-                encoded.questions.append(next(ids)[:48])
-                encoded.owners.append(at)
-                encoded.golds.append(token_spans(texts[at], question.answers))
-                encoded.sources.append(question)
-                encoded.soft.append(None)
-        return encoded
+def _runs(text: str) -> set[int]:
+    words = text.lower().split()
+    return {hash(tuple(words[at : at + _RUN])) for at in range(len(words) - _RUN + 1)}
 
 
-def cut(text: PieceText, longest: int) -> PieceText:
-    """The first pieces of a text."""
-    if len(text) <= longest:
-        return text
-    at = slice(0, longest)
-    return PieceText(text.ids[at], text.starts[at], text.ends[at], text.sentences[at], text.sentence_spans)
+def hold_out(passages: Sequence[Passage], share: float = 0.05) -> tuple[list[Passage], list[Passage]]:
+    """Passages to train on, and those of a share of the articles, at least one of three, that are kept out.
+
+    An article is chosen by its name alone. An article with a passage that is among the held-out ones under another
+    name is left out altogether.
+    """
+    names = sorted({passage.article for passage in passages}, key=_place)
+    count = max(1, round(share * len(names))) if len(names) > 2 else 0
+    chosen = set(names[:count])
+    held = [passage for passage in passages if passage.article in chosen]
+    rest = [passage for passage in passages if passage.article not in chosen]
+    apart = {id(passage) for passage in without_overlap(rest, held)} if held else set()
+    spoilt = {passage.article for passage in rest if held and id(passage) not in apart}
+    return [passage for passage in rest if passage.article not in spoilt], held
 
 
-def token_spans(text: PieceText, answers: Iterable[tuple[int, int]]) -> NDArray[np.int32]:
-    """The first and last piece of each answer, each pair once; answers that are cut off are left out."""
-    found = set()
-    for start, end in answers:
-        first = int(np.searchsorted(text.ends, start, side="right"))
-        last = int(np.searchsorted(text.starts, end, side="left")) - 1
-        if first <= last < len(text) and text.starts[first] < end:
-            found.add((first, last))
-    return np.array(sorted(found), np.int32).reshape(-1, 2)
+def _place(article: str) -> str:
+    return hashlib.sha256(article.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,17 +1,30 @@
 """A question generator: a passage with its answer marked → a question; more passages make a better reader."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
-from attar.nn.transformer import Transformer, TransformerShape
+from attar.nn import Transformer, TransformerShape
 from attar.training.questions.batches import CLS, SEP, Batch, padded
 
 LONGEST_QUESTION = 26
 # Pieces of the passage before and after the answer.
 CONTEXT = 90
+
+
+class Marked(NamedTuple):
+    """A text's number, the first and last piece of an answer in it, and the question if there is one."""
+
+    text: int
+    first: int
+    last: int
+    question: NDArray[np.int32] | None
 
 
 class Generator(nn.Module):
@@ -87,8 +100,8 @@ class MarkedBatches(Dataset[Batch]):
 
     def __init__(
         self,
-        texts: list[np.ndarray],
-        items: list[tuple[int, int, int, np.ndarray]],  # text, first, last, question
+        texts: Sequence[NDArray[np.int32]],
+        items: Sequence[Marked],
         *,
         tokens: int,
         epochs: int,
@@ -96,8 +109,9 @@ class MarkedBatches(Dataset[Batch]):
     ) -> None:
         self.texts, self.items = texts, items
         random = np.random.default_rng(seed)
-        lengths = np.array([self._span(*item[:3])[1] - self._span(*item[:3])[0] for item in items])
-        self.steps: list[np.ndarray] = []
+        spans = np.array([self._span(*item[:3]) for item in items]).reshape(-1, 2)
+        lengths = spans[:, 1] - spans[:, 0]
+        self.steps: list[NDArray[np.intp]] = []
         for _ in range(epochs):
             order = np.argsort(lengths + random.uniform(0, 16, len(items)))
             size = max(1, tokens // 192)
@@ -122,7 +136,13 @@ class MarkedBatches(Dataset[Batch]):
         ids, mask = padded(rows)
         kinds, _ = padded(types)
         batch = {"ids": ids, "mask": mask, "types": kinds, "items": torch.from_numpy(self.steps[step])}
-        if chosen[0][3] is not None:
-            questions = [np.append(q[: LONGEST_QUESTION - 1], SEP) if len(q) >= LONGEST_QUESTION else q for *_, q in chosen]
+        questions = [_shortened(item.question) for item in chosen if item.question is not None]
+        if questions:
             batch["question_ids"], batch["question_mask"] = padded(questions, 4)
         return batch
+
+
+def _shortened(question: NDArray[np.int32]) -> NDArray[np.int32]:
+    if len(question) < LONGEST_QUESTION:
+        return question
+    return np.append(question[: LONGEST_QUESTION - 1], np.int32(SEP))

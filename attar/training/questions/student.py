@@ -1,12 +1,14 @@
-"""The loss of a phrase network: its own passage's spans against the answers, the teacher, other passages."""
+"""The losses of a phrase network: of its scores, of its priors alone, and of the quick question encoder."""
 
 import torch
 from torch import Tensor
 
-from attar.nn.phrases import LONGEST, PhraseNetwork, QuickQuestions, following, valid_spans
+from attar.nn import LONGEST, PhraseNetwork, QuickQuestions, following, valid_spans
 from attar.training.questions.batches import Batch
 
 TEMPERATURE = 1.5
+# A loss, and its parts for the log.
+Loss = tuple[Tensor, dict[str, Tensor]]
 
 
 def gold_scores(scores: Tensor, spans: Tensor) -> tuple[Tensor, Tensor]:
@@ -21,10 +23,8 @@ def gold_scores(scores: Tensor, spans: Tensor) -> tuple[Tensor, Tensor]:
     return own.masked_fill(~usable, -1e4).logsumexp(1), usable.any(1)
 
 
-def student_loss(
-    network: PhraseNetwork, batch: Batch, quick: QuickQuestions | None = None
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """The mean loss per question, and its parts."""
+def student_loss(network: PhraseNetwork, batch: Batch, quick: QuickQuestions | None = None) -> Loss:
+    """The mean loss per question: its passage's spans against the answers, the teacher, and other passages."""
     with torch.set_grad_enabled(quick is None):
         texts = network.encode_texts(batch["ids"], batch["mask"])
     questions = network.encode_questions(batch["question_ids"], batch["question_mask"], quick)
@@ -76,3 +76,24 @@ def student_loss(
     loss = distilled + 0.5 * hard + 0.5 * ranked + 0.3 * refused + 0.2 * alone + 0.3 * kept
     parts = {"hard": hard, "distilled": distilled, "ranked": ranked, "refused": refused, "prior": kept}
     return loss, {name: value.detach() for name, value in parts.items()}
+
+
+def prior_loss(network: PhraseNetwork, batch: Batch) -> Loss:
+    """The loss of the priors alone: which spans are worth asking about."""
+    texts = network.encode_texts(batch["ids"], batch["mask"])
+    prior = network.priors(texts, valid_spans(batch["sentences"], batch["inside"]))
+    asked, usable = gold_scores(prior[batch["owners"]], batch["spans"])
+    total = prior.flatten(1).logsumexp(1)[batch["owners"]]
+    return torch.where(usable, total - asked, 0.0).sum() / usable.sum().clamp(min=1), {}
+
+
+def imitation_loss(network: PhraseNetwork, batch: Batch, quick: QuickQuestions) -> Loss:
+    """The distance of the quick encoder's questions from those of the document encoder."""
+    with torch.no_grad():
+        target = network.encode_questions(batch["ids"], batch["mask"])
+    given = network.encode_questions(batch["ids"], batch["mask"], quick)
+    queries = (given.queries.float() - target.queries.float()).pow(2).sum(1).mean() / 8
+    nulls = (given.nulls - target.nulls).pow(2).mean()
+    weights = (given.weights - target.weights).pow(2).sum(1).mean()
+    parts = {"query": queries, "null": nulls, "weight": weights}
+    return queries + nulls + 4 * weights, {name: value.detach() for name, value in parts.items()}

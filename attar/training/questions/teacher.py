@@ -1,16 +1,16 @@
 """The teacher: reads question and passage together, again for every question; its labels train the reader."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from attar.nn.phrases import LONGEST, following
-from attar.nn.transformer import Transformer, TransformerShape
+from attar.nn import LONGEST, Transformer, TransformerShape, following
 from attar.training.questions.batches import SEP, Batch, padded
-from attar.training.questions.data import Encoded
+from attar.training.questions.encoded import Encoded
 
 
 class Teacher(nn.Module):
@@ -104,12 +104,13 @@ def best_spans(scores: Tensor, longest: int = LONGEST) -> tuple[Tensor, Tensor, 
 
 
 @torch.no_grad()
-def label(teacher: Teacher, batches: PairBatches, loader: object, device: torch.device) -> np.ndarray:
+def label(
+    teacher: Teacher, encoded: Encoded, batches: Iterable[Batch], device: torch.device
+) -> NDArray[np.float32]:
     """Write the teacher's scores to `encoded.soft`; returns `[Q, 3]`: first, last, probability of its best span."""
     teacher.eval()
-    encoded = batches.encoded
     found = np.full((len(encoded.questions), 3), -1.0, np.float32)
-    for batch in loader:  # type: ignore[attr-defined]
+    for batch in batches:
         batch = {name: value.to(device, non_blocking=True) for name, value in batch.items()}
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             scores = teacher(batch)
