@@ -5,16 +5,31 @@ from typing import Literal
 
 import msgspec
 
+# The kind of the answer "not in this text".
+ABSENT = "none"
 
-class Answer(msgspec.Struct, frozen=True):
-    """A phrase of the document, and how likely it is the answer.
 
-    >>> Answer("Ann Lee", 0.5)
-    Answer(text='Ann Lee', probability=0.5)
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A phrase of the document, how likely it is the answer, and where it stands.
+
+    `kind` is name, date, time, money, number or phrase. With the kind "none" the text is empty: the answer is not in
+    the document. `quote` is the sentence of the phrase, if the text is kept; `start` and `end` are its characters.
+
+    >>> Answer("Ann Lee", 0.5, "name").absent, Answer("", 0.9, ABSENT).absent
+    (False, True)
     """
 
     text: str
     probability: float
+    kind: str = "name"
+    quote: str | None = None
+    start: int | None = None
+    end: int | None = None
+
+    @property
+    def absent(self) -> bool:
+        """Whether this says that the answer is not in the document."""
+        return self.kind == ABSENT
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -27,10 +27,10 @@ from attar.bench import (
     this_machine,
 )
 from attar.cli.output import progress_bar
-from attar.errors import FormatError
+from attar.errors import FormatError, OptionError
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
-from attar.reader import Reader
+from attar.reader import NamesReader, Reader
 from attar.text import read_sources
 from benchmarks.command import Json, Only, Quick, ReaderFolder, run_command, show
 from benchmarks.stories import story_texts
@@ -56,7 +56,7 @@ def run(
     machine = this_machine()
     torch.set_num_threads(1)
     texts = load_texts(sources, 8 if quick else count)
-    cases = reader_cases(Reader.load(reader), texts, Timer(QUICK if quick else EFFORT, threads=1))
+    cases = reader_cases(names_reader(reader), texts, Timer(QUICK if quick else EFFORT, threads=1))
     notes = [] if sources else ["The texts are made up: --text FILE… for real ones."]
     return run_cases(machine, cases, only, progress, [*notes, *machine.busy_notes()], judged=not quick)
 
@@ -71,7 +71,15 @@ def load_texts(sources: Sequence[Path], count: int) -> list[str]:
     return texts
 
 
-def reader_cases(reader: Reader, texts: list[str], timer: Timer) -> list[Case]:
+def names_reader(path: Path | None) -> NamesReader:
+    """The reader whose recurrent encoders are measured."""
+    reader = Reader.load(path or "names")
+    if not isinstance(reader, NamesReader):
+        raise OptionError("reader", "one that answers with names", "another")
+    return reader
+
+
+def reader_cases(reader: NamesReader, texts: list[str], timer: Timer) -> list[Case]:
     """The cases of reading and of answering."""
     memories = reader.read_many(texts)
     questions = [question_about(memory) for memory in memories]
@@ -97,7 +105,7 @@ def question_about(memory: Memory) -> str:
     return f"Who met {name} that evening in the old house by the river before the war?"
 
 
-def reading_vs_grus(timer: Timer, reader: Reader, texts: list[str]) -> Comparison:
+def reading_vs_grus(timer: Timer, reader: NamesReader, texts: list[str]) -> Comparison:
     """From text to memories, compared with GRUs of the same sizes on padded random embeddings."""
     memories = reader.read_many(texts, batch_size=BATCH)
     grus = [each for each in reader.network.document_encoder.modules() if isinstance(each, nn.GRU)]
@@ -133,7 +141,7 @@ def largest_difference(one: Memory, other: Memory) -> float:
 
 
 def answer_rate(
-    timer: Timer, reader: Reader, memories: list[Memory], questions: list[str], top: int | None
+    timer: Timer, reader: NamesReader, memories: list[Memory], questions: list[str], top: int | None
 ) -> Comparison:
     """Seconds per question, compared with those of a fixed rate."""
 

@@ -13,7 +13,7 @@ from attar.bench import Case, Comparison, Contender, Goal, Timer, compare
 from attar.cloze import EncodedSplit
 from attar.memory import FORMS_OF, Memory
 from attar.nn import Documents, Memories, Network
-from attar.reader import DEFAULT, Reader, load_reader
+from attar.reader import SHIPPED, Reader, load_reader
 from attar.store import Store
 from attar.text import NameTable, Vocabulary
 from attar.training import evaluate, open_splits
@@ -55,7 +55,7 @@ def adding_vs_reading(timer: Timer, path: Path | None, folder: Path, documents: 
 
 def accuracy_cases(data: Sequence[Path], path: Path | None, batch: int = 64) -> list[Case]:
     """The cases of rounded memories, on the test split of cloze sets."""
-    saved = load_reader(path or DEFAULT)
+    saved = load_reader(path or SHIPPED / "names")
     split = open_splits(list(data), "test", saved.vocabulary)
     exact: list[float] = []
 

@@ -35,7 +35,9 @@ def add(
         bool,
         typer.Option("--together", help="Share one table of names, so that the documents can be merged."),
     ] = False,
-    keep_text: Annotated[bool, typer.Option("--keep-text", help="Store the text with its memory.")] = False,
+    keep_text: Annotated[
+        bool, typer.Option("--keep-text/--no-text", help="Keep the text, compressed, to quote from.")
+    ] = True,
     skip_bad: Annotated[
         bool,
         typer.Option("--skip-bad", help="Skip files that are not text, and exit with code 2 at the end."),

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,13 +10,16 @@ from attar.cli import options
 from attar.cli.output import columns, print_json, shown
 from attar.errors import FormatError, OptionError
 
+if TYPE_CHECKING:
+    from attar.results import Answer
+
 
 def ask(
     store: options.StorePath,
     name: options.Name,
     questions: Annotated[
         list[str] | None,
-        typer.Argument(metavar="QUESTION…", help="A question word, or ___ or @placeholder for the answer."),
+        typer.Argument(metavar="QUESTION…", help="A question, or a sentence with ___ for the answer."),
     ] = None,
     file: Annotated[
         Path | None, typer.Option("--questions", help="File with one question per line; - for stdin.")
@@ -25,9 +28,9 @@ def ask(
     reader: options.ReaderPath = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Answer questions from a document's memory with names of the document, the most likely first.
+    """Answer questions from a document's memory, the most likely answer first, with the sentence it stands in.
 
-    attar ask stories emma "___ married Elizabeth ." "Who left?"
+    attar ask stories emma "Who married Elizabeth?" "The ball was at ___ ."
     """
     import msgspec
 
@@ -48,8 +51,14 @@ def ask(
     for number, (question, best) in enumerate(zip(asked, answers, strict=True)):
         if len(asked) > 1:
             print(("\n" if number else "") + question)
-        lines = [(shown(answer.text), f"{answer.probability:.3f}") for answer in best]
-        print(columns([("answer", "probability"), *lines]) if lines else "no names in this document")
+        print(columns([*map(_cells, best)]) if best else "no names in this document")
+
+
+def _cells(answer: "Answer") -> tuple[str, str, str]:
+    """An answer, its probability, and the sentence it stands in."""
+    text = "not in this text" if answer.absent else shown(answer.text)
+    quote = " ".join((answer.quote or "").split())
+    return text, f"{answer.probability:.0%}", shown(quote)
 
 
 def _read_questions(file: Path) -> list[str]:

@@ -16,7 +16,8 @@ StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="Folder of the 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the document.")]
 Names = Annotated[list[str], typer.Argument(metavar="NAME…", help="Names of documents.")]
 ReaderPath = Annotated[
-    Path | None, typer.Option("--reader", help="Folder of a reader; default: the one in the package.")
+    Path | None,
+    typer.Option("--reader", help="A reader's folder, or one of the package: answers (default) or names."),
 ]
 Durability = Annotated[
     str,
@@ -61,9 +62,10 @@ def options_from(
 def _flag(option: "Field[Any]", default: Any) -> Parameter:
     kind = option.type if option.type in (bool, int, float, str) else _FLAG_TYPES.get(option.type, str)
     metadata = option.metadata
+    names = ("--" + option.name.replace("_", "-"), *metadata.get("flags", ()))
     info = typer.Option(
-        "--" + option.name.replace("_", "-"),
-        *metadata.get("flags", ()),
+        # A switch that is on has a second name, which turns it off.
+        *("/".join(names),) if default is True else names,
         help=metadata["help"],
         # The dataclass checks floats itself: its message about "nan" is one line.
         min=metadata.get("min") if kind is int else None,

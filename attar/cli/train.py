@@ -85,10 +85,14 @@ def evaluate(
     import torch
 
     from attar.cloze import ClozeSet
-    from attar.reader import Reader, answers_alone
+    from attar.reader import NamesReader, Reader, answers_alone
     from attar.training import evaluate, memory_sizes, open_splits, warn_skipped
 
-    saved = Reader.load(reader)
+    saved = Reader.load(reader or "names")
+    if not isinstance(saved, NamesReader):
+        raise OptionError(
+            "reader", "one that answers cloze questions with names", "another", "try --reader names"
+        )
     with progress_bar() as progress:
         skip = warn_skipped if skip_malformed else None
         documents = open_splits(data, split, saved.vocabulary, progress, skip)

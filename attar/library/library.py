@@ -22,7 +22,7 @@ from attar.library.adding import (
     merged,
     name_taken,
 )
-from attar.memory import Memory
+from attar.memory import JOINT, Memory
 from attar.progress import Progress, tell_nobody
 from attar.results import Answer, Change, Document, DocumentDetails
 from attar.store import DocumentEntry, Durability, Snapshot, Store
@@ -37,7 +37,7 @@ _CACHE = 2**28
 # Half of float32's bytes; the encoder's state, from which appending continues, stays float32.
 _DTYPE = "float16"
 # Between a text and the text appended to it, where texts are kept: a paragraph's end.
-SEPARATOR = "\n\n"
+SEPARATOR = JOINT
 # A decoded name takes 200 bytes, 615 after a question has looked for parts of names (tracemalloc, nine names
 # per document).
 _NAME_BYTES = 615
@@ -63,7 +63,7 @@ class Library:
         *,
         dtype: str | None = None,
         durability: Durability = "sync",
-        keep_text: bool = False,
+        keep_text: bool = True,
         read_only: bool = False,
         create: bool = True,
         cache: int = _CACHE,
@@ -84,11 +84,16 @@ class Library:
 
     @property
     def reader(self) -> "Reader":
-        """The library's reader; one that differs from the store's is refused."""
-        if self._reader is None:
-            from attar.reader import Reader
+        """The library's reader: the given one, the shipped one that made the store, or the default.
 
-            reader, expected = Reader.load(self._reader_path), self.store.reader
+        One that differs from the store's is refused.
+        """
+        if self._reader is None:
+            from attar.reader import Reader, shipped_reader
+
+            expected = self.store.reader
+            path = self._reader_path or (shipped_reader(expected) if expected else None)
+            reader = Reader.load(path)
             if expected not in (None, reader.fingerprint):
                 remedy = "give that reader's folder (--reader DIR), or make another library"
                 what, came = f"library {self.store.path}", f"the reader {reader.fingerprint[:12]}"
@@ -135,7 +140,7 @@ class Library:
             while True:
                 before = self.store.get(name)
                 longer = self.reader.extend(before.memory, text, progress=progress)
-                whole = None if before.text is None else before.text + SEPARATOR + text
+                whole = None if before.text is None else SEPARATOR.join(filter(None, (before.text, text)))
                 # If another process has written the document meanwhile, its version is continued instead.
                 with self.store.transaction() as changes:
                     if changes.get(name).entry == before.entry:
@@ -143,7 +148,7 @@ class Library:
                         return change_of(facts, "appended")
 
     def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
-        """The `top` most likely answers among the document's names, most likely first; all with `top=None`."""
+        """The `top` most likely answers, most likely first, with quotes if the text is kept; all with `top=None`."""
         return self.ask_many(name, [question], top=top)[0]
 
     def ask_many(
@@ -153,8 +158,11 @@ class Library:
         asked = [names] if isinstance(names, str) else list(names)
         with suggesting(self.store, asked), self.store.snapshot() as now:
             memories = {name: self._cache.memory(now, name) for name in dict.fromkeys(asked)}
-        about = memories[names] if isinstance(names, str) else [memories[name] for name in asked]
-        return self.reader.answer_many(about, questions, top=top)
+            texts = {name: self._cache.text(now, name) for name in memories}
+        if isinstance(names, str):
+            asked = [names] * (1 if isinstance(questions, str) else len(questions))
+        about = [memories[name] for name in asked]
+        return self.reader.answer_many(about, questions, top=top, texts=[texts[name] for name in asked])
 
     def merge(self, new: str, names: Iterable[str], *, title: str = "", replace: bool = False) -> Change:
         """Make one document of several, which stay.
@@ -167,8 +175,13 @@ class Library:
         with suggesting(self.store, parts), self.store.transaction() as changes:
             if new in changes and not replace:
                 raise name_taken(new)
-            whole = merged(parts, [changes.get(name).memory for name in parts])
-            return change_of(changes.put(new, whole, title=title), "merged")
+            records = [changes.get(name) for name in parts]
+            whole = merged(parts, [record.memory for record in records])
+            texts = [record.text for record in records]
+            # Only phrases have places in the text, which must be those of the joined text.
+            keeps = self.keep_text and whole.form == "phrases" and None not in texts
+            text = SEPARATOR.join(text for text in texts if text is not None) if keeps else None
+            return change_of(changes.put(new, whole, title=title, text=text), "merged")
 
     def remove(self, *names: str) -> None:
         """Remove documents: all of them, or none if one does not exist."""
@@ -283,11 +296,12 @@ def _similar_names(store: Store, name: str) -> list[str]:
 
 
 class _Cached(NamedTuple):
-    """A memory, what identifies the version of the document it belongs to, and its bytes."""
+    """A memory, what identifies the version of the document it belongs to, its bytes, and the text to quote from."""
 
     version: tuple[int, bytes, int]
     memory: Memory
     bytes: int
+    text: str | None
 
 
 class MemoryCache:
@@ -316,9 +330,18 @@ class MemoryCache:
                 self._cached.move_to_end(name)
                 return cached.memory
         memory = _decoded(bytes(now.view(name, check=True)))
-        size = memory.nbytes + memory.state.nbytes + _NAME_BYTES * (1 + len(memory.names))
-        self._put(name, _Cached(version, memory, size))
+        # Only phrases have places in the text.
+        text = now.get(name).text if memory.form == "phrases" and facts.text_bytes is not None else None
+        size = memory.nbytes + memory.state.nbytes + _NAME_BYTES * (1 + len(memory.names)) + len(text or "")
+        self._put(name, _Cached(version, memory, size, text))
         return memory
+
+    def text(self, now: Snapshot, name: str) -> str | None:
+        """The text of a document whose memory has phrases, if it is kept."""
+        self.memory(now, name)
+        with self._lock:
+            cached = self._cached.get(name)
+        return None if cached is None else cached.text
 
     def _put(self, name: str, cached: _Cached) -> None:
         with self._lock:

@@ -1,17 +1,20 @@
-"""What is kept of a document: a memory in one of six forms, its algebra and its bytes. numpy only, no torch."""
+"""What is kept of a document: a memory in one of seven forms, its algebra and its bytes. numpy only, no torch."""
 
 from attar.memory.cooccurrence import Cooccurrence, weigh_cooccurrences
 from attar.memory.forms import FORMS, FORMS_OF, Floats, look_up_hidden, states_are_smaller
 from attar.memory.memory import Memory
+from attar.memory.phrases import JOINT, PhraseIndex
 from attar.memory.record import NUMBERS_AT, RecordLayout
 
 __all__ = [
     "FORMS",
     "FORMS_OF",
+    "JOINT",
     "NUMBERS_AT",
     "Cooccurrence",
     "Floats",
     "Memory",
+    "PhraseIndex",
     "RecordLayout",
     "look_up_hidden",
     "states_are_smaller",

@@ -3,6 +3,7 @@
     linear, gated       C + C', C − C'; states are concatenated while they are smaller than the triangle
     keyed               C + C', C − C'
     named               C_e + C'_e, C_e − C'_e per name, whatever the ids; co-occurrence counts likewise
+    phrases             the phrases of both texts; the second text is a new paragraph
     softmax             H and H' concatenated; cannot be subtracted
     none                the state of the second text; cannot be subtracted
     decayed, adaptive   the second text's words decide how much of the first is kept: only extending is exact
@@ -17,13 +18,14 @@ import numpy as np
 
 from attar.errors import OptionError, ShapeError
 from attar.memory.forms import Floats, pad_rows, states_are_smaller
+from attar.memory.phrases import PhraseIndex
 from attar.text import NameTable
 
 if TYPE_CHECKING:
     from attar.memory.memory import Memory
 
 _FORGETTING = ("decayed", "adaptive")
-_SUBTRACTIVE = ("linear", "gated", "keyed", "named")
+_SUBTRACTIVE = ("linear", "gated", "keyed", "named", "phrases")
 
 
 def add(first: "Memory", second: "Memory") -> "Memory":
@@ -38,6 +40,10 @@ def add(first: "Memory", second: "Memory") -> "Memory":
     if first.form == "last":
         return replace(last, tokens=tokens, names=names)
     changes: dict[str, Any] = {"tokens": tokens, "names": names, "state": last.state, "scales": None}
+    if first.phrases is not None and second.phrases is not None:
+        numbers = np.concatenate((first.to_float32(), second.to_float32()))
+        joined = first.phrases.add(second.phrases)
+        return replace(first, numbers=numbers, phrases=joined, **changes).astype(first.dtype)
     if first.form == "names":
         numbers = pad_rows(first.to_float32(), len(names))
         # Unbuffered, as two names of the second may be one name here.
@@ -64,6 +70,8 @@ def subtract(whole: "Memory", part: "Memory") -> "Memory":
     if part.tokens > whole.tokens:
         raise OptionError("a - b", f"a part of the {whole.tokens} tokens of a", f"{part.tokens} tokens")
     changes: dict[str, Any] = {"tokens": whole.tokens - part.tokens, "scales": None}
+    if whole.phrases is not None and part.phrases is not None:
+        return _without_phrases(whole, part, whole.phrases, part.phrases)
     if whole.form == "names":
         places = _find_names(whole, part)
         numbers = pad_rows(whole.to_float32(), len(whole.names))
@@ -75,6 +83,27 @@ def subtract(whole: "Memory", part: "Memory") -> "Memory":
     _check_one_table("a - b", whole.names.agrees_with(part.names))
     form, a, b = _summable(whole, part)
     return replace(whole, form=form, numbers=a - b, **changes)
+
+
+def _without_phrases(whole: "Memory", part: "Memory", index: PhraseIndex, removed: PhraseIndex) -> "Memory":
+    """The memory without the phrases of a part; the sentences of the part are left, without words."""
+    first = index.find(removed)
+    if first is None:
+        raise OptionError("a - b", "a part that was added to a", "another text")
+    count = len(removed.sentence_starts)
+    kept = np.flatnonzero((index.sentences < first) | (index.sentences >= first + count))
+    sizes = np.diff(index.word_starts.astype(np.int64))
+    words = np.concatenate(
+        (index.words[: index.word_starts[first]], index.words[index.word_starts[first + count] :])
+    )
+    sizes[first : first + count] = 0
+    starts = np.append(0, np.cumsum(sizes)).astype(np.uint32)
+    remaining = replace(index.take(kept), words=words, word_starts=starts)
+    numbers = whole.to_float32()[kept]
+    changed = replace(
+        whole, numbers=numbers, scales=None, phrases=remaining, tokens=whole.tokens - part.tokens
+    )
+    return changed.astype(whole.dtype)
 
 
 def _check_compatible(what: str, a: "Memory", b: "Memory") -> None:

@@ -1,4 +1,4 @@
-"""The six forms of a memory: the shape of each, how a query reads it, and its precisions.
+"""The seven forms of a memory: the shape of each, how a query reads it, and its precisions.
 
 form        numbers         lookup                  contents
 triangle    [k(k+1)/2]      C q                     the lower triangle of C, row by row
@@ -7,6 +7,7 @@ names       [count, k]      C q                     one vector per name, one sco
 states      [n, k]          Fᵀ (F q)                F itself, while it is smaller than the triangle
 hidden      [n, k]          Hᵀ softmax(H q)         every hidden state
 last        [k]             the state itself        independent of the query
+phrases     [count, k]      C q                     one vector per phrase, one score per phrase
 
 Memories are computed in float32, and stored in float32, float16 or int8. With one scale s_i per row:
 
@@ -26,7 +27,7 @@ from attar.errors import OptionError
 Floats = NDArray[np.float32]
 
 # The position in these tuples is the code in a record: see `attar.memory.record`.
-FORMS = ("triangle", "rectangle", "names", "states", "hidden", "last")
+FORMS = ("triangle", "rectangle", "names", "states", "hidden", "last", "phrases")
 PRECISIONS = ("float32", "float16", "int8")
 # The forms that the memories of a mechanism may have. The first is the one that encoding produces.
 FORMS_OF = {
@@ -38,6 +39,7 @@ FORMS_OF = {
     "adaptive": ("triangle",),
     "keyed": ("rectangle",),
     "named": ("names",),
+    "phrases": ("phrases",),
 }
 MECHANISMS = tuple(FORMS_OF)
 
@@ -158,6 +160,7 @@ _LOOKUPS: dict[str, Callable[[Floats, Floats], Floats]] = {
     "triangle": _look_up_triangle,
     "rectangle": lambda C, queries: queries @ C,
     "names": lambda C, queries: queries @ C.T,
+    "phrases": lambda C, queries: queries @ C.T,
     "states": lambda F, queries: np.matmul(queries @ F.T, F),
     "hidden": look_up_hidden,
     "last": lambda state, queries: np.tile(state, (len(queries), 1)),

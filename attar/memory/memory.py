@@ -10,6 +10,7 @@ from attar.errors import DtypeError, OptionError, RecordError, ShapeError
 from attar.memory import algebra, forms, record
 from attar.memory.cooccurrence import Cooccurrence
 from attar.memory.forms import FORMS_OF, PRECISIONS, Floats
+from attar.memory.phrases import PhraseIndex
 from attar.text import NameTable
 
 # A record has two bytes for the length of the fingerprint.
@@ -18,7 +19,7 @@ _LONGEST_FINGERPRINT = 2**16 - 1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Memory:
-    """What was read of a document: numbers in one of six forms (`attar.memory.forms`), names, and the encoder state.
+    """What was read of a document: numbers in one of seven forms (`attar.memory.forms`), names, and the encoder state.
 
     Immutable: its arrays are read-only, and its names are copied before more are learned.
 
@@ -44,6 +45,8 @@ class Memory:
     reader: str  # its fingerprint
     # For the form names only. A default factory, as a class attribute would prevent decoding on first use.
     cooccurrence: Cooccurrence | None = field(default_factory=lambda: None)
+    # For the form phrases only, and always.
+    phrases: PhraseIndex | None = field(default_factory=lambda: None)
 
     def __post_init__(self) -> None:
         self._check()
@@ -79,6 +82,12 @@ class Memory:
             raise ShapeError("scales", f"{needed or 'none'} for {self.dtype}", str(scales or "none"))
         if self.cooccurrence is not None and self.form != "names":
             raise OptionError("cooccurrence", "a memory with one vector per name", self.form)
+        if (self.form == "phrases") != (self.phrases is not None) or (
+            self.phrases is not None and len(self.phrases) != len(self.numbers)
+        ):
+            raise OptionError(
+                "phrases", "an index of the form's phrases", f"another, or none for {self.form}"
+            )
         if self.cooccurrence is not None and len(self.cooccurrence) != len(self.numbers):
             expected, came = f"counts of {len(self.numbers)} names", f"those of {len(self.cooccurrence)}"
             raise ShapeError("cooccurrence", expected, came)
@@ -171,8 +180,9 @@ class Memory:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes the numbers, their scales and the co-occurrence counts take."""
-        optional = (part.nbytes for part in (self.scales, self.cooccurrence) if part is not None)
+        """How many bytes the numbers, their scales, the co-occurrence counts and the index of phrases take."""
+        parts = (self.scales, self.cooccurrence, self.phrases)
+        optional = (part.nbytes for part in parts if part is not None)
         return self.numbers.nbytes + sum(optional)
 
     def lookup(self, queries: NDArray[Any]) -> Floats:
@@ -203,6 +213,8 @@ class Memory:
         """The memory with its numbers in float32, float16 or int8."""
         if dtype == self.dtype:
             return self
+        if dtype == "float16" and self.form == "phrases":
+            return self.astype("int8")  # a store's default; phrases lose nothing that can be measured in int8
         numbers, scales = forms.to_precision(self.form, self.to_float32(), dtype)
         return replace(self, numbers=numbers, scales=scales)
 
@@ -234,8 +246,9 @@ class Memory:
         """The memory in a buffer, its arrays not copied; `check=False` skips the checksum."""
         memory = cls.__new__(cls)
         memory.__dict__.update(record.read_record(buffer, check))
-        if check and "cooccurrence" not in memory.__dict__:
-            memory._decode("cooccurrence", check)
+        for name in ("cooccurrence", "phrases") if check else ():
+            if name not in memory.__dict__:
+                memory._decode(name, check)
         return memory
 
     if not TYPE_CHECKING:  # a type checker would accept any attribute
@@ -248,9 +261,14 @@ class Memory:
 
     def _decode(self, name: str, check: bool = False) -> Any:
         written = self.__dict__[f"written_{name}"]
-        decoded: NameTable | Cooccurrence
+        decoded: NameTable | Cooccurrence | PhraseIndex
         if name == "names":
             decoded = NameTable.from_bytes(written)
+        elif name == "phrases":
+            decoded = PhraseIndex.from_bytes(written)
+            if len(decoded) != len(self.numbers):
+                expected = f"an index of {len(self.numbers)} phrases"
+                raise RecordError("memory", expected, f"one of {len(decoded)}", "the record is damaged")
         else:
             decoded = Cooccurrence.from_bytes(written, check=check)
             if len(decoded) != len(self.numbers):
@@ -273,12 +291,14 @@ class Memory:
             and np.array_equal(self.state, other.state)
             and self.names == other.names
             and self.cooccurrence == other.cooccurrence
+            and self.phrases == other.phrases
         )
 
     __hash__ = None  # type: ignore[assignment]  # compared by its arrays
 
     def __repr__(self) -> str:
-        contents = f"size {self.size}, {self.tokens} tokens, {len(self.names)} names"
+        count = f"{len(self.names)} names" if self.form != "phrases" else f"{len(self.numbers)} phrases"
+        contents = f"size {self.size}, {self.tokens} tokens, {count}"
         contents += "" if self.cooccurrence is None else " with co-occurrence"
         return f"<Memory: {self.mechanism} {self.form}, {contents}, {self.nbytes} bytes of {self.dtype}>"
 

@@ -5,10 +5,11 @@ A memory:
     at      bytes   contents
     0       4       "attm"
     4       4       CRC-32 of everything after it
-    8       2       version of this layout: 2 with co-occurrence counts, else 1
-    10      1       form: triangle 0, rectangle 1, names 2, states 3, hidden 4, last 5
+    8       2       version of this layout: 2 with co-occurrence counts, 3 with phrases, else 1
+    10      1       form: triangle 0, rectangle 1, names 2, states 3, hidden 4, last 5, phrases 6
     11      1       precision: float32 0, float16 1, int8 2
-    12      1       mechanism: none 0, softmax 1, linear 2, gated 3, decayed 4, adaptive 5, keyed 6, named 7
+    12      1       mechanism: none 0, softmax 1, linear 2, gated 3, decayed 4, adaptive 5, keyed 6, named 7,
+                    phrases 8
     13      1       0
     14      2       r, the length of the reader's fingerprint
     16      4       k
@@ -16,15 +17,15 @@ A memory:
     24      4       s, the size of the encoder's state
     28      4       t, the length of the names
     32      8       number of tokens
-    40      4       c, the length of the co-occurrence counts; 0 in version 1
+    40      4       c, the length of the co-occurrence counts or of the index of phrases; 0 in version 1
     44      20      0
     64              numbers, padded with zeros to a multiple of 4 bytes
             4 each  scales, if the numbers are int8: k for a triangle, 1 for a last state, else one per row
             4 s     the encoder's state, float32
             r       the reader's fingerprint, UTF-8
             t       the table of names, as written by `NameTable.to_bytes`
-                    in version 2, zeros up to a multiple of 4 bytes
-            c       the co-occurrence counts
+                    in versions 2 and 3, zeros up to a multiple of 4 bytes
+            c       the co-occurrence counts, or the index as written by `PhraseIndex.to_bytes`
 
 Co-occurrence counts:
 
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from attar.memory.memory import Memory
 
 # A memory without co-occurrence counts is written as version 1, which every Attar can read.
-MAGIC, VERSION, _WITH_COOCCURRENCE = b"attm", 1, 2
+MAGIC, VERSION, _WITH_COOCCURRENCE, _WITH_PHRASES = b"attm", 1, 2, 3
 _START = struct.Struct("<4sI")
 _HEADER = struct.Struct("<HBBBxHIIIIQI20x")
 NUMBERS_AT = _START.size + _HEADER.size
@@ -87,10 +88,12 @@ class RecordLayout:
 def write_record(memory: "Memory", names: bytes) -> bytes:
     """The bytes of a memory, given those of its table of names."""
     reader = memory.reader.encode()
-    counts = b"" if memory.cooccurrence is None else memory.cooccurrence.to_bytes()
+    part = memory.phrases if memory.form == "phrases" else memory.cooccurrence
+    counts = b"" if part is None else part.to_bytes()
+    with_part = _WITH_PHRASES if memory.form == "phrases" else _WITH_COOCCURRENCE
     numbers = memory.numbers.astype(DTYPES[PRECISIONS.index(memory.dtype)], copy=False)
     header = _HEADER.pack(
-        _WITH_COOCCURRENCE if counts else VERSION,
+        with_part if counts else VERSION,
         FORMS.index(memory.form),
         PRECISIONS.index(memory.dtype),
         MECHANISMS.index(memory.mechanism),
@@ -114,7 +117,7 @@ def write_record(memory: "Memory", names: bytes) -> bytes:
 def read_record(buffer: Bytes, check: bool) -> dict[str, Any]:
     """The attributes of a memory by name; arrays are views of the buffer.
 
-    The names and the co-occurrence counts are returned as bytes, `written_names` and `written_cooccurrence`.
+    Names, co-occurrence counts and phrases are returned as bytes: `written_names` and so on.
     """
     view = _view(buffer)
     length = len(view)
@@ -125,9 +128,9 @@ def read_record(buffer: Bytes, check: bool) -> dict[str, Any]:
         raise RecordError("memory", f"a record that begins with {MAGIC!r}", repr(magic))
     fields = _HEADER.unpack_from(view, _START.size)
     version, form_code, precision, mechanism_code, r, size, count, s, t, tokens, c = fields
-    if version not in (VERSION, _WITH_COOCCURRENCE):
+    if version not in (VERSION, _WITH_COOCCURRENCE, _WITH_PHRASES):
         remedy = "it was written by a newer Attar: update this one" if version else "the record is damaged"
-        expected = f"a record of version {VERSION} or {_WITH_COOCCURRENCE}"
+        expected = f"a record of version {VERSION} to {_WITH_PHRASES}"
         raise RecordError("memory", expected, f"version {version}", remedy)
     if check and zlib.crc32(view[_START.size :]) != checksum:
         raise RecordError("memory", f"the checksum {checksum:08x}", "another", "the record is damaged or cut")
@@ -137,9 +140,10 @@ def read_record(buffer: Bytes, check: bool) -> dict[str, Any]:
     form, mechanism = FORMS[form_code], MECHANISMS[mechanism_code]
     if form not in FORMS_OF[mechanism] or not size:
         raise _damaged("memory", f"a form of {mechanism}", f"{form} of size {size}")
-    if (c > 0) != (version == _WITH_COOCCURRENCE) or (c and form != "names"):
+    forms_of_version = {VERSION: FORMS[:6], _WITH_COOCCURRENCE: ("names",), _WITH_PHRASES: ("phrases",)}
+    if (c > 0) != (version != VERSION) or form not in forms_of_version[version]:
         came = f"{c} bytes in a record of version {version}, form {form}"
-        raise _damaged("memory", "co-occurrence in version 2 and the form names only", came)
+        raise _damaged("memory", "co-occurrence in version 2 and phrases in version 3 only", came)
     shape, dtype = shape_for(form, size, count), DTYPES[precision]
     rows = scale_count(form, size, shape) if precision == 2 else 0
     total = shape[0] if len(shape) == 1 else shape[0] * shape[1]
@@ -158,6 +162,7 @@ def read_record(buffer: Bytes, check: bool) -> dict[str, Any]:
         reader = str(view[reader_at:names_at], "utf-8")
     except UnicodeDecodeError as fault:
         raise _damaged("memory", "a reader's fingerprint in UTF-8", str(fault)) from None
+    names_of_part = {_WITH_COOCCURRENCE: "written_cooccurrence", _WITH_PHRASES: "written_phrases"}
     return {
         "form": form,
         "numbers": np.ndarray(shape, dtype, view, NUMBERS_AT),
@@ -168,7 +173,9 @@ def read_record(buffer: Bytes, check: bool) -> dict[str, Any]:
         "written_names": bytes(view[names_at : names_at + t]),
         "mechanism": mechanism,
         "reader": reader,
-        **({"written_cooccurrence": view[counts_at:]} if c else {"cooccurrence": None}),
+        **({} if version == _WITH_COOCCURRENCE else {"cooccurrence": None}),
+        **({} if version == _WITH_PHRASES else {"phrases": None}),
+        **({names_of_part[version]: view[counts_at:]} if c else {}),
     }
 
 

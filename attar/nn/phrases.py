@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from attar.nn.mechanisms.base import Device
 from attar.nn.transformer import Transformer, TransformerShape
 
 # The longest span, in word pieces.
@@ -60,39 +61,44 @@ class EncodedQuestions(NamedTuple):
 class QuickQuestions(nn.Module):
     """A small question encoder: the first layers of the document encoder, shared, then layers of its own."""
 
-    def __init__(self, options: PhraseOptions, shared: int = 1, layers: int = 1) -> None:
+    def __init__(
+        self, options: PhraseOptions, shared: int = 0, layers: int = 2, *, device: Device = None
+    ) -> None:
         super().__init__()
         shape = options.encoder
         self.shared = shared
-        one = Transformer(TransformerShape(1, shape.size, layers, shape.heads, shape.feedforward, 1))
-        self.layers = one.layers
-        self.query = nn.Linear(shape.size, options.size)
-        self.null = nn.Linear(shape.size, 1)
-        self.weight = nn.Linear(shape.size, 1)
+        own = TransformerShape(1, shape.size, layers, shape.heads, shape.feedforward, 1)
+        self.layers = Transformer(own, device=device).layers
+        self.query = nn.Linear(shape.size, options.size, device=device)
+        self.null = nn.Linear(shape.size, 1, device=device)
+        self.weight = nn.Linear(shape.size, 1, device=device)
 
     def forward(self, encoder: Transformer, ids: Tensor, mask: Tensor) -> Tensor:
         """The hidden states of questions."""
-        hidden = encoder(ids, mask, torch.ones_like(ids), layers=self.shared)
-        states: Tensor = self.layers(hidden, src_key_padding_mask=~mask)
-        return states
+        hidden: Tensor = encoder(ids, mask, torch.ones_like(ids), layers=self.shared)
+        for layer in self.layers.layers:
+            hidden = layer(hidden, src_key_padding_mask=~mask)
+        return hidden
 
 
 class PhraseNetwork(nn.Module):
     """The encoder, the maps of its states, and the scores of spans."""
 
-    def __init__(self, options: PhraseOptions | None = None) -> None:
+    def __init__(self, options: PhraseOptions | None = None, *, device: Device = None) -> None:
         super().__init__()
         self.options = options = options or PhraseOptions()
         size, k = options.encoder.size, options.size
-        self.encoder = Transformer(options.encoder)
-        self.first, self.last = nn.Linear(size, k), nn.Linear(size, k, bias=False)
-        self.prior = nn.Linear(size, 2)
-        self.length_prior = nn.Parameter(torch.zeros(LONGEST))
-        self.query = nn.Linear(size, k)
-        self.null = nn.Linear(size, 1)
-        self.weight = nn.Linear(size, 1)
-        self.word = nn.Linear(size, options.word_size, bias=False)
-        self.neighbours = nn.Parameter(torch.tensor([0.2, 0.2]))
+        self.encoder = Transformer(options.encoder, device=device)
+        self.first = nn.Linear(size, k, device=device)
+        self.last = nn.Linear(size, k, bias=False, device=device)
+        self.prior = nn.Linear(size, 2, device=device)
+        self.length_prior = nn.Parameter(torch.zeros(LONGEST, device=device))
+        self.query = nn.Linear(size, k, device=device)
+        self.null = nn.Linear(size, 1, device=device)
+        self.weight = nn.Linear(size, 1, device=device)
+        self.word = nn.Linear(size, options.word_size, bias=False, device=device)
+        # How much the sentences before and after count.
+        self.neighbours = nn.Parameter(torch.full((2,), 0.2, device=device))
 
     def encode_texts(self, ids: Int[Tensor, "B n"], mask: Bool[Tensor, "B n"]) -> EncodedTexts:
         """Texts between [CLS] and [SEP]."""
@@ -105,11 +111,8 @@ class PhraseNetwork(nn.Module):
         self, ids: Int[Tensor, "Q l"], mask: Bool[Tensor, "Q l"], quick: QuickQuestions | None = None
     ) -> EncodedQuestions:
         """Questions between [CLS] and [SEP], by the document encoder or by a quick one."""
-        if quick is None:
-            hidden = self.encoder(ids, mask, torch.ones_like(ids))
-        else:
-            hidden = quick(self.encoder, ids, mask)
         heads = self if quick is None else quick
+        hidden = quick(self.encoder, ids, mask) if quick else self.encoder(ids, mask, torch.ones_like(ids))
         inside = mask.clone()
         inside[:, 0] = False
         weights = functional.softplus(heads.weight(hidden)[..., 0].float()) * inside
@@ -125,7 +128,7 @@ class PhraseNetwork(nn.Module):
     def priors(self, texts: EncodedTexts, valid: Bool[Tensor, "B n w"]) -> Float[Tensor, "B n w"]:
         """The score of each span before any question, -inf where there is no span."""
         ends = following(texts.last_priors)
-        spans = texts.first_priors[..., None] + ends + self.length_prior
+        spans: Tensor = texts.first_priors[..., None] + ends + self.length_prior
         return spans.masked_fill(~valid, float("-inf"))
 
     def score(
@@ -140,7 +143,7 @@ class PhraseNetwork(nn.Module):
         starts = torch.einsum("qnk,qk->qn", texts.firsts, questions.queries).float() * scale
         ends = torch.einsum("qnk,qk->qn", texts.lasts, questions.queries).float() * scale
         overlap = self.overlap(texts.words, questions, sentences)
-        scores = (starts + overlap)[..., None] + following(ends)
+        scores: Tensor = (starts + overlap)[..., None] + following(ends)
         return scores + self.priors(texts, valid)
 
     def overlap(
@@ -156,7 +159,7 @@ class PhraseNetwork(nn.Module):
         by_sentence = torch.einsum("qls,ql->qs", best, questions.weights)
         before = functional.pad(by_sentence, (1, 0))[:, :-1]
         after = functional.pad(by_sentence, (0, 1))[:, 1:]
-        total = by_sentence + self.neighbours[0] * before + self.neighbours[1] * after
+        total: Tensor = by_sentence + self.neighbours[0] * before + self.neighbours[1] * after
         return total.gather(1, sentences)
 
 

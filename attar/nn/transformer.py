@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attar.errors import FormatError
+from attar.nn.mechanisms.base import Device
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,13 @@ class Transformer(nn.Module):
     torch.Size([1, 3, 8])
     """
 
-    def __init__(self, shape: TransformerShape | None = None) -> None:
+    def __init__(self, shape: TransformerShape | None = None, *, device: Device = None) -> None:
         super().__init__()
         self.shape = shape = shape or TransformerShape()
-        self.words = nn.Embedding(shape.vocabulary, shape.size)
-        self.positions = nn.Embedding(shape.positions, shape.size)
-        self.types = nn.Embedding(2, shape.size)
-        self.norm = nn.LayerNorm(shape.size, eps=1e-12)
+        self.words = nn.Embedding(shape.vocabulary, shape.size, device=device)
+        self.positions = nn.Embedding(shape.positions, shape.size, device=device)
+        self.types = nn.Embedding(2, shape.size, device=device)
+        self.norm = nn.LayerNorm(shape.size, eps=1e-12, device=device)
         layer = nn.TransformerEncoderLayer(
             shape.size,
             shape.heads,
@@ -44,6 +45,7 @@ class Transformer(nn.Module):
             activation="gelu",
             layer_norm_eps=1e-12,
             batch_first=True,
+            device=device,
         )
         self.layers = nn.TransformerEncoder(layer, shape.layers, enable_nested_tensor=False)
 
@@ -55,10 +57,13 @@ class Transformer(nn.Module):
         *,
         layers: int | None = None,
     ) -> Float[Tensor, "B n d"]:
-        """The hidden states; `mask` is true at tokens and false in padding, `types` are 0 or 1; of the first `layers`, if given."""
+        """The hidden states after all layers, or after the first `layers`.
+
+        `mask` is true at tokens and false in padding; `types` are 0 or 1.
+        """
         places = torch.arange(ids.shape[1], device=ids.device)
         kinds = self.types.weight[0] if types is None else self.types(types)
-        x = self.norm(self.words(ids) + self.positions(places) + kinds)
+        x: Tensor = self.norm(self.words(ids) + self.positions(places) + kinds)
         if self.training:
             x = nn.functional.dropout(x, 0.1)
         padding = None if mask is None else ~mask

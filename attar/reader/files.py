@@ -17,8 +17,6 @@ from attar.text import Vocabulary
 
 _FORMAT = 1
 _CONFIG, _TOKENIZER, _WEIGHTS = "config.json", "tokenizer.json", "weights.safetensors"
-# The reader that ships with the package (docs/reader.md).
-DEFAULT = Path(__file__).parent / "default"
 Precision = Literal["float32", "float16"]
 
 
@@ -50,6 +48,14 @@ def save_reader(
     options, tokenizer = network.options.to_json(), vocabulary.to_bytes()
     digest = fingerprint_of(options, tokenizer, weights)
     config = {"format": _FORMAT, "fingerprint": digest, "network": options, "about": about or {}}
+    write_folder(folder, config, tokenizer, weights)
+    return digest
+
+
+def write_folder(
+    folder: Path, config: dict[str, Any], tokenizer: bytes, weights: dict[str, torch.Tensor]
+) -> None:
+    """Write the files of a reader."""
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
         # The config is written last: a folder with a config is complete.
@@ -57,13 +63,12 @@ def save_reader(
     _write(folder / _TOKENIZER, tokenizer)
     _write(folder / _WEIGHTS, safetensors.torch.save(weights))
     _write(folder / _CONFIG, (json.dumps(config, indent=2) + "\n").encode())
-    return digest
 
 
 def load_reader(path: str | Path) -> SavedReader:
     """Load a reader's folder, in float32; the error for a missing, damaged or foreign file names the file."""
     folder = Path(path)
-    written = _read(folder / _CONFIG)
+    written = read_file(folder / _CONFIG)
     try:
         config = json.loads(written)
         newer = config["format"] > _FORMAT
@@ -73,10 +78,10 @@ def load_reader(path: str | Path) -> SavedReader:
     if newer:
         remedy = "install a newer attar"
         raise FormatError(str(folder), f"format {_FORMAT} or older", str(config["format"]), remedy)
-    tokenizer = _read(folder / _TOKENIZER)
+    tokenizer = read_file(folder / _TOKENIZER)
     vocabulary = Vocabulary.from_bytes(tokenizer, str(folder / _TOKENIZER))
     try:
-        weights = safetensors.torch.load(_read(folder / _WEIGHTS))
+        weights = safetensors.torch.load(read_file(folder / _WEIGHTS))
         # Without random initialization, which would take time and change the caller's random state.
         with torch.device("meta"):
             network = Network(NetworkOptions.from_json(options))
@@ -102,7 +107,8 @@ def fingerprint_of(options: dict[str, Any], tokenizer: bytes, weights: dict[str,
     return digest.hexdigest()
 
 
-def _read(file: Path) -> bytes:
+def read_file(file: Path) -> bytes:
+    """The bytes of a reader's file."""
     try:
         return file.read_bytes()
     except OSError as fault:

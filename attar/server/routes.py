@@ -176,7 +176,7 @@ async def metrics(service: Service, request: Request) -> Response:
 def _text_of(service: Service, name: str) -> str:
     text = service.library.show(name).text
     if text is None:
-        remedy = "send the text itself, or serve with --keep-text and add it again"
+        remedy = "send the text itself, or serve without --no-text and add it again"
         raise FormatError(f"document {name!r}", "one whose text is kept", "its memory alone", remedy)
     return text
 

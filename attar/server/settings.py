@@ -33,7 +33,7 @@ class Settings:
         None, "Bearer token that clients must send; visible to local users in ps.", repr=False
     )
     read_only: bool = option(False, "Answer questions, but refuse changes.")
-    keep_text: bool = option(False, "Keep the text of added documents next to their memory.")
+    keep_text: bool = option(True, "Keep the text of added documents, to quote from.", "--no-text")
     max_body: int = option(16 * 2**20, "Maximum size of a request body, in bytes.", min=1)
     max_text: int = option(4_000_000, "Maximum length of a text, in characters.", min=1)
     max_questions: int = option(1_024, "Maximum number of questions or vectors per request.", min=1)

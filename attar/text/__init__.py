@@ -1,5 +1,6 @@
 """Text into sentences, tokens, names and ids; questions; files into texts. The word lists are English."""
 
+from attar.text.kinds import kind_of
 from attar.text.name_table import NameTable
 from attar.text.names import CapitalFinder, NameFinder, SpacyFinder, mark_names
 from attar.text.pieces import PieceText, PieceTokenizer
@@ -35,6 +36,7 @@ __all__ = [
     "decode_text",
     "find_source_files",
     "iterate_sentences",
+    "kind_of",
     "mark_names",
     "read_source_file",
     "read_sources",

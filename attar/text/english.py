@@ -1,33 +1,34 @@
 """English word lists: abbreviations, titles, places, and capitalised words that are not names."""
 
 
-def _words(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
+    """The words of a list."""
     return frozenset(text.split())
 
 
 # Their full stop never ends a sentence, because a name or a number follows.
-BEFORE_NAMES = _words(
+BEFORE_NAMES = word_set(
     "mr. mrs. ms. messrs. mme. mlle. mons. dr. st. ste. prof. rev. hon. fr. sr. gen. col. capt. lieut. "
     "lt. maj. sgt. cpl. cmdr. adm. gov. sen. rep. pres. supt. mt. ft. vs. nos. vol. pp. pg. eq. eds. cf. "
     "viz. approx."
 )
 # Their full stop may end a sentence as well; the next word decides.
-ABBREVIATIONS = _words(
+ABBREVIATIONS = word_set(
     "jr. esq. inc. ltd. co. corp. bros. etc. dept. univ. ave. blvd. rd. jan. feb. apr. jul. aug. sept. "
     "oct. nov. dec."
 )
 # A capitalised one of these after an abbreviation begins a sentence ("in the U.S. The film").
-STARTERS = _words(
+STARTERS = word_set(
     "The A An In On At It Its He She They We You I His Her Their This That These Those There After Before "
     "When While As But And Or So If For From With By To Although However During Since One Both What Who "
     "How Why Then"
 )
 # Before a name and never in it.
-MISTERS = _words(
+MISTERS = word_set(
     "mr mrs ms miss misses mister messrs mme mlle mons dr sir madam madame ma'am mademoiselle monsieur"
 )
 # Before a name, or inside it: King Lear, Stephen King.
-TITLES = MISTERS | _words(
+TITLES = MISTERS | word_set(
     "signor signora signorina herr frau don donna lady lord lords ladies master mistress dame king queen "
     "prince princess duke duchess earl count countess comtesse comte baron baroness baronet marquis "
     "marquess marquise viscount viscountess emperor empress tsar czar kaiser sultan pope cardinal bishop "
@@ -40,14 +41,14 @@ TITLES = MISTERS | _words(
     "archdeacon abbot abbess vicar rector dean chairman chairwoman commissioner deputy secretary "
     "treasurer executive director ambassador representative congresswoman sheriff producer coach founder"
 )
-DAYS_AND_MONTHS = _words(
+DAYS_AND_MONTHS = word_set(
     "monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays "
     "fridays saturdays sundays january february march april may june july august september october "
     "november december jan. feb. apr. jul. aug. sept. oct. nov. dec. christmas easter michaelmas "
     "whitsuntide midsummer lent"
 )
 ALONE = (
-    _words(
+    word_set(
         "i i'm i'se o oh ah god gods lord heaven heavens providence almighty bible ok tv dvd dvds cd cds ep eps "
         "lp lps ceo cfo coo mp mvp am pm fm ad bce ce phd ph ba b.a. m.a. mba obe mbe cbe vhs dna isbn usd vol. "
         "op"
@@ -55,16 +56,16 @@ ALONE = (
     | DAYS_AND_MONTHS
 )
 # Inside a name only: Ludwig van Beethoven, Charles de Gaulle, Simon & Garfunkel.
-PARTICLES = _words("van von der den de di da du del della la le ten ter bin ibn al el y &")
+PARTICLES = word_set("van von der den de di da du del della la le ten ter bin ibn al el y &")
 # The first word of a name, but not a name by itself: La Scala, but not the La of La traviata.
-ARTICLES = _words("la le les il el los las")
-SUFFIXES = _words("jr jr. sr sr. esq esq.")
+ARTICLES = word_set("la le les il el los las")
+SUFFIXES = word_set("jr jr. sr sr. esq esq.")
 # Before a capital these begin a place even at a sentence's start: "New York is …".
-PLACE_PREFIXES = _words(
+PLACE_PREFIXES = word_set(
     "new north south east west northern southern eastern western saint st. mount lake fort san"
 )
 # A name with one of these is not a person's, so a single word of it means something else: London Bridge, London.
-NOT_PEOPLE = PLACE_PREFIXES | _words(
+NOT_PEOPLE = PLACE_PREFIXES | word_set(
     "county city town village university college school academy institute river lake street road avenue "
     "lane square bridge house hall park castle church abbey cathedral hotel inn theatre theater museum "
     "library island islands bay sea ocean mountain mountains hill hills valley states united kingdom "
@@ -92,7 +93,7 @@ NOT_PEOPLE = PLACE_PREFIXES | _words(
     "southwest southeast schools colleges universities institutes churches &"
 )
 # Peoples, places and brands: a name with one of these is not a person's either, but each is a name by itself.
-PLACES = _words(
+PLACES = word_set(
     "american americans british english french dutch irish scottish welsh italian spanish portuguese german "
     "austrian swiss belgian danish swedish norwegian finnish icelandic polish czech hungarian romanian "
     "bulgarian serbian croatian greek turkish russian ukrainian soviet jewish arab arabic persian iranian "
@@ -119,12 +120,12 @@ PLACES = _words(
     "honda nissan us u.s. usa uk u.k. nba nfl nhl mlb ncaa ucla wnba fifa uefa bbc nbc cbs abc mtv espn hbo cnn"
 )
 # Surnames as well: no person's name begins with one of these, but it may end with one (Jack London).
-PLACES_FIRST = PLACES | _words(
+PLACES_FIRST = PLACES | word_set(
     "london boston houston washington dallas cleveland denver berlin paris france england ireland india "
     "israel texas tennessee montana nevada indiana maine york buffalo"
 )
 # The words of a name that its initials leave out: Federal Bureau of Investigation, FBI.
-LEFT_OUT_OF_INITIALS = _words("of the and & for in")
+LEFT_OUT_OF_INITIALS = word_set("of the and & for in")
 # Initials that always mean one place, and the names of those places.
 PLACE_INITIALS = {
     "us": ("us", "u.s.", "usa", "u.s.a."),
@@ -138,7 +139,7 @@ PLACES_BY_INITIALS = {
     "district of columbia": "dc",
 }
 # They begin and join titles of books and films ("The Curse Of …") and are not names by themselves.
-FUNCTION_WORDS = frozenset(map(str.lower, STARTERS)) | _words(
+FUNCTION_WORDS = frozenset(map(str.lower, STARTERS)) | word_set(
     "of into onto upon over under about is are was were be been has have had do does did not no yes my "
     "your our me us him them whom whose which where whether than nor yet because until till though all "
     "any each every some such more most other another will would shall should can could may might must "
@@ -147,7 +148,7 @@ FUNCTION_WORDS = frozenset(map(str.lower, STARTERS)) | _words(
 # Endings of common words: an unknown word with one of these at the start of a sentence is rarely a name.
 COMMON_ENDINGS = ("ing", "ed", "ly", "ness", "tion", "ment", "less", "ful", "ism", "ity", "ings", "tions")
 # Nouns that only say what kind of name is asked for: "What company bought …"
-KINDS_OF_NAMES = _words(
+KINDS_OF_NAMES = word_set(
     "company firm city town country place village state river island street person man woman girl boy name "
     "actor actress writer player lady team club band film book school house gentleman"
 )

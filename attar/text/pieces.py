@@ -17,7 +17,7 @@ Ints = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class PieceText:
-    """A text in word pieces: ids `[n]`, the characters `[n]` where each starts and ends, its sentence's number `[n]`."""
+    """A text in `n` word pieces: their ids, the characters where each starts and ends, and its sentence's number."""
 
     ids: Ints
     starts: Ints
@@ -60,6 +60,14 @@ class PieceTokenizer:
         """The texts in word pieces, without special tokens."""
         encoded = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
         return [_piece_text(text, each.ids, each.offsets) for text, each in zip(texts, encoded, strict=True)]
+
+    def read_sentences(self, sentences: Sequence[str]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """The ids `[n]` and places `[n, 2]` of the pieces of sentences, one by one."""
+        encoded = self._tokenizer.encode_batch(list(sentences), add_special_tokens=False)
+        return [
+            (np.array(each.ids, np.int64), np.array(each.offsets, np.int64).reshape(-1, 2))
+            for each in encoded
+        ]
 
     def read_questions(self, questions: Sequence[str]) -> list[Ints]:
         """The ids of questions, with special tokens."""

@@ -20,7 +20,7 @@ from attar.cloze import VOCABULARY_FILE, ClozeSet, EncodedSplit, Offsets, OnMalf
 from attar.errors import FormatError
 from attar.files import atomic_file
 from attar.progress import Progress, tell_nobody
-from attar.reader import DEFAULT, SavedReader, load_reader
+from attar.reader import SHIPPED, SavedReader, load_reader
 from attar.text import ENTITIES, Vocabulary
 from attar.training.batches import Batch, ClozeBatches, PackedBatch, pack, unpack
 from attar.training.options import TrainingOptions
@@ -215,7 +215,7 @@ def worker_count(requested: int, on_gpu: bool) -> int:
 
 def load_initial(init_from: str) -> SavedReader:
     """The reader to fine-tune: a folder, or "default" for the one in the package."""
-    return load_reader(DEFAULT if init_from == "default" else Path(init_from))
+    return load_reader(SHIPPED / "names" if init_from == "default" else Path(init_from))
 
 
 class TrainingData(pl.LightningDataModule):

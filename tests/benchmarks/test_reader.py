@@ -31,7 +31,7 @@ def test_too_few_documents_are_refused(tmp_path):
 
 
 def test_memories_of_other_texts_differ():
-    reader = Reader.load()
+    reader = Reader.load("names")
     one, other = (reader.read(text) for text in ("Ann met Bob.", "Ann left Bob."))
     assert rows.largest_difference(one, one) == 0
     assert rows.largest_difference(one, other) > 0

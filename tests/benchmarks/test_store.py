@@ -16,7 +16,7 @@ from attar.cloze.documents import DocumentWriter
 from attar.errors import OptionError
 from attar.nn import Network, NetworkOptions
 from attar.ops import product_in_use
-from attar.reader import Reader
+from attar.reader import NamesReader, Reader
 from attar.store import Snapshot, Store
 from attar.text import Vocabulary
 from benchmarks import filled_stores
@@ -46,7 +46,7 @@ def reader_folder(tmp_path_factory):
         words=len(words), entities=40, mechanism="named", embedding_size=5, hidden_size=6
     )
     folder = tmp_path_factory.mktemp("reader")
-    Reader(Network(options), words).save(folder)
+    NamesReader(Network(options), words).save(folder)
     return folder
 
 

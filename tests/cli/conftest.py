@@ -10,7 +10,7 @@ import torch
 
 from attar.cli.main import main
 from attar.nn import Network, NetworkOptions
-from attar.reader import Reader
+from attar.reader import NamesReader
 from attar.text import Vocabulary
 from benchmarks.stories import tell_stories
 
@@ -29,7 +29,7 @@ def reader(texts, tmp_path_factory) -> Path:
         len(vocabulary), 40, mechanism="gated", encoder="gru", embedding_size=5, hidden_size=6
     )
     folder = tmp_path_factory.mktemp("reader")
-    Reader(Network(options), vocabulary).save(folder)
+    NamesReader(Network(options), vocabulary).save(folder)
     return folder
 
 

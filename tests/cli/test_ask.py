@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from attar.nn import Network, NetworkOptions
-from attar.reader import Reader
+from attar.reader import NamesReader
 from attar.text import Vocabulary
 
 
@@ -34,7 +34,7 @@ def test_an_unknown_document_is_one_line_with_similar_names(filled):
 
 def test_another_reader_is_refused_in_one_line(filled, texts):
     vocabulary = Vocabulary.build(texts, size=150, entities=40)
-    Reader(Network(NetworkOptions(len(vocabulary), 40, hidden_size=6)), vocabulary).save("other")
+    NamesReader(Network(NetworkOptions(len(vocabulary), 40, hidden_size=6)), vocabulary).save("other")
     code, lines, (error,) = filled("ask", "S", "story0", "Who left?", "--reader", "other")
     assert (code, lines) == (2, [])
     assert "expected its reader" in error

@@ -11,7 +11,7 @@ from attar.library import Library
 from attar.memory import Memory
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
-from attar.reader import Reader
+from attar.reader import NamesReader, Reader
 from attar.text.vocabulary import Vocabulary
 from benchmarks.stories import tell_stories
 
@@ -30,7 +30,7 @@ def make_reader(texts: list[str]) -> Callable[..., Reader]:
     def make(mechanism: str = "named", encoder: str = "lookahead", seed: int = 5) -> Reader:
         torch.manual_seed(seed)
         sizes = {"words": len(vocabulary), "entities": ENTITIES, "embedding_size": 5, "hidden_size": 6}
-        return Reader(Network(NetworkOptions(mechanism=mechanism, encoder=encoder, **sizes)), vocabulary)
+        return NamesReader(Network(NetworkOptions(mechanism=mechanism, encoder=encoder, **sizes)), vocabulary)
 
     return make
 

@@ -9,7 +9,7 @@ import torch
 from attar.memory import Memory
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
-from attar.reader import Reader
+from attar.reader import NamesReader, Reader
 from attar.text.vocabulary import Vocabulary
 from benchmarks.stories import Story, tell_stories
 
@@ -53,7 +53,7 @@ def make_reader(vocabulary: Vocabulary) -> MakeReader:
             for name, each in network.named_buffers():
                 if each.is_floating_point():
                     each.copy_(torch.rand_like(each) + 0.5 * name.endswith("variance"))
-        return Reader(network, vocabulary)
+        return NamesReader(network, vocabulary)
 
     return make
 

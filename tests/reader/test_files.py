@@ -8,7 +8,7 @@ import torch
 
 import attar
 from attar.errors import AttarError, FormatError, OptionError
-from attar.reader import Reader
+from attar.reader import NamesReader, Reader
 from attar.reader import reader as reader_file
 
 TEXT, QUESTION = "Then Ann met Bob.", "Who left?"
@@ -36,7 +36,7 @@ def test_the_folder_has_three_files_and_nothing_else(folder):
 
 
 def test_the_about_information_is_saved(reader, tmp_path):
-    described = Reader(reader.network, reader.vocabulary, about={"sources": ["novels"]})
+    described = NamesReader(reader.network, reader.vocabulary, about={"sources": ["novels"]})
     described.save(tmp_path)
     assert Reader.load(tmp_path).about == {"sources": ["novels"]}
 
@@ -59,10 +59,10 @@ def test_the_fingerprint_depends_on_weights_words_and_options(make_reader, vocab
     one, same, other = make_reader(), make_reader(), make_reader(scale="mean")
     assert one.fingerprint == same.fingerprint != other.fingerprint
     other_words = replace(vocabulary, words=("galley", *vocabulary.words[1:]))
-    assert Reader(one.network, other_words).fingerprint != same.fingerprint
+    assert NamesReader(one.network, other_words).fingerprint != same.fingerprint
     with torch.no_grad():
         one.network.embedding.weight[5, 0] += 1
-    assert Reader(one.network, vocabulary).fingerprint != same.fingerprint
+    assert NamesReader(one.network, vocabulary).fingerprint != same.fingerprint
 
 
 def test_a_changed_weight_is_detected(folder):

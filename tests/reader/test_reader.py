@@ -8,7 +8,7 @@ from attar.errors import DtypeError, OptionError, ShapeError
 from attar.nn import COPY_MECHANISMS, MECHANISMS
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
-from attar.reader import Reader, batches
+from attar.reader import NamesReader, Reader, batches
 from attar.reader import reader as module
 from attar.text import NameTable
 
@@ -269,7 +269,7 @@ def test_memories_of_softmax_with_the_copy_head_cannot_answer(make_reader):
 def test_the_vocabulary_of_another_network_is_refused(vocabulary):
     options = NetworkOptions(words=len(vocabulary) + 1, entities=vocabulary.entities)
     with pytest.raises(ShapeError, match="the network was trained with"):
-        Reader(Network(options), vocabulary)
+        NamesReader(Network(options), vocabulary)
 
 
 @pytest.mark.gpu
@@ -292,7 +292,7 @@ def test_a_reader_on_a_device_reads_and_answers_the_same(
 
 
 def test_progress_is_reported_for_a_long_text():
-    reader = Reader.load()
+    reader = Reader.load("names")
     reports = []
     text = "Ann met Bob in the old house by the river. " * 1_500
     reader.read_many([text], progress=lambda what, done, total: reports.append((what, done, total)))

@@ -16,7 +16,7 @@ import uvicorn
 from attar.library import Library
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
-from attar.reader import Reader
+from attar.reader import NamesReader, Reader
 from attar.server import Settings, make_app
 from attar.text.vocabulary import Vocabulary
 from benchmarks.stories import Story, tell_stories
@@ -111,7 +111,9 @@ def make_reader(stories: list[Story]) -> Callable[[str], Reader]:
     def make(mechanism: str) -> Reader:
         torch.manual_seed(5)
         sizes = {"words": len(vocabulary), "entities": ENTITIES, "embedding_size": 5, "hidden_size": 6}
-        return Reader(Network(NetworkOptions(mechanism=mechanism, encoder="lookahead", **sizes)), vocabulary)
+        return NamesReader(
+            Network(NetworkOptions(mechanism=mechanism, encoder="lookahead", **sizes)), vocabulary
+        )
 
     return make
 

@@ -12,7 +12,7 @@ from attar.cloze import ClozeDocument, ClozeSet, EncodedSplit, Question, encode_
 from attar.errors import FormatError
 from attar.memory import Memory
 from attar.nn import Network, NetworkOptions
-from attar.reader import Reader
+from attar.reader import NamesReader, Reader
 from attar.text import Vocabulary
 from attar.training.batches import ClozeBatches
 from attar.training.data import open_splits, shared_vocabulary
@@ -246,7 +246,7 @@ class TestMemorySizes:
     @pytest.fixture
     def reader(self, stories_set: Path) -> Reader:
         words: Vocabulary = shared_vocabulary([stories_set])
-        return Reader(
+        return NamesReader(
             Network(NetworkOptions(len(words), words.entities, mechanism="named", hidden_size=SIZE)), words
         )
 

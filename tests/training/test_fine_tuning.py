@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attar.errors import FormatError, OptionError
-from attar.reader import DEFAULT, load_reader
+from attar.reader import SHIPPED, load_reader
 from attar.training.data import TrainingData, load_initial
 from attar.training.fit import fine_tuning_options, initial_network, train
 from attar.training.options import TrainingOptions
@@ -105,7 +105,7 @@ def test_a_reader_of_another_size_is_refused(start: TrainingOptions, tmp_path: P
 
 
 def test_the_reader_in_the_package_is_called_default() -> None:
-    assert load_initial("default").fingerprint == load_reader(DEFAULT).fingerprint
+    assert load_initial("default").fingerprint == load_reader(SHIPPED / "names").fingerprint
 
 
 def test_a_folder_without_a_reader_is_refused(tmp_path: Path) -> None:

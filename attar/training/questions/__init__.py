@@ -1,1 +1,1 @@
-"""Training of readers that answer real questions."""
+"""Training and measuring readers that answer real questions."""

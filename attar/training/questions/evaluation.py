@@ -7,13 +7,16 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from attar.errors import AttarError, FormatError
+from attar.memory import Memory
 from attar.nn import TransformerShape
 from attar.progress import Progress, tell_nobody
+from attar.reader import NamesReader, Reader
+from attar.results import Answer
 from attar.text import PieceTokenizer, sentence_spans
 from attar.training.questions.baselines import BASELINES
 from attar.training.questions.data import Passage, Question
@@ -30,7 +33,6 @@ _QUESTIONS = 256
 _LONGEST, _TOKENS = 440, 60_000
 # Ask for this many answers: "not in this text" may be the first.
 _TOP = 3
-ABSENT = "none"
 
 
 @dataclass(frozen=True)
@@ -60,16 +62,6 @@ class Measured:
         return {"name": self.name, **asdict(self.scores), **own}
 
 
-class AnyReader(Protocol):
-    """What is used of a reader; memories and answers are its own."""
-
-    def read_many(self, texts: Sequence[str]) -> list[Any]:
-        """The memories of texts."""
-
-    def answer_many(self, memories: Any, questions: Any, *, top: int | None = None) -> list[list[Any]]:
-        """The answers to each question from its memory."""
-
-
 def group_documents(passages: Sequence[Passage], paragraphs: int | None) -> list[Asked]:
     """Documents of so many paragraphs of an article, or of all; questions whose answers are unknown are left out."""
     articles: dict[str, list[Passage]] = defaultdict(list)
@@ -88,10 +80,10 @@ def group_documents(passages: Sequence[Passage], paragraphs: int | None) -> list
 
 
 def evaluate_reader(
-    reader: AnyReader, documents: Sequence[Asked], *, name: str = "reader", progress: Progress = tell_nobody
+    reader: Reader, documents: Sequence[Asked], *, name: str = "reader", progress: Progress = tell_nobody
 ) -> Measured:
     """Ask a reader all questions of its documents, and the same questions of other articles' documents."""
-    memories = []
+    memories: list[Memory] = []
     for at, document in enumerate(documents):
         progress("reading", at, len(documents))
         memories += reader.read_many([document.text])
@@ -184,9 +176,9 @@ def _elsewhere(documents: Sequence[Asked]) -> list[tuple[int, str]]:
 
 
 def _ask(
-    reader: AnyReader,
+    reader: Reader,
     documents: Sequence[Asked],
-    memories: Sequence[Any],
+    memories: Sequence[Memory],
     pairs: Sequence[tuple[int, str]],
     progress: Progress,
 ) -> list[Given]:
@@ -195,11 +187,13 @@ def _ask(
         progress("asking", first, len(pairs))
         chunk = pairs[first : first + _QUESTIONS]
         answers = _answers(reader, [memories[at] for at, _ in chunk], [question for _, question in chunk])
-        given += [to_given(own, documents[at].text) for own, (at, _) in zip(answers, chunk, strict=True)]
+        texts = [documents[at].text for at, _ in chunk]
+        refuses = not isinstance(reader, NamesReader)
+        given += [to_given(*each, refuses=refuses) for each in zip(answers, texts, strict=True)]
     return given
 
 
-def _answers(reader: AnyReader, memories: list[Any], questions: list[str]) -> list[list[Any]]:
+def _answers(reader: Reader, memories: list[Memory], questions: list[str]) -> list[list[Answer]]:
     """The answers; a question that the reader refuses for its grammar has none."""
     try:
         return reader.answer_many(memories, questions, top=_TOP)
@@ -210,38 +204,36 @@ def _answers(reader: AnyReader, memories: list[Any], questions: list[str]) -> li
         return [_answers(reader, [memory], [question])[0] for memory, question in each]
 
 
-def to_given(answers: Sequence[Any], text: str) -> Given:
-    """What a reader said: the first answer, and the best phrase even if the first is "not in this text"."""
-    absent = [each for each in answers if getattr(each, "kind", "") == ABSENT]
-    phrases = [each for each in answers if getattr(each, "kind", "") != ABSENT]
-    best = phrases[0] if phrases else None
-    refused = not phrases or answers[0] is not best
-    said = answers[0].probability if answers else None
+def to_given(answers: Sequence[Answer], text: str, *, refuses: bool = True) -> Given:
+    """What a reader said: the first answer, and the best phrase even if the first is "not in this text".
+
+    Readers that never refuse have no confidence that the text has the answer at all.
+    """
+    best = next((each for each in answers if not each.absent), None)
+    absent = next((each for each in answers if each.absent), None)
     confidence = None
-    if answers and hasattr(answers[0], "kind"):
-        confidence = 0.0 if best is None else best.probability
-        if absent:
-            confidence = 1 - absent[0].probability
+    if refuses:
+        confidence = 1 - absent.probability if absent else best.probability if best else 0.0
+    said = answers[0].probability if answers else None
     if best is None:
-        return Given("", "", True, said, confidence)
-    return Given(best.text, _sentence_of(best, text), refused, said, confidence)
+        return Given("", "", refuses, said, confidence)
+    return Given(best.text, _sentence_of(best, text), answers[0].absent, said, confidence)
 
 
-def _sentence_of(answer: Any, text: str) -> str:
+def _sentence_of(answer: Answer, text: str) -> str:
     """The sentence of an answer: its quote, or the one at its place, or the first that has its words."""
-    if getattr(answer, "quote", None):
-        return str(answer.quote)
-    start = getattr(answer, "start", None)
-    start = text.find(answer.text) if start is None else start
-    if start < 0:
-        return ""
+    if answer.quote:
+        return answer.quote
+    start = text.find(answer.text) if answer.start is None else answer.start
     spans = list(sentence_spans(text))
+    if start < 0 or not spans:
+        return ""
     at = max(0, bisect_right([first for first, _ in spans], start) - 1)
-    return text[slice(*spans[at])] if spans else ""
+    return text[slice(*spans[at])]
 
 
 def evaluate_questions(
-    reader: AnyReader,
+    reader: Reader,
     passages: Sequence[Passage],
     paragraphs: int | None = 1,
     *,

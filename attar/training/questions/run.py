@@ -135,7 +135,7 @@ class QuestionRun:
                 evaluate=evaluate, progress=self.progress,
             )  # fmt: skip
             self.say(f"{name}: {stage.steps:,} steps" + (", continued" if last.is_file() else ""))
-            module.to(self.device)
+            module.to(self.device).train()  # Lightning keeps the mode that it finds
             rows = fit_stage(stage, self.folder)
             for row in rows:
                 self.say(" ".join(f"{key} {value}" for key, value in row.items()))

@@ -35,7 +35,8 @@ class Teacher(nn.Module):
         at = spans.clamp(min=0)
         starts, ends = logs[:, 0].gather(1, at[..., 0]), logs[:, 1].gather(1, at[..., 1])
         # Adjacent errors of wrong labels are bounded by the probability of the whole span.
-        both = (starts + ends).masked_fill(~known, float("-inf")).logsumexp(1)
+        # Not -inf: the gradient of a log-sum without terms is NaN.
+        both = (starts + ends).masked_fill(~known, -1e4).logsumexp(1)
         weights = batch["weights"] * known.any(1)
         return -(torch.where(known.any(1), both, 0.0) * weights).sum() / weights.sum().clamp(min=1)
 

@@ -14,8 +14,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from attar.errors import OptionError
 from attar.nn import PhraseNetwork, PhraseOptions, QuickQuestions, TransformerShape
 from attar.progress import Progress, tell_nobody
+from attar.reader import PhraseReader, Reader, save_phrase_reader
 from attar.text import PieceTokenizer
 from attar.training.fit import without_known_warnings
 from attar.training.questions.base import check_special_pieces, load_base
@@ -36,7 +38,6 @@ from attar.training.questions.labels import (
     with_marked_golds,
 )
 from attar.training.questions.options import QuestionOptions
-from attar.training.questions.reader_files import load_phrase_reader, save_phrase_reader
 from attar.training.questions.run import QuestionRun, Say, silent
 from attar.training.questions.student import Loss, imitation_loss, prior_loss, student_loss
 from attar.training.questions.teacher import PairBatches, Teacher, label
@@ -121,7 +122,10 @@ def _new_generator(shape: TransformerShape, started: Callable[[Any], Any]) -> Ge
 
 def _fine_tune(run: QuestionRun) -> dict[str, Any]:
     """Train a reader on, with known answers only."""
-    saved = load_phrase_reader(run.options.init)
+    saved = Reader.load(run.options.init)
+    if not isinstance(saved, PhraseReader):
+        remedy = "fine-tune a names reader with attar train --init-from"
+        raise OptionError("init", "a reader for real questions", "a names reader", remedy)
     check_special_pieces(saved.tokenizer, run.options.init)
     training, held = _read_sets(run, saved.tokenizer)
     training.keep_questions(set(training.labelled()))

@@ -23,7 +23,7 @@ import torch
 
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
-from attar.reader import Reader
+from attar.reader import NamesReader
 from attar.text.vocabulary import Vocabulary
 from benchmarks.stories import Story, tell_stories
 
@@ -80,7 +80,7 @@ def reader_folder(stories: list[Story], tmp_path_factory: pytest.TempPathFactory
         len(vocabulary), 60, mechanism="named", encoder="lookahead", embedding_size=5, hidden_size=6
     )
     folder = tmp_path_factory.mktemp("reader")
-    Reader(Network(options), vocabulary).save(folder)
+    NamesReader(Network(options), vocabulary).save(folder)
     return folder
 
 

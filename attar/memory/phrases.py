@@ -1,0 +1,294 @@
+"""The phrases of a document: where they are, how likely they are asked about, and the words of their sentences.
+
+A memory of the form `phrases` has one vector per phrase in `Memory.numbers`; this is what belongs to the vectors.
+Phrases are in the order of the text. Places are characters of the text. All of it adds up: the index of two texts
+is the first's followed by the second's, moved by the first's length.
+"""
+
+import zlib
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from attar.errors import RecordError
+
+Places = NDArray[np.uint32]
+# What is joined to a text is a new paragraph.
+JOINT = "\n\n"
+
+
+class _Written(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """The index as bytes, in MessagePack: arrays little-endian, texts compressed."""
+
+    characters: int
+    starts: bytes
+    lengths: bytes
+    sentences: bytes
+    priors: bytes
+    sentence_starts: bytes
+    sentence_lengths: bytes
+    word_starts: bytes
+    words: bytes
+    covered: bytes
+    tail: bytes
+    tail_phrases: int
+    tail_sentences: int
+
+
+@dataclass(frozen=True, eq=False)
+class PhraseIndex:
+    """The phrases, sentences and words of a text; the tail is what the next text may change: the last window.
+
+    >>> phrases, sentences = [(0, 3, 0, 1.5), (10, 13, 1, 0.5)], [(0, 9), (10, 18)]
+    >>> index = PhraseIndex.of("Ann left. Bob ran.", phrases, sentences, [[5, 7], [6]])
+    >>> [index.text_of(at) for at in range(len(index))], index.sentence_of(1)
+    (['Ann', 'Bob'], (10, 18))
+    >>> both = index.add(index)
+    >>> both.starts.tolist(), both.sentences.tolist(), both.characters, both.text_of(3)
+    ([0, 10, 20, 30], [0, 1, 2, 3], 38, 'Bob')
+    """
+
+    characters: int  # of the whole text
+    starts: Places  # [P]
+    lengths: NDArray[np.uint16]  # [P]
+    sentences: Places  # [P], the number of each phrase's sentence
+    priors: NDArray[np.float16]  # [P]
+    sentence_starts: Places  # [S]
+    sentence_lengths: Places  # [S]
+    word_starts: Places  # [S + 1], where each sentence's words begin
+    words: NDArray[np.uint16]  # [W], ids of word pieces, each once per sentence
+    covered: str  # the text that phrases cover, each character once
+    tail: str  # the text of the last window
+    tail_phrases: int  # how many phrases and sentences are before it
+    tail_sentences: int
+
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        phrases: list[tuple[int, int, int, float]],
+        sentences: list[tuple[int, int]],
+        words: list[list[int]],
+        *,
+        tail: tuple[int, int, int] = (0, 0, 0),
+    ) -> "PhraseIndex":
+        """An index of phrases (start, end, sentence, prior), in the order of their starts and ends.
+
+        `tail` is the first character of the last window, and the number of phrases and sentences before it.
+        """
+        table = np.array([phrase[:3] for phrase in phrases], np.int64).reshape(-1, 3)
+        places = np.array(sentences, np.int64).reshape(-1, 2)
+        parts = [text[start:end] for start, end in _union(table[:, 0], table[:, 1])]
+        return cls(
+            len(text),
+            table[:, 0].astype(np.uint32),
+            (table[:, 1] - table[:, 0]).astype(np.uint16),
+            table[:, 2].astype(np.uint32),
+            np.array([phrase[3] for phrase in phrases], np.float16),
+            places[:, 0].astype(np.uint32),
+            (places[:, 1] - places[:, 0]).astype(np.uint32),
+            np.cumsum([0, *map(len, words)]).astype(np.uint32),
+            np.array([word for own in words for word in own], np.uint16),
+            "".join(parts),
+            text[tail[0] :],
+            *tail[1:],
+        )
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @cached_property
+    def _places_in_covered(self) -> NDArray[np.int64]:
+        """Where each phrase begins in `covered`."""
+        starts = self.starts.astype(np.int64)
+        intervals = np.array(_union(starts, starts + self.lengths), np.int64).reshape(-1, 2)
+        before = np.cumsum(np.append(0, intervals[:, 1] - intervals[:, 0]))
+        own = np.searchsorted(intervals[:, 0], starts, side="right") - 1
+        places: NDArray[np.int64] = before[own] + starts - intervals[own, 0]
+        return places
+
+    def text_of(self, phrase: int) -> str:
+        """The characters of a phrase."""
+        start = int(self._places_in_covered[phrase])
+        return self.covered[start : start + int(self.lengths[phrase])]
+
+    def sentence_of(self, phrase: int) -> tuple[int, int]:
+        """Where the sentence of a phrase starts and ends."""
+        at = int(self.sentences[phrase])
+        start = int(self.sentence_starts[at])
+        return start, start + int(self.sentence_lengths[at])
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the index in a record."""
+        return len(self.to_bytes())
+
+    def take(self, kept: NDArray[np.intp]) -> "PhraseIndex":
+        """The index with only some of its phrases, in order."""
+        covered = [self.text_of(at) for at in kept]
+        starts, lengths = self.starts[kept], self.lengths[kept]
+        pieces, end = [], 0
+        for at, text in enumerate(covered):
+            start = int(starts[at])
+            pieces.append(text[max(0, end - start) :])
+            end = max(end, start + len(text))
+        return replace(
+            self,
+            starts=starts,
+            lengths=lengths,
+            sentences=self.sentences[kept],
+            priors=self.priors[kept],
+            covered="".join(pieces),
+            tail_phrases=int(np.searchsorted(kept, self.tail_phrases)),
+        )
+
+    def before_tail(self) -> "PhraseIndex":
+        """The index of the text before the last window."""
+        index = self.take(np.arange(self.tail_phrases))
+        count = self.tail_sentences
+        words = int(self.word_starts[count])
+        return replace(
+            index,
+            characters=self.characters - len(self.tail),
+            sentence_starts=self.sentence_starts[:count],
+            sentence_lengths=self.sentence_lengths[:count],
+            word_starts=self.word_starts[: count + 1],
+            words=self.words[:words],
+            tail="",
+            tail_phrases=len(index),
+            tail_sentences=count,
+        )
+
+    def add(self, other: "PhraseIndex", *, joint: int = len(JOINT)) -> "PhraseIndex":
+        """The index of both texts, `joint` characters apart; the tail is the second's."""
+        if not self.characters:
+            joint = 0
+        move, sentences = self.characters + joint, len(self.sentence_starts)
+        return PhraseIndex(
+            move + other.characters,
+            np.concatenate((self.starts, other.starts + np.uint32(move))),
+            np.concatenate((self.lengths, other.lengths)),
+            np.concatenate((self.sentences, other.sentences + np.uint32(sentences))),
+            np.concatenate((self.priors, other.priors)),
+            np.concatenate((self.sentence_starts, other.sentence_starts + np.uint32(move))),
+            np.concatenate((self.sentence_lengths, other.sentence_lengths)),
+            np.concatenate((self.word_starts, other.word_starts[1:] + self.word_starts[-1])),
+            np.concatenate((self.words, other.words)),
+            self.covered + other.covered,
+            other.tail,
+            len(self) + other.tail_phrases,
+            sentences + other.tail_sentences,
+        )
+
+    def find(self, part: "PhraseIndex") -> int | None:
+        """The number of sentences before the place where a part was added; None if it was not."""
+        count, words = len(part.sentence_starts), part.words.tobytes()
+        for first in range(len(self.sentence_starts) - count + 1):
+            start, stop = self.word_starts[first], self.word_starts[first + count]
+            same = self.words[start:stop].tobytes() == words
+            if same and np.array_equal(self.sentence_lengths[first : first + count], part.sentence_lengths):
+                return first
+        return None
+
+    def to_bytes(self) -> bytes:
+        """The index as bytes."""
+        texts = (
+            zlib.compress(each.encode("utf-8", "surrogatepass"), 9) for each in (self.covered, self.tail)
+        )
+        arrays = (getattr(self, name).astype(dtype).tobytes() for name, dtype in _ARRAYS.items())
+        parts: list[Any] = [self.characters, *arrays, *texts, self.tail_phrases, self.tail_sentences]
+        written = _Written(*parts)
+        return msgspec.msgpack.encode(written)
+
+    @classmethod
+    def from_bytes(cls, data: bytes | memoryview) -> "PhraseIndex":
+        """The index in bytes; everything that it claims is checked."""
+        try:
+            written = msgspec.msgpack.decode(data, type=_Written)
+            arrays = {name: np.frombuffer(getattr(written, name), dtype) for name, dtype in _ARRAYS.items()}
+            texts = [_decompress(each, written.characters) for each in (written.covered, written.tail)]
+        except (msgspec.DecodeError, ValueError, zlib.error) as fault:
+            raise _damaged("an index of phrases", str(fault)) from fault
+        index = cls(written.characters, **arrays, covered=texts[0], tail=texts[1],
+                    tail_phrases=written.tail_phrases, tail_sentences=written.tail_sentences)  # fmt: skip
+        index._check()
+        return index
+
+    def _check(self) -> None:
+        phrases, sentences = len(self.starts), len(self.sentence_starts)
+        ends = self.starts.astype(np.int64) + self.lengths
+        sentence_ends = self.sentence_starts.astype(np.int64) + self.sentence_lengths
+        sound = (
+            len(self.lengths) == len(self.sentences) == len(self.priors) == phrases
+            and len(self.sentence_lengths) == sentences == len(self.word_starts) - 1
+            and self.sentences.max(initial=0) < max(sentences, 1)
+            and not (sentences == 0 and phrases)
+            and max(ends.max(initial=0), sentence_ends.max(initial=0)) <= self.characters
+            and bool((np.diff(self.starts.astype(np.int64)) >= 0).all())
+            and int(self.word_starts[0]) == 0
+            and int(self.word_starts[-1]) == len(self.words)
+            and bool((np.diff(self.word_starts.astype(np.int64)) >= 0).all())
+            and 0 <= self.tail_phrases <= phrases
+            and 0 <= self.tail_sentences <= sentences
+            and len(self.tail) <= self.characters
+            and bool(np.isfinite(self.priors).all())
+        )
+        if not sound or sum(b - a for a, b in _union(self.starts.astype(np.int64), ends)) != len(
+            self.covered
+        ):
+            raise _damaged("an index whose parts agree", "one whose parts do not")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PhraseIndex):
+            return NotImplemented
+        return all(_same(getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
+
+    __hash__ = None  # type: ignore[assignment]  # compared by its arrays
+
+
+_ARRAYS: dict[str, np.dtype[Any]] = {
+    "starts": np.dtype("<u4"),
+    "lengths": np.dtype("<u2"),
+    "sentences": np.dtype("<u4"),
+    "priors": np.dtype("<f2"),
+    "sentence_starts": np.dtype("<u4"),
+    "sentence_lengths": np.dtype("<u4"),
+    "word_starts": np.dtype("<u4"),
+    "words": np.dtype("<u2"),
+}
+
+
+def _union(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Intervals that cover the same as the given ones, which are in the order of their starts.
+
+    >>> _union(np.array([0, 2, 9]), np.array([4, 3, 11]))
+    [(0, 4), (9, 11)]
+    """
+    if not len(starts):
+        return []
+    reach = np.maximum.accumulate(ends)
+    first = np.flatnonzero(np.append(True, starts[1:] > reach[:-1]))
+    last = np.append(first[1:] - 1, len(starts) - 1)
+    return list(zip(starts[first].tolist(), reach[last].tolist(), strict=True))
+
+
+def _decompress(data: bytes, characters: int) -> str:
+    """A text of at most `characters` characters."""
+    limit = 4 * characters + 1
+    decompressor = zlib.decompressobj()
+    text = decompressor.decompress(data, limit)
+    if len(text) >= limit or not decompressor.eof:
+        raise ValueError(f"a text longer than {characters} characters")
+    return text.decode("utf-8", "surrogatepass")
+
+
+def _same(a: Any, b: Any) -> bool:
+    return np.array_equal(a, b) if isinstance(a, np.ndarray) else bool(a == b)
+
+
+def _damaged(expected: str, came: str) -> RecordError:
+    return RecordError("memory", expected, came, "the record is damaged")

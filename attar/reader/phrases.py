@@ -1,0 +1,394 @@
+"""PhraseReader: answers real questions with phrases of the text, by a transformer that reads without the questions.
+
+A text: word pieces → windows of whole sentences → hidden states → phrase vectors, the likeliest kept → memory.
+A question: word pieces → query, weights of its words → one score per phrase → answers, or "not in this text".
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attar.errors import DtypeError, OptionError
+from attar.memory import JOINT, Floats, Memory, PhraseIndex
+from attar.nn import LONGEST, valid_spans
+from attar.progress import Progress, tell_nobody
+from attar.reader.phrase_files import SavedPhrases, save_phrase_reader
+from attar.reader.reader import Reader
+from attar.results import ABSENT, Answer, Explanation
+from attar.text import NameTable, kind_of, sentence_spans
+
+# Pieces per window, and from which on a window ends at a blank line.
+WINDOW, PARAGRAPH = 318, 128
+# Windows per batch, and questions: a question has about 16 pieces.
+_WINDOWS, _QUESTIONS = 8, 64
+# The longest question, in pieces; the rest of a longer one is not read.
+_LONGEST_QUESTION = 256
+# Sentences tokenized at a time.
+_SENTENCES = 2_000
+
+
+@dataclass(frozen=True)
+class Window:
+    """Whole sentences in word pieces: ids `[n]`, the place of each piece `[n, 2]`, its sentence's number `[n]`."""
+
+    ids: NDArray[np.int64]
+    places: NDArray[np.int64]
+    sentences: NDArray[np.int64]
+    start: int  # its first character
+
+
+class PhraseReader(Reader):
+    """Reads texts into phrases, and answers questions from these."""
+
+    def __init__(self, saved: SavedPhrases, *, quick: bool = True) -> None:
+        self.network, self.quick, self.tokenizer = (
+            saved.network,
+            saved.quick if quick else None,
+            saved.tokenizer,
+        )
+        self.fingerprint, self.about = saved.fingerprint, saved.about
+        self.density, self.calibration = saved.density, saved.calibration
+        self._saved = saved
+
+    def save(self, path: str | Path) -> str:
+        """Write the reader to a folder and return its fingerprint."""
+        saved = self._saved
+        return save_phrase_reader(
+            path,
+            saved.network,
+            saved.quick,
+            saved.tokenizer.data,
+            saved.about,
+            density=saved.density,
+            calibration=saved.calibration,
+        )
+
+    def read(self, text: str, *, budget: int | None = None) -> Memory:
+        """The memory of a text; `budget` caps its bytes, and the phrases least likely to be asked about are dropped."""
+        return self.read_many([text], budget=budget)[0]
+
+    def read_many(
+        self,
+        texts: Sequence[str],
+        *,
+        shared_names: bool = False,
+        batch_size: int = _WINDOWS,
+        budget: int | None = None,
+        progress: Progress = tell_nobody,
+    ) -> list[Memory]:
+        """The memories of texts, in order; `shared_names` has no effect, as phrases always merge."""
+        if batch_size < 1:
+            raise OptionError("batch_size", "an integer of at least 1", repr(batch_size))
+        return [self._read(text, None, batch_size, budget, progress) for text in texts]
+
+    def extend(
+        self, memory: Memory, text: str, *, budget: int | None = None, progress: Progress = tell_nobody
+    ) -> Memory:
+        """The memory of both texts, the second a new paragraph: the same as reading them at once."""
+        self.check_memory(memory)
+        return self._read(text, memory, _WINDOWS, budget, progress)
+
+    def _read(
+        self, text: str, before: Memory | None, batch_size: int, budget: int | None, progress: Progress
+    ) -> Memory:
+        if not isinstance(text, str):
+            raise DtypeError("text", "a string", type(text).__name__)
+        earlier, vectors = None, [np.zeros((0, self.network.options.size), np.float32)]
+        tokens = 0
+        if before is not None and before.phrases is not None:
+            # The last window is read again: what follows may belong to it.
+            earlier = before.phrases.before_tail()
+            vectors = [before.to_float32()[: before.phrases.tail_phrases]]
+            tail = before.phrases.tail
+            tokens = before.tokens - sum(len(window.ids) for window in self._windows(tail))
+            text = tail + JOINT + text if before.phrases.characters else text
+        windows = self._windows(text)
+        phrases: list[tuple[int, int, int, float]] = []
+        last = (0, 0, 0)
+        for first in range(0, len(windows), batch_size):
+            progress("reading", first, len(windows))
+            for window, (found, own) in zip(
+                windows[first : first + batch_size],
+                self._encode(windows[first : first + batch_size]),
+                strict=True,
+            ):
+                last = (window.start, len(phrases), int(window.sentences[0]))
+                phrases += found
+                vectors.append(own)
+        sentences = list(sentence_spans(text))
+        words: list[list[int]] = [[] for _ in sentences]
+        for window in windows:
+            for sentence in np.unique(window.sentences):
+                words[sentence] += np.unique(window.ids[window.sentences == sentence]).tolist()
+        index = PhraseIndex.of(text, phrases, sentences, words, tail=last)
+        if earlier is not None:
+            index = earlier.add(index, joint=0)
+        numbers = np.concatenate(vectors)
+        tokens += sum(len(window.ids) for window in windows)
+        memory = Memory(
+            "phrases", numbers, None, tokens, self.network.options.size, np.zeros(0, np.float32), NameTable(),
+            "phrases", self.fingerprint, None, index,
+        ).astype("int8")  # fmt: skip
+        return memory if budget is None else within_budget(memory, budget)
+
+    def _windows(self, text: str) -> list[Window]:
+        """A text in windows of whole sentences, each decided by what is before its end."""
+        spans = list(sentence_spans(text))
+        windows: list[Window] = []
+        parts: list[tuple[NDArray[np.int64], NDArray[np.int64], int]] = []
+        count = 0
+
+        def close() -> None:
+            nonlocal parts, count
+            if parts:
+                numbers = [np.full(len(ids), at) for ids, _, at in parts]
+                ids, places = (np.concatenate([part[which] for part in parts]) for which in (0, 1))
+                windows.append(Window(ids, places, np.concatenate(numbers), int(places[0, 0])))
+            parts, count = [], 0
+
+        for first in range(0, len(spans), _SENTENCES):
+            chunk = spans[first : first + _SENTENCES]
+            read = self.tokenizer.read_sentences([text[start:end] for start, end in chunk])
+            for at, ((start, _), (ids, places)) in enumerate(zip(chunk, read, strict=True), first):
+                new_paragraph = at > 0 and "\n\n" in text[spans[at - 1][1] : start].replace(" ", "")
+                if count + len(ids) > WINDOW or (new_paragraph and count >= PARAGRAPH):
+                    close()
+                for cut in range(0, len(ids), WINDOW):
+                    if count and cut:
+                        close()
+                    piece = slice(cut, cut + WINDOW)
+                    parts.append((ids[piece], places[piece] + start, at))
+                    count += len(ids[piece])
+        close()
+        return windows
+
+    def _encode(
+        self, windows: Sequence[Window]
+    ) -> Iterable[tuple[list[tuple[int, int, int, float]], Floats]]:
+        """The phrases of each window, in the order of the text, and their vectors."""
+        ids, mask, _ = _pad([window.ids for window in windows], self.tokenizer.cls, self.tokenizer.sep)
+        sentences, _, inside = _pad([window.sentences for window in windows], 0, 0)
+        with torch.inference_mode():
+            texts = self.network.encode_texts(ids, mask)
+            priors = self.network.priors(texts, valid_spans(sentences, inside)).flatten(1)
+        for row, window in enumerate(windows):
+            count = min(int(np.ceil(self.density * len(window.ids))), int(priors[row].isfinite().sum()))
+            chosen = priors[row].topk(count).indices.sort().values
+            first, last = chosen // LONGEST, chosen // LONGEST + chosen % LONGEST
+            vectors: Floats = (texts.firsts[row, first] + texts.lasts[row, last]).numpy()
+            values = priors[row, chosen].tolist()
+            a, b = (first - 1).numpy(), (last - 1).numpy()
+            starts, ends = window.places[a, 0].tolist(), window.places[b, 1].tolist()
+            numbers = window.sentences[a].tolist()
+            yield list(zip(starts, ends, numbers, values, strict=True)), vectors
+
+    def answer_many(
+        self,
+        memories: Memory | Sequence[Memory],
+        questions: str | Sequence[str],
+        *,
+        top: int | None = None,
+        texts: Sequence[str | None] | None = None,
+    ) -> list[list[Answer]]:
+        """The answers to each question from its memory; a single memory or question is used for all."""
+        about, asked = self._checked(memories, questions, top)
+        given = [None] * len(about) if texts is None else texts
+        queries = self._questions(asked)
+        return [
+            self._rank(memory, query, top, text)
+            for memory, query, text in zip(about, queries, given, strict=True)
+        ]
+
+    def explain(self, text: str, question: str) -> Explanation:
+        """The answers to a question on a text, and the weight of each sentence's words for it."""
+        memory = self.read(text)
+        answers = self.answer(memory, question, text=text)
+        (query,) = self._questions([question])
+        index = memory.phrases
+        assert index is not None  # of a phrase reader
+        overlap = query.overlap(index, self.network.neighbours.detach().numpy())
+        tokens, weights = [], []
+        for at, (start, end) in enumerate(sentence_spans(text)):
+            words = text[start:end].split()
+            tokens += words
+            weights += [float(overlap[at]) / max(len(words), 1)] * len(words)
+        return Explanation(tokens, weights, answers)
+
+    def _questions(self, questions: Sequence[str]) -> list["Query"]:
+        """The encoded questions, in order."""
+        for question in questions:
+            if not isinstance(question, str):
+                raise DtypeError("question", "a string", type(question).__name__)
+        ids = self.tokenizer.read_questions([question.replace("___", " what ") for question in questions])
+        ids = [
+            each if len(each) <= _LONGEST_QUESTION else np.append(each[: _LONGEST_QUESTION - 1], each[-1])
+            for each in ids
+        ]
+        order = sorted(range(len(ids)), key=lambda at: len(ids[at]))
+        queries: dict[int, Query] = {}
+        for first in range(0, len(order), _QUESTIONS):
+            chosen = order[first : first + _QUESTIONS]
+            width = max(len(ids[at]) for at in chosen)
+            padded = np.zeros((len(chosen), width), np.int64)
+            mask = np.zeros((len(chosen), width), np.bool_)
+            for row, at in enumerate(chosen):
+                padded[row, : len(ids[at])] = ids[at]
+                mask[row, : len(ids[at])] = True
+            with torch.inference_mode():
+                encoded = self.network.encode_questions(
+                    torch.from_numpy(padded), torch.from_numpy(mask), self.quick
+                )
+            vectors, nulls, weights, words = (part.float().numpy() for part in encoded)
+            for row, at in enumerate(chosen):
+                length = len(ids[at])
+                own = slice(1, length)
+                null = float(nulls[row])
+                queries[at] = Query(vectors[row], null, weights[row, own], words[row, own], self.words)
+        return [queries[at] for at in range(len(ids))]
+
+    @property
+    def words(self) -> Floats:
+        """One unit vector per word piece, `[V, w]`, computed once."""
+        if "_words" not in self.__dict__:
+            with torch.inference_mode():
+                table = self.network.word(self.network.encoder.words.weight)
+                self._words: Floats = torch.nn.functional.normalize(table, dim=-1).numpy()
+        return self._words
+
+    def _rank(self, memory: Memory, query: "Query", top: int | None, text: str | None) -> list[Answer]:
+        index = memory.phrases
+        assert index is not None  # checked
+        vectors = memory.to_float32()
+        scores = vectors @ query.vector * self.network.options.size**-0.5 + index.priors.astype(np.float32)
+        if len(scores):
+            scores += query.overlap(index, self.network.neighbours.detach().numpy())[index.sentences]
+        return rank(scores, query.null, index, top, text, self.calibration)
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question: its vector `[k]`, the score of "no answer", the weights `[l]` and vectors `[l, w]` of its words."""
+
+    vector: Floats
+    null: float
+    weights: Floats
+    words: Floats
+    table: Floats
+
+    def overlap(self, index: PhraseIndex, neighbours: Floats) -> Floats:
+        """How much each sentence shares words with the question, `[S]`."""
+        starts = index.word_starts.astype(np.int64)
+        filled = np.flatnonzero(starts[1:] > starts[:-1])
+        best = np.zeros((len(self.words), len(starts) - 1), np.float32)
+        if len(filled):
+            distinct, where = np.unique(index.words, return_inverse=True)
+            alike = self.words @ self.table[distinct].T
+            by_word = alike[:, where]
+            best[:, filled] = np.maximum.reduceat(by_word, starts[:-1][filled], axis=1)
+        own = self.weights @ np.maximum(best, 0.0)
+        total: Floats = own.copy()
+        total[1:] += neighbours[0] * own[:-1]
+        total[:-1] += neighbours[1] * own[1:]
+        return total
+
+
+def rank(
+    scores: Floats,
+    null: float,
+    index: PhraseIndex,
+    top: int | None,
+    text: str | None,
+    calibration: tuple[float, float] = (1.0, 0.0),
+) -> list[Answer]:
+    """Answers by probability; a phrase that overlaps a better one adds its probability to that.
+
+    "Not in this text" is one of them, with the probability that no phrase is the answer.
+    """
+    values = np.append(scores, np.float32(null)).astype(np.float64)
+    values = np.exp(values - values.max())
+    probabilities = values / values.sum()
+    answers: list[Answer] = []
+    taken: list[tuple[int, int, int]] = []
+    sums: list[float] = []
+    limit = len(scores) if top is None else min(len(scores), 4 * top + 12)
+    order = np.argpartition(-scores, limit - 1)[:limit] if limit < len(scores) else np.arange(len(scores))
+    for at in order[np.argsort(-scores[order], kind="stable")].tolist():
+        start = int(index.starts[at])
+        end = start + int(index.lengths[at])
+        for place, (first, last, _) in enumerate(taken):
+            if start < last and end > first:
+                sums[place] += float(probabilities[at])
+                break
+        else:
+            taken.append((start, end, at))
+            sums.append(float(probabilities[at]))
+    for place in sorted(range(len(taken)), key=lambda each: -sums[each])[:top]:
+        start, end, at = taken[place]
+        phrase = index.text_of(at)
+        quote = None
+        if text is not None:
+            a, b = index.sentence_of(at)
+            quote = text[a:b]
+        answers.append(
+            Answer(phrase, calibrated(sums[place], calibration), kind_of(phrase), quote, start, end)
+        )
+    absent = Answer("", float(probabilities[-1]), ABSENT)
+    place = sum(answer.probability > absent.probability for answer in answers)
+    return [*answers[:place], absent, *answers[place:]][:top]
+
+
+def calibrated(probability: float, calibration: tuple[float, float]) -> float:
+    """A probability whose log-odds are scaled and moved.
+
+    >>> calibrated(0.5, (1.0, 0.0)), round(calibrated(0.9, (0.5, 0.0)), 2)
+    (0.5, 0.75)
+    """
+    bounded = min(max(probability, 1e-9), 1 - 1e-9)
+    odds = calibration[0] * np.log(bounded / (1 - bounded)) + calibration[1]
+    return float(1 / (1 + np.exp(-odds)))
+
+
+def within_budget(memory: Memory, budget: int) -> Memory:
+    """The memory with only as many phrases, the likeliest to be asked about, as `budget` bytes hold."""
+    index = memory.phrases
+    if index is None or memory.nbytes <= budget:
+        return memory
+    order = np.argsort(-index.priors.astype(np.float32), kind="stable")
+    low, high = 0, len(order)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _take(memory, index, order[:middle]).nbytes <= budget:
+            low = middle
+        else:
+            high = middle - 1
+    smallest = _take(memory, index, order[:low])
+    if smallest.nbytes > budget:
+        remedy = "give more, or no budget"
+        raise OptionError("budget", f"at least {smallest.nbytes} bytes for this text", str(budget), remedy)
+    return smallest
+
+
+def _take(memory: Memory, index: PhraseIndex, chosen: NDArray[np.intp]) -> Memory:
+    kept = np.sort(chosen)
+    assert memory.scales is not None  # int8
+    return replace(memory, numbers=memory.numbers[kept], scales=memory.scales[kept], phrases=index.take(kept))
+
+
+def _pad(
+    rows: Sequence[NDArray[Any]], first: int, last: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Rows between two values, padded with 0; where they are, and where they are without the two."""
+    width = max(len(row) for row in rows) + 2
+    values = np.zeros((len(rows), width), np.int64)
+    inside = np.zeros((len(rows), width), np.bool_)
+    mask = np.zeros((len(rows), width), np.bool_)
+    for at, row in enumerate(rows):
+        values[at, 0], values[at, 1 : len(row) + 1], values[at, len(row) + 1] = first, row, last
+        inside[at, 1 : len(row) + 1] = mask[at, : len(row) + 2] = True
+        mask[at, : len(row) + 2] = True
+    return torch.from_numpy(values), torch.from_numpy(mask), torch.from_numpy(inside)
