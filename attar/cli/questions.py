@@ -20,7 +20,8 @@ _FIXED = ("size", "word_size", "match", "density", "quick_layers")
 def train_questions(
     context: typer.Context,
     data: Annotated[
-        list[Path], typer.Argument(metavar="DATA…", help="Files of questions, .json or .jsonl; .xz and .gz, too.")
+        list[Path],
+        typer.Argument(metavar="DATA…", help="Files of questions, .json or .jsonl; .xz and .gz, too."),
     ],
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = False,
     replace: Annotated[
@@ -97,7 +98,9 @@ def evaluate_questions(
         rows = evaluate_questions(loaded, passages, count, teacher=teacher, progress=progress)
     if as_json:
         results = [row.to_json() for row in rows]
-        print_json({"file": file.name, "paragraphs": paragraphs, "reader": loaded.fingerprint, "rows": results})
+        print_json(
+            {"file": file.name, "paragraphs": paragraphs, "reader": loaded.fingerprint, "rows": results}
+        )
         return
     print(f"{file.name}, {paragraphs} per document: {rows[0].scores.questions:,} questions")
     print(columns(question_table(rows)))

@@ -60,7 +60,9 @@ def _shape(weights: dict[str, Tensor], file: Path) -> TransformerShape:
         positions = len(weights["embeddings.position_embeddings.weight"])
         feedforward = len(weights["encoder.layer.0.intermediate.dense.weight"])
     except (KeyError, ValueError) as fault:
-        raise FormatError(str(file), "the weights of an encoder of BERT's shape", str(fault), _REMEDY) from fault
+        raise FormatError(
+            str(file), "the weights of an encoder of BERT's shape", str(fault), _REMEDY
+        ) from fault
     layers = len({name.split(".")[2] for name in weights if name.startswith("encoder.layer.")})
     config, heads = file.parent / "config.json", usual.heads
     if config.is_file():

@@ -15,8 +15,10 @@ _PHRASE = re.compile(
     r"[A-Z][\w'’-]*(?:\s+(?:of|the|de|and)\s+[A-Z][\w'’-]*|\s+[A-Z][\w'’-]*)*|\$?\d[\d,.]*(?:\s?%|\s+(?:million|billion))?"
 )
 _COMMON = frozenset(
-    "a an the of in on at to for by with from and or is was were are be been did do does has had have who whom whose "
-    "what which when where why how many much it its he she they his her their this that as than".split()
+    _WORD.findall(
+        "a an the of in on at to for by with from and or is was were are be been did do does has had have who whom "
+        "whose what which when where why how many much it its he she they his her their this that as than"
+    )
 )
 _K1, _B = 1.2, 0.75
 

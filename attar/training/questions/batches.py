@@ -91,10 +91,13 @@ class QuestionBatches(Dataset[Batch]):
         random = np.random.default_rng((self.seed, step))
         passages, encoded = self.steps[step], self.encoded
         batch = text_batch(encoded, passages)
-        chosen, owners = [], []
+        chosen: list[int] = []
+        owners: list[int] = []
         for row, at in enumerate(passages):
             own = encoded.of_passage[at]
-            picked = own if len(own) <= self.per_passage else random.choice(own, self.per_passage, False).tolist()
+            picked = (
+                own if len(own) <= self.per_passage else random.choice(own, self.per_passage, False).tolist()
+            )
             chosen += picked
             owners += [row] * len(picked)
         count, width = len(chosen), batch["ids"].shape[1]
@@ -113,7 +116,9 @@ class QuestionBatches(Dataset[Batch]):
                 soft[row, :, 1 : 1 + labels.shape[1]] = torch.from_numpy(labels.astype(np.float32))
                 taught[row] = True
         batch |= {"spans": spans, "soft": soft, "taught": taught}
-        batch["weights"] = torch.ones(count) if self.weights is None else torch.from_numpy(self.weights[chosen])
+        batch["weights"] = (
+            torch.ones(count) if self.weights is None else torch.from_numpy(self.weights[chosen])
+        )
         articles = [encoded.passages[at].article for at in passages]
         others = torch.from_numpy(random.integers(0, len(passages), (count, self.negatives)))
         for row, own_row in enumerate(owners):
@@ -131,9 +136,7 @@ class QuestionBatches(Dataset[Batch]):
 class QuestionsAlone(Dataset[Batch]):
     """Step → batch of questions without passages, drawn at random."""
 
-    def __init__(
-        self, questions: Sequence[NDArray[np.int32]], *, size: int, epochs: int, seed: int
-    ) -> None:
+    def __init__(self, questions: Sequence[NDArray[np.int32]], *, size: int, epochs: int, seed: int) -> None:
         self.questions, self.seed = questions, seed
         self.size = min(size, len(questions))
         self.count = max(1, epochs * len(questions) // self.size)

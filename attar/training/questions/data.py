@@ -133,12 +133,12 @@ def _missing(fault: Exception) -> str:
 
 def read_paragraphs(path: str | Path) -> list[Passage]:
     """The paragraphs of texts without questions: `.txt` or `.jsonl` with `text`, blank lines between paragraphs."""
-    found = []
-    for document in read_sources([path]):
-        for text in document.text.split("\n\n"):
-            if len(text) in _PARAGRAPH:
-                found.append(Passage(text, f"{document.name}/{text[:40]}"))
-    return found
+    return [
+        Passage(text, f"{document.name}/{text[:40]}")
+        for document in read_sources([path])
+        for text in document.text.split("\n\n")
+        if len(text) in _PARAGRAPH
+    ]
 
 
 def without_overlap(passages: Iterable[Passage], test: Sequence[Passage]) -> list[Passage]:

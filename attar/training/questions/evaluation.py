@@ -58,7 +58,11 @@ class Measured:
 
     def to_json(self) -> dict[str, Any]:
         """The row as JSON."""
-        own = {"document_bytes": self.document_bytes, "seconds_alone": self.alone, "seconds_batched": self.batched}
+        own = {
+            "document_bytes": self.document_bytes,
+            "seconds_alone": self.alone,
+            "seconds_batched": self.batched,
+        }
         return {"name": self.name, **asdict(self.scores), **own}
 
 
@@ -120,7 +124,9 @@ def evaluate_teacher(file: str | Path, documents: Sequence[Asked]) -> Measured:
         shape = TransformerShape(**json.loads(shape_file.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as fault:
         remedy = "give teacher.safetensors in the folder of its run"
-        raise FormatError(str(shape_file), "the shape of the teacher's encoder", str(fault), remedy) from fault
+        raise FormatError(
+            str(shape_file), "the shape of the teacher's encoder", str(fault), remedy
+        ) from fault
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     teacher = Teacher(shape)
     load_weights(file, teacher)

@@ -60,7 +60,12 @@ def draw_spans(prior: PhraseNetwork, encoded: Encoded, device: torch.device, see
 
 
 def write_questions(
-    generator: Generator, encoded: Encoded, items: Sequence[Marked], loader: Loader, device: torch.device, tokens: int
+    generator: Generator,
+    encoded: Encoded,
+    items: Sequence[Marked],
+    loader: Loader,
+    device: torch.device,
+    tokens: int,
 ) -> Encoded:
     """The paragraphs with a question for each span; questions that do not end are left out."""
     data = MarkedBatches([text.ids for text in encoded.texts], items, tokens=tokens, epochs=1, seed=4)
@@ -100,7 +105,9 @@ def keep_answered(
     return {
         "passages": np.array([asked.owners[q] for q in kept], np.int64),
         "spans": found[kept].reshape(-1, 3),
-        "lengths": np.array([(len(a), b.shape[1]) for a, b in zip(ids, soft, strict=True)], np.int64).reshape(-1, 2),
+        "lengths": np.array([(len(a), b.shape[1]) for a, b in zip(ids, soft, strict=True)], np.int64).reshape(
+            -1, 2
+        ),
         "ids": np.concatenate([np.zeros(0, np.int32), *ids]),
         "scores": np.concatenate([np.zeros((2, 0), np.float16), *soft], 1),
         "count": np.array([len(asked.questions)]),

@@ -55,11 +55,13 @@ class Generator(nn.Module):
         if last:
             hidden, length = hidden[:, -1:], 1
         words = functional.linear(self.output(hidden), self.encoder.words.weight, self.bias).float()
-        alike = torch.einsum("qld,qnd->qln", self.copy_query(hidden), states).float() * states.shape[-1] ** -0.5
+        alike = (
+            torch.einsum("qld,qnd->qln", self.copy_query(hidden), states).float() * states.shape[-1] ** -0.5
+        )
         copied = alike.masked_fill(~batch["mask"][:, None], float("-inf")).softmax(-1)
         gate = self.gate(hidden).float().sigmoid()
         ids = batch["ids"][:, None].expand(-1, length, -1)
-        mixed = (words.softmax(-1) * gate).scatter_add(2, ids, copied * (1 - gate))
+        mixed: Tensor = (words.softmax(-1) * gate).scatter_add(2, ids, copied * (1 - gate))
         return mixed.clamp(min=1e-9).log()
 
     def encode(self, batch: Batch) -> Tensor:

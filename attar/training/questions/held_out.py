@@ -53,8 +53,8 @@ def answer_questions(
     count = len(encoded.questions)
     columns = np.zeros((5, count))
     articles: dict[str, list[int]] = defaultdict(list)
-    for at, passage in enumerate(encoded.passages):
-        articles[passage.article].append(at)
+    for at, each in enumerate(encoded.passages):
+        articles[each.article].append(at)
     names = list(articles)
     number = {name: at for at, name in enumerate(names)}
     asked: dict[int, list[int]] = defaultdict(list)
@@ -122,7 +122,9 @@ def accuracy(encoded: Encoded, best: Best) -> dict[str, Any]:
         text = encoded.texts[at]
         start, end = text.sentence_spans[text.sentences[best.first[q]]]
         given = _text(encoded, best, q)
-        rows.append((exact(given, golds), f1(given, golds), holds(encoded.passages[at].text[start:end], golds)))
+        rows.append(
+            (exact(given, golds), f1(given, golds), holds(encoded.passages[at].text[start:end], golds))
+        )
     means = np.mean(rows, 0) if rows else np.zeros(3)
     names = ("em", "f1", "sentence")
     return {name: round(float(mean), 4) for name, mean in zip(names, means, strict=True)}
@@ -153,22 +155,25 @@ def calibrate(own: Best, other: Best, encoded: Encoded, absent: set[int]) -> tup
     return fit_log_odds(p, y.astype(float), weights)
 
 
-def fit_log_odds(p: Floats, y: Floats, weights: Floats, steps: int = 50) -> tuple[float, float]:
-    """Scale and bias of the log-odds of `p` by weighted logistic regression (Newton's method, a little ridge).
+def fit_log_odds(p: Floats, y: Floats, weights: Floats) -> tuple[float, float]:
+    """Scale and bias of the log-odds of `p` by weighted logistic regression, held a little at 1 and 0.
 
     >>> import numpy as np
     >>> p, y = np.array([0.9] * 4 + [0.1] * 4), np.array([1.0, 1, 1, 0, 0, 0, 0, 1])
     >>> [round(each, 2) for each in fit_log_odds(p, y, np.ones(8))]
     [0.5, 0.0]
     """
+    from scipy.optimize import minimize
+
     bounded = np.clip(p, 1e-6, 1 - 1e-6)
     x = np.stack([np.log(bounded / (1 - bounded)), np.ones(len(p))])
     weights = weights / weights.sum()
-    at = np.array([1.0, 0.0])
-    for _ in range(steps):
-        given = 1 / (1 + np.exp(-at @ x))
-        slope = x @ (weights * (given - y)) + 1e-6 * (at - [1.0, 0.0])
-        curve = (x * weights * given * (1 - given)) @ x.T + 1e-6 * np.eye(2)
-        move = np.linalg.solve(curve, slope)
-        at = at - move * min(1.0, 2.0 / max(1e-12, float(np.abs(move).max())))
-    return round(float(at[0]), 4), round(float(at[1]), 4)
+    held = np.array([1.0, 0.0])
+
+    def loss(at: Floats) -> tuple[float, Floats]:
+        odds = at @ x
+        value = weights @ (np.logaddexp(0, odds) - y * odds) + 5e-5 * ((at - held) ** 2).sum()
+        return float(value), x @ (weights * (1 / (1 + np.exp(-odds)) - y)) + 1e-4 * (at - held)
+
+    scale, bias = minimize(loss, held, jac=True, method="BFGS").x
+    return round(float(scale), 4), round(float(bias), 4) + 0.0

@@ -74,7 +74,9 @@ def student_set(encoded: Encoded, labels: dict[str, Array]) -> tuple[Encoded, ND
         np.float32,
     )
     # Lists of its own: generated questions are added to them.
-    own = {name: list(getattr(encoded, name)) for name in ("passages", "texts", "questions", "owners", "sources")}
+    own = {
+        name: list(getattr(encoded, name)) for name in ("passages", "texts", "questions", "owners", "sources")
+    }
     chosen = replace(with_golds(encoded, golds), soft=soft, of_passage=list(encoded.of_passage), **own)
     chosen.keep_questions(kept)
     return chosen, weights

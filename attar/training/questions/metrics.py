@@ -108,9 +108,7 @@ def calibration_error(probabilities: Sequence[float], right: Sequence[float], bi
     return error
 
 
-def score(
-    given: Sequence[Given], golds: Sequence[Sequence[str]], other: Sequence[Given] = ()
-) -> Scores:
+def score(given: Sequence[Given], golds: Sequence[Sequence[str]], other: Sequence[Given] = ()) -> Scores:
     """The scores of answers to questions, each with its correct answers, none if it has no answer in the text.
 
     `other` are the answers to questions that were asked about another article.
@@ -134,9 +132,15 @@ def score(
         refused_other=_mean([each.refused for each in other]) if can_refuse else None,
         kept=_mean([not each.refused for each in right]) if can_refuse else None,
         refused_at_90=refused_at(right, other) if can_refuse else None,
-        refused_unanswerable=_mean([each.refused for each, gold in pairs if not gold]) if can_refuse else None,
-        calibration_error=calibration_error(*zip(*said, strict=True)) if said else None,
+        refused_unanswerable=_mean([each.refused for each, gold in pairs if not gold])
+        if can_refuse
+        else None,
+        calibration_error=_calibration_error(said),
     )
+
+
+def _calibration_error(said: Sequence[tuple[float, float]]) -> float | None:
+    return calibration_error([p for p, _ in said], [right for _, right in said]) if said else None
 
 
 def refused_at(right: Sequence[Given], other: Sequence[Given], kept: float = KEPT) -> float | None:

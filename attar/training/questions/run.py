@@ -103,7 +103,9 @@ class QuestionRun:
         """Refuse sets without any known answer."""
         if not labelled:
             files = ", ".join(self.options.data)
-            raise FormatError(files, "questions with answers in their passages", "none that can be learned from")
+            raise FormatError(
+                files, "questions with answers in their passages", "none that can be learned from"
+            )
 
     def write_tokenizer(self, tokenizer: bytes, shape: TransformerShape) -> None:
         """Keep what the teacher's weights need to be used again."""

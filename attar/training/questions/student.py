@@ -57,7 +57,9 @@ def student_loss(network: PhraseNetwork, batch: Batch, quick: QuickQuestions | N
     sums = []
     for at in range(others.shape[1]):
         rows = others[:, at]
-        of_other = network.score(texts.rows(rows), questions, sentences[rows], valid[rows]).flatten(1).logsumexp(1)
+        of_other = (
+            network.score(texts.rows(rows), questions, sentences[rows], valid[rows]).flatten(1).logsumexp(1)
+        )
         sums.append(of_other.masked_fill(~other[:, at], float("-inf")))
     elsewhere = torch.stack(sums, 1)
     union = torch.cat([total[:, None], elsewhere, nulls[:, None]], 1).logsumexp(1)

@@ -24,7 +24,7 @@ class Teacher(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         """`[Q, 2, n]`, -inf outside of the passage."""
         hidden = self.encoder(batch["ids"], batch["mask"], batch["types"])
-        scores = self.ends(hidden).float().transpose(1, 2)
+        scores: Tensor = self.ends(hidden).float().transpose(1, 2)
         return scores.masked_fill(~batch["inside"][:, None], float("-inf"))
 
     def loss(self, batch: Batch) -> Tensor:
@@ -45,12 +45,21 @@ class PairBatches(Dataset[Batch]):
     """Step → batch of questions with their passages, of similar length."""
 
     def __init__(
-        self, encoded: Encoded, chosen: Sequence[int], *, tokens: int, epochs: int, seed: int, shuffle: bool = True
+        self,
+        encoded: Encoded,
+        chosen: Sequence[int],
+        *,
+        tokens: int,
+        epochs: int,
+        seed: int,
+        shuffle: bool = True,
     ) -> None:
         self.encoded = encoded
         random = np.random.default_rng(seed)
         index = np.array(chosen)
-        lengths = np.array([len(encoded.questions[q]) + len(encoded.texts[encoded.owners[q]]) + 1 for q in chosen])
+        lengths = np.array(
+            [len(encoded.questions[q]) + len(encoded.texts[encoded.owners[q]]) + 1 for q in chosen]
+        )
         self.steps: list[list[int]] = []
         for _ in range(epochs):
             noise = random.uniform(0, 24 if shuffle else 0.5, len(index))

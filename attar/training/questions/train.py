@@ -7,7 +7,6 @@ quick question encoder → calibration. A stage whose file is there is not repea
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -175,9 +174,13 @@ def _teach(
     found: Array = np.full((len(training.questions), 3), -1.0, np.float32)
     if unlabelled:
         first = fitted("first-teacher", training, labelled, _FIRST_EPOCHS, 1)
-        found = run.arrays("first-labels", lambda: {"found": _label(run, first, training, unlabelled)[0]})["found"]
+        found = run.arrays("first-labels", lambda: {"found": _label(run, first, training, unlabelled)[0]})[
+            "found"
+        ]
     golds = pseudo_labels(training, found, TEACHER_FLOOR)
-    run.say(f"{len(golds):,} of {len(unlabelled):,} questions without an answer labelled by the first teacher")
+    run.say(
+        f"{len(golds):,} of {len(unlabelled):,} questions without an answer labelled by the first teacher"
+    )
     teacher = fitted("teacher", with_golds(training, golds), [*labelled, *golds], _SECOND_EPOCHS, 2)
 
     def label_all() -> dict[str, Array]:
@@ -227,7 +230,12 @@ def _generate(
     items = marked_questions(known, [*training.labelled(), *golds])
     generator = run.module(make_generator)
     marked = partial(
-        MarkedBatches, [text.ids for text in known.texts], items, tokens=tokens, epochs=_GENERATOR_EPOCHS, seed=3
+        MarkedBatches,
+        [text.ids for text in known.texts],
+        items,
+        tokens=tokens,
+        epochs=_GENERATOR_EPOCHS,
+        seed=3,
     )
     loss = generator.loss
     run.fit("generator", generator, lambda batch: (loss(batch), {}), marked, lr=_TEACHER_LR, heads=4.0)
@@ -238,7 +246,9 @@ def _generate(
         written = write_questions(
             generator.to(run.device), paragraphs, spans, run.loader, run.device, options.batch_tokens * 16
         )
-        return keep_answered(teacher.to(run.device), written, run.loader, run.device, options.batch_tokens * 5)
+        return keep_answered(
+            teacher.to(run.device), written, run.loader, run.device, options.batch_tokens * 5
+        )
 
     generated = run.arrays("generated", generate)
     count = len(generated["passages"])
@@ -253,7 +263,12 @@ def _fit_student(
 ) -> PhraseNetwork:
     options = run.options
     batches = partial(
-        QuestionBatches, data, tokens=options.batch_tokens, epochs=options.epochs, seed=options.seed, weights=weights
+        QuestionBatches,
+        data,
+        tokens=options.batch_tokens,
+        epochs=options.epochs,
+        seed=options.seed,
+        weights=weights,
     )
 
     def evaluate() -> dict[str, Any]:
@@ -333,4 +348,9 @@ def _finish(
         options.folder, network, quick, tokenizer, about, density=density, calibration=calibration
     )
     run.say(f"{options.folder}: held-out accuracy {results}, calibration {calibration}")
-    return {"reader": str(options.folder), "held_out": results, "calibration": list(calibration), "history": run.history}
+    return {
+        "reader": str(options.folder),
+        "held_out": results,
+        "calibration": list(calibration),
+        "history": run.history,
+    }
