@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attar.errors import FormatError
 from attar.nn import PhraseNetwork, PhraseOptions, QuickQuestions
-from attar.reader.files import fingerprint_of, read_file, write_folder
+from attar.reader.files import fingerprint_of, read_file, without_initialization, write_folder
 from attar.text import PieceTokenizer
 
 _FORMAT, _SCALE = 2, ".scale"
@@ -118,12 +118,14 @@ def load_phrase_reader(folder: Path, config: bytes) -> SavedPhrases:
         if not all(bool(value.isfinite().all()) for value in state.values()):
             raise FormatError(str(file), "finite weights", "infinite ones or NaN", again)
         # On no device: random initialization would take time and change the caller's random state.
-        network = PhraseNetwork(options.phrases, device="meta")
+        with without_initialization():
+            network = PhraseNetwork(options.phrases, device="meta")
         network.load_state_dict(_part(state, "network."), assign=True)
         quick = None
         if options.quick is not None:
             own = options.quick
-            quick = QuickQuestions(options.phrases, own.shared, own.layers, device="meta")
+            with without_initialization():
+                quick = QuickQuestions(options.phrases, own.shared, own.layers, device="meta")
             quick.load_state_dict(_part(state, "quick."), assign=True)
             quick.eval()
     except (KeyError, TypeError, RuntimeError, SafetensorError) as fault:

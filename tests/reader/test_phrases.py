@@ -33,7 +33,24 @@ ODD = {
 def story(sentences: int, seed: int = 0) -> str:
     """Sentences of 1 to 30 words, some of them the last of a paragraph."""
     rng = np.random.default_rng(seed)
-    words = np.array("Ann Bob Lee the house Bath letter ran wrote quickly and 1999 of Zoe".split())
+    words = np.array(
+        [
+            "Ann",
+            "Bob",
+            "Lee",
+            "the",
+            "house",
+            "Bath",
+            "letter",
+            "ran",
+            "wrote",
+            "quickly",
+            "and",
+            "1999",
+            "of",
+            "Zoe",
+        ]
+    )
     made = [" ".join(rng.choice(words, rng.integers(1, 30))) + "." for _ in range(sentences)]
     return "".join(each + ("\n\n" if rng.random() < 0.1 else " ") for each in made)
 
@@ -68,7 +85,9 @@ class TestWindows:
         assert all(0 < len(window.ids) <= WINDOW for window in windows)
         for before, after in zip(windows, windows[1:], strict=False):
             if before.sentences[-1] == after.sentences[0]:  # a sentence that is longer than a window
-                (ids, _), *_ = phrase_reader.tokenizer.read_sentences([text[slice(*spans[after.sentences[0]])]])
+                (ids, _), *_ = phrase_reader.tokenizer.read_sentences(
+                    [text[slice(*spans[after.sentences[0]])]]
+                )
                 assert len(ids) > WINDOW
 
     def test_no_piece_is_lost(self, phrase_reader):
@@ -186,7 +205,7 @@ class TestBudget:
         assert memory == full
 
     def smallest(self, reader: PhraseReader) -> int:
-        with pytest.raises(OptionError, match="budget: expected at least .* bytes for this text") as refused:
+        with pytest.raises(OptionError, match=r"budget: expected at least .* bytes for this text") as refused:
             reader.read(self.TEXT, budget=1)
         return int(str(refused.value).split("at least ")[1].split()[0])
 
