@@ -177,10 +177,14 @@ class without_initialization(TorchFunctionMode):  # noqa: N801  # used as a func
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Leave out `normal_` and `uniform_`."""
-        if func in (torch.Tensor.normal_, torch.Tensor.uniform_):
-            return args[0]
-        return func(*args, **(kwargs or {}))
+        """Leave out what draws numbers, and return the tensor as it is."""
+        given = kwargs or {}
+        if (
+            func in (torch.Tensor.normal_, torch.Tensor.uniform_)
+            or getattr(func, "__module__", "") == "torch.nn.init"
+        ):
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)
 
 
 def fingerprint_of(options: dict[str, Any], tokenizer: bytes, weights: dict[str, torch.Tensor]) -> str:

@@ -1,5 +1,7 @@
 """A phrase reader reads a text window by window; extending a memory equals reading the texts at once."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -83,7 +85,7 @@ class TestWindows:
     def test_windows_are_whole_sentences_of_at_most_318_pieces(self, phrase_reader, text):
         windows, spans = phrase_reader._windows(text), list(sentence_spans(text))
         assert all(0 < len(window.ids) <= WINDOW for window in windows)
-        for before, after in zip(windows, windows[1:], strict=False):
+        for before, after in pairwise(windows):
             if before.sentences[-1] == after.sentences[0]:  # a sentence that is longer than a window
                 (ids, _), *_ = phrase_reader.tokenizer.read_sentences(
                     [text[slice(*spans[after.sentences[0]])]]
