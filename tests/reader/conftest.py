@@ -91,7 +91,9 @@ def assert_same() -> Callable[..., None]:
     return check
 
 
-WORDS = "the a in of to and he she it they was were left met ran wrote letter house ann bob lee bath may what who"
+WORDS = (
+    "the a in of to and he she it they was were left met ran wrote letter house ann bob lee bath may what who"
+)
 
 
 def make_tokenizer(*more: str) -> bytes:
