@@ -119,5 +119,7 @@ def test_the_first_layers_can_be_taken_alone(network, weights):
 
 def test_missing_weights_are_named(weights):
     del weights["encoder.layer.1.output.dense.bias"]
-    with pytest.raises(FormatError, match="expected those of a BERT-like encoder.*layer.1.output.dense.bias"):
+    with pytest.raises(
+        FormatError, match=r"expected those of a BERT-like encoder.*layer.1.output.dense.bias"
+    ):
         from_published(weights, SHAPE.layers)

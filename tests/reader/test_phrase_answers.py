@@ -1,5 +1,7 @@
 """Questions to memories of phrases: scores, answers with their places and quotes, and "not in this text"."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -62,7 +64,7 @@ class TestAnswers:
         memory = phrase_reader.read(TEXT)
         answers = [a for a in phrase_reader.answer(memory, "Who met Bob?") if not a.absent]
         places = sorted((answer.start, answer.end) for answer in answers)
-        assert all(end <= start for (_, end), (start, _) in zip(places, places[1:], strict=False))
+        assert all(end <= start for (_, end), (start, _) in pairwise(places))
         assert len(answers) < len(memory.phrases)
 
     def test_without_the_text_there_is_no_quote(self, phrase_reader):
@@ -179,7 +181,7 @@ class TestScores:
         sentences = torch.tensor([numbers])
         memory = reader.read(TEXT).astype("float32")
         index = memory.phrases
-        found = list(reader._encode([window]))[0]
+        (found,) = reader._encode([window])
         for question in ("who met bob in bath?", "what was it", ""):
             asked = torch.from_numpy(tokenizer.read_questions([question])[0].astype(np.int64))[None]
             with torch.inference_mode():

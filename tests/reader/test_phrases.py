@@ -1,5 +1,7 @@
 """A phrase reader reads a text window by window; extending a memory equals reading the texts at once."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -33,7 +35,24 @@ ODD = {
 def story(sentences: int, seed: int = 0) -> str:
     """Sentences of 1 to 30 words, some of them the last of a paragraph."""
     rng = np.random.default_rng(seed)
-    words = np.array("Ann Bob Lee the house Bath letter ran wrote quickly and 1999 of Zoe".split())
+    words = np.array(
+        [
+            "Ann",
+            "Bob",
+            "Lee",
+            "the",
+            "house",
+            "Bath",
+            "letter",
+            "ran",
+            "wrote",
+            "quickly",
+            "and",
+            "1999",
+            "of",
+            "Zoe",
+        ]
+    )
     made = [" ".join(rng.choice(words, rng.integers(1, 30))) + "." for _ in range(sentences)]
     return "".join(each + ("\n\n" if rng.random() < 0.1 else " ") for each in made)
 
@@ -66,7 +85,7 @@ class TestWindows:
     def test_windows_are_whole_sentences_of_at_most_318_pieces(self, phrase_reader, text):
         windows, spans = phrase_reader._windows(text), list(sentence_spans(text))
         assert all(0 < len(window.ids) <= WINDOW for window in windows)
-        for before, after in zip(windows, windows[1:], strict=False):
+        for before, after in pairwise(windows):
             if before.sentences[-1] == after.sentences[0]:  # a sentence that is longer than a window
                 (ids, _), *_ = phrase_reader.tokenizer.read_sentences(
                     [text[slice(*spans[after.sentences[0]])]]
@@ -188,7 +207,7 @@ class TestBudget:
         assert memory == full
 
     def smallest(self, reader: PhraseReader) -> int:
-        with pytest.raises(OptionError, match="budget: expected at least .* bytes for this text") as refused:
+        with pytest.raises(OptionError, match=r"budget: expected at least .* bytes for this text") as refused:
             reader.read(self.TEXT, budget=1)
         return int(str(refused.value).split("at least ")[1].split()[0])
 

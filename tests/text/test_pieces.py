@@ -77,6 +77,8 @@ class TestSentences:
         ("10 p.m.", "time"),
         ("£20", "money"),
         ("twelve", "number"),
+        ("nineteen hours", "number"),
+        ("the canteen", "phrase"),
         ("a red hat", "phrase"),
         ("may", "phrase"),
         ("", "phrase"),
