@@ -101,6 +101,8 @@ def load_phrase_reader(folder: Path, config: bytes) -> SavedPhrases:
             raise FormatError(str(folder), f"format {_FORMAT} or older", str(newer), remedy)
         given = msgspec.json.decode(config, type=PhraseConfig)
         options = msgspec.convert(given.network, _Network)
+        if asdict(options.phrases) != given.network["phrases"]:
+            raise msgspec.ValidationError(f"other options than {', '.join(asdict(options.phrases))}")
     except msgspec.DecodeError as fault:
         raise _unlike(folder / "config.json", "a phrase reader's config", fault) from fault
     tokenizer = read_file(folder / "tokenizer.json")
@@ -173,7 +175,7 @@ def _count(weights: dict[str, Tensor], prefix: str) -> int:
 
 
 def _unlike(file: Path, expected: str, fault: Exception) -> FormatError:
-    reason = (str(fault).splitlines() or [type(fault).__name__])[0]
+    reason = " ".join(str(fault).split()) or type(fault).__name__
     return FormatError(str(file), expected, f"another file ({reason[:200]})")
 
 

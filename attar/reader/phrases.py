@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attar.errors import DtypeError, OptionError
+from attar.errors import DtypeError, OptionError, ShapeError
 from attar.memory import JOINT, Floats, Memory, PhraseIndex
 from attar.nn import LONGEST, valid_spans
 from attar.progress import Progress, tell_nobody
@@ -206,7 +206,9 @@ class PhraseReader(Reader):
     ) -> list[list[Answer]]:
         """The answers to each question from its memory; a single memory or question is used for all."""
         about, asked = self._checked(memories, questions, top)
-        given = [None] * len(about) if texts is None else texts
+        given = [None] * len(about) if texts is None else list(texts)
+        if len(given) != len(about):
+            raise ShapeError("texts", f"one for each of {len(about)} memories", str(len(given)))
         queries = self._questions(asked)
         return [
             self._rank(memory, query, top, text)

@@ -19,8 +19,8 @@ _TIME = re.compile(
 )
 _MONEY = re.compile(r"[$€£¥]|\b(?:dollars?|euros?|pounds?|cents?|usd|eur|gbp)\b", re.IGNORECASE)
 _NUMBER = re.compile(
-    r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|sixty|seventy"
-    r"|eighty|ninety|hundred|thousand|million|billion|half|twice|dozen|percent)\b",
+    r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen"
+    r"|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|billion|half|twice|dozen|percent)\b",
     re.IGNORECASE,
 )
 _SMALL = word_set("a an and at by de for from in la le of on or the to van von with")

@@ -1,6 +1,7 @@
 """`attar ask`: answers with probabilities, and its mistakes."""
 
 import json
+import re
 from pathlib import Path
 
 from attar.nn import Network, NetworkOptions
@@ -11,9 +12,8 @@ from attar.text import Vocabulary
 def test_ask_prints_names_and_probabilities(filled):
     code, lines, _ = filled("ask", "S", "story0", "Who left?", "--top", "3")
     assert code == 0
-    assert lines[0].split() == ["answer", "probability"]
-    assert len(lines) == 4
-    assert 0 < float(lines[1].split()[-1]) <= 1
+    assert len(lines) == 3
+    assert all(re.fullmatch(r"\S.* {2,}\d+%", line) for line in lines)
 
 
 def test_several_questions_and_a_file_of_them(filled):

@@ -22,7 +22,7 @@ def test_a_documents_memory_is_what_the_reader_reads(library, reader, texts, ass
     change = library.add("emma", texts[0], title="Emma")
     memory, document = library.memory("emma"), library.show("emma")
     assert_same(memory, reader.read(texts[0]))
-    assert (document.title, document.text) == ("Emma", None)
+    assert (document.title, document.text) == ("Emma", texts[0])
     assert change == Change("emma", "added", memory.tokens, document.bytes)
 
 

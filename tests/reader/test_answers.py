@@ -113,7 +113,7 @@ def test_more_questions_than_a_batch_keep_their_order(make_reader, stories, monk
     reader = make_reader("gated")
     memory, questions = reader.read(stories[0].text), [asked for asked, _ in stories[0].questions]
     whole = reader.answer_many(memory, questions)
-    monkeypatch.setattr("attar.reader.reader.QUESTIONS_PER_BATCH", 2)
+    monkeypatch.setattr("attar.reader.names.QUESTIONS_PER_BATCH", 2)
     for found, once in zip(reader.answer_many(memory, questions), whole, strict=True):
         assert shares(found) == pytest.approx(shares(once), abs=1e-5)
 

@@ -10,7 +10,7 @@ import torch
 
 import attar
 from attar.errors import AttarError, FormatError, OptionError
-from attar.reader import NamesReader, Reader
+from attar.reader import NamesReader, Reader, shipped_reader
 from attar.reader import reader as reader_file
 from attar.reader.files import fingerprint_of
 
@@ -227,11 +227,24 @@ def test_loading_does_not_change_the_random_state(folder):
 
 
 def test_without_a_path_the_default_reader_is_loaded(reader, folder, monkeypatch):
-    monkeypatch.setattr(reader_file, "DEFAULT", folder)
+    folder.rename(folder.parent / "answers")
+    monkeypatch.setattr(reader_file, "SHIPPED", folder.parent)
     assert attar.Reader.load().fingerprint == reader.fingerprint
+    assert attar.Reader.load("answers").fingerprint == reader.fingerprint
 
 
 def test_a_missing_default_reader_is_reported(monkeypatch, tmp_path):
-    monkeypatch.setattr(reader_file, "DEFAULT", tmp_path / "none")
-    with pytest.raises(AttarError, match="give the path of a reader's folder"):
+    monkeypatch.setattr(reader_file, "SHIPPED", tmp_path)
+    with pytest.raises(AttarError, match=r"answers/config\.json: expected a reader's file.*; check the path"):
         attar.Reader.load()
+
+
+def test_a_shipped_reader_is_found_by_its_fingerprint():
+    assert shipped_reader(attar.Reader.load("names").fingerprint) == "names"
+    assert shipped_reader("0" * 64) is None
+
+
+def test_a_folder_of_the_same_name_is_preferred_to_a_shipped_reader(reader, folder, monkeypatch):
+    folder.rename(folder.parent / "names")
+    monkeypatch.chdir(folder.parent)
+    assert Reader.load("names").fingerprint == reader.fingerprint

@@ -9,7 +9,7 @@ from attar.nn import COPY_MECHANISMS, MECHANISMS
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
 from attar.reader import NamesReader, Reader, batches
-from attar.reader import reader as module
+from attar.reader import names as module
 from attar.text import NameTable
 
 ALL = (*MECHANISMS, *COPY_MECHANISMS)

@@ -122,7 +122,8 @@ def is_ready(address: str) -> bool:
 
 @pytest.fixture(scope="session")
 def everybodys_server(start_server: Callable[..., Server]) -> Server:
-    return start_server()
+    """Without texts, which the page then asks for."""
+    return start_server("--no-text")
 
 
 @pytest.fixture

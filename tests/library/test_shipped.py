@@ -1,0 +1,175 @@
+"""The readers of the package on a letter: real questions, quotes, and stores that choose their reader."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from attar.cli.main import main
+from attar.errors import ReaderMismatchError
+from attar.library import Library
+from attar.memory import JOINT, Memory
+from attar.reader import NamesReader, PhraseReader, Reader
+
+LETTER = """Dear Margaret,
+
+Thank you for your letter of 3 March. We arrived in Lisbon on Tuesday evening, after a train journey of nineteen \
+hours. The hotel is owned by Teresa Almeida, a retired dentist who keeps two parrots in the kitchen. A room costs \
+85 euros per night, and breakfast is served at 7:30.
+
+Yesterday Henry gave a silver watch to Paulo, a young waiter. On Friday we travel to Porto by bus, because the \
+railway workers are on strike. My brother Edmund will meet us there. He has worked as an engineer at the harbour \
+since 1998.
+
+Your loving sister,
+Clara"""
+SECOND = "The bus to Porto was late. Edmund waited for us at the station with a basket of oranges."
+COMPAT = Path(__file__).parents[1] / "compat" / "v0_1_0"
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Reader:
+    return Reader.load()
+
+
+@pytest.fixture(scope="module")
+def memory(shipped) -> Memory:
+    return shipped.read(LETTER)
+
+
+@pytest.fixture
+def library(shipped, memory, tmp_path):
+    with Library(tmp_path / "library", shipped) as library:
+        library.store.put("letter", memory, text=LETTER)
+        yield library
+
+
+def test_the_default_answers_with_phrases(shipped):
+    assert isinstance(shipped, PhraseReader)
+    assert shipped.quick is not None
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "kind"),
+    [
+        ("When did they arrive in Lisbon?", "Tuesday evening", "date"),
+        ("How long was the train journey?", "nineteen hours", "number"),
+        ("Who owns the hotel?", "Teresa Almeida", "name"),
+        ("How much does a room cost?", "85 euros", "money"),
+        ("When is breakfast served?", "7:30", "time"),
+        ("How many parrots does Teresa keep?", "two", "number"),
+        ("Where will they travel on Friday?", "Porto", "name"),
+        ("Why do they travel by bus?", "the railway workers are on strike", "phrase"),
+        ("What is Edmund's job?", "engineer", "phrase"),
+        ("Since when has Edmund worked at the harbour?", "1998", "date"),
+        ("What did Henry give to Paulo?", "silver watch", "phrase"),
+        ("Who is the president of France?", "", "none"),
+        ("What is the capital of Norway?", "", "none"),
+    ],
+)
+def test_it_answers_questions_on_a_letter(library, question, answer, kind):
+    best = library.ask("letter", question)[0]
+    assert (best.text, best.kind) == (answer, kind)
+    assert best.probability > 0.5
+    if answer:
+        assert LETTER[best.start : best.end] == answer
+        assert answer in best.quote
+        assert best.quote in LETTER
+
+
+def test_answers_have_no_quotes_if_the_text_is_not_kept(shipped, tmp_path):
+    with Library(tmp_path / "library", shipped, keep_text=False) as library:
+        library.add("letter", LETTER)
+        best = library.ask("letter", "Who owns the hotel?")[0]
+        assert (best.text, best.quote) == ("Teresa Almeida", None)
+        assert LETTER[best.start : best.end] == best.text
+        assert library.show("letter").text is None
+
+
+def test_an_appended_text_is_quoted_at_its_place(library):
+    library.append("letter", SECOND)
+    text = library.show("letter").text
+    assert text == LETTER + JOINT + SECOND
+    best = library.ask("letter", "What did Edmund have in the basket?")[0]
+    assert best.quote == "Edmund waited for us at the station with a basket of oranges."
+    assert text[best.start : best.end] == best.text
+    assert library.ask("letter", "Who owns the hotel?")[0].text == "Teresa Almeida"
+
+
+def test_merged_documents_are_quoted_from_the_joined_text(library):
+    library.add("second", SECOND)
+    library.merge("both", ["second", "letter"])
+    text = library.show("both").text
+    assert text == SECOND + JOINT + LETTER
+    for question, answer in (
+        ("Who owns the hotel?", "Teresa Almeida"),
+        ("What did Edmund have in the basket?", "oranges"),
+    ):
+        best = library.ask("both", question)[0]
+        assert answer in best.quote
+        assert text[best.start : best.end] == best.text
+
+
+def test_a_replaced_text_is_quoted(library):
+    library.ask("letter", "Who owns the hotel?")
+    library.add("letter", LETTER.replace("Teresa Almeida", "Rosa Pinto"), replace=True)
+    best = library.ask("letter", "Who owns the hotel?")[0]
+    assert best.text == "Rosa Pinto"
+    assert "Rosa Pinto" in best.quote
+
+
+def test_a_store_keeps_phrases_in_int8(library):
+    (document,) = library.documents()
+    assert (document.form, document.dtype) == ("phrases", "int8")
+    assert document.bytes < 10 * len(LETTER)
+
+
+def test_ask_prints_the_answer_its_probability_and_its_sentence(library, monkeypatch, capsys, shipped):
+    monkeypatch.setattr(Reader, "load", lambda path=None: shipped)
+    asked = [
+        "ask",
+        str(library.store.path),
+        "letter",
+        "Who owns the hotel?",
+        "Who is the president of France?",
+    ]
+    monkeypatch.setattr(sys, "argv", ["attar", *asked, "--top", "1"])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    hotel, france = capsys.readouterr().out.split("\n\n")
+    assert hotel.splitlines()[0] == "Who owns the hotel?"
+    assert hotel.splitlines()[1].startswith("Teresa Almeida  100%  The hotel is owned by Teresa Almeida, a")
+    assert france.splitlines()[1].startswith("not in this text  9")
+    monkeypatch.setattr(sys, "argv", ["attar", *asked[:4], "--json", "--top", "2"])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    (hotel,) = json.loads(capsys.readouterr().out)["questions"]
+    assert {"text", "probability", "quote", "start", "end"} <= set(hotel["answers"][0])
+
+
+class TestNames:
+    def test_a_store_of_the_names_reader_is_answered_by_it(self, tmp_path):
+        """As version 0.1 made them: with its only reader, and without texts."""
+        with Library(tmp_path / "old", Reader.load("names"), keep_text=False) as library:
+            library.add("letter", "Bob Hale wrote to Ann in May. Ann lives in Bath.")
+        with Library(tmp_path / "old") as library:
+            assert isinstance(library.reader, NamesReader)
+            answers = library.ask("letter", "Who wrote to Ann?", top=None)
+            assert {answer.text for answer in answers} == {"Bob Hale", "Ann", "Bath"}
+            assert {(answer.kind, answer.quote) for answer in answers} == {("name", None)}
+            library.append("letter", "Then Tom Hill came.")
+            assert "Tom Hill" in {each.text for each in library.ask("letter", "Who came?", top=None)}
+
+    def test_a_reader_may_be_given_by_its_name(self, tmp_path):
+        with Library(tmp_path / "new", "names") as library:
+            library.add("letter", "Bob Hale wrote to Ann.")
+            assert library.memory("letter").form == "names"
+
+    def test_a_store_of_a_reader_that_is_not_shipped_asks_for_it(self, shipped, monkeypatch, tmp_path):
+        monkeypatch.setattr(Reader, "load", lambda path=None: shipped)
+        with Library(COMPAT / "stores" / "named", read_only=True) as library:
+            name = next(iter(library.documents())).name
+            with pytest.raises(ReaderMismatchError, match="give that reader's folder") as refused:
+                library.ask(name, "Who?")
+        assert "\n" not in str(refused.value)

@@ -1,0 +1,89 @@
+"""Word pieces with their places; sentences as places of the text."""
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+from attar.errors import FormatError
+from attar.text import PieceTokenizer, iterate_sentences, kind_of, sentence_spans
+
+
+def tokenizer_of(*pieces: str) -> PieceTokenizer:
+    vocabulary = {piece: at for at, piece in enumerate(("[PAD]", "[UNK]", "[CLS]", "[SEP]", *pieces))}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return PieceTokenizer(tokenizer.to_str().encode())
+
+
+PIECES = tokenizer_of(*string.ascii_lowercase, *(f"##{each}" for each in string.ascii_lowercase), ".", "ann")
+
+
+class TestPieces:
+    def test_pieces_have_the_places_of_their_characters(self):
+        text = "Ann  ab. Ünë"
+        (read,) = PIECES.read([text])
+        found = [text[start:end] for start, end in zip(read.starts, read.ends, strict=True)]
+        assert found == ["Ann", "a", "b", ".", "Ü", "n", "ë"]
+        assert read.sentences.tolist() == [0, 0, 0, 0, 1, 1, 1]
+        assert PIECES.continuing[read.ids].tolist() == [False, False, True, False, False, True, True]
+
+    @given(st.text())
+    def test_any_text_has_places_inside_it(self, text):
+        ((ids, places),) = PIECES.read_sentences([text])
+        assert len(ids) == len(places)
+        assert all(0 <= start < end <= len(text) for start, end in places.tolist())
+
+    def test_half_a_surrogate_pair_is_read_without_moving_other_places(self):
+        for text in ("\ud800ann\udfff b", "\ud83d\ud83d ann"):
+            ((_, places),) = PIECES.read_sentences([text])
+            assert "ann" in [text[start:end] for start, end in places.tolist()]
+        assert len(PIECES.read_questions(["\ud800 ann"])[0]) >= 1
+
+    def test_another_file_or_vocabulary_is_refused(self):
+        with pytest.raises(FormatError, match="expected a tokenizer of the tokenizers library"):
+            PieceTokenizer(b"{}")
+        with pytest.raises(FormatError, match=r"expected a vocabulary with \[CLS\], got one without"):
+            PieceTokenizer(PIECES.data.replace(b"[CLS]", b"[ABC]"))
+
+
+class TestSentences:
+    @given(st.lists(st.sampled_from(["He left.", "Mr. Lee", "ran", "\n\n", "Why?", "\x00", "said he"])))
+    def test_spans_are_the_sentences_in_order(self, parts):
+        text = " ".join(parts)
+        spans = list(sentence_spans(text))
+        words = [word for a, b in spans for sentence in iterate_sentences(text[a:b]) for word in sentence]
+        assert words == [word for sentence in iterate_sentences(text) for word in sentence]
+        ends = [0, *(end for _, end in spans)]
+        assert all(a <= start < end for a, (start, end) in zip(ends, spans, strict=False))
+        assert "".join(text.split()) == "".join("".join(text[a:b].split()) for a, b in spans)
+
+    def test_a_sentence_without_end_is_cut_at_256_words(self):
+        text = "a " * 600
+        assert [len(text[start:end].split()) for start, end in sentence_spans(text)] == [256, 256, 88]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "kind"),
+    [
+        ("Ann Lee", "name"),
+        ("the Bank of England", "name"),
+        ("4 May 1999", "date"),
+        ("Monday", "date"),
+        ("half past ten o'clock", "number"),
+        ("10 p.m.", "time"),
+        ("£20", "money"),
+        ("twelve", "number"),
+        ("nineteen hours", "number"),
+        ("the canteen", "phrase"),
+        ("a red hat", "phrase"),
+        ("may", "phrase"),
+        ("", "phrase"),
+        ("🙂", "phrase"),
+    ],
+)
+def test_the_kind_of_a_phrase(phrase, kind):
+    assert kind_of(phrase) == kind
