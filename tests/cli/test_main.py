@@ -28,7 +28,8 @@ def test_help_names_every_command(flag):
     ]
     assert set(listed) == {
         *("demo", "add", "append", "ask", "merge", "remove", "list", "show", "export", "import"),
-        *("train", "evaluate", "compare", "serve", "store", "cloze", "bench"),
+        *("train", "evaluate", "compare", "train-questions", "evaluate-questions"),
+        *("serve", "store", "cloze", "bench"),
     }
 
 

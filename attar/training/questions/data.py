@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import lzma
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,20 +154,36 @@ def _runs(text: str) -> set[int]:
 
 
 def hold_out(passages: Sequence[Passage], share: float = 0.05) -> tuple[list[Passage], list[Passage]]:
-    """Passages to train on, and those of a share of the articles, at least one of three, that are kept out.
+    """Passages to train on, and about a share of them, in whole articles, that are kept out; none of two articles.
 
-    An article is chosen by its name alone. An article with a passage that is among the held-out ones under another
-    name is left out altogether.
+    Articles with the same passages under other names go together. Which are chosen depends on their names alone.
     """
-    names = sorted({passage.article for passage in passages}, key=_place)
-    count = max(1, round(share * len(names))) if len(names) > 2 else 0
-    chosen = set(names[:count])
-    held = [passage for passage in passages if passage.article in chosen]
-    rest = [passage for passage in passages if passage.article not in chosen]
-    apart = {id(passage) for passage in without_overlap(rest, held)} if held else set()
-    spoilt = {passage.article for passage in rest if held and id(passage) not in apart}
-    return [passage for passage in rest if passage.article not in spoilt], held
+    groups = sorted(_same_articles(passages), key=_place)
+    sizes = Counter(passage.article for passage in passages)
+    left, chosen = share * len(passages), set[str]()
+    for group in groups if len(groups) > 2 else []:
+        size = sum(sizes[article] for article in group)
+        if size <= left or not chosen:
+            chosen |= group
+            left -= size
+    training = [passage for passage in passages if passage.article not in chosen]
+    return training, [passage for passage in passages if passage.article in chosen]
 
 
-def _place(article: str) -> str:
-    return hashlib.sha256(article.encode("utf-8", "surrogatepass")).hexdigest()
+def _same_articles(passages: Sequence[Passage]) -> list[frozenset[str]]:
+    """The names of articles, those together that share 13 words in a row."""
+    group_of: dict[str, set[str]] = {}
+    first: dict[int, str] = {}
+    for passage in passages:
+        group = group_of.setdefault(passage.article, {passage.article})
+        for run in _runs(passage.text):
+            other = group_of[first.setdefault(run, passage.article)]
+            if other is not group:
+                small, group = sorted((other, group), key=len)
+                group |= small
+                group_of.update(dict.fromkeys(small, group))
+    return list({id(group): frozenset(group) for group in group_of.values()}.values())
+
+
+def _place(group: frozenset[str]) -> str:
+    return hashlib.sha256(min(group).encode("utf-8", "surrogatepass")).hexdigest()

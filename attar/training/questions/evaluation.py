@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -226,12 +227,17 @@ def to_given(answers: Sequence[Answer], text: str, *, refuses: bool = True) -> G
     return Given(best.text, _sentence_of(best, text), answers[0].absent, said, confidence)
 
 
+@lru_cache(maxsize=_QUESTIONS)
+def _spans(text: str) -> list[tuple[int, int]]:
+    return list(sentence_spans(text))
+
+
 def _sentence_of(answer: Answer, text: str) -> str:
     """The sentence of an answer: its quote, or the one at its place, or the first that has its words."""
     if answer.quote:
         return answer.quote
     start = text.find(answer.text) if answer.start is None else answer.start
-    spans = list(sentence_spans(text))
+    spans = _spans(text)
     if start < 0 or not spans:
         return ""
     at = max(0, bisect_right([first for first, _ in spans], start) - 1)

@@ -28,8 +28,8 @@ Row = dict[str, Any]
 class Stage(pl.LightningModule):
     """A network with its loss; AdamW, the encoder at `lr` and the other parameters at `heads` times that.
 
-    An epoch of Lightning is the steps up to the next checkpoint: batches are a function of the step, and dropout is
-    seeded at each checkpoint, so that a run that was stopped continues as if it had not been.
+    An epoch of Lightning is the steps up to the next checkpoint. Batches and dropout are functions of the step, so
+    that a run that was stopped continues as if it had not been.
     """
 
     def __init__(
@@ -60,13 +60,10 @@ class Stage(pl.LightningModule):
         steps = range(first, min(first + CHECKPOINT_STEPS, self.steps))
         return make_loader(Subset(self.batches, steps), self.workers)
 
-    def on_train_epoch_start(self) -> None:
-        """Seed dropout."""
-        torch.manual_seed(self.seed * 1_000_003 + self.current_epoch)
-        self._sums = {}
-
     def training_step(self, batch: Batch, index: int) -> Tensor:
         """The loss of one step."""
+        # Not at the start of an epoch: Lightning leaves that hook out when it resumes at one.
+        torch.manual_seed(self.seed * 1_000_003 + self.global_step)
         loss, parts = self.loss(batch)
         for part, value in ({"loss": loss.detach()} | parts).items():
             self._sums[part] = self._sums.get(part, torch.zeros_like(value)) + value
@@ -82,6 +79,7 @@ class Stage(pl.LightningModule):
             row |= self.evaluate()
             self.module.train()
         self.history.append(row)
+        self._sums = {}
 
     def configure_optimizers(self) -> Any:
         """AdamW with a linear warm-up and a linear decay to 0."""

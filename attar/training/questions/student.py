@@ -99,3 +99,14 @@ def imitation_loss(network: PhraseNetwork, batch: Batch, quick: QuickQuestions) 
     weights = (given.weights - target.weights).pow(2).sum(1).mean()
     parts = {"query": queries, "null": nulls, "weight": weights}
     return queries + nulls + 4 * weights, {name: value.detach() for name, value in parts.items()}
+
+
+def new_quick(network: PhraseNetwork, layers: int) -> QuickQuestions:
+    """A quick question encoder with the weights of the network's last layers and heads."""
+    quick = QuickQuestions(network.options, 0, layers)
+    own = network.encoder.layers.layers
+    for at, layer in enumerate(quick.layers.layers):
+        layer.load_state_dict(own[len(own) - layers + at].state_dict())
+    for name in ("query", "null", "weight"):
+        getattr(quick, name).load_state_dict(getattr(network, name).state_dict())
+    return quick

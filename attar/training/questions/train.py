@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from attar.errors import OptionError
-from attar.nn import PhraseNetwork, PhraseOptions, QuickQuestions, TransformerShape
+from attar.nn import PhraseNetwork, PhraseOptions, QuickQuestions
 from attar.progress import Progress, tell_nobody
 from attar.reader import PhraseReader, Reader, save_phrase_reader
 from attar.text import PieceTokenizer
@@ -37,8 +37,8 @@ from attar.training.questions.labels import (
     with_marked_golds,
 )
 from attar.training.questions.options import QuestionOptions
-from attar.training.questions.run import QuestionRun, Say, silent
-from attar.training.questions.student import Loss, imitation_loss, prior_loss, student_loss
+from attar.training.questions.run import Module, QuestionRun, Say, silent
+from attar.training.questions.student import Loss, imitation_loss, new_quick, prior_loss, student_loss
 from attar.training.questions.teacher import PairBatches, Teacher, label
 from attar.training.run_folder import RUN, check_writable, lock_folder
 
@@ -78,17 +78,23 @@ def _train_new(run: QuestionRun) -> dict[str, Any]:
     training, held = _read_sets(run, PieceTokenizer(base.tokenizer))
     run.write_tokenizer(base.tokenizer, base.shape)
 
-    def started(module: Any) -> Any:
-        module.encoder.load_state_dict(base.weights)
+    def started(module: Module) -> Module:
+        module.get_submodule("encoder").load_state_dict(base.weights)
         return module
 
     teacher, labels, first_labels = _teach(run, lambda: started(Teacher(base.shape)), training)
     generated = None
     if options.texts:
-        make_prior = partial(_new_prior, base.shape, started)
-        make_generator = partial(_new_generator, base.shape, started)
         paragraphs = _read_paragraphs(run, PieceTokenizer(base.tokenizer), held)
-        arrays = _generate(run, paragraphs, make_prior, make_generator, training, first_labels, teacher)
+        arrays = _generate(
+            run,
+            paragraphs,
+            lambda: started(PhraseNetwork(PhraseOptions(match="none", encoder=base.shape))),
+            lambda: started(Generator(base.shape)),
+            training,
+            first_labels,
+            teacher,
+        )
         generated = paragraphs, arrays
     absent = _absent_questions(run, teacher, held)
     teacher.to("cpu")
@@ -107,16 +113,6 @@ def _train_new(run: QuestionRun) -> dict[str, Any]:
         data.keep_questions(set(range(len(training.questions))))
         quick = _fit_quick(run, network, initial, data, data.questions)
     return _finish(run, network, quick, base.tokenizer, held, absent)
-
-
-def _new_prior(shape: TransformerShape, started: Callable[[Any], Any]) -> PhraseNetwork:
-    network: PhraseNetwork = started(PhraseNetwork(PhraseOptions(match="none", encoder=shape)))
-    return network
-
-
-def _new_generator(shape: TransformerShape, started: Callable[[Any], Any]) -> Generator:
-    generator: Generator = started(Generator(shape))
-    return generator
 
 
 def _fine_tune(run: QuestionRun) -> dict[str, Any]:
@@ -279,17 +275,6 @@ def _fit_student(
 
     run.fit("student", network, loss, batches, lr=options.lr, evaluate=evaluate if held.labelled() else None)
     return network
-
-
-def new_quick(network: PhraseNetwork, layers: int) -> QuickQuestions:
-    """A quick question encoder with the weights of the network's last layers and heads."""
-    quick = QuickQuestions(network.options, 0, layers)
-    own = network.encoder.layers.layers
-    for at, layer in enumerate(quick.layers.layers):
-        layer.load_state_dict(own[len(own) - layers + at].state_dict())
-    for name in ("query", "null", "weight"):
-        getattr(quick, name).load_state_dict(getattr(network, name).state_dict())
-    return quick
 
 
 def _fit_quick(
