@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test quick lint docs bench way clean
+.PHONY: demo test quick lint docs bench fuzz crash way clean
 
 demo: .venv/ready
 	$(BIN)/attar demo
@@ -33,6 +33,17 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.reader
 	for mechanism in gated named softmax; do $(BIN)/python -m benchmarks.training --mechanism $$mechanism || exit; done
 	$(BIN)/python -m benchmarks.server
+	$(BIN)/python -m benchmarks.overload
+
+# Structure-aware fuzzing of all that enters, for a set time; a minute of it is part of `make test`.
+SECONDS ?= 600
+fuzz: .venv/ready
+	$(BIN)/python -m benchmarks.fuzz --seconds $(SECONDS)
+
+# SIGKILL to writers, compactions, imports and servers, verified against a log outside the store.
+KILLS ?= 500
+crash: .venv/ready
+	$(BIN)/python -m benchmarks.crash --kills $(KILLS)
 
 # The files that `attar add`, `attar ask` and `POST /v1/ask` run through.
 way: .venv/ready

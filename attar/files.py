@@ -5,13 +5,15 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from attar.errors import AttarError, BusyError, StoreError, writing_to
+from attar.errors import AttarError, BusyError, OptionError, StoreError, writing_to
 
+# The most that is decompressed into memory at once: a compressed file can claim a thousand times its size.
+MAX_DECOMPRESSED = 2**30
 # The longest pause between two attempts to take a lock, in seconds.
 _LONGEST_PAUSE = 0.02
 
@@ -25,6 +27,13 @@ def atomic_file(path: Path) -> Iterator[Path]:
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def refuse_existing(files: Iterable[Path], remedy: str) -> None:
+    """Refuse to overwrite: the error names the first of these files that exists."""
+    for file in files:
+        if os.path.lexists(file):
+            raise OptionError(str(file), "nothing there yet", "a file", remedy)
 
 
 class AtomicFiles:
@@ -162,6 +171,61 @@ class WriterLock:
     def _busy(self, timeout: float | None) -> BusyError:
         came = f"another writer, still at work after {timeout or 0:g} s"
         return BusyError(self.what, "the lock for writing", came, "wait for it, or allow more time")
+
+
+class MapLock:
+    """Admits any number of transactions, or one thread alone: LMDB must not move its map during a transaction.
+
+    A thread with an open transaction may begin another while a second thread waits for exclusive access;
+    otherwise the two would wait for each other.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._changed = threading.Condition()
+        # The threads that hold the lock, once per transaction. A list's append and remove are atomic: a lock here
+        # would take as long as LMDB takes to find a document.
+        self._holders: list[int] = []
+        self._exclusive = False
+
+    def acquire(self) -> int:
+        """Begin a transaction; `release` takes what this returns."""
+        thread = threading.get_ident()
+        self._holders.append(thread)
+        while self._exclusive and self._holders.count(thread) == 1:
+            self.release(thread)
+            with self._changed:
+                self._changed.wait_for(lambda: not self._exclusive)
+            self._holders.append(thread)
+        return thread
+
+    def release(self, thread: int) -> None:
+        """End a transaction."""
+        self._holders.remove(thread)
+        if self._exclusive:
+            with self._changed:
+                self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def exclusive(self, timeout: float = 60.0) -> Iterator[None]:
+        """Wait, at most `timeout` seconds, until all transactions have ended, and let none begin meanwhile."""
+        with self._changed:
+            if threading.get_ident() in self._holders:
+                expected = "no open snapshot or transaction in this thread"
+                raise StoreError(self._what, expected, "one", "end it first")
+            if not self._changed.wait_for(lambda: not self._exclusive, timeout):
+                raise BusyError(self._what, "exclusive access", "another thread that has it", "wait for it")
+            self._exclusive = True
+        try:
+            with self._changed:
+                if not self._changed.wait_for(lambda: not self._holders, timeout):
+                    came, remedy = f"one that is open after {timeout:.0f} s", "keep snapshots short"
+                    raise BusyError(self._what, "the end of every snapshot", came, remedy)
+            yield
+        finally:
+            with self._changed:
+                self._exclusive = False
+                self._changed.notify_all()
 
 
 def sync_folder(path: Path) -> None:

@@ -80,9 +80,9 @@ class ModelOptions:
         "halves", "Join the forward and backward states: halves (concatenate) or sum; not for gru."
     )
     head: str = option("", "paper or copy; by default the one that suits the mechanism.")
-    head_size: int = option(0, "Hidden size of the paper head; 0 for --hidden-size.", min=0)
-    hidden_size: int = option(100, "Hidden size k.", former="size", min=1)
-    embedding_size: int = option(100, "Embedding size.", former="embedding", min=1)
+    head_size: int = option(0, "Hidden size of the paper head; 0 for --hidden-size.", min=0, max=2**20)
+    hidden_size: int = option(100, "Hidden size k.", former="size", min=1, max=2**20)
+    embedding_size: int = option(100, "Embedding size.", former="embedding", min=1, max=2**20)
     dropout: float = option(0.0, "Dropout probability.")
     scale: Literal["sqrt", "mean"] | None = option(
         "sqrt", "Divide readouts by the square root of the token count (sqrt), by it (mean), or none."

@@ -32,17 +32,24 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.kind == ABSENT
 
 
-class Change(msgspec.Struct, frozen=True):
-    """What happened to a document: its name, the change, its tokens and the bytes of its memory."""
+class Change(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What happened to a document: its name, the change, its tokens and the bytes of its memory.
+
+    `names_full`: the reader has no more ids for names, so names that came later in the text are missing.
+    """
 
     name: str
     change: Literal["added", "replaced", "unchanged", "appended", "merged"]
     tokens: int
     bytes: int
+    names_full: bool = False
 
 
 class Document(msgspec.Struct, frozen=True):
-    """A document as lists show it. `bytes` is the size of its memory, `text_bytes` of its text if kept."""
+    """A document as lists show it. `bytes` is the size of its memory, `text_bytes` of its text if kept.
+
+    `fault` says why a document cannot be read; then only its name is known.
+    """
 
     name: str
     title: str
@@ -54,16 +61,21 @@ class Document(msgspec.Struct, frozen=True):
     digest: str | None
     created: datetime
     changed: datetime
+    fault: str | None = None
 
 
-class DocumentDetails(Document, frozen=True):
-    """One document in full: what reads it, the names it can answer with, and its text if kept."""
+class DocumentDetails(Document, frozen=True, kw_only=True):
+    """One document in full: what reads it, the names it can answer with, and its text if kept.
+
+    `names_full`: as in `Change`.
+    """
 
     mechanism: str
     size: int
     reader: str
     names: list[str]
     text: str | None
+    names_full: bool = False
 
 
 class Explanation(msgspec.Struct, frozen=True):

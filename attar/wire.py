@@ -28,7 +28,19 @@ if TYPE_CHECKING:
 DOCUMENTS = "/v1/documents"  # and /v1/documents/{name}, /v1/documents/{name}/append
 ASK, LOOKUP, MERGE, REMOVE = "/v1/ask", "/v1/lookup", "/v1/merge", "/v1/remove"
 JSON, MEDIA = "application/json", "application/octet-stream"
+KEY_HEADER = "idempotency-key"
 
+# The longest name and list that a request may have; a server's own limits on lists and texts are lower.
+MAX_NAME, MAX_LIST = 10_000, 65_536
+
+Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME, description="a document's name")]
+Names = Annotated[list[Name], msgspec.Meta(max_length=MAX_LIST)]
+Title = Annotated[str, msgspec.Meta(max_length=1_000)]
+Question = Annotated[
+    str, msgspec.Meta(max_length=10_000, description="a sentence, perhaps with a blank: ___")
+]
+Text = Annotated[str, msgspec.Meta(description="at most --max-text characters")]
+Vector = Annotated[list[float], msgspec.Meta(min_length=1, max_length=MAX_LIST)]
 Top = Annotated[int, msgspec.Meta(ge=1, le=1_000, description="answers per question, at most; null: all")]
 Numbers = list[float]
 Value = TypeVar("Value")
@@ -41,39 +53,39 @@ class RequestBody(msgspec.Struct, forbid_unknown_fields=True):
 class PutDocument(RequestBody):
     """A document: its text, a title, and whether it may replace another text under that name."""
 
-    text: str
-    title: str = ""
+    text: Text
+    title: Title = ""
     replace: bool = True
 
 
 class AppendText(RequestBody):
     """Text to append to a document."""
 
-    text: str
+    text: Text
 
 
 class Merge(RequestBody):
     """The name of the new document, and the documents to merge into it."""
 
-    new: str
-    documents: list[str]
-    title: str = ""
+    new: Name
+    documents: Names
+    title: Title = ""
     replace: bool = False
 
 
 class Remove(RequestBody):
     """The documents to remove: all of them, or none if one does not exist."""
 
-    documents: list[str]
+    documents: Names
 
 
 class Ask(RequestBody):
     """A question about a document, or lists: one question per document, or one of either for all."""
 
-    document: str | None = None
-    question: str | None = None
-    documents: list[str] | None = None
-    questions: list[str] | None = None
+    document: Name | None = None
+    question: Question | None = None
+    documents: Names | None = None
+    questions: Annotated[list[Question], msgspec.Meta(max_length=MAX_LIST)] | None = None
     top: Top | None = 5
 
     @property
@@ -93,10 +105,10 @@ class Ask(RequestBody):
 class Lookup(RequestBody):
     """A raw vector for a document, or lists: one vector per document, or one of either for all."""
 
-    document: str | None = None
-    vector: Numbers | None = None
-    documents: list[str] | None = None
-    vectors: list[Numbers] | None = None
+    document: Name | None = None
+    vector: Vector | None = None
+    documents: Names | None = None
+    vectors: Annotated[list[Vector], msgspec.Meta(max_length=MAX_LIST)] | None = None
 
     @property
     def single(self) -> bool:
@@ -111,15 +123,15 @@ class Lookup(RequestBody):
 class Explain(RequestBody):
     """A question, and a text or a document whose text is kept."""
 
-    question: str
-    text: str | None = None
-    document: str | None = None
+    question: Question
+    text: Text | None = None
+    document: Name | None = None
 
 
 class Compare(RequestBody):
     """The document whose lookup is compared with softmax attention over as many states."""
 
-    document: str
+    document: Name
 
 
 class Result(msgspec.Struct):

@@ -20,7 +20,7 @@ from attar.library import Library
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
 from benchmarks.command import Json, Quick, ReaderFolder, run_command
-from benchmarks.load import Load, drive_now, find_wrk
+from benchmarks.load import drive_now, find_wrk
 from benchmarks.server_rows import (
     COLUMNS,
     SIZE,
@@ -42,13 +42,8 @@ from benchmarks.stories import tell_stories
 
 # Rounds of batched and unbatched questions in turns, and the ratio that batching should reach.
 ROUNDS, BATCHED_OVER_UNBATCHED = 3, 2.0
-OVERLOAD = 3.0  # times as long as a row
-# The latency that accepted requests may have under overload: the queue and concurrency are bounded.
-LATEST = 1.0
 # Memory counts as constant if it grows by at most this share.
 GROWTH = 0.05
-# After an overload, this share of the usual rate must be reached within these seconds, in one window.
-SHARE, RECOVERY, WINDOW = 0.8, 2.0, 0.5
 # One request in this many of a soak test writes a document.
 WRITES = 1_000
 NOT_JUDGED = "not judged at this size"
@@ -88,14 +83,14 @@ def run(options: Options, progress: Progress = tell_nobody) -> Report:
         for row in rows:
             row.met, row.target = None, NOT_JUDGED
     built_in = find_wrk() is None or options.quick or options.seconds < WRK_SECONDS or options.soak
-    driver = "the built-in client" if built_in else "wrk; overload by the built-in client"
+    driver = "the built-in client" if built_in else "wrk"
     return Report(machine, driver, rows)
 
 
 def _table_rows(folder: Path, options: Options, documents: int, progress: Progress) -> list[Row]:
     seconds = 0.2 if options.quick else options.seconds
     drives = drives_for(documents, options.connections)
-    total = len(drives) + 3
+    total = len(drives) + 2
     rows: list[Row] = []
     with serving(folder, options.reader, "--read-only") as server:
         for drive in drives:
@@ -110,8 +105,6 @@ def _table_rows(folder: Path, options: Options, documents: int, progress: Progre
         progress("batched compared with unbatched", len(rows), total)
         with serving(folder, options.reader, "--read-only", "--max-batch", "1") as unbatched:
             rows.append(batched_vs_unbatched(server, unbatched, drives[1], seconds))
-        progress("overload", len(rows), total)
-        rows.append(overload(server, documents, options.connections, OVERLOAD * seconds))
     return rows
 
 
@@ -136,51 +129,6 @@ def batched_vs_unbatched(
     alone.target = f"batched ≥ {BATCHED_OVER_UNBATCHED:g} × this: {ratio:.2f} ×"
     alone.met = ratio >= BATCHED_OVER_UNBATCHED
     return alone
-
-
-def overload(server: ServerProcess, documents: int, connections: int, seconds: float) -> Row:
-    """Four times as many questions as the server can answer, over eight times the connections."""
-    requests = questions(documents)
-    usual = min(5.0, seconds)
-    before = drive_now(server.port, requests, connections, usual)
-    memory = server.memory()
-    load = drive_now(server.port, requests, 8 * connections, seconds, rate=4 * before.per_second)
-    after = drive_now(server.port, requests, connections, usual)
-    for part in (before, load, after):
-        check_statuses("/ask, overload", part, [200, 503])
-    growth = growth_of(memory, server.memory())
-    recovery = seconds_until_recovered(after, before.per_second)
-    late = load.percentile(99)
-    recovered = recovery is not None and recovery <= RECOVERY
-    notes = [
-        f"{before.per_second:,.0f}/s before",
-        f"{4 * before.per_second:,.0f}/s sent by {8 * connections} connections, each with one request at a time",
-        f"{load.all_per_second:,.0f}/s answered or refused",
-        f"{load.statuses[503]:,} of {load.statuses.total():,} refused with 503, no other errors",
-        f"memory {memory_text(memory, growth)}",
-        "not recovered" if recovery is None else f"recovered within {recovery:.1f} s",
-    ]
-    what = f"/ask, 4 × overload for {seconds:g} s"
-    row = Row(what, load.per_second, load.per_second, load.percentile(50), late)
-    row.target = f"503 only, p99 ≤ {LATEST:g} s, memory constant, recovered in {RECOVERY:g} s"
-    row.met = late <= LATEST and (growth is None or growth <= GROWTH) and recovered
-    row.statuses, row.note = dict(load.statuses), "; ".join(notes)
-    return row
-
-
-def seconds_until_recovered(after: Load, usual: float) -> float | None:
-    """The end of the first window in which the server was as fast as usual; None if there is none.
-
-    >>> slow, fast = [0.1, 0.4], [0.5 + at / 100 for at in range(50)]
-    >>> seconds_until_recovered(Load(1.0, moments=slow + fast), 80.0)
-    1.0
-    """
-    moments = np.array(after.moments)
-    for start in np.arange(0.0, max(after.seconds, WINDOW), WINDOW).tolist():
-        answered = int(((moments >= start) & (moments < start + WINDOW)).sum())
-        if answered >= SHARE * usual * WINDOW:
-            return float(start + WINDOW)
-    return None
 
 
 def soak(
@@ -302,7 +250,7 @@ def main(
     json: Json = False,
     quick: Quick = False,
 ) -> None:
-    """Drive a server over loopback: requests per second, latencies, overload, and a soak test."""
+    """Drive a server over loopback: requests per second, latencies, and a soak test."""
     with progress_bar() as progress:
         report = run(Options(documents, seconds, connections, reader, quick, soak), progress)
     if json:

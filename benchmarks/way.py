@@ -92,11 +92,13 @@ def trace_request(store: Path) -> dict[str, set[str]]:
     import uvicorn
 
     from attar.server import Settings, make_app
+    from attar.server.run import uvicorn_options
 
     listening = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1/ask"
     with traced() as trace:
-        server = uvicorn.Server(uvicorn.Config(make_app(Settings(store=store)), log_config=None, ws="none"))
+        settings = Settings(store=store)
+        server = uvicorn.Server(uvicorn.Config(make_app(settings), **uvicorn_options(settings)))
         running = threading.Thread(target=server.run, args=([listening],))
         running.start()
         while not server.started:

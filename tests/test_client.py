@@ -236,3 +236,79 @@ def test_a_server_that_does_not_answer_is_unavailable():
 
     with connect(refuse) as client, pytest.raises(attar.UnavailableError, match="refused; is it running"):
         client.show("emma")
+
+
+class Losing(Server):
+    """A server whose first answers are lost: the connection breaks in the given way."""
+
+    def __init__(self, *faults):
+        super().__init__()
+        self.faults = list(faults)
+
+    def __call__(self, request):
+        self.requests.append(request)
+        if self.faults:
+            raise self.faults.pop(0)
+        if request.url.path == wire.ASK:
+            return httpx.Response(200, content=msgspec.json.encode(wire.ManyAnswers([RESULT], 0.0, 0)))
+        return httpx.Response(200, content=b'{"name": "emma", "change": "appended", "tokens": 1, "bytes": 1}')
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """Waits before repeated calls are noted, not made."""
+    waits = []
+    monkeypatch.setattr(module.time, "sleep", waits.append)
+    return waits
+
+
+LOST = [
+    httpx.ReadTimeout("late"),
+    httpx.ReadError("gone"),
+    httpx.ConnectError("refused"),
+    httpx.RemoteProtocolError("cut"),
+]
+
+
+@pytest.mark.parametrize("fault", LOST, ids=lambda fault: type(fault).__name__)
+def test_a_call_whose_answer_was_lost_is_repeated(hasty, fault):
+    server = Losing(fault, fault)
+    with connect(server) as client:
+        assert client.ask("emma", "Who left?") == [Answer("Ann", 0.5)]
+    assert len(server.requests) == 3
+    assert hasty == [0.1, 0.2]
+
+
+def test_a_repeated_append_has_the_key_of_the_first_and_another_append_another(hasty):
+    server = Losing(httpx.ReadTimeout("late"))
+    with connect(server) as client:
+        client.append("emma", "Ann left.")
+        client.append("emma", "Ann left.")
+    first, repeated, other = (request.headers["idempotency-key"] for request in server.requests)
+    assert first == repeated != other
+
+
+def test_a_lost_answer_is_given_up_after_the_retries(hasty):
+    with connect(Losing(*LOST), retries=2) as client, pytest.raises(attar.UnavailableError, match="running"):
+        client.append("emma", "Ann left.")
+    assert len(hasty) == 2
+
+
+def test_an_address_that_cannot_be_used_is_not_tried_again(hasty):
+    server = Losing(httpx.UnsupportedProtocol("ftp"))
+    with connect(server) as client, pytest.raises(attar.UnavailableError):
+        client.ask("emma", "Who left?")
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(("method", "tries"), [("append", 3), ("add", 3), ("ask", 1)])
+def test_only_changes_are_repeated_after_the_servers_time_has_run_out(hasty, method, tries):
+    requests = []
+
+    def late(request):
+        requests.append(request)
+        return httpx.Response(504, content=b"{}")
+
+    with connect(late, retries=2) as client, pytest.raises(attar.UnavailableError):
+        getattr(client, method)("emma", "Who left?")
+    assert len(requests) == tries

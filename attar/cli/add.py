@@ -47,6 +47,7 @@ def add(
         str | None, typer.Option(help="Data type of a new library: float32, float16 (default) or int8.")
     ] = None,
     durability: options.Durability = "sync",
+    max_decompressed_mb: options.MaxDecompressed = 1024,
     as_json: options.AsJson = False,
 ) -> None:
     """Read documents and store their memories. A document that is printed is on disk.
@@ -74,7 +75,10 @@ def add(
             if not as_json:
                 print_change(change, as_json=False)
 
-        drafts = _stdin_draft(name) if files == [_STDIN] else read_files(sources, on_bad, bar.files_read)
+        limit = max_decompressed_mb * 2**20
+        drafts = (
+            _stdin_draft(name) if files == [_STDIN] else read_files(sources, on_bad, bar.files_read, limit)
+        )
         drafts = drafts if name is None else [_only_draft(drafts, name)]
         with Library(
             store,
@@ -106,6 +110,7 @@ def append(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Text file; - for stdin.")],
     reader: options.ReaderPath = None,
     durability: options.Durability = "sync",
+    max_decompressed_mb: options.MaxDecompressed = 1024,
     as_json: options.AsJson = False,
 ) -> None:
     """Add text to the end of a document.
@@ -114,7 +119,9 @@ def append(
     """
     from attar.library import Library, find_files, read_files
 
-    draft = _only_draft(_stdin_draft(name) if file == _STDIN else read_files(find_files([file])), name)
+    limit = max_decompressed_mb * 2**20
+    drafts = _stdin_draft(name) if file == _STDIN else read_files(find_files([file]), max_bytes=limit)
+    draft = _only_draft(drafts, name)
     library = Library(store, reader, durability=durability, create=False)  # type: ignore[arg-type]
     with library, progress_bar() as progress:
         change = library.append(name, draft.text, progress=progress)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attar.cli import options
-from attar.cli.output import columns, print_json, shown
+from attar.cli.output import columns, print_json, printable, shown
 from attar.errors import FormatError, OptionError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def ask(
         return
     for number, (question, best) in enumerate(zip(asked, answers, strict=True)):
         if len(asked) > 1:
-            print(("\n" if number else "") + question)
+            print(("\n" if number else "") + printable(question))
         print(columns([*map(_cells, best)]) if best else "no names in this document")
 
 

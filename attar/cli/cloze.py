@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attar.cli.options import AsJson, SkipMalformed, accepting_former, options_from
-from attar.cli.output import print_json, progress_bar
+from attar.cli.output import print_json, printable, progress_bar
 from attar.cloze import BuildOptions
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ def build(
     spacy: Annotated[
         bool, typer.Option("--spacy", help="Find names with spaCy instead of by capitals.")
     ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace a set that is in the folder already.")
+    ] = False,
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
@@ -48,7 +51,9 @@ def build(
     options = BuildOptions(**given | ({"entities": known.entities} if known else {}))
     finder = SpacyFinder() if spacy else None
     with progress_bar() as progress:
-        about = build_set(sources, out, options, vocabulary=known, finder=finder, progress=progress)
+        about = build_set(
+            sources, out, options, vocabulary=known, finder=finder, replace=replace, progress=progress
+        )
     if as_json:
         print_json(about)
         return
@@ -83,7 +88,7 @@ def show(
     from attar.cloze import ClozeSet, draw_questions
 
     def skip(fault: Exception) -> None:
-        typer.echo(f"attar: skipped {fault}", err=True)
+        typer.echo(f"attar: skipped {printable(str(fault))}", err=True)
 
     found = ClozeSet.open(folder)
     with progress_bar() as progress:
@@ -113,13 +118,13 @@ def _coloured(document: "ClozeDocument") -> "Text":
         for token in tokens:
             entity = entity_number(token)
             if entity is not None:
-                page.append(f"{document.names.get(entity, '?')}", style=f"color({entity % 6 + 1})")
+                page.append(printable(document.names.get(entity, "?")), style=f"color({entity % 6 + 1})")
                 page.append(f"/{entity} ", style="dim")
             else:
-                page.append(token + " ", style="bold reverse" if token == "@placeholder" else "")
+                page.append(printable(token) + " ", style="bold reverse" if token == "@placeholder" else "")
         page.append("\n")
 
-    page = Text(f"{document.name} ({document.source})\n", style="bold")
+    page = Text(f"{printable(document.name)} ({printable(document.source)})\n", style="bold")
     page = Text.assemble(page)
     for sentence in document.sentences:
         write(sentence)

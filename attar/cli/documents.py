@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from attar.cli import options
-from attar.cli.output import columns, fact_rows, print_change, print_json, shown
+from attar.cli.output import FULL, columns, fact_rows, print_change, print_json, printable, shown
 
 
 def list_documents(
@@ -27,7 +27,10 @@ def list_documents(
             return
         print(f"{'tokens':>12}  {'bytes':>10}  name")
         for document in documents:
-            print(f"{document.tokens:>12,}  {document.bytes:>10,}  {shown(document.name)}")
+            if document.fault is not None:
+                print(f"{'damaged':>12}  {'':>10}  {shown(document.name)}: {printable(document.fault)}")
+            else:
+                print(f"{document.tokens:>12,}  {document.bytes:>10,}  {shown(document.name)}")
 
 
 def show(store: options.StorePath, name: options.Name, as_json: options.AsJson = False) -> None:
@@ -45,13 +48,13 @@ def show(store: options.StorePath, name: options.Name, as_json: options.AsJson =
         print_json(document)
         return
     fields = msgspec.to_builtins(document)
-    names, text = fields.pop("names"), fields.pop("text")
+    names, text, full = (fields.pop(each) for each in ("names", "text", "names_full"))
     rows = fact_rows(fields)
     rows[0] = ("name", shown(name))
     print(columns([row for row in rows if row[1] not in ("", "None")]))
-    print(f"{len(names):,} names: {', '.join(map(shown, names))}")
+    print(f"{len(names):,} names{FULL if full else ''}: {', '.join(map(shown, names))}")
     if text is not None:
-        print(f"\n{text}")
+        print(f"\n{printable(text)}")
 
 
 def merge(

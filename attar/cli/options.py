@@ -25,6 +25,9 @@ Durability = Annotated[
 ]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace a document that has the name already.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+MaxDecompressed = Annotated[
+    int, typer.Option(min=1, help="Most that is decompressed into memory at once, in MB; more is refused.")
+]
 SkipMalformed = Annotated[
     bool, typer.Option("--skip-malformed", help="Skip malformed .question files, with a warning.")
 ]

@@ -1,6 +1,7 @@
 """What commands print: names that fit a line, changes, columns, JSON and progress bars."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     from attar.results import Change
 
 _LONGEST_NAME = 72
+# Characters that a terminal obeys instead of showing them, or that change the order of others: control characters
+# without tab and line feed, and Unicode's directional formatting; and what UTF-8 cannot encode.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# After the number of names, where the table of names is full.
+FULL = " (the table of names is full: later names are missing)"
 # Seconds before a progress bar appears.
 _DELAY = 2.0
 
@@ -27,9 +33,18 @@ def shown(name: str) -> str:
     return short if short.isprintable() else repr(short)
 
 
+def printable(text: str) -> str:
+    r"""A text whose control characters are escaped; tabs and line feeds stay.
+
+    >>> print(printable("Emma\x1b[2J left."))
+    Emma\x1b[2J left.
+    """
+    return _UNSAFE.sub(lambda found: repr(found[0])[1:-1], text)
+
+
 def error_line(fault: Exception) -> str:
     """An error on one line, also if a path in it has several."""
-    return "attar: " + str(fault).replace("\n", "\\n")
+    return "attar: " + printable(str(fault)).replace("\n", "\\n")
 
 
 def print_json(value: Any) -> None:
@@ -44,17 +59,18 @@ def print_change(change: "Change", *, as_json: bool) -> None:
     if as_json:
         print_json(change)
     else:
-        size = f"{change.tokens:,} tokens, {change.bytes:,} bytes"
+        size = f"{change.tokens:,} tokens, {change.bytes:,} bytes{FULL if change.names_full else ''}"
         print(f"{change.change} {shown(change.name)}: {size}", flush=True)
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as aligned columns.
+    """Rows as aligned columns; each cell is one line.
 
     >>> print(columns([("Ann Lee", "0.75"), ("Bob", "0.25")]))
     Ann Lee  0.75
     Bob      0.25
     """
+    rows = [[printable(cell).replace("\n", "\\n") for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows

@@ -1,15 +1,19 @@
-"""`attar store check|compact|stats`, `attar export` and `attar import`: the store of a library."""
+"""`attar store check|repair|compact|stats`, `attar export` and `attar import`: the store of a library."""
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attar.cli import options
-from attar.cli.output import columns, fact_rows, print_json
+from attar.cli.output import columns, error_line, fact_rows, print_json, printable
 
-app = typer.Typer(help="Check, compact and describe the store of a library.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from attar.store import Fault
+
+app = typer.Typer(help="Check, repair, compact and describe the store of a library.", no_args_is_help=True)
 
 ParquetFile = Annotated[Path, typer.Argument(metavar="FILE.parquet", help="Parquet file.")]
 
@@ -30,9 +34,37 @@ def check(store: options.StorePath, as_json: options.AsJson = False) -> None:
     elif not faults:
         print(f"{documents:,} documents, all intact")
     else:
-        print("\n".join(fault.line for fault in faults))
+        print(printable("\n".join(fault.line for fault in faults)))
+        print(
+            f"attar: keep what is intact and put aside the rest: attar store repair {printable(str(store))}",
+            file=sys.stderr,
+        )
     if faults:
         raise typer.Exit(2)
+
+
+@app.command()
+def repair(store: options.StorePath, as_json: options.AsJson = False) -> None:
+    """Keep the documents that can be read; put aside the others, with the old file, in a folder of the store.
+
+    No other process may use the library. An intact store is not changed; an interrupted repair changes nothing.
+
+    attar store repair stories
+    """
+    from attar.store import repair_store
+
+    done = repair_store(store)
+    if as_json:
+        faults = [asdict(each) for each in done.faults]
+        folder = None if done.folder is None else str(done.folder)
+        print_json({"documents": done.documents, "faults": faults, "folder": folder})
+    elif done.folder is None:
+        print(f"{done.documents:,} documents, all intact: nothing to repair")
+    else:
+        print(printable("\n".join(fault.line for fault in done.faults)))
+        print(
+            f"{done.documents:,} documents kept; the old file and what was put aside: {printable(str(done.folder))}"
+        )
 
 
 @app.command()
@@ -67,19 +99,34 @@ def stats(store: options.StorePath, as_json: options.AsJson = False) -> None:
         print(columns(fact_rows(facts)))
 
 
-def export_documents(store: options.StorePath, file: ParquetFile, as_json: options.AsJson = False) -> None:
+def export_documents(
+    store: options.StorePath,
+    file: ParquetFile,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a file that exists already.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
     """Write all documents to a Parquet file, one row per document.
+
+    A document that cannot be read is left out and named; then the exit code is 2.
 
     attar export stories stories.parquet
     """
+    from attar.files import refuse_existing
     from attar.store import Store, export_store
 
+    if not replace:
+        refuse_existing([file], "add --replace, or name another file")
+    left_out: list[Fault] = []
     with Store.open(store, read_only=True) as opened:
-        count = export_store(opened, file)
+        count = export_store(opened, file, on_fault=left_out.append)
     if as_json:
-        print_json({"exported": count, "file": str(file)})
+        print_json({"exported": count, "file": str(file), "faults": [asdict(each) for each in left_out]})
     else:
         print(f"{count:,} documents exported")
+    for fault in left_out:
+        print(f"{error_line(Exception(fault.line))} (left out)", file=sys.stderr)
+    if left_out:
+        raise typer.Exit(2)
 
 
 def import_documents(
@@ -87,6 +134,7 @@ def import_documents(
     file: ParquetFile,
     replace: options.Replace = False,
     durability: options.Durability = "sync",
+    max_decompressed_mb: options.MaxDecompressed = 1024,
     as_json: options.AsJson = False,
 ) -> None:
     """Add the documents of an exported file to a library, which is created if it does not exist.
@@ -98,7 +146,7 @@ def import_documents(
 
     info = read_export_info(file)
     with open_store(store, None, new_dtype=info.dtype, durability=durability) as opened:  # type: ignore[arg-type]
-        count = import_store(opened, file, replace=replace)
+        count = import_store(opened, file, replace=replace, max_bytes=max_decompressed_mb * 2**20)
     if as_json:
         print_json({"imported": count})
     else:

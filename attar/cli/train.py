@@ -31,6 +31,9 @@ def _refuse_profile(given: bool) -> None:
 def train(
     context: typer.Context,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace a reader or run that is in the folder already.")
+    ] = False,
     profile: Annotated[
         bool, typer.Option("--profile", hidden=True, is_eager=True, callback=_refuse_profile)
     ] = False,
@@ -46,12 +49,16 @@ def train(
     torchrun --nproc-per-node 2 -m attar train --data novels --out reader --devices 2
     """
     _need_lightning()
-    from attar.training import TrainingData, is_main_process, read_history, train
+    from attar.training import TrainingData, is_main_process, read_history, refuse_overwriting, train
 
     options = training_options(context, given)
+    if resume and replace:
+        raise OptionError("--resume and --replace", "one of them", "both")
+    # Now, and not after minutes of counting words.
+    refuse_overwriting(options.folder, resume=resume, replace=replace)
     with progress_bar() as progress:
         data = TrainingData(options, progress)
-    folder = train(options, data=data, resume=resume, quiet=as_json)
+    folder = train(options, data=data, resume=resume, replace=replace, quiet=as_json)
     if not is_main_process():
         return
     history = read_history(folder)

@@ -18,7 +18,7 @@ from attar.cloze.options import SPLITS, BuildOptions
 from attar.cloze.questions import draw_questions
 from attar.cloze.sets import ABOUT_FILE, VOCABULARY_FILE
 from attar.errors import FormatError, OptionError
-from attar.files import AtomicFiles
+from attar.files import AtomicFiles, refuse_existing
 from attar.options import to_file
 from attar.progress import Progress, tell_nobody
 from attar.text import (
@@ -42,13 +42,18 @@ def build_set(
     *,
     vocabulary: Vocabulary | None = None,
     finder: NameFinder | None = None,
+    replace: bool = False,
     progress: Progress = tell_nobody,
 ) -> dict[str, Any]:
     """Build a set from text files; training documents keep all sentences, the others get their questions here.
 
-    Without a vocabulary, one is built from the training documents, or from all documents if there are none.
+    Without a vocabulary, one is built from the training documents, or from all documents if there are none. A
+    folder that has a set already is refused unless `replace`.
     """
     options = options or BuildOptions()
+    if not replace:
+        written = (ABOUT_FILE, VOCABULARY_FILE, *(f"{split}.parquet" for split in SPLITS))
+        refuse_existing((out / name for name in written), "add --replace, or choose another --out")
     with AtomicFiles(out) as files:
         names = [document.name for document in read_sources(sources)]
         splits = [options.only] * len(names)

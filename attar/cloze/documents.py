@@ -7,7 +7,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
 
 from attar.errors import FormatError
 from attar.files import atomic_file
@@ -20,6 +22,13 @@ _ENTITY = "@entity"
 ENTITY_NUMBER = "0|[1-9][0-9]{0,3}"
 _ROWS = 512  # per batch of a Parquet file
 _MARK = re.compile(f"{_ENTITY}({ENTITY_NUMBER})")
+_Number = Annotated[int, msgspec.Meta(ge=0, le=9999)]
+# A few bytes of a Parquet file can stand for any number of repeated values. Rows are therefore read as references to
+# distinct texts, and turned into documents as many at a time as make up about this many bytes.
+_BATCH_BYTES = 2**26
+# A document of more is refused: 30 times "War and Peace". So is a group of rows that claims more.
+_DOCUMENT_BYTES = 2**27
+_GROUP_BYTES = 2**32
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +106,26 @@ def _row(document: ClozeDocument) -> dict[str, Any]:
     }
 
 
-def _document(row: dict[str, Any]) -> ClozeDocument:
-    questions = zip(row["questions"], row["answers"], strict=True)
+class _Row(msgspec.Struct):
+    """A row of the file: a null, another type, or a number out of range is refused."""
+
+    name: str
+    source: str
+    sentences: list[str]
+    name_ids: list[_Number]
+    names: list[str]
+    questions: list[str]
+    answers: list[_Number]
+
+
+def _document(values: dict[str, Any]) -> ClozeDocument:
+    row = msgspec.convert(values, _Row)
+    questions = zip(row.questions, row.answers, strict=True)
     return ClozeDocument(
-        row["name"],
-        row["source"],
-        [sentence.split(" ") for sentence in row["sentences"]],
-        dict(zip(row["name_ids"], row["names"], strict=True)),
+        row.name,
+        row.source,
+        [sentence.split(" ") for sentence in row.sentences],
+        dict(zip(row.name_ids, row.names, strict=True)),
         [Question(tuple(tokens.split(" ")), answer) for tokens, answer in questions],
     )
 
@@ -148,28 +170,95 @@ class DocumentWriter:
 
 def read_documents(path: Path) -> Iterator[ClozeDocument]:
     """Yield the documents of a Parquet file, with a few hundred in memory at a time."""
+    import pyarrow as pa
+
+    done, schema = 0, _schema("")
     with _open(path) as file:
-        for batch in file.iter_batches(_ROWS):
-            yield from map(_document, batch.to_pylist())
+        try:
+            for batch in file.iter_batches(_ROWS):
+                for part in _parts(batch.select(schema.names), f"{path}, document {done}"):
+                    # As plain columns: Arrow turns references into Python objects one by one.
+                    for row in pa.Table.from_batches([part]).cast(schema).to_pylist():
+                        yield _document(row)
+                        done += 1
+        except FormatError:
+            raise
+        except (pa.ArrowException, OSError, ValueError) as fault:  # msgspec's errors are ValueErrors
+            came = f"another ({str(fault).splitlines()[0][:200]})"
+            expected = "a document of a cloze set"
+            raise FormatError(f"{path}, document {done}", expected, came, "build it again") from fault
+
+
+def _parts(batch: "pa.RecordBatch", what: str) -> Iterator["pa.RecordBatch"]:
+    """Cut a batch into parts whose texts fit into memory, repeated ones counted each time."""
+    size = sum(map(_text_bytes, batch.columns))
+    if batch.num_rows < 2:
+        if size > _DOCUMENT_BYTES:
+            raise FormatError(what, f"at most {_DOCUMENT_BYTES:,} bytes of text", f"{size:,}")
+        yield batch
+    elif size <= _BATCH_BYTES:
+        yield batch
+    else:
+        half = batch.num_rows // 2
+        yield from _parts(batch.slice(0, half), what)
+        yield from _parts(batch.slice(half), what)
+
+
+def _text_bytes(column: Any) -> int:
+    """How many bytes the texts of a column have once every reference is resolved."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(column, pa.ListArray):
+        column = column.flatten()
+    if not isinstance(column, pa.DictionaryArray):
+        return 8 * len(column)
+    of_distinct: Any = pc.call_function("binary_length", [column.dictionary])
+    lengths = of_distinct.take(column.indices).cast(pa.int64())
+    return int(pc.sum(lengths).as_py() or 0) + 8 * len(column)
 
 
 def read_note(path: Path) -> str:
     """Return the note that the file was written with."""
     with _open(path) as file:
-        return bytes((file.schema_arrow.metadata or {}).get(b"attar", b"")).decode()
+        return bytes((file.schema_arrow.metadata or {}).get(b"attar", b"")).decode(errors="replace")
 
 
 @contextmanager
 def _open(path: Path) -> Iterator[Any]:
+    """Open a file and check its columns, and what it says of its size."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        file = pq.ParquetFile(path)
-    except (pa.ArrowInvalid, OSError) as fault:
+        with pq.ParquetFile(path) as file:
+            _check_columns(path, file)
+            leaves = [file.schema.column(at) for at in range(len(file.schema.names))]
+            texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+        file = pq.ParquetFile(path, read_dictionary=texts)
+    except FormatError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as fault:
         came = "no such file" if isinstance(fault, FileNotFoundError) else "another or an incomplete file"
         raise FormatError(str(path), "a cloze set's Parquet file", came, "build it again") from fault
     with file:
-        if not {"sentences", "name_ids", "names", "questions", "answers"} <= set(file.schema_arrow.names):
-            raise FormatError(str(path), "a cloze set's columns", ", ".join(file.schema_arrow.names))
         yield file
+
+
+def _check_columns(path: Path, file: Any) -> None:
+    """Refuse other columns or types, and groups of rows larger than any set has."""
+    found = file.schema_arrow
+    for column in _schema(""):
+        if found.names.count(column.name) != 1:
+            came = repr(", ".join(found.names))[1:-1][:200]  # on one line
+            raise FormatError(str(path), f"a cloze set's columns, such as {column.name}", came)
+        kind = found.field(column.name).type
+        if kind != column.type:
+            what = f"{path}, column {column.name}"
+            raise FormatError(what, str(column.type), repr(str(kind))[1:-1][:200], "build it again")
+    for number in range(file.metadata.num_row_groups):
+        # Not the columns' own sizes: pyarrow aborts the process where their metadata is malformed.
+        size = file.metadata.row_group(number).total_byte_size
+        if not 0 <= size <= _GROUP_BYTES:
+            expected = f"groups of rows of at most {_GROUP_BYTES:,} bytes"
+            raise FormatError(str(path), expected, f"one of {size:,}", "build it again")

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -73,8 +74,8 @@ class EncodedSplit:
             save_file(arrays, partial, {"sources": json.dumps(self.sources), "note": note})
 
     @classmethod
-    def load(cls, path: Path, note: str | None = None) -> "EncodedSplit | None":
-        """Load what `save` wrote; None if the file is missing, damaged, or has another note."""
+    def load(cls, path: Path, note: str | None = None, words: int = 2**31) -> "EncodedSplit | None":
+        """Load what `save` wrote; None if the file is missing, damaged, has another note, or ids from `words` up."""
         from safetensors import SafetensorError, safe_open
 
         try:
@@ -83,9 +84,44 @@ class EncodedSplit:
                 if note is not None and about["note"] != note:
                     return None
                 arrays: dict[str, Any] = {each.name: file.get_tensor(each.name) for each in fields(cls)[:-1]}
-                return cls(**arrays, sources=tuple(json.loads(about["sources"])))
-        except (FileNotFoundError, SafetensorError, KeyError, ValueError, TypeError):
+                sources = msgspec.json.decode(about["sources"], type=tuple[str, ...])
+            loaded = cls(**arrays, sources=sources)
+            return loaded if loaded._is_consistent(words) else None
+        except (OSError, SafetensorError, KeyError, ValueError, TypeError, RecursionError):
             return None
+
+    def _is_consistent(self, words: int) -> bool:
+        """Whether types, lengths and ranges are such as `encode_split` makes: the cache is a file like any other."""
+        offsets = [each.name for each in fields(self) if each.type == Offsets]
+        for each in fields(self)[:-1]:
+            array, kind = getattr(self, each.name), np.int64 if each.name in offsets else np.int32
+            if array.dtype != kind or array.ndim != 1:
+                return False
+            if each.name in offsets and (len(array) == 0 or array[0] != 0 or (np.diff(array) < 0).any()):
+                return False
+        documents, tokens, asked = len(self), len(self.ids), len(self.question_ids)
+        questions, names = len(self.answers), np.diff(self.name_starts).max(initial=0)
+        return (
+            [len(self.document_sentences), len(self.name_starts), len(self.document_questions)]
+            == [documents + 1] * 3
+            and [self.document_starts[-1], self.sentence_starts[-1], len(self.names)] == [tokens] * 3
+            and self.document_sentences[-1] == len(self.sentence_starts) - 1
+            and self.name_starts[-1] == len(self.numbers)
+            and [self.question_starts[-1], len(self.question_names)] == [asked] * 2
+            and [self.document_questions[-1], len(self.question_starts) - 1] == [questions] * 2
+            and len(self.source_of) == documents
+            and _within(self.ids, 0, words)
+            and _within(self.question_ids, 0, words)
+            and _within(self.names, _NO_NAME, names)
+            and _within(self.question_names, _NO_NAME, names)
+            and _within(self.answers, 0, names)
+            and _within(self.numbers, 0, words)
+            and _within(self.source_of, 0, len(self.sources))
+        )
+
+
+def _within(array: Ids, low: int, end: int) -> bool:
+    return bool(array.min(initial=low) >= low and array.max(initial=low) < max(end, low + 1))
 
 
 def encode_split(
@@ -192,7 +228,7 @@ def open_split(
     cache = cloze_set.path / "encoded" / f"{split}-{vocabulary.fingerprint[:16]}.safetensors"
     # A split cached without its malformed files is not valid for a call that refuses them.
     note = cloze_set.fingerprint(split) + ("" if on_malformed is None else " skip")
-    encoded = EncodedSplit.load(cache, note)
+    encoded = EncodedSplit.load(cache, note, len(vocabulary))
     # Skipped files are reported every time; where they are not known, the split is read again.
     if encoded is None or not (on_malformed is None or cloze_set.report_malformed(split, on_malformed)):
         documents = cloze_set.documents(split, on_malformed=on_malformed, progress=progress)

@@ -22,7 +22,10 @@ class BuildOptions:
     vocabulary_size: int = option(
         20_000, "Number of words in a vocabulary that is built.", former="size", min=1
     )
-    entities: int = 600  # `attar.text.ENTITIES`, whose package loads numpy
+    # The default is `attar.text.ENTITIES`, whose package loads numpy.
+    entities: int = option(
+        600, "Most names of a document that a reader trained on the set can tell apart.", min=1, max=100_000
+    )
 
     def __post_init__(self) -> None:
         check_ranges(self)

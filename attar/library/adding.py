@@ -1,5 +1,6 @@
 """Writing documents: known texts are skipped, the others are read in batches; each batch is written atomically."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 # The most text that is read before it is written to disk: a kill loses a second or two of work.
 _CHARACTERS = 2**21
+# A document remembers the ids of so many last changes: half a kilobyte.
+CHANGE_IDS = 32
+_LONGEST_KEY = 255
 
 
 class Draft(NamedTuple):
@@ -69,7 +73,22 @@ def change_of(
     facts: DocumentEntry, change: Literal["added", "replaced", "unchanged", "appended", "merged"]
 ) -> Change:
     """The result of writing a document."""
-    return Change(facts.name, change, facts.tokens, facts.memory_bytes)
+    return Change(facts.name, change, facts.tokens, facts.memory_bytes, facts.names_full)
+
+
+def change_ids(key: str | None, *texts: str) -> tuple[bytes, ...]:
+    """The id by which a repeated change is recognised, from its key and its texts; none without a key.
+
+    >>> change_ids("k", "Ann left.") == change_ids("k", "Ann left.") != change_ids("k", "Ann came.")
+    True
+    """
+    if key is None:
+        return ()
+    check_string("key", key)
+    if not (0 < len(key) <= _LONGEST_KEY and key.isascii() and key.isprintable()):
+        raise OptionError("key", f"1 to {_LONGEST_KEY} printable ASCII characters", quoted(key))
+    digests = b"".join(map(digest_of, (key, *texts)))
+    return (hashlib.blake2b(digests, digest_size=16).digest(),)
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,18 @@
 import contextlib
 import difflib
 import os
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from attar.errors import ReaderMismatchError, StoreError, UnknownDocumentError
 from attar.library.adding import (
+    CHANGE_IDS,
     Adder,
     Draft,
+    change_ids,
     change_of,
     check_merge,
     check_string,
@@ -22,10 +22,11 @@ from attar.library.adding import (
     merged,
     name_taken,
 )
+from attar.library.cache import MemoryCache
 from attar.memory import JOINT, Memory
 from attar.progress import Progress, tell_nobody
 from attar.results import Answer, Change, Document, DocumentDetails
-from attar.store import DocumentEntry, Durability, Snapshot, Store
+from attar.store import DocumentEntry, Durability, Fault, Store
 
 if TYPE_CHECKING:
     from attar.reader import Reader
@@ -38,9 +39,6 @@ _CACHE = 2**28
 _DTYPE = "float16"
 # Between a text and the text appended to it, where texts are kept: a paragraph's end.
 SEPARATOR = JOINT
-# A decoded name takes 200 bytes, 615 after a question has looked for parts of names (tracemalloc, nine names
-# per document).
-_NAME_BYTES = 615
 # Of a million names not all are compared with an unknown one: the first, and those next to it in order.
 _FIRST, _NEIGHBOURS = 10_000, 500
 # difflib takes quadratic time in the length.
@@ -133,18 +131,27 @@ class Library:
                 on_change(change)
         return changes
 
-    def append(self, name: str, text: str, *, progress: Progress = tell_nobody) -> Change:
-        """Continue a document: its memory becomes that of both texts, read as one."""
+    def append(
+        self, name: str, text: str, *, key: str | None = None, progress: Progress = tell_nobody
+    ) -> Change:
+        """Continue a document: its memory becomes that of both texts, read as one.
+
+        A `key` names the change: to append the same text with the same key again changes nothing.
+        """
         check_text(name, text)
+        applied = change_ids(key, text)
         with suggesting(self.store, [name]):
             while True:
                 before = self.store.get(name)
+                if applied and applied[0] in before.entry.applied:
+                    return change_of(before.entry, "appended")
                 longer = self.reader.extend(before.memory, text, progress=progress)
                 whole = None if before.text is None else SEPARATOR.join(filter(None, (before.text, text)))
                 # If another process has written the document meanwhile, its version is continued instead.
                 with self.store.transaction() as changes:
                     if changes.get(name).entry == before.entry:
-                        facts = changes.put(name, longer, title=before.entry.title, text=whole)
+                        ids = (*before.entry.applied, *applied)[-CHANGE_IDS:]
+                        facts = changes.put(name, longer, title=before.entry.title, text=whole, applied=ids)
                         return change_of(facts, "appended")
 
     def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
@@ -157,31 +164,43 @@ class Library:
         """The answers to each question from its own document; one name, or one question, is used for all."""
         asked = [names] if isinstance(names, str) else list(names)
         with suggesting(self.store, asked), self.store.snapshot() as now:
-            memories = {name: self._cache.memory(now, name) for name in dict.fromkeys(asked)}
-            texts = {name: self._cache.text(now, name) for name in memories}
+            known = {name: self._cache.get(now, name) for name in dict.fromkeys(asked)}
         if isinstance(names, str):
             asked = [names] * (1 if isinstance(questions, str) else len(questions))
-        about = [memories[name] for name in asked]
-        return self.reader.answer_many(about, questions, top=top, texts=[texts[name] for name in asked])
+        memories, texts = zip(*(known[name] for name in asked), strict=True) if asked else ((), ())
+        return self.reader.answer_many(memories, questions, top=top, texts=texts)
 
-    def merge(self, new: str, names: Iterable[str], *, title: str = "", replace: bool = False) -> Change:
-        """Make one document of several, which stay.
+    def merge(
+        self,
+        new: str,
+        names: Iterable[str],
+        *,
+        title: str = "",
+        replace: bool = False,
+        key: str | None = None,
+    ) -> Change:
+        """Make one document of several, which stay; a merge with the same `key` again changes nothing.
 
         Memories with one vector per name always merge; others must have been added with `shared_names=True`.
         """
         parts = list(names)
         check_merge(parts)
         check_string("title", title)
+        applied = change_ids(key, *parts)
         with suggesting(self.store, parts), self.store.transaction() as changes:
-            if new in changes and not replace:
-                raise name_taken(new)
+            if new in changes:
+                before = changes.get(new).entry
+                if applied and applied[0] in before.applied:
+                    return change_of(before, "merged")
+                if not replace:
+                    raise name_taken(new)
             records = [changes.get(name) for name in parts]
             whole = merged(parts, [record.memory for record in records])
             texts = [record.text for record in records]
             # Only phrases have places in the text, which must be those of the joined text.
             keeps = self.keep_text and whole.form == "phrases" and None not in texts
             text = SEPARATOR.join(text for text in texts if text is not None) if keeps else None
-            return change_of(changes.put(new, whole, title=title, text=text), "merged")
+            return change_of(changes.put(new, whole, title=title, text=text, applied=applied), "merged")
 
     def remove(self, *names: str) -> None:
         """Remove documents: all of them, or none if one does not exist."""
@@ -205,6 +224,7 @@ class Library:
             reader=memory.reader,
             names=list(memory.names.names),
             text=record.text,
+            names_full=memory.names.is_full,
         )
 
     def memory(self, name: str) -> Memory:
@@ -256,8 +276,11 @@ def open_store(
         return Store.open(path, dtype=dtype or new_dtype, **options)
 
 
-def _fields(facts: DocumentEntry) -> dict[str, Any]:
+def _fields(facts: DocumentEntry | Fault) -> dict[str, Any]:
     """The fields of a `Document`, from the store's entry."""
+    if isinstance(facts, Fault):
+        nothing = DocumentEntry(facts.name or "", "", b"", 0, 0, 0, "", "", 0)
+        return _fields(nothing) | {"fault": facts.line}
     return {
         "name": facts.name,
         "title": facts.title,
@@ -288,76 +311,10 @@ def _similar_names(store: Store, name: str) -> list[str]:
     """At most three similar names, compared without case, with and without their folders."""
     neighbours = store.documents(after=name[: len(name) // 2] or None, limit=_NEIGHBOURS)
     by_spelling: dict[str, list[str]] = {}
-    for other in dict.fromkeys(facts.name for facts in chain(store.documents(limit=_FIRST), neighbours)):
+    for other in dict.fromkeys(
+        facts.name or "" for facts in chain(store.documents(limit=_FIRST), neighbours)
+    ):
         for spelling in {other[:_COMPARED].lower(), other.rpartition("/")[2][:_COMPARED].lower()}:
             by_spelling.setdefault(spelling, []).append(other)
     similar = difflib.get_close_matches(name[:_COMPARED].lower(), by_spelling, n=3, cutoff=0.6)
     return list(dict.fromkeys(other for spelling in similar for other in by_spelling[spelling]))[:3]
-
-
-class _Cached(NamedTuple):
-    """A memory, what identifies the version of the document it belongs to, its bytes, and the text to quote from."""
-
-    version: tuple[int, bytes, int]
-    memory: Memory
-    bytes: int
-    text: str | None
-
-
-class MemoryCache:
-    """Least recently used cache of decoded memories (names decoded, float32), at most `limit` bytes.
-
-    A document that was written again, by any process, is decoded again.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.bytes = 0
-        self._cached: OrderedDict[str, _Cached] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._cached)
-
-    def memory(self, now: Snapshot, name: str) -> Memory:
-        """A document's memory as of the given state of the store."""
-        # The store's entry is a small value; time in microseconds, text and size differ between two versions.
-        facts = now.entry(name)
-        version = facts.changed, facts.digest, facts.memory_bytes
-        with self._lock:
-            cached = self._cached.get(name)
-            if cached is not None and cached.version == version:
-                self._cached.move_to_end(name)
-                return cached.memory
-        memory = _decoded(bytes(now.view(name, check=True)))
-        # Only phrases have places in the text.
-        text = now.get(name).text if memory.form == "phrases" and facts.text_bytes is not None else None
-        size = memory.nbytes + memory.state.nbytes + _NAME_BYTES * (1 + len(memory.names)) + len(text or "")
-        self._put(name, _Cached(version, memory, size, text))
-        return memory
-
-    def text(self, now: Snapshot, name: str) -> str | None:
-        """The text of a document whose memory has phrases, if it is kept."""
-        self.memory(now, name)
-        with self._lock:
-            cached = self._cached.get(name)
-        return None if cached is None else cached.text
-
-    def _put(self, name: str, cached: _Cached) -> None:
-        with self._lock:
-            earlier = self._cached.pop(name, None)
-            self.bytes -= 0 if earlier is None else earlier.bytes
-            if cached.bytes > self.limit:
-                return
-            self._cached[name] = cached
-            self.bytes += cached.bytes
-            while self.bytes > self.limit:
-                _, oldest = self._cached.popitem(last=False)
-                self.bytes -= oldest.bytes
-
-
-def _decoded(data: bytes) -> Memory:
-    """A memory whose names are decoded too."""
-    memory = Memory.from_bytes(data, check=False).astype("float32")
-    memory.names  # noqa: B018  # decoded on first access
-    return memory

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from attar.errors import AttarError, FormatError
+from attar.files import MAX_DECOMPRESSED
 from attar.library.adding import Draft
 from attar.text import SourceFile, find_source_files, read_source_file
 
@@ -26,13 +27,17 @@ def read_files(
     files: Sequence[SourceFile],
     on_error: OnError | None = None,
     progress: Callable[[int], None] = lambda done: None,
+    max_bytes: int = MAX_DECOMPRESSED,
 ) -> Iterator[Draft]:
-    """Yield the checked documents of files; `progress` is called with the number of bytes that are read."""
+    """Yield the checked documents of files; `progress` is called with the number of bytes that are read.
+
+    A compressed text of more than `max_bytes` is refused.
+    """
     before = 0
     for file in files:
         inside = 0
         try:
-            for document in read_source_file(file):
+            for document in read_source_file(file, max_bytes):
                 try:
                     draft = Draft.of(document.name, document.text)
                 except AttarError as fault:

@@ -1,7 +1,7 @@
 """What is kept of a document: a memory in one of seven forms, its algebra and its bytes. numpy only, no torch."""
 
 from attar.memory.cooccurrence import Cooccurrence, weigh_cooccurrences
-from attar.memory.forms import FORMS, FORMS_OF, Floats, look_up_hidden, states_are_smaller
+from attar.memory.forms import FORMS, FORMS_OF, PRECISIONS, Floats, look_up_hidden, states_are_smaller
 from attar.memory.memory import Memory
 from attar.memory.phrases import JOINT, PhraseIndex
 from attar.memory.record import NUMBERS_AT, RecordLayout
@@ -11,6 +11,7 @@ __all__ = [
     "FORMS_OF",
     "JOINT",
     "NUMBERS_AT",
+    "PRECISIONS",
     "Cooccurrence",
     "Floats",
     "Memory",

@@ -251,6 +251,20 @@ class Memory:
                 memory._decode(name, check)
         return memory
 
+    def is_finite(self) -> bool:
+        """Whether there is neither NaN nor infinity in it."""
+        parts = (self.numbers, self.state) if self.scales is None else (self.scales, self.state)
+        return all(bool(np.isfinite(part).all()) for part in parts)
+
+    def check_contents(self) -> None:
+        """Raise `RecordError` for what a record can hold and reading a text cannot produce; decodes all of it."""
+        if not self.is_finite():
+            raise RecordError("memory", "finite numbers", "NaN or infinity", "the record is damaged")
+        self.names.check_contents()
+        if self.form == "names" and len(self.names) != len(self.numbers):
+            expected = f"the names of {len(self.numbers)} vectors"
+            raise RecordError("memory", expected, f"{len(self.names)} names", "the record is damaged")
+
     if not TYPE_CHECKING:  # a type checker would accept any attribute
 
         def __getattr__(self, name: str) -> Any:

@@ -5,6 +5,7 @@ Phrases are in the order of the text. Places are characters of the text. All of 
 is the first's followed by the second's, moved by the first's length.
 """
 
+import struct
 import zlib
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -19,24 +20,28 @@ from attar.errors import RecordError
 Places = NDArray[np.uint32]
 # What is joined to a text is a new paragraph.
 JOINT = "\n\n"
+# More than any index needs: each character a sentence of its own, with a phrase.
+_BYTES_PER_CHARACTER = 64
 
 
 class _Written(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """The index as bytes, in MessagePack: arrays little-endian, texts compressed."""
+    """The index as bytes, in MessagePack, compressed: arrays little-endian, ascending ones as differences."""
 
-    characters: int
     starts: bytes
     lengths: bytes
-    sentences: bytes
     priors: bytes
     sentence_starts: bytes
     sentence_lengths: bytes
     word_starts: bytes
     words: bytes
-    covered: bytes
-    tail: bytes
+    covered: str
+    tail: str
     tail_phrases: int
     tail_sentences: int
+
+
+# The characters of the text, and the length of the rest when it is decompressed.
+_SIZES = struct.Struct("<QQ")
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +127,7 @@ class PhraseIndex:
         start = int(self.sentence_starts[at])
         return start, start + int(self.sentence_lengths[at])
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """The bytes of the index in a record."""
         return len(self.to_bytes())
@@ -196,25 +201,42 @@ class PhraseIndex:
 
     def to_bytes(self) -> bytes:
         """The index as bytes."""
-        texts = (
-            zlib.compress(each.encode("utf-8", "surrogatepass"), 9) for each in (self.covered, self.tail)
-        )
-        arrays = (getattr(self, name).astype(dtype).tobytes() for name, dtype in _ARRAYS.items())
-        parts: list[Any] = [self.characters, *arrays, *texts, self.tail_phrases, self.tail_sentences]
-        written = _Written(*parts)
-        return msgspec.msgpack.encode(written)
+        arrays = []
+        for name, dtype in _ARRAYS.items():
+            array = getattr(self, name)
+            ascends = name.endswith("starts")
+            arrays.append(
+                (np.diff(array, prepend=array.dtype.type(0)) if ascends else array).astype(dtype).tobytes()
+            )
+        texts = map(_readable, (self.covered, self.tail))
+        parts: list[Any] = [*arrays, *texts, self.tail_phrases, self.tail_sentences]
+        data = msgspec.msgpack.encode(_Written(*parts))
+        return _SIZES.pack(self.characters, len(data)) + zlib.compress(data, 9)
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> "PhraseIndex":
         """The index in bytes; everything that it claims is checked."""
         try:
-            written = msgspec.msgpack.decode(data, type=_Written)
-            arrays = {name: np.frombuffer(getattr(written, name), dtype) for name, dtype in _ARRAYS.items()}
-            texts = [_decompress(each, written.characters) for each in (written.covered, written.tail)]
-        except (msgspec.DecodeError, ValueError, zlib.error) as fault:
+            characters, size = _SIZES.unpack_from(data)
+            written = msgspec.msgpack.decode(
+                _decompress(data[_SIZES.size :], size, characters), type=_Written
+            )
+            arrays: dict[str, Any] = {}
+            for name, dtype in _ARRAYS.items():
+                array = np.frombuffer(getattr(written, name), dtype)
+                arrays[name] = np.cumsum(array, dtype=dtype) if name.endswith("starts") else array
+        except (msgspec.DecodeError, ValueError, struct.error, zlib.error) as fault:
             raise _damaged("an index of phrases", str(fault)) from fault
-        index = cls(written.characters, **arrays, covered=texts[0], tail=texts[1],
-                    tail_phrases=written.tail_phrases, tail_sentences=written.tail_sentences)  # fmt: skip
+        numbers = np.searchsorted(arrays["sentence_starts"], arrays["starts"], side="right") - 1
+        index = cls(
+            characters,
+            **arrays,
+            sentences=np.maximum(numbers, 0).astype(np.uint32),
+            covered=written.covered,
+            tail=written.tail,
+            tail_phrases=written.tail_phrases,
+            tail_sentences=written.tail_sentences,
+        )
         index._check()
         return index
 
@@ -253,7 +275,6 @@ class PhraseIndex:
 _ARRAYS: dict[str, np.dtype[Any]] = {
     "starts": np.dtype("<u4"),
     "lengths": np.dtype("<u2"),
-    "sentences": np.dtype("<u4"),
     "priors": np.dtype("<f2"),
     "sentence_starts": np.dtype("<u4"),
     "sentence_lengths": np.dtype("<u4"),
@@ -276,14 +297,20 @@ def _union(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[tuple[int
     return list(zip(starts[first].tolist(), reach[last].tolist(), strict=True))
 
 
-def _decompress(data: bytes, characters: int) -> str:
-    """A text of at most `characters` characters."""
-    limit = 4 * characters + 1
+def _decompress(data: bytes | memoryview, size: int, characters: int) -> bytes:
+    """The `size` bytes that were compressed; more than a text of that many characters can have are refused."""
+    if size > _BYTES_PER_CHARACTER * characters + 1_024:
+        raise ValueError(f"{size} bytes for a text of {characters} characters")
     decompressor = zlib.decompressobj()
-    text = decompressor.decompress(data, limit)
-    if len(text) >= limit or not decompressor.eof:
-        raise ValueError(f"a text longer than {characters} characters")
-    return text.decode("utf-8", "surrogatepass")
+    whole = decompressor.decompress(data, size + 1)
+    if len(whole) != size or not decompressor.eof or decompressor.unused_data:
+        raise ValueError(f"other than {size} bytes")
+    return whole
+
+
+def _readable(text: str) -> str:
+    """Text that UTF-8 can encode; a lone half of a surrogate pair is replaced by one character."""
+    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from attar.memory.cooccurrence import Cooccurrence
     from attar.memory.memory import Memory
 
+# The largest k of a memory without numbers, whose k no bytes vouch for: C [k, k] of it takes 1 GB.
+_LARGEST_EMPTY = 2**14
 # A memory without co-occurrence counts is written as version 1, which every Attar can read.
 MAGIC, VERSION, _WITH_COOCCURRENCE, _WITH_PHRASES = b"attm", 1, 2, 3
 _START = struct.Struct("<4sI")
@@ -147,6 +149,8 @@ def read_record(buffer: Bytes, check: bool) -> dict[str, Any]:
     shape, dtype = shape_for(form, size, count), DTYPES[precision]
     rows = scale_count(form, size, shape) if precision == 2 else 0
     total = shape[0] if len(shape) == 1 else shape[0] * shape[1]
+    if not total and size > _LARGEST_EMPTY:
+        raise _damaged("memory", f"a size of at most {_LARGEST_EMPTY} without numbers", str(size))
     scales_at = NUMBERS_AT + total * dtype.itemsize
     scales_at += -scales_at % 4
     state_at = scales_at + 4 * rows

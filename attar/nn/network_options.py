@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from attar.errors import OptionError
 from attar.nn.encoders import ENCODERS, JOINS, TWO_WAY
@@ -10,6 +12,9 @@ from attar.nn.mechanisms import COPY_MECHANISMS, MECHANISMS
 from attar.options import ModelOptions, check_ranges, from_file, to_file
 
 HEADS = ("paper", "copy")
+# Far beyond any reader, and small enough that no product of two overflows. What a file claims within these ranges is
+# compared with its weights before anything is allocated.
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
 
 
 @dataclass(frozen=True)
@@ -20,9 +25,9 @@ class NetworkOptions(ModelOptions):
     the keys of `named` and the queries positive, and scores logarithms of weights.
     """
 
-    words: int  # vocabulary size, names included
-    entities: int  # number of names
-    first_entity: int = 3
+    words: _Count  # vocabulary size, names included
+    entities: _Count  # number of names
+    first_entity: _Count = 3
 
     def __post_init__(self) -> None:
         if not self.head:
@@ -51,6 +56,9 @@ class NetworkOptions(ModelOptions):
                 raise OptionError(what, " or ".join(allowed), repr(value))
         if not 0 <= self.dropout < 1:
             raise OptionError("dropout", "a share from 0 to below 1", repr(self.dropout))
+        if self.first_entity + self.entities > self.words:
+            came = f"{self.entities} from {self.first_entity} up"
+            raise OptionError("entities", f"names among the {self.words} words", came)
 
     def to_json(self) -> dict[str, Any]:
         """All options, under the names in files."""
@@ -63,5 +71,11 @@ class NetworkOptions(ModelOptions):
 
     @classmethod
     def from_json(cls, options: Mapping[str, Any]) -> "NetworkOptions":
-        """The options that `to_json` returned; unknown names are refused."""
-        return cls(**from_file("network option", cls, options))
+        """The options that `to_json` returned; unknown names, other types and values out of range are refused."""
+        given = from_file("network option", cls, options)
+        try:
+            return msgspec.convert(given, cls)
+        except msgspec.ValidationError as fault:
+            if isinstance(fault.__cause__, OptionError):  # raised by `__post_init__`
+                raise fault.__cause__ from None
+            raise OptionError("network options", "their types and ranges", str(fault)) from fault

@@ -2,22 +2,48 @@
 
 import hashlib
 import json
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, BinaryIO, Literal, get_args
 
+import msgspec
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
 
-from attar.errors import AttarError, FormatError, OptionError, writing_to
+from attar.errors import AttarError, FormatError, OptionError, quoted, writing_to
 from attar.files import atomic_file
 from attar.nn import Network, NetworkOptions
 from attar.text import Vocabulary
 
 _FORMAT = 1
 _CONFIG, _TOKENIZER, _WEIGHTS = "config.json", "tokenizer.json", "weights.safetensors"
+READER_FILES = (_CONFIG, _TOKENIZER, _WEIGHTS)
 Precision = Literal["float32", "float16"]
+
+
+class _Config(msgspec.Struct):
+    """The fields of `config.json`; `network` is checked by `NetworkOptions.from_json`."""
+
+    fingerprint: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    network: dict[str, Any]
+    about: dict[str, Any]
+
+
+class _Format(msgspec.Struct):
+    """Read first: a newer format may have other fields."""
+
+    format: Annotated[int, msgspec.Meta(ge=1)]
+
+
+class _TensorInfo(msgspec.Struct):
+    """What the header of `weights.safetensors` says of a tensor."""
+
+    dtype: str
+    shape: list[Annotated[int, msgspec.Meta(ge=0)]]
 
 
 @dataclass(frozen=True)
@@ -68,32 +94,79 @@ def write_folder(
 def load_reader(path: str | Path) -> SavedReader:
     """Load a reader's folder, in float32; the error for a missing, damaged or foreign file names the file."""
     folder = Path(path)
-    written = read_file(folder / _CONFIG)
-    try:
-        config = json.loads(written)
-        newer = config["format"] > _FORMAT
-        options, digest, about = config["network"], str(config["fingerprint"]), dict(config["about"])
-    except (ValueError, KeyError, TypeError) as fault:
-        raise FormatError(str(folder / _CONFIG), "a reader's config", f"another file ({fault})") from fault
-    if newer:
-        remedy = "install a newer attar"
-        raise FormatError(str(folder), f"format {_FORMAT} or older", str(config["format"]), remedy)
+    config = _read_config(folder)
     tokenizer = read_file(folder / _TOKENIZER)
     vocabulary = Vocabulary.from_bytes(tokenizer, str(folder / _TOKENIZER))
     try:
-        weights = safetensors.torch.load(read_file(folder / _WEIGHTS))
-        # Without random initialization, which would take time and change the caller's random state.
+        # Without memory, and without random initialization, which would change the caller's random state.
         with torch.device("meta"):
-            network = Network(NetworkOptions.from_json(options))
-        if fingerprint_of(options, tokenizer, weights) != digest:
+            network = Network(NetworkOptions.from_json(config.network))
+    except (OptionError, RuntimeError, OverflowError) as fault:
+        raise _unlike(folder / _CONFIG, "a reader's config", fault) from fault
+    options = network.options
+    if (len(vocabulary), vocabulary.entities) != (options.words, options.entities):
+        expected = f"{options.words} tokens, {options.entities} of them names"
+        came = f"{len(vocabulary)} and {vocabulary.entities}"
+        raise FormatError(str(folder / _TOKENIZER), expected, came, "copy the whole folder again")
+    try:
+        _check_header(folder / _WEIGHTS, network.state_dict())
+        weights = safetensors.torch.load(read_file(folder / _WEIGHTS))
+        if fingerprint_of(config.network, tokenizer, weights) != config.fingerprint:
             remedy = "copy the whole folder again"
-            raise FormatError(str(folder), f"the reader {digest[:12]}", "other files", remedy)
-        floats = {name: value.float() for name, value in weights.items() if value.is_floating_point()}
-        network.load_state_dict(weights | floats, assign=True)
+            raise FormatError(str(folder), f"the reader {config.fingerprint[:12]}", "other files", remedy)
+        floats = {name: value.float() for name, value in weights.items()}
+        if not all(bool(value.isfinite().all()) for value in floats.values()):
+            remedy = "train it again, with a lower --lr"
+            raise FormatError(str(folder / _WEIGHTS), "finite weights", "infinite ones or NaN", remedy)
+        network.load_state_dict(floats, assign=True)
     except (SafetensorError, RuntimeError, TypeError) as fault:
-        came = f"others ({str(fault).splitlines()[0]})"
-        raise FormatError(str(folder / _WEIGHTS), "this reader's weights", came) from fault
-    return SavedReader(network.eval(), vocabulary, digest, about)
+        raise _unlike(folder / _WEIGHTS, "this reader's weights", fault) from fault
+    return SavedReader(network.eval(), vocabulary, config.fingerprint, config.about)
+
+
+def _read_config(folder: Path) -> _Config:
+    written = read_file(folder / _CONFIG)
+    try:
+        config = json.loads(written)  # not msgspec's, which refuses NaN: a history may have it
+        newer = msgspec.convert(config, _Format).format
+        if newer > _FORMAT:
+            remedy = "install a newer attar"
+            raise FormatError(str(folder), f"format {_FORMAT} or older", str(newer), remedy)
+        return msgspec.convert(config, _Config)
+    except FormatError:
+        raise
+    except (ValueError, RecursionError) as fault:
+        raise _unlike(folder / _CONFIG, "a reader's config", fault) from fault
+
+
+def _check_header(file: Path, network: dict[str, torch.Tensor]) -> None:
+    """Refuse weights that are not this network's, by the names, types and shapes in the file's first bytes."""
+    with _opened(file) as opened:
+        length = int.from_bytes(opened.read(8), "little")
+        if length > file.stat().st_size:
+            raise FormatError(str(file), "this reader's weights", "a part of them, or another file")
+        header = opened.read(length)
+    try:
+        infos = msgspec.json.decode(header, type=dict[str, msgspec.Raw])
+        infos.pop("__metadata__", None)
+        found = {name: msgspec.json.decode(info, type=_TensorInfo) for name, info in infos.items()}
+    except (ValueError, RecursionError) as fault:
+        raise _unlike(file, "this reader's weights", fault) from fault
+    for name in sorted(found.keys() | network.keys()):
+        expected = f"{list(network[name].shape)} in F32 or F16" if name in network else "no such weight"
+        info = found.get(name)
+        came = "none" if info is None else f"{info.shape} in {info.dtype}"
+        if info is None or name not in network or _other(info, network[name]):
+            raise FormatError(f"{file}, {quoted(name)}", expected, came[:200], "copy the whole folder again")
+
+
+def _other(info: _TensorInfo, expected: torch.Tensor) -> bool:
+    return info.shape != list(expected.shape) or info.dtype not in ("F32", "F16")
+
+
+def _unlike(file: Path, expected: str, fault: Exception) -> FormatError:
+    reason = (str(fault).splitlines() or [type(fault).__name__])[0]
+    return FormatError(str(file), expected, f"another file ({reason[:200]})")
 
 
 def fingerprint_of(options: dict[str, Any], tokenizer: bytes, weights: dict[str, torch.Tensor]) -> str:
@@ -109,8 +182,18 @@ def fingerprint_of(options: dict[str, Any], tokenizer: bytes, weights: dict[str,
 
 def read_file(file: Path) -> bytes:
     """The bytes of a reader's file."""
+    with _opened(file) as opened:
+        return opened.read()
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[BinaryIO]:
     try:
-        return file.read_bytes()
+        # A pipe or a device has no end.
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise FormatError(str(file), "a reader's file", "no regular file", "check the path")
+        with file.open("rb") as opened:
+            yield opened
     except OSError as fault:
         came = fault.strerror or "an unreadable one"
         raise FormatError(str(file), "a reader's file", came, "check the path") from fault

@@ -21,6 +21,7 @@ from attar import wire
 from attar.library import Library
 from attar.results import Change
 from attar.server import routes
+from attar.server.admission import Admission
 from attar.server.metrics import Metrics
 from attar.server.middleware import ROUTE, Middleware
 from attar.server.openapi import Route, html_document, openapi_document
@@ -134,7 +135,8 @@ def make_app(settings: Settings, library: Library | None = None) -> ASGIApp:
     # The page is the default and no route: it would match all paths, and hide 405.
     page = StaticFiles(directory=PAGE_FOLDER, html=True) if PAGE_FOLDER.is_dir() else _no_page
     router = Router(routing, redirect_slashes=False, default=page, lifespan=lifespan)
-    return Middleware(router, settings, metrics, partial(_route_name, router))
+    admission = Admission(settings.max_concurrent, metrics, {wire.ASK: service.asks_are_full})
+    return Middleware(router, settings, metrics, admission, partial(_route_name, router))
 
 
 def open_library(settings: Settings) -> Library:
@@ -170,8 +172,14 @@ class _Endpoint:
         await reply(scope, receive, send)
 
 
+_FIXED = {(route.method, route.path): route.name for route in ROUTES if "{" not in route.path}
+
+
 def _route_name(router: Router, scope: Scope) -> str | None:
     """The name of the route that a request would take; None for the page, and where no route matches."""
+    # Matching patterns takes longer than refusing a request.
+    if fixed := _FIXED.get((scope["method"], scope["path"])):
+        return fixed
     for route in router.routes:
         match, found = route.matches(scope)
         if match is Match.FULL:

@@ -1,6 +1,7 @@
 """Queues in front of one thread each: a batcher for questions and lookups, a serial executor for slow work."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,8 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 Value = TypeVar("Value")
 
+# The longest that a job may have to wait, in seconds: a client has given up by then, or a person has.
+_MAX_WAIT = 1.0
 # Slow jobs take far longer than questions: only a few may wait.
 _MAX_SLOW = 64
 
@@ -42,6 +45,8 @@ class Batcher(Generic[Job, Result]):
     ) -> None:
         self._work, self._name, self._max_batch, self._max_queue = work, name, max_batch, max_queue
         self._on_batch, self._on_queue = on_batch, on_queue
+        # Measured while jobs wait: only then a batch is as large, and the rate as high, as it can be.
+        self._per_second: float | None = None
         self._queue: deque[_Queued[Job, Result]] = deque()
         self._weight = 0
         self._busy = False
@@ -52,7 +57,7 @@ class Batcher(Generic[Job, Result]):
         """Queue a job; a full queue refuses it."""
         if self._closed:
             raise ProblemError(503, f"{self._name}: expected a running server, got one that is stopping")
-        if self._weight and self._weight + weight > self._max_queue:
+        if not self.has_room(weight):
             detail = f"{self._name}: expected room for {weight:,} in the queue, got {self._weight:,} waiting"
             raise ProblemError(503, detail)
         loop = asyncio.get_running_loop()
@@ -64,6 +69,13 @@ class Batcher(Generic[Job, Result]):
             # In the loop's next iteration: jobs that arrive in this one join the batch.
             loop.call_soon(self._start)
         return future
+
+    def has_room(self, weight: int = 1) -> bool:
+        """Whether a job may wait: the queue is not longer than what is answered within _MAX_WAIT."""
+        most = self._max_queue
+        if self._per_second is not None:
+            most = min(most, round(_MAX_WAIT * self._per_second))
+        return not self._weight or self._weight + weight <= most
 
     def _start(self) -> None:
         batch: list[_Queued[Job, Result]] = []
@@ -80,8 +92,18 @@ class Batcher(Generic[Job, Result]):
             return
         self._on_batch(weight)
         jobs = [queued.job for queued in batch]
+        began = time.perf_counter()
         running = asyncio.get_running_loop().run_in_executor(self._thread, self._work, jobs)
-        running.add_done_callback(lambda done: self._finish(batch, done))
+
+        def finish(done: asyncio.Future[Sequence[Result | Exception]]) -> None:
+            if self._queue:
+                measured = weight / (time.perf_counter() - began)
+                self._per_second = (
+                    measured if self._per_second is None else (3 * self._per_second + measured) / 4
+                )
+            self._finish(batch, done)
+
+        running.add_done_callback(finish)
 
     def _finish(
         self, batch: list[_Queued[Job, Result]], running: asyncio.Future[Sequence[Result | Exception]]
@@ -122,17 +144,18 @@ class SerialExecutor:
         return not self._pending
 
     async def run(self, work: Callable[[], Value]) -> Value:
-        """The result of a job, which runs to its end even if the caller is cancelled."""
+        """The result of a job. If the caller is cancelled, a job that waits is dropped, one that runs is finished."""
         if self._pending >= _MAX_SLOW:
             raise ProblemError(
                 503, f"{self._name}: expected room in the queue, got {self._pending} jobs waiting"
             )
         self._pending += 1
-        running = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        running.add_done_callback(self._finish)
-        return await running
+        loop, running = asyncio.get_running_loop(), self._thread.submit(work)
+        # When the thread has finished it, not when its caller was cancelled.
+        running.add_done_callback(lambda done: loop.call_soon_threadsafe(self._finish))
+        return await asyncio.wrap_future(running)
 
-    def _finish(self, running: asyncio.Future[Value]) -> None:
+    def _finish(self) -> None:
         self._pending -= 1
 
     async def close(self) -> None:

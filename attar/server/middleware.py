@@ -2,20 +2,20 @@
 
 import asyncio
 import hmac
-import itertools
 import logging
 import re
-import secrets
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from attar.server.admission import Admission
 from attar.server.metrics import PAGE, Metrics
-from attar.server.problems import ProblemError, problem_for
+from attar.server.problems import ProblemError, new_request_id, printable, problem_for
 from attar.server.settings import Settings
 
 log = logging.getLogger("attar.server")
@@ -24,14 +24,16 @@ log = logging.getLogger("attar.server")
 ROUTE = "attar.route"
 # Paths that need no token: health checks, the page's files and the API's description.
 _PUBLIC = re.compile(r"/(?!v1(/|$)|metrics$)")
-# As h11, uvicorn's other HTTP parser, has it.
-_MAX_HEADERS = 65_536
 # Python refuses to parse numbers of thousands of digits.
 _MAX_LENGTH_DIGITS = 18
 # A client's own request id is kept if it is safe to log.
 _REQUEST_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
-# Otherwise it is a prefix per process and a number: random ids take a system call each.
-_ID_PREFIX, _ID_NUMBERS = secrets.token_hex(4), itertools.count(1)
+# Characters of a path in the log.
+_MAX_PATH = 200
+# Paths may be percent-encoded only where a document's name follows: a proxy that guards "/v1/" must see it.
+_NAMED = b"/v1/documents/"
+# Proxies differ in which of two they take.
+_SINGLE = (b"authorization", b"host", b"content-type")
 _CLOSE = {"connection": "close"}
 # The page loads nothing from other sites, cannot be framed, and is revalidated so that an upgrade shows.
 _PAGE_HEADERS = [
@@ -49,20 +51,36 @@ class Middleware:
     """An ASGI middleware; errors that the application raises become problem objects."""
 
     def __init__(
-        self, app: ASGIApp, settings: Settings, metrics: Metrics, route_name: Callable[[Scope], str | None]
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        metrics: Metrics,
+        admission: Admission,
+        route_name: Callable[[Scope], str | None],
     ) -> None:
         self.app, self._settings, self._metrics, self._route_name = app, settings, metrics, route_name
-        self._token = None if settings.token is None else b"Bearer " + settings.token.encode()
-        self._in_flight = 0
+        self._admission = admission
+        self._token = None if settings.token is None else settings.token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
+            if self._admission.is_full(scope["path"]):
+                await self._refuse(scope, send)
+                return
             await self._handle(_Exchange(scope, receive, send, self._settings.max_body))
         else:
             await send({"type": "websocket.close", "code": 1003})
+
+    async def _refuse(self, scope: Scope, send: Send) -> None:
+        """Refuse a request of which nothing was read: count it, but neither route nor log it."""
+        started = time.perf_counter()
+        given = next((value for name, value in scope["headers"] if name == b"x-request-id"), None)
+        route = self._route_name(scope) or PAGE
+        self._metrics.count_request(route, 503, time.perf_counter() - started)
+        await self._admission.refuse(scope, _request_id(given), send)
 
     async def _handle(self, exchange: "_Exchange") -> None:
         error: Exception | None = None
@@ -87,24 +105,27 @@ class Middleware:
         finally:
             self._count(exchange, -1)
             self._record(exchange, error, problem)
+            # An error refers to this frame, and through the handler's to the body: a cycle that would stay in memory
+            # until the garbage collector's next full run.
+            error = problem = None
 
     def _check(self, exchange: "_Exchange") -> None:
-        """Refuse a request from the wrong client, over the limit of concurrency, or of too large a size."""
+        """Refuse a request from the wrong client, or of too large a size."""
         headers, settings = exchange.headers, self._settings
+        if len(headers) < len(exchange.scope["headers"]):
+            _check_single(exchange.scope["headers"])
         if settings.hosts and _host_name(headers.get(b"host", b"")) not in settings.hosts:
             raise ProblemError(421, "host: expected one of this server's names, got another", _CLOSE)
         if self._token is not None and not _PUBLIC.match(exchange.path):
-            sent = headers.get(b"authorization", b"")
-            if not hmac.compare_digest(sent, self._token):
-                came = "another one" if sent else "none"
+            scheme, _, sent = headers.get(b"authorization", b"").partition(b" ")
+            if scheme.lower() != b"bearer" or not hmac.compare_digest(sent.strip(), self._token):
+                came = "another one" if scheme else "none"
                 detail = f"authorization: expected Bearer and the server's token, got {came}"
                 raise ProblemError(401, detail, {"www-authenticate": "Bearer"} | _CLOSE)
-        if exchange.is_api and self._in_flight > settings.max_concurrent:
-            detail = f"server: expected at most {settings.max_concurrent} concurrent requests, got more"
-            raise ProblemError(503, detail)
-        size = sum(len(name) + len(value) + len(b": \r\n") for name, value in exchange.scope["headers"])
-        if size > _MAX_HEADERS:
-            raise ProblemError(431, f"headers: expected at most {_MAX_HEADERS:,} bytes, got {size:,}", _CLOSE)
+        if b"%" in exchange.raw_path and not exchange.raw_path.startswith(_NAMED):
+            raise ProblemError(
+                404, "path: expected percent-encoding in documents' names only, got it elsewhere"
+            )
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or len(length) > _MAX_LENGTH_DIGITS or int(length) > settings.max_body:
             raise _body_too_large(settings.max_body)
@@ -123,20 +144,20 @@ class Middleware:
             return
         fields = {
             "request": exchange.request_id,
+            "client": (exchange.scope.get("client") or ["unknown"])[0],
             "method": exchange.scope["method"],
             # Percent-encoded, as it was sent: a name may contain line ends.
-            "path": (exchange.scope.get("raw_path") or b"").decode("latin-1"),
+            "path": printable(exchange.raw_path.decode("latin-1"), _MAX_PATH),
             "status": status,
             "seconds": round(seconds, 6),
         }
         if error is not None and not isinstance(error, HTTPException):
-            fields["fault"] = str(error) or type(error).__name__
+            fields["fault"] = printable(str(error)) or type(error).__name__
         log.log(level, "request", extra={"fields": fields}, exc_info=error if is_bug else None)
 
     def _count(self, exchange: "_Exchange", change: int) -> None:
         if exchange.is_api:
-            self._in_flight += change
-            self._metrics.set_in_flight(self._in_flight)
+            self._admission.count(change)
 
 
 class _Exchange:
@@ -146,13 +167,10 @@ class _Exchange:
         self.started = time.perf_counter()
         self.scope, self._receive, self._send, self._max_body = scope, receive, send, max_body
         self.path: str = scope["path"]
+        self.raw_path: bytes = scope.get("raw_path") or b""
         self.is_api = self.path.startswith("/v1/")
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        given = self.headers.get(b"x-request-id")
-        if given is not None and _REQUEST_ID.fullmatch(given):
-            self.request_id = given.decode()
-        else:
-            self.request_id = f"{_ID_PREFIX}{next(_ID_NUMBERS) & 0xFFFFFFFF:08x}"
+        self.request_id = _request_id(self.headers.get(b"x-request-id"))
         self.status = 0
         self._received = 0
 
@@ -176,8 +194,23 @@ class _Exchange:
         await self._send(message)
 
 
+def _request_id(given: bytes | None) -> str:
+    """The client's own id if it is safe to log, or a new one."""
+    if given is not None and _REQUEST_ID.fullmatch(given):
+        return given.decode()
+    return new_request_id()
+
+
 def _body_too_large(limit: int) -> ProblemError:
     return ProblemError(413, f"body: expected at most {limit:,} bytes, got more", _CLOSE)
+
+
+def _check_single(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Refuse headers of which there may be only one."""
+    counts = Counter(name for name, _ in headers)
+    for name in _SINGLE:
+        if counts[name] > 1:
+            raise ProblemError(400, f"{name.decode()}: expected one header, got {counts[name]}", _CLOSE)
 
 
 @lru_cache(256)

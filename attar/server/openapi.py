@@ -98,7 +98,7 @@ def html_document(routes: Sequence[Route]) -> str:
         "<style>:root{color-scheme:light dark}body{font:1rem/1.5 system-ui;margin:2rem auto;max-width:70rem;"
         "padding:0 1rem}td{padding:.4rem .8rem;vertical-align:top;border-top:1px solid #8884}</style>"
         "<h1>HTTP API</h1><p>Bodies are JSON. Errors are problem objects (RFC 9457). "
-        '<a href="/openapi.json">/openapi.json</a> describes every field.</p>'
+        '<a href="openapi.json">openapi.json</a> describes every field.</p>'
         f"<table>{''.join(rows)}</table></html>"
     )
 

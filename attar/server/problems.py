@@ -1,5 +1,8 @@
 """Errors as RFC 9457 problem objects: what was expected, what came, what to do, and the status for it."""
 
+import itertools
+import secrets
+
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -25,6 +28,7 @@ _STATUSES = {
     403: ("Read-only server", "AccessDeniedError"),
     404: ("Not found", ""),
     405: ("Method not allowed", ""),
+    408: ("Request timed out", "UnavailableError"),
     409: ("Name already taken", "NameTakenError"),
     413: ("Content too large", "OptionError"),
     415: ("Unsupported media type", "FormatError"),
@@ -36,7 +40,29 @@ _STATUSES = {
     503: ("Service unavailable", "UnavailableError"),
     504: ("Request timed out", "UnavailableError"),
 }
+# Characters of a message that a client is sent, or that is logged, of a request.
+_MAX_DETAIL = 500
+# Random ids take a system call each.
+_ID_PREFIX, _ID_NUMBERS = secrets.token_hex(4), itertools.count(1)
 TITLES = {status: title for status, (title, _) in _STATUSES.items()}
+
+
+def new_request_id() -> str:
+    """An id of its own for each request: a prefix per process, and a number."""
+    return f"{_ID_PREFIX}{next(_ID_NUMBERS) & 0xFFFFFFFF:08x}"
+
+
+def printable(text: str, most: int = _MAX_DETAIL) -> str:
+    r"""What a client sent as messages and logs show it: without control characters, and cut in the middle if long.
+
+    >>> print(printable("a\nb\x1b[2J"), printable("x" * 99 + "y", 10))
+    a\nb\x1b[2J xxxxx…xxxxy
+    """
+    if len(text) > most:
+        text = f"{text[: most // 2]}…{text[(1 - most) // 2 :]}"
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 class ProblemError(Exception):
@@ -54,6 +80,7 @@ class ProblemError(Exception):
         kind: str = "",
         server_fault: bool = False,
     ) -> None:
+        detail = printable(detail)
         super().__init__(detail)
         self.status, self.detail, self.server_fault = status, detail, server_fault
         self.title, default_kind = _STATUSES.get(status, ("Error", ""))

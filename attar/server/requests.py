@@ -16,7 +16,7 @@ from starlette.requests import Request
 from attar import wire
 from attar.errors import FormatError, OptionError, ShapeError
 from attar.memory import Floats
-from attar.server.problems import ProblemError
+from attar.server.problems import ProblemError, printable
 
 JSON = "application/json"
 _DOCUMENTS, _APPEND = b"/v1/documents/", b"/append"
@@ -33,7 +33,7 @@ async def read_body(request: Request, struct: type[msgspec.Struct], binary: bool
     if binary and media_type == wire.MEDIA:
         return await request.body()
     if media_type != JSON:
-        came = media_type[:60] or "none"
+        came = printable(media_type, 60) or "none"
         raise ProblemError(415, f"content-type: expected {JSON}, got {came}", {"accept": JSON})
     return _decoder(struct).decode(await request.body())
 
@@ -48,9 +48,17 @@ def document_name(request: Request) -> str:
             raise HTTPException(405, headers={"allow": "PUT, GET, DELETE"})
         written = written.removesuffix(_APPEND)
     try:
-        return unquote_to_bytes(written).decode()
+        name = unquote_to_bytes(written).decode()
     except UnicodeDecodeError as error:
         raise FormatError("name", "percent-encoded UTF-8", "other bytes") from error
+    if len(name) > wire.MAX_NAME:
+        raise OptionError("name", f"at most {wire.MAX_NAME:,} characters", f"{len(name):,}")
+    return name
+
+
+def idempotency_key(request: Request) -> str | None:
+    """The key by which a repeated change is recognised, if the client sent one."""
+    return request.headers.get(wire.KEY_HEADER)
 
 
 def query_number(request: Request, name: str, default: int, most: int) -> int:

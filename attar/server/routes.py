@@ -16,9 +16,6 @@ from attar.server.problems import ProblemError
 from attar.server.service import AskJob, LookupJob, Service, compare_costs
 
 PAGE_SIZE, MAX_PAGE_SIZE = 100, 1_000
-_MAX_TITLE = 1_000
-# A question is a sentence.
-_MAX_QUESTION = 10_000
 # No screen shows a larger heat map.
 _MAX_ROWS, _MAX_COLUMNS = 256, 512
 
@@ -27,7 +24,6 @@ async def put_document(service: Service, request: Request, body: wire.PutDocumen
     """Add or replace a document: 201 if the name is new, 200 if not."""
     name = requests.document_name(request)
     requests.check_length("text", body.text, service.settings.max_text)
-    requests.check_length("title", body.title, _MAX_TITLE)
     outcome = await service.write(
         lambda: service.library.add(name, body.text, title=body.title, replace=body.replace)
     )
@@ -35,19 +31,19 @@ async def put_document(service: Service, request: Request, body: wire.PutDocumen
 
 
 async def append_text(service: Service, request: Request, body: wire.AppendText) -> Change:
-    """Append text to a document."""
+    """Append text to a document; a repeated request with the same `Idempotency-Key` changes nothing."""
     name = requests.document_name(request)
     requests.check_length("text", body.text, service.settings.max_text)
-    return await service.write(lambda: service.library.append(name, body.text))
+    key = requests.idempotency_key(request)
+    return await service.write(lambda: service.library.append(name, body.text, key=key))
 
 
 async def merge_documents(service: Service, request: Request, body: wire.Merge) -> Change:
     """Make one document of several, which stay."""
-    requests.check_length("title", body.title, _MAX_TITLE)
     requests.check_count("documents", body.documents, service.settings.max_questions)
-    library = service.library
+    library, key = service.library, requests.idempotency_key(request)
     return await service.write(
-        lambda: library.merge(body.new, body.documents, title=body.title, replace=body.replace)
+        lambda: library.merge(body.new, body.documents, title=body.title, replace=body.replace, key=key)
     )
 
 
@@ -64,7 +60,7 @@ async def list_documents(service: Service, request: Request) -> wire.Page:
     after = request.query_params.get("after") or None
     # One more than asked for shows whether there is a next page.
     library = service.library
-    found, total = await service.run_slow(
+    found, total = await service.read(
         lambda: (list(library.documents(after=after, limit=limit + 1)), len(library))
     )
     return wire.Page(found[:limit], found[limit - 1].name if len(found) > limit else None, total)
@@ -81,7 +77,7 @@ async def show_document(service: Service, request: Request) -> wire.ShownDocumen
         picture = _picture(service.library.memory(name)) if with_memory == "1" else None
         return wire.ShownDocument(**fields, memory=picture)
 
-    return await service.run_slow(show)
+    return await service.read(show)
 
 
 async def remove_document(service: Service, request: Request) -> Response:
@@ -96,8 +92,6 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     started = time.perf_counter()
     names, questions = body.pairs()
     requests.check_count("questions", questions, service.settings.max_questions)
-    for question in questions:
-        requests.check_length("question", question, _MAX_QUESTION)
     answers, read = await service.ask(AskJob(names, questions, body.top))
     seconds = time.perf_counter() - started
     if body.single:
@@ -128,21 +122,23 @@ async def lookup(
     )
 
 
-async def explain(service: Service, request: Request, body: wire.Explain) -> wire.Explanation:
+async def explain(service: Service, request: Request, body: wire.Explain) -> Response:
     """The weight of each token of a text for a question; the text may be that of a document, if kept."""
     if (body.text is None) == (body.document is None):
         raise OptionError("explain", '"text" or "document"', "neither" if body.text is None else "both")
-    requests.check_length("question", body.question, _MAX_QUESTION)
     requests.check_length("text", body.text or "", service.settings.max_text)
     started = time.perf_counter()
 
-    def run() -> wire.Explanation:
+    def run() -> bytes:
         text = _text_of(service, body.document) if body.document is not None else body.text or ""
         explained = service.library.reader.explain(text, body.question)
         seconds = time.perf_counter() - started
-        return wire.Explanation(explained.tokens, explained.weights, explained.answers, seconds)
+        # A million tokens are encoded here, not on the event loop.
+        return msgspec.json.encode(
+            wire.Explanation(explained.tokens, explained.weights, explained.answers, seconds)
+        )
 
-    return await service.run_slow(run)
+    return Response(await service.run_slow(run), media_type=wire.JSON)
 
 
 async def compare(service: Service, request: Request, body: wire.Compare) -> wire.Comparison:
@@ -157,18 +153,19 @@ async def health(service: Service, request: Request) -> Response:
 
 
 async def readiness(service: Service, request: Request) -> Response:
-    """Whether the reader is loaded and the store can be read."""
+    """Whether the reader is loaded, and the store can be read and written."""
     if not service.ready:
         raise ProblemError(
             503, "server: expected a loaded reader and an open store, got a server that starts"
         )
-    await service.run_slow(service.library.store.stats)
+    await service.stats()
+    await service.check_disk()
     return PlainTextResponse("ready\n")
 
 
 async def metrics(service: Service, request: Request) -> Response:
     """Metrics for Prometheus."""
-    stats = await service.run_slow(service.library.store.stats)
+    stats = await service.stats()
     media_type = "text/plain; version=0.0.4; charset=utf-8"
     return Response("\n".join(service.metrics.lines(stats)) + "\n", media_type=media_type)
 

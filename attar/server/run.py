@@ -15,6 +15,8 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from attar.errors import OptionError
+from attar.server.connections import Connection
+from attar.server.problems import printable
 from attar.server.settings import Address, Settings
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ _SOCKETS = 16
 # A worker that does not answer the parent's health check for this many seconds is killed. A replacement has as long to
 # start (SIGHUP); importing torch and compiling may take most of it on a busy machine.
 _HEALTH_CHECK_SECONDS = 60
+# Characters of a line in the log; a request's own text in it is cut before.
+_MAX_LINE = 4_000
 # Python's own thresholds are 700, 10 and 10.
 _GC_THRESHOLDS = (20_000, 20, 20)
 
@@ -50,19 +54,11 @@ def _run(settings: Settings, address: Address) -> None:
         host=address.host,
         port=address.port,
         workers=address.workers,
-        http="httptools",
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        # Clients authenticate with a token, not with a proxy's headers.
-        proxy_headers=False,
-        timeout_graceful_shutdown=int(settings.timeout) + 5,
         timeout_worker_healthcheck=_HEALTH_CHECK_SECONDS,
         ssl_keyfile=address.ssl_keyfile,
         ssl_certfile=address.ssl_certfile,
         ssl_keyfile_password=address.ssl_keyfile_password,
+        **uvicorn_options(settings),
     )
     sockets = listen(address)
     host, port = sockets[0].getsockname()[:2]
@@ -82,6 +78,22 @@ def _run(settings: Settings, address: Address) -> None:
     finally:
         for each in sockets:
             each.close()
+
+
+def uvicorn_options(settings: Settings) -> dict[str, Any]:
+    """The options of uvicorn that do not depend on the address."""
+    return {
+        "http": Connection,
+        "ws": "none",
+        "lifespan": "on",
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        # Clients authenticate with a token, not with a proxy's headers.
+        "proxy_headers": False,
+        "limit_concurrency": settings.max_connections + 1,
+        "timeout_graceful_shutdown": int(settings.timeout) + 5,
+    }
 
 
 def _make_worker_app(settings: Settings) -> "ASGIApp":
@@ -133,15 +145,13 @@ def listen(address: Address) -> list[socket.socket]:
 
 
 class PlainFormatter(logging.Formatter):
-    """One line per event: time, level, message and fields."""
+    """One line per event: time, level, message and fields; the trace of a bug has a line per call."""
 
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(message)s")
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
+    def format(self, record: logging.LogRecord) -> str:
         """The line, with the fields after the message."""
         fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
-        return (super().formatMessage(record) + fields).replace("\n", "\\n")
+        line = f"{self.formatTime(record)} {record.levelname} {record.getMessage()}{fields}"
+        return "\n".join([printable(line, _MAX_LINE), *_trace(record)])
 
 
 class JsonFormatter(logging.Formatter):
@@ -152,11 +162,17 @@ class JsonFormatter(logging.Formatter):
         event: dict[str, Any] = {
             "time": record.created,
             "level": record.levelname.lower(),
-            "message": record.getMessage(),
+            "message": printable(record.getMessage(), _MAX_LINE),
         } | _fields(record)
         if record.exc_info:
-            event["trace"] = self.formatException(record.exc_info)
+            event["trace"] = "\n".join(_trace(record))
         return msgspec.json.encode(event).decode()
+
+
+def _trace(record: logging.LogRecord) -> list[str]:
+    """The lines of an exception's trace; its message may be a client's text."""
+    lines = logging.Formatter().formatException(record.exc_info).split("\n") if record.exc_info else []
+    return [printable(line, _MAX_LINE) for line in lines]
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:

@@ -2,9 +2,12 @@
 
 import asyncio
 import contextlib
+import os
+import tempfile
 import timeit
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from statistics import median
 from typing import NamedTuple, NoReturn, TypeVar
 
@@ -19,7 +22,7 @@ from attar.server.metrics import Metrics
 from attar.server.problems import ProblemError
 from attar.server.requests import all_finite
 from attar.server.settings import Settings
-from attar.store import Snapshot, Store
+from attar.store import Snapshot, Stats, Store
 from attar.wire import Comparison, Cost
 
 Value = TypeVar("Value")
@@ -32,6 +35,8 @@ _INLINE_VECTORS, _INLINE_BYTES = 16, 2**19
 # Bytes of random states that a comparison may allocate.
 _MAX_STATES = 2**29
 _ROUNDS = 9
+# A ready server has room for so many bytes on its disk: some documents.
+_DISK_BYTES = 2**20
 
 
 class AskJob(NamedTuple):
@@ -86,7 +91,10 @@ class Service:
             on_batch=partial(metrics.count_batch, "lookup"),
             on_queue=partial(metrics.set_queue_length, "lookup"),
         )
-        self._writes, self._slow = SerialExecutor("write"), SerialExecutor("slow")
+        # A thread each: a list does not wait for a long explanation, nor an operator for a list.
+        self._writes, self._slow, self._reads, self._status = map(
+            SerialExecutor, ("write", "slow", "read", "status")
+        )
 
     async def open(self) -> None:
         """Load the reader, so that the first question does not wait for it."""
@@ -96,10 +104,13 @@ class Service:
     async def close(self) -> None:
         """Finish accepted work, and close the library."""
         self.ready = False
-        await asyncio.gather(
-            self._asks.close(), self._lookups.close(), self._writes.close(), self._slow.close()
-        )
+        executors = self._asks, self._lookups, self._writes, self._slow, self._reads, self._status
+        await asyncio.gather(*(each.close() for each in executors))
         self.library.close()
+
+    def asks_are_full(self) -> bool:
+        """Whether another question would have to wait for too long."""
+        return not self._asks.has_room()
 
     async def ask(self, job: AskJob) -> AskResult:
         """Answer questions."""
@@ -128,9 +139,22 @@ class Service:
             raise ProblemError(403, "library: expected one that is served for writing, got a read-only one")
         return await self._writes.run(work)
 
+    async def read(self, work: Callable[[], Value]) -> Value:
+        """Run work that reads documents, and takes milliseconds."""
+        return await self._reads.run(work)
+
     async def run_slow(self, work: Callable[[], Value]) -> Value:
-        """Run work that takes long, on a thread that no question waits for."""
+        """Run work that takes long, on a thread that nothing else waits for."""
         return await self._slow.run(work)
+
+    async def stats(self) -> Stats:
+        """The store's totals, for operators."""
+        return await self._status.run(self.library.store.stats)
+
+    async def check_disk(self) -> None:
+        """Refuse if the store's disk cannot be written, for example because it is full."""
+        if not self.settings.read_only:
+            await self._status.run(lambda: _check_disk(self.library.store.path))
 
     async def _raise_with_suggestions(self, names: list[str], error: UnknownDocumentError) -> NoReturn:
         # Similar names take a second to find among ten thousand documents: only if nobody waits for the thread.
@@ -141,6 +165,21 @@ class Service:
         if self._slow.idle:
             await self._slow.run(suggest)
         raise error
+
+
+def _check_disk(folder: Path) -> None:
+    """Write a file without a name, as large as a document may be, and delete it."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, _DISK_BYTES)
+            file.write(b"attar")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        came = (error.strerror or type(error).__name__).lower()
+        detail = f"store: expected a disk that can be written, got an error: {came}"
+        raise ProblemError(503, detail, server_fault=True) from error
 
 
 def _answer_jobs(library: Library, jobs: list[AskJob]) -> list[AskResult | Exception]:

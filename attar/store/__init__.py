@@ -7,10 +7,12 @@ store's documents to Parquet and read them again.
 from attar.store.format import DocumentEntry, Record, check_name, digest_of
 from attar.store.lmdb_env import Durability
 from attar.store.lookups import compile_lookups
-from attar.store.maintenance import Fault, Stats
+from attar.store.maintenance import Stats
 from attar.store.parquet import ExportInfo, export_store, import_store, read_export_info
+from attar.store.repair import Repair, repair_store
 from attar.store.store import Store
 from attar.store.transactions import Snapshot, Transaction
+from attar.store.validation import Fault
 
 __all__ = [
     "DocumentEntry",
@@ -18,6 +20,7 @@ __all__ = [
     "ExportInfo",
     "Fault",
     "Record",
+    "Repair",
     "Snapshot",
     "Stats",
     "Store",
@@ -28,4 +31,5 @@ __all__ = [
     "export_store",
     "import_store",
     "read_export_info",
+    "repair_store",
 ]

@@ -28,12 +28,12 @@ import time
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
 from attar.errors import OptionError, RecordError, quoted
-from attar.memory import Memory
+from attar.memory import FORMS, PRECISIONS, Memory
 
 Buffer = bytes | memoryview
 Kind = Literal[b"a", b"f", b"m", b"t"]
@@ -146,30 +146,44 @@ def _damaged(kind: Kind, name: str, came: str) -> RecordError:
     return RecordError(f"{_NOUNS[kind]} of {quoted(name)}", "a whole record", came, remedy)
 
 
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+# Up to the year 9999, the last that Python's datetime has.
+_Time = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999_999)]
+if TYPE_CHECKING:
+    _Form: TypeAlias = str
+    _Dtype: TypeAlias = str
+else:
+    _Form, _Dtype = Literal[FORMS], Literal[PRECISIONS]
+
+
 class DocumentEntry(msgspec.Struct, frozen=True, array_like=True):
     """What the store knows of a document without its memory: a small value, so that lists are quick.
 
     Times are in microseconds since 1970, UTC. Later versions add fields at the end, with defaults.
     """
 
-    name: str
+    name: Annotated[str, msgspec.Meta(min_length=1)]
     title: str
-    digest: bytes
-    created: int
-    changed: int
-    tokens: int
-    form: str
-    dtype: str
-    memory_bytes: int
-    text_bytes: int | None = None
+    digest: Annotated[bytes, msgspec.Meta(max_length=32)]
+    created: _Time
+    changed: _Time
+    tokens: _Count
+    form: _Form
+    dtype: _Dtype
+    memory_bytes: _Count
+    text_bytes: _Count | None = None
+    # Ids of the last changes that a client may repeat, the newest last.
+    applied: tuple[Annotated[bytes, msgspec.Meta(max_length=32)], ...] = ()
+    # Whether the table of names is full, so that names of the text may be missing.
+    names_full: bool = False
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True):
     """The store's header: the reader and dtype of its memories, and the totals over all documents."""
 
     reader: str | None
-    dtype: str
-    created: int
+    dtype: _Dtype
+    created: _Time
     documents: int = 0
     tokens: int = 0
     memory_bytes: int = 0
@@ -192,15 +206,15 @@ class Header(msgspec.Struct, frozen=True, array_like=True):
 
 
 encode = msgspec.msgpack.Encoder().encode
-_entries = msgspec.msgpack.Decoder(DocumentEntry)
+decode_entry = msgspec.msgpack.Decoder(DocumentEntry).decode
 _headers = msgspec.msgpack.Decoder(Header)
 
 
 def read_entry(value: Buffer, name: str) -> DocumentEntry:
     """Read the value of a document's entry."""
     try:
-        return _entries.decode(unwrap(b"f", value, name))
-    except msgspec.DecodeError as fault:
+        return decode_entry(unwrap(b"f", value, name))
+    except (msgspec.DecodeError, UnicodeDecodeError) as fault:
         raise RecordError(f"entry of {quoted(name)}", "the fields of this version", str(fault)) from fault
 
 
@@ -208,8 +222,9 @@ def read_header(value: Buffer, store: str) -> Header:
     """Read the value of a store's header."""
     try:
         return _headers.decode(unwrap(b"a", value, store))
-    except msgspec.DecodeError as fault:
-        raise RecordError(f"header of {quoted(store)}", "the fields of this version", str(fault)) from fault
+    except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+        what, remedy = f"header of {quoted(store)}", f"rebuild it: attar store repair {store}"
+        raise RecordError(what, "the fields of this version", str(fault), remedy) from fault
 
 
 def now() -> int:
@@ -271,6 +286,7 @@ class Record:
         text: str | None = None,
         digest: bytes | None = None,
         created: int | None = None,
+        applied: tuple[bytes, ...] = (),
     ) -> "Record":
         """Make the record of a document; `digest` is that of `text` unless given."""
         memory_data = memory.to_bytes()
@@ -281,7 +297,8 @@ class Record:
         created = changed if created is None else created
         sizes = len(memory_data), None if text_data is None else len(text_data)
         kind = memory.tokens, memory.form, memory.dtype
-        entry = DocumentEntry(name, title, digest, created, changed, *kind, *sizes)
+        extra = applied, memory.names.is_full
+        entry = DocumentEntry(name, title, digest, created, changed, *kind, *sizes, *extra)
         return cls(entry, memory_data, text_data)
 
     @property

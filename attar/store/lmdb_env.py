@@ -4,19 +4,19 @@ import contextlib
 import errno
 import fcntl
 import os
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import lmdb
-from lmdb.verify import VerifyError, verify
 
 from attar.errors import AttarError, BusyError, RecordError, StoreError
-from attar.files import WriterLock, lock_file, sync_folder
+from attar.files import MapLock, WriterLock, lock_file, sync_folder
+from attar.store.pages import page_faults
 
-DATA, LOCK, COPY = "data.mdb", "lock.mdb", "data.mdb.copy"
+# `NEW` is followed by the number of the process that creates the store.
+DATA, LOCK, COPY, NEW = "data.mdb", "lock.mdb", "data.mdb.copy", "data.mdb.new-"
 Durability = Literal["sync", "relaxed", "none"]
 LmdbTransaction = Any  # it returns views into the map
 
@@ -29,6 +29,8 @@ DURABILITY: dict[str, dict[str, bool]] = {
 # Address space, not memory or disk: large enough that the map rarely has to grow.
 MAP_SIZE = 2**40
 _SMALLEST_MAP = 2**20
+# Seconds to wait for a writer, on opening, if its last change is not visible yet.
+_CATCH_UP = 1.0
 _OPTIONS: dict[str, Any] = {"mode": 0o644, "max_readers": 1024, "max_spare_txns": 1, "meminit": False}
 # A write that found room for only its beginning is an input/output error to LMDB.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
@@ -72,7 +74,9 @@ def store_error(path: Path, fault: lmdb.Error | OSError) -> AttarError:
 def damaged(path: Path, came: str) -> RecordError:
     """Return the error for a file that is not as it was written."""
     what, expected = f"store {path}", "the file as it was written"
-    return RecordError(what, expected, came, "restore it from a copy or an export")
+    return RecordError(
+        what, expected, came, f"restore a copy, or keep what is readable: attar store repair {path}"
+    )
 
 
 def _open_map(folder: Path, read_only: bool, durability: Durability, size: int) -> lmdb.Environment:
@@ -87,59 +91,21 @@ def _open_map(folder: Path, read_only: bool, durability: Durability, size: int) 
             size //= 2
 
 
-class MapLock:
-    """Admits any number of transactions, or one thread alone: LMDB must not move its map during a transaction.
-
-    A thread with an open transaction may begin another while a second thread waits for exclusive access;
-    otherwise the two would wait for each other.
-    """
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._changed = threading.Condition()
-        # The threads that hold the lock, once per transaction. A list's append and remove are atomic: a lock here
-        # would take as long as LMDB takes to find a document.
-        self._holders: list[int] = []
-        self._exclusive = False
-
-    def acquire(self) -> int:
-        """Begin a transaction; `release` takes what this returns."""
-        thread = threading.get_ident()
-        self._holders.append(thread)
-        while self._exclusive and self._holders.count(thread) == 1:
-            self.release(thread)
-            with self._changed:
-                self._changed.wait_for(lambda: not self._exclusive)
-            self._holders.append(thread)
-        return thread
-
-    def release(self, thread: int) -> None:
-        """End a transaction."""
-        self._holders.remove(thread)
-        if self._exclusive:
-            with self._changed:
-                self._changed.notify_all()
-
-    @contextlib.contextmanager
-    def exclusive(self, timeout: float = 60.0) -> Iterator[None]:
-        """Wait, at most `timeout` seconds, until all transactions have ended, and let none begin meanwhile."""
-        with self._changed:
-            if threading.get_ident() in self._holders:
-                expected = "no open snapshot or transaction in this thread"
-                raise StoreError(self._what, expected, "one", "end it first")
-            if not self._changed.wait_for(lambda: not self._exclusive, timeout):
-                raise BusyError(self._what, "exclusive access", "another thread that has it", "wait for it")
-            self._exclusive = True
+def _create_file(folder: Path) -> None:
+    """Create an empty file, atomically: an empty or truncated one is then always a damaged one."""
+    partial = folder / f"{NEW}{os.getpid()}"
+    try:
+        lmdb.open(
+            str(partial), subdir=False, lock=False, mode=_OPTIONS["mode"], map_size=_SMALLEST_MAP
+        ).close()
         try:
-            with self._changed:
-                if not self._changed.wait_for(lambda: not self._holders, timeout):
-                    came, remedy = f"one that is open after {timeout:.0f} s", "keep snapshots short"
-                    raise BusyError(self._what, "the end of every snapshot", came, remedy)
-            yield
-        finally:
-            with self._changed:
-                self._exclusive = False
-                self._changed.notify_all()
+            os.link(partial, folder / DATA)
+        except OSError:  # another process was faster, or the file system has no hard links
+            if not (folder / DATA).exists():
+                os.replace(partial, folder / DATA)
+    finally:
+        partial.unlink(missing_ok=True)
+    sync_folder(folder)
 
 
 class Environment:
@@ -173,13 +139,17 @@ class Environment:
                 if not self.read_only:
                     # Nobody can be replacing the file now, so this is what a killed process left.
                     (self.folder / COPY).unlink(missing_ok=True)
-                is_new = not (self.folder / DATA).exists()
-                self._lmdb = _open_map(self.folder, self.read_only, self.durability, self._map_size)
-                if is_new:
-                    sync_folder(self.folder)
+                    if not (self.folder / DATA).exists():
+                        _create_file(self.folder)
                 self._data = os.open(self.folder / DATA, os.O_RDONLY)
+                if not self.file_bytes():
+                    # LMDB would take it for a new one.
+                    raise damaged(self.folder, "an empty file")
+                self._lmdb = _open_map(self.folder, self.read_only, self.durability, self._map_size)
                 self._refuse_truncated_file()
                 self._lmdb.reader_check()
+                if self._shows_an_earlier_change():
+                    self._finish_killed_commit()
             except BaseException:
                 self._close()
                 fcntl.flock(self._in_use, fcntl.LOCK_UN)
@@ -203,7 +173,7 @@ class Environment:
         fcntl.flock(self._data, fcntl.LOCK_EX)
         try:
             # Checked again: it may have been a writer that had yet to extend the file.
-            if self._missing_bytes() and (faults := page_faults(self.folder)):
+            if self._missing_bytes() and (faults := page_faults(self.folder / DATA)):
                 raise damaged(self.folder, f"a part of it ({faults[0]})")
             self.extend_file()
         finally:
@@ -218,6 +188,31 @@ class Environment:
             with contextlib.suppress(OSError), open(self.folder / DATA, "r+b") as file:
                 # It never shortens the file, whatever another process is writing.
                 os.posix_fallocate(file.fileno(), self.file_bytes() + missing - 1, 1)
+
+    def _shows_an_earlier_change(self) -> bool:
+        with contextlib.suppress(lmdb.Error), self.map.begin() as transaction:
+            shown: int = transaction.id()
+            last: int = self.map.info()["last_txnid"]
+            return shown < last
+        return False
+
+    def _finish_killed_commit(self) -> None:
+        """Make the last change visible, if its writer was killed after writing it and before telling the others.
+
+        As long as any process has the store open, LMDB shows the change only once somebody begins to write.
+        """
+        # Busy: a writer that is at work has done it already. Other errors: this process has no permission to write.
+        with contextlib.suppress(BusyError, lmdb.Error), self.writing(_CATCH_UP):
+            if not self.read_only:
+                self.map.begin(write=True).abort()
+                return
+            self.map.close()
+            self._lmdb = None
+            try:
+                with _open_map(self.folder, False, self.durability, self._map_size) as writable:
+                    writable.begin(write=True).abort()
+            finally:
+                self._lmdb = _open_map(self.folder, True, self.durability, self._map_size)
 
     @property
     def map(self) -> lmdb.Environment:
@@ -257,7 +252,9 @@ class Environment:
     def refuse_fork(self) -> None:
         """Raise in a fork of the process that opened the file."""
         if self.forked:
-            remedy = "open it after forking, or start processes by spawning them"
+            # LMDB allows one environment per file and process, and a fork that closed the inherited one would take
+            # the parent's snapshots their pages.
+            remedy = "close it before forking, or start processes by spawning them"
             raise StoreError(f"store {self.folder}", "the process that opened it", "a fork of it", remedy)
 
     def _repaired(self, fault: lmdb.Error) -> bool:
@@ -335,15 +332,3 @@ class Environment:
             return False
         finally:
             self.map_lock.release(thread)
-
-
-def page_faults(folder: Path) -> list[str]:
-    """Describe what is wrong with the pages of the file in a folder, without LMDB; nobody may write meanwhile.
-
-    The first two pages, of which the later one counts, have no checksum: a flipped bit in the number of the last
-    transaction there undoes it, and this cannot be detected.
-    """
-    try:
-        return [str(fault) for fault in verify(str(folder / DATA), subdir=False)]  # type: ignore[no-untyped-call]
-    except VerifyError as fault:
-        return [str(fault)]

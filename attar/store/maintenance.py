@@ -9,27 +9,20 @@ from pathlib import Path
 import lmdb
 import msgspec
 
-from attar.errors import AttarError, quoted
+from attar.errors import AttarError, RecordError, quoted
 from attar.files import sync_folder
-from attar.memory import Memory
 from attar.store import format
-from attar.store.format import DocumentEntry, Header, digest_of, key_of, unwrap
-from attar.store.lmdb_env import COPY, DATA, Environment, LmdbTransaction, damaged, page_faults, store_errors
+from attar.store.format import DocumentEntry, Header, Record, key_of, unwrap
+from attar.store.lmdb_env import COPY, DATA, Environment, LmdbTransaction, damaged, store_errors
+from attar.store.pages import page_faults
 from attar.store.transactions import entry_values, header_of
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A fault in one line, and the document that has it (None: the store itself)."""
-
-    name: str | None
-    line: str
+from attar.store.validation import Fault, check_record, name_in
 
 
 def find_faults(environment: Environment) -> Iterator[Fault]:
     """Yield the faults of a store: those of LMDB's pages, or if there are none, those of its records."""
     with environment.writing(None), store_errors(environment.folder):
-        faults = page_faults(environment.folder)
+        faults = page_faults(environment.folder / DATA)
     if faults:
         # LMDB must not read such a file: it could crash the process.
         yield from (Fault(None, f"store {environment.folder}: {fault}") for fault in faults)
@@ -47,13 +40,13 @@ def _record_faults(environment: Environment, transaction: LmdbTransaction) -> It
         return
     counted, values = Header(header.reader, header.dtype, header.created), 1
     for key, value in entry_values(transaction):
-        name = key.decode(errors="replace")
+        name = name_in(key)
         try:
             entry = format.read_entry(value, name)
             memory, text = transaction.get(b"m" + key, b""), transaction.get(b"t" + key)
             values += 2 + (text is not None)
             counted = counted.plus(entry)
-            _check_record(key, entry, memory, text, header)
+            _check_record(key, entry, memory, text, header.reader)
         except AttarError as fault:
             yield Fault(name, str(fault))
     if counted != header:
@@ -63,28 +56,14 @@ def _record_faults(environment: Environment, transaction: LmdbTransaction) -> It
 
 
 def _check_record(
-    key: bytes, entry: DocumentEntry, memory_value: memoryview, text_value: memoryview | None, header: Header
+    key: bytes, entry: DocumentEntry, memory: memoryview, text: memoryview | None, reader: str | None
 ) -> None:
-    """Compare a document's entry with its memory and its text."""
+    """Compare a document's entry with its key, its memory and its text."""
     name = entry.name
-    _expect(name, "key", key_of(name), key)
-    data = unwrap(b"m", memory_value, name)
-    _expect(name, "memory's bytes", entry.memory_bytes, len(data))
-    memory = Memory.from_bytes(data)
-    _expect(name, "reader", header.reader, memory.reader)
-    for field in ("tokens", "form", "dtype"):
-        _expect(name, field, getattr(entry, field), getattr(memory, field))
-    _expect(name, "text", entry.text_bytes is not None, text_value is not None)
-    if text_value is not None:
-        compressed = unwrap(b"t", text_value, name)
-        _expect(name, "text's bytes", entry.text_bytes, len(compressed))
-        digest = digest_of(format.decompress(compressed, name))
-        _expect(name, "digest", entry.digest or digest, digest)
-
-
-def _expect(name: str, what: str, expected: object, came: object) -> None:
-    if expected != came:
-        raise AttarError(f"{what} of {quoted(name)}", repr(expected), repr(came), "add the document again")
+    if key_of(name) != key:
+        raise RecordError(f"key of {quoted(name)}", repr(key_of(name)), repr(key), "add the document again")
+    text_data = None if text is None else unwrap(b"t", text, name)
+    check_record(Record(entry, unwrap(b"m", memory, name), text_data), reader)
 
 
 def compact(environment: Environment, timeout: float) -> int:

@@ -2,28 +2,54 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from attar.errors import AttarError, FormatError, OptionError, ReaderMismatchError, quoted
-from attar.files import atomic_file
-from attar.memory import Memory
+from attar.errors import (
+    AttarError,
+    FormatError,
+    OptionError,
+    ReaderMismatchError,
+    RecordError,
+    UnknownDocumentError,
+    quoted,
+)
+from attar.files import MAX_DECOMPRESSED, atomic_file
 from attar.store.format import VERSION, DocumentEntry, Record, compress
 from attar.store.lmdb_env import store_errors
 from attar.store.store import Store
+from attar.store.transactions import Snapshot, Transaction
+from attar.store.validation import Fault, check_record, entry_data, explain_invalid
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Rows are written and read in groups of at most this many rows, and of about this many bytes.
+# Rows are written in groups of at most this many rows, and of about this many bytes; so are transactions.
 _ROWS = 256
+# Rows that are decoded at once, and about how many bytes: a value that a file holds once can stand in every row.
+_DECODED_ROWS, _DECODED_BYTES = 32, 2**27
 _BYTES = 2**25
 
 # The fields of a `DocumentEntry` that are columns; the sizes follow from the memory and the text.
 _FIELDS = ("name", "title", "digest", "created", "changed", "tokens", "form", "dtype")
+
+
+class _Row(msgspec.Struct, frozen=True):
+    """A row as it must be; `DocumentEntry` says which values are valid."""
+
+    name: str
+    title: str
+    digest: bytes
+    created: int
+    changed: int
+    tokens: int
+    form: str
+    dtype: str
+    memory: bytes
+    text: str | None
 
 
 class ExportInfo(msgspec.Struct, frozen=True):
@@ -57,31 +83,57 @@ def _table(records: list[Record], schema: "pa.Schema") -> "pa.Table":
 
 
 def _record(row: dict[str, Any], path: Path) -> tuple[Record, str]:
-    """Return the record of a row, its memory checked, and the reader that wrote the memory."""
+    """Return the record of a row, all of it checked, and the reader that wrote the memory."""
+    what, expected = f"export {path}, document {quoted(str(row['name']))}", "a document as it was exported"
     try:
-        memory, text = row["memory"], row["text"]
-        text_data = None if text is None else compress(text)
+        checked = msgspec.convert(row, _Row, builtin_types=(bytes,))
+        text_data = None if checked.text is None else compress(checked.text)
         text_bytes = None if text_data is None else len(text_data)
-        fields = {field: row[field] for field in _FIELDS}
-        entry = DocumentEntry(**fields, memory_bytes=len(memory), text_bytes=text_bytes)
-        return Record(entry, memory, text_data), Memory.from_bytes(memory).reader
-    except (AttarError, TypeError) as fault:
-        what = f"export {path}, document {quoted(str(row['name']))}"
-        raise FormatError(what, "a document as it was exported", str(fault), "export it again") from fault
+        fields = {field: getattr(checked, field) for field in _FIELDS}
+        entry = DocumentEntry(**fields, memory_bytes=len(checked.memory), text_bytes=text_bytes)
+        entry_data(entry)
+        record = Record(entry, checked.memory, text_data)
+        return record, check_record(record).reader
+    except msgspec.ValidationError as fault:
+        type_expected, came, field = explain_invalid(fault)
+        raise FormatError(f"{what}, {field}", type_expected, came, "export it again") from fault
+    except AttarError as fault:
+        raise FormatError(what, expected, str(fault), "export it again") from fault
 
 
-def export_store(store: Store, path: str | os.PathLike[str]) -> int:
-    """Write a snapshot of the store to a Parquet file, atomically; returns the number of documents."""
+def export_store(
+    store: Store, path: str | os.PathLike[str], *, on_fault: Callable[[Fault], None] | None = None
+) -> int:
+    """Write a snapshot of the store to a Parquet file, atomically; returns the number of documents.
+
+    A document that cannot be read is left out and `on_fault` is called with it; without `on_fault` it raises.
+    """
     import pyarrow.parquet as pq
 
-    path = Path(path)
+    count, path = 0, Path(path)
     with store_errors(path), atomic_file(path) as partial, store.snapshot() as snapshot:
         header = snapshot.header()
         schema = _schema(ExportInfo(VERSION, header.reader, header.dtype, header.documents))
         with pq.ParquetWriter(partial, schema, compression="zstd") as file:
-            for group in _groups(snapshot.get(entry.name) for entry in snapshot.documents()):
+            for group in _groups(_readable(snapshot, on_fault)):
                 file.write_table(_table(group, schema))
-    return header.documents
+                count += len(group)
+    return count
+
+
+def _readable(snapshot: Snapshot, on_fault: Callable[[Fault], None] | None) -> Iterator[Record]:
+    for entry in snapshot.documents():
+        try:
+            if isinstance(entry, Fault):
+                raise RecordError(f"document {quoted(entry.name or '')}", "one that can be read", entry.line)
+            record = snapshot.get(entry.name)
+            check_record(record)
+        except AttarError as fault:
+            if on_fault is None:
+                raise
+            on_fault(Fault(entry.name, entry.line if isinstance(entry, Fault) else str(fault)))
+        else:
+            yield record
 
 
 def _groups(records: Iterator[Record]) -> Iterator[list[Record]]:
@@ -103,46 +155,81 @@ def read_export_info(path: str | os.PathLike[str]) -> ExportInfo:
         return info
 
 
-def import_store(store: Store, path: str | os.PathLike[str], *, replace: bool = False) -> int:
+def import_store(
+    store: Store, path: str | os.PathLike[str], *, replace: bool = False, max_bytes: int = MAX_DECOMPRESSED
+) -> int:
     """Write the documents of an exported file into a store; returns how many it did not have already.
 
     Each group of rows is one transaction; run again after an interruption, it continues. A name that the store
-    has for another document is refused unless `replace`.
+    has for another document is refused unless `replace`. A file with a row group of more than `max_bytes`,
+    decompressed, is refused.
     """
     count, path = 0, Path(path)
     with _open_export(path) as (file, info):
         if None not in (info.reader, store.reader) and info.reader != store.reader:
             expected, came = f"memories of the store's reader {store.reader!r}", f"those of {info.reader!r}"
             raise ReaderMismatchError(f"export {path}", expected, came, "import it into another store")
-        for rows in _rows(file, path):
+        readers: dict[str, str] = {}
+        for group in _groups(_records(file, path, max_bytes, readers)):
             with store.transaction() as changes:
-                for row in rows:
-                    record, reader = _record(row, path)
-                    if record.name in changes:
-                        if changes.get(record.name) == record:
-                            continue
-                        if not replace:
-                            what, came = f"document {quoted(record.name)}", "the name of another document"
-                            remedy = "replace it, or import into another store"
-                            raise OptionError(what, "a new name", came, remedy)
-                    changes.put_record(record, reader)
+                for record in group:
+                    earlier = _sound(changes, record.name)
+                    if earlier == record:
+                        continue
+                    if earlier is not None and not replace:
+                        what, came = f"document {quoted(record.name)}", "the name of another document"
+                        remedy = "replace it, or import into another store"
+                        raise OptionError(what, "a new name", came, remedy)
+                    changes.put_record(record, readers[record.name])
                     count += 1
+            readers.clear()
     return count
 
 
-def _rows(file: Any, path: Path) -> Iterator[list[dict[str, Any]]]:
+def _sound(changes: Transaction, name: str) -> Record | None:
+    """A document of the store; None also for a damaged one, which may be replaced."""
+    try:
+        return changes.get(name)
+    except (UnknownDocumentError, RecordError):
+        return None
+
+
+def _records(file: Any, path: Path, max_bytes: int, readers: dict[str, str]) -> Iterator[Record]:
+    """Yield the checked records of an export; `readers` gets the reader of each one's memory."""
     import pyarrow as pa
 
     try:
-        for batch in file.iter_batches(_ROWS):
-            table = pa.Table.from_batches([batch])
-            for column in ("created", "changed"):
-                at = table.column_names.index(column)
-                table = table.set_column(at, column, table.column(column).cast(pa.int64()))
-            yield table.to_pylist()
+        for group in range(file.num_row_groups):
+            # Not the columns' own sizes: pyarrow aborts the process where their metadata is malformed.
+            size = file.metadata.row_group(group).total_byte_size
+            if not 0 <= size <= max_bytes:
+                expected, came = f"row groups of at most {max_bytes:,} bytes", f"one of {size:,}"
+                remedy = "raise the limit (--max-decompressed-mb) if you trust it"
+                raise FormatError(f"export {path}", expected, came, remedy)
+            rows = max(1, min(_DECODED_ROWS, _DECODED_BYTES // max(1, size)))
+            for batch in file.iter_batches(rows, row_groups=[group]):
+                for row in _with_numeric_times(pa.Table.from_batches([batch])).to_pylist():
+                    record, readers[record.name] = _record(row, path)
+                    yield record
+    except UnicodeDecodeError as fault:
+        raise FormatError(
+            f"export {path}", "names and texts in UTF-8", str(fault), "export it again"
+        ) from fault
     except (pa.ArrowException, OSError) as fault:
+        if isinstance(fault, AttarError):
+            raise
         expected, came = "a whole Parquet file", "a damaged one"
         raise FormatError(f"export {path}", expected, came, "export it again") from fault
+
+
+def _with_numeric_times(table: "pa.Table") -> "pa.Table":
+    import pyarrow as pa
+
+    for column in ("created", "changed"):
+        at = table.column_names.index(column)
+        times = table.column(column).cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+        table = table.set_column(at, column, times)
+    return table
 
 
 @contextlib.contextmanager
@@ -153,17 +240,18 @@ def _open_export(path: Path) -> Iterator[tuple[Any, ExportInfo]]:
     what = f"export {path}"
     try:
         file = pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as fault:
+    except (pa.ArrowException, OSError, ValueError) as fault:
         came = "no such file" if isinstance(fault, FileNotFoundError) else "another file, or a truncated one"
         raise FormatError(what, "a store's Parquet file", came, "export it again") from fault
     with file:
         try:
-            metadata = file.schema_arrow.metadata or {}
+            metadata, names = file.schema_arrow.metadata or {}, file.schema_arrow.names
             info = msgspec.json.decode(metadata.get(b"attar", b""), type=ExportInfo)
-        except msgspec.DecodeError as fault:
+        except (pa.ArrowException, ValueError) as fault:  # msgspec's errors are ValueErrors
             raise FormatError(what, "a store's Parquet file", "one of another kind") from fault
         if info.version > VERSION:
             raise FormatError(what, f"version {VERSION}", f"version {info.version}", "update attar")
-        if not set(_schema(info).names) <= set(file.schema_arrow.names):
-            raise FormatError(what, "a store's columns", ", ".join(file.schema_arrow.names))
+        if any(names.count(column) != 1 for column in _schema(info).names):
+            came = repr(", ".join(names))[1:-1][:200]  # on one line
+            raise FormatError(what, "a store's columns, each once", came)
         yield file, info

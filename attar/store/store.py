@@ -12,8 +12,9 @@ from attar.errors import FormatError, OptionError, ReaderMismatchError, StoreErr
 from attar.memory import Memory
 from attar.store import format, maintenance
 from attar.store.format import HEADER_KEY, DocumentEntry, Header, Record
-from attar.store.lmdb_env import DATA, DURABILITY, LOCK, MAP_SIZE, Durability, Environment, store_errors
+from attar.store.lmdb_env import DATA, DURABILITY, LOCK, MAP_SIZE, NEW, Durability, Environment, store_errors
 from attar.store.transactions import Snapshot, Transaction, header_of
+from attar.store.validation import Fault
 
 _DTYPES = ("float32", "float16", "int8")
 
@@ -138,8 +139,13 @@ class Store:
         with self.snapshot() as snapshot:
             return snapshot.entry(name)
 
-    def documents(self, *, after: str | None = None, limit: int | None = None) -> Iterator[DocumentEntry]:
-        """Yield the documents' entries in the order of names: those after the name `after`, at most `limit`."""
+    def documents(
+        self, *, after: str | None = None, limit: int | None = None
+    ) -> Iterator[DocumentEntry | Fault]:
+        """Yield the documents' entries in the order of names: those after the name `after`, at most `limit`.
+
+        In place of an entry that cannot be read: its fault, with the name that its key has.
+        """
         while limit is None or limit > 0:
             count = _PAGE if limit is None else min(_PAGE, limit)
             with self.snapshot() as snapshot:
@@ -176,7 +182,7 @@ class Store:
         """The dtype of the stored memories."""
         return self.header.dtype
 
-    def check(self) -> Iterator[maintenance.Fault]:
+    def check(self) -> Iterator[Fault]:
         """Read every page and every record, and yield the faults found; nobody can write meanwhile."""
         return maintenance.find_faults(self._open())
 
@@ -217,7 +223,7 @@ def _folder_for(path: Path, create: bool) -> Path:
         if not Store.exists(path):
             if not create:
                 raise StoreError(what, "a store", "none in the folder" if path.exists() else "no such folder")
-            if path.exists() and set(os.listdir(path)) - {LOCK, DATA}:
+            if path.exists() and any(file != LOCK and not file.startswith(NEW) for file in os.listdir(path)):
                 expected = "a store or an empty folder"
                 raise StoreError(what, expected, "a folder with other files", "name another")
             path.mkdir(parents=True, exist_ok=True)

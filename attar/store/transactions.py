@@ -22,6 +22,7 @@ from attar.memory import Floats, Memory
 from attar.store import format, lookups
 from attar.store.format import HEADER_KEY, LONGEST_PLAIN_KEY, DocumentEntry, Header, Record, key_of, unwrap
 from attar.store.lmdb_env import Environment, LmdbTransaction, store_error, store_errors
+from attar.store.validation import Fault, check_numbers, entry_data, entry_or_fault
 
 
 def header_of(transaction: LmdbTransaction, environment: Environment) -> Header:
@@ -134,16 +135,19 @@ class Snapshot:
     def __contains__(self, name: str) -> bool:
         return self._transaction.get(b"f" + key_of(name)) is not None
 
-    def documents(self, after: str | None = None) -> Iterator[DocumentEntry]:
-        """Yield the documents' entries in the order of names, those after the name `after`."""
+    def documents(self, after: str | None = None) -> Iterator[DocumentEntry | Fault]:
+        """Yield the documents' entries in the order of names, those after the name `after`.
+
+        In place of an entry that cannot be read: its fault, with the name that its key has.
+        """
         start = b"" if after is None else key_of(after)[:LONGEST_PLAIN_KEY]
         values = entry_values(self._transaction, start)
         # Long names that begin alike have keys in the order of their digests: each such group is sorted here.
         for _, group in groupby(values, key=lambda item: item[0][:LONGEST_PLAIN_KEY]):
-            entries = [format.read_entry(value, key.decode(errors="replace")) for key, value in group]
+            entries = [entry_or_fault(key, value) for key, value in group]
             # Names are ordered by code points, as their keys are.
             for entry in sorted(entries, key=attrgetter("name")):
-                if after is None or entry.name > after:
+                if after is None or (entry.name or "") > after:
                     yield entry
 
     def header(self) -> Header:
@@ -207,18 +211,22 @@ class Transaction:
         title: str = "",
         text: str | None = None,
         digest: bytes | None = None,
+        applied: tuple[bytes, ...] = (),
     ) -> DocumentEntry:
-        """Write or replace a document; its memory is converted to the store's dtype."""
-        dtype, earlier = self.header.dtype, None
+        """Write or replace a document; its memory is converted to the store's dtype, if that can hold it."""
+        earlier = None
+        check_numbers(memory, name)
         try:
-            converted = memory.astype(dtype)
-        except OptionError as fault:
-            what, remedy = f"memory of {quoted(name)}", "use a new store with dtype float32 or int8 for it"
-            raise OptionError(what, f"one that {dtype} can hold", str(fault), remedy) from fault
+            converted = memory.astype(self.header.dtype)
+        except OptionError:
+            # float16 ends at 65504, which the vector of a name reaches after about 7,000 mentions.
+            converted = memory.astype("float32")
         with contextlib.suppress(RecordError):
             earlier = _find_entry(self._transaction, name)
         created = None if earlier is None else earlier.created
-        record = Record.of(name, converted, title=title, text=text, digest=digest, created=created)
+        record = Record.of(
+            name, converted, title=title, text=text, digest=digest, created=created, applied=applied
+        )
         return self.put_record(record, memory.reader)
 
     def put_record(self, record: Record, reader: str) -> DocumentEntry:
@@ -233,7 +241,7 @@ class Transaction:
                 f"read the document with the reader {expected!r}, or open another store",
             )
         values = [
-            (b"f" + key, format.wrap(b"f", format.encode(record.entry))),
+            (b"f" + key, format.wrap(b"f", entry_data(record.entry))),
             (b"m" + key, format.wrap(b"m", record.memory_data)),
         ]
         if record.text_data is not None:

@@ -72,6 +72,11 @@ class NameTable:
     def __len__(self) -> int:
         return len(self.names)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether further names of the text were, or would be, left out: the network has no more ids for names."""
+        return len(self.names) >= self.limit
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, NameTable):
             return NotImplemented
@@ -209,6 +214,10 @@ class NameTable:
             # Sorted: a set's own order depends on how it grew.
             holders = {word: sorted(entities) for word, entities in self._holders.items()}
         return msgspec.msgpack.encode((self.limit, self.names, self.ids, holders))
+
+    def check_contents(self) -> None:
+        """Raise `RecordError` if the parts of names, which are decoded when first needed, cannot be decoded."""
+        self._holders  # noqa: B018
 
     @classmethod
     def from_bytes(cls, buffer: bytes | bytearray | memoryview) -> "NameTable":

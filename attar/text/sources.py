@@ -6,13 +6,16 @@ import re
 import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import IO, NamedTuple, Self
 
 from attar.errors import FormatError
+from attar.files import MAX_DECOMPRESSED
 
 SOURCE_SUFFIXES = (".txt", ".jsonl", ".txt.xz", ".jsonl.xz", ".tar.xz")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _EXPECTED = "text in .txt, .jsonl, .tar.xz, or the first two as .xz"
+# The largest header of a member of an archive, such as a long name; tarfile reads it whole.
+_MAX_HEADER = 2**20
 
 
 class SourceDocument(NamedTuple):
@@ -71,16 +74,19 @@ def find_source_files(path: Path) -> list[SourceFile]:
     return files
 
 
-def read_source_file(file: SourceFile) -> Iterator[SourceDocument]:
-    """Yield the documents of a file; one with another suffix is plain text."""
+def read_source_file(file: SourceFile, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[SourceDocument]:
+    """Yield the documents of a file; one with another suffix is plain text.
+
+    A compressed text, line or member of an archive of more than `max_bytes` is refused.
+    """
     path = file.path
     try:
         if path.name.endswith(".tar.xz"):
-            documents = _read_archive(path)
+            documents = _read_archive(path, max_bytes)
         elif path.name.endswith((".jsonl", ".jsonl.xz")):
-            documents = _read_lines(path)
+            documents = _read_lines(path, max_bytes)
         else:
-            documents = _read_text(path, file.name)
+            documents = _read_text(path, file.name, max_bytes)
         for name, text in documents:
             yield SourceDocument(replace_surrogates(file.source), replace_surrogates(name), text)
     except (lzma.LZMAError, tarfile.TarError, EOFError) as fault:
@@ -111,37 +117,62 @@ def _without_suffix(name: str) -> str:
     return name.removesuffix(suffix)
 
 
-def _open(path: Path) -> "lzma.LZMAFile":
-    compressed = path.name.endswith((".txt.xz", ".jsonl.xz"))
-    return lzma.open(path, "rb") if compressed else open(path, "rb")  # type: ignore[return-value]
+def _open(path: Path) -> IO[bytes]:
+    return lzma.open(path, "rb") if _is_compressed(path) else open(path, "rb")
 
 
-def _read_text(path: Path, name: str) -> Iterator[tuple[str, str]]:
+def _is_compressed(path: Path) -> bool:
+    return path.name.endswith((".txt.xz", ".jsonl.xz"))
+
+
+def _check_size(where: str, size: int, max_bytes: int) -> None:
+    if size > max_bytes:
+        remedy = "raise the limit (--max-decompressed-mb), or decompress it first"
+        raise FormatError(where, f"at most {max_bytes:,} bytes when decompressed", "more", remedy)
+
+
+class _Member(tarfile.TarInfo):
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        member = super().frombuf(buf, encoding, errors)
+        if member.size > _MAX_HEADER and not member.isfile() and not member.isdir():
+            raise tarfile.ReadError(f"a header of {member.size:,} bytes")
+        return member
+
+
+def _read_text(path: Path, name: str, max_bytes: int) -> Iterator[tuple[str, str]]:
     with _open(path) as file:
-        yield name, decode_text(file.read(), str(path))
+        data = file.read(max_bytes + 1 if _is_compressed(path) else -1)
+    if _is_compressed(path):
+        _check_size(str(path), len(data), max_bytes)
+    yield name, decode_text(data, str(path))
 
 
-def _read_archive(path: Path) -> Iterator[tuple[str, str]]:
+def _read_archive(path: Path, max_bytes: int) -> Iterator[tuple[str, str]]:
     empty = True
-    with tarfile.open(path, "r|xz") as archive:
+    with tarfile.open(path, "r|xz", tarinfo=_Member) as archive:
         for member in archive:
             file = archive.extractfile(member) if member.isfile() and member.name.endswith(".txt") else None
             if file is not None:
                 empty = False
+                _check_size(f"{path}: {member.name}", member.size, max_bytes)
                 name = _without_suffix(PurePosixPath(member.name).as_posix())
                 yield name, decode_text(file.read(), f"{path}: {member.name}")
     if empty:
         raise FormatError(str(path), "an archive with .txt files", "none in it")
 
 
-def _read_lines(path: Path) -> Iterator[tuple[str, str]]:
+def _read_lines(path: Path, max_bytes: int) -> Iterator[tuple[str, str]]:
     empty = True
+    longest = max_bytes + 1 if _is_compressed(path) else -1
     with _open(path) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(iter(lambda: file.readline(longest), b""), 1):
+            where = f"{path}, line {number}"
+            if longest > 0:
+                _check_size(where, len(line), max_bytes)
             if not line.strip():
                 continue
             empty = False
-            where = f"{path}, line {number}"
             text = decode_text(line, where)
             try:
                 row = json.loads(text)

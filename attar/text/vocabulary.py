@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
 
 from attar.errors import FormatError
 from attar.text.english import ALONE, TITLES
@@ -25,6 +27,27 @@ VOCABULARY_SIZE = 20_000
 _COUNTED = 3
 # After one of these a capital may only mean that a sentence or a quotation begins.
 OPENERS = frozenset(('"', "'", "(", "[", "{", "--", "-", "–", ":", ".", "!", "?", "...", "*", "/", "•", "|"))
+
+
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Counts(msgspec.Struct):
+    """What Attar adds to the Hugging Face format."""
+
+    entities: _Count
+    capitals: dict[str, tuple[_Count, _Count]]
+
+
+class _Model(msgspec.Struct):
+    vocab: dict[str, _Count]
+    attar: _Counts
+
+
+class _TokenizerFile(msgspec.Struct):
+    """What is read of `tokenizer.json`; the other fields are for the tokenizers library."""
+
+    model: _Model
 
 
 class _Ids(dict[str, int]):
@@ -186,14 +209,15 @@ class Vocabulary:
     def from_bytes(cls, whole: bytes, name: str = "tokenizer.json") -> "Vocabulary":
         """Read what `to_bytes` wrote."""
         try:
-            model: dict[str, Any] = json.loads(whole)["model"]
-            entities = int(model["attar"]["entities"])
-            tokens = sorted(model["vocab"], key=model["vocab"].__getitem__)
-            capitals = {str(word): (int(c[0]), int(c[1])) for word, c in model["attar"]["capitals"].items()}
-            read = cls(tuple(tokens[3 + entities :]), capitals, entities)
-            if read.tokens != tuple(tokens):
+            model = msgspec.json.decode(whole, type=_TokenizerFile).model
+            entities, tokens = model.attar.entities, sorted(model.vocab, key=model.vocab.__getitem__)
+            # Compared before the names' tokens are made: a few bytes may claim any number of them.
+            if entities > len(tokens) - 3:
+                raise ValueError(f"{entities} names among {len(tokens)} tokens")
+            read = cls(tuple(tokens[3 + entities :]), model.attar.capitals, entities)
+            if read.tokens != tuple(tokens) or len(set(model.vocab.values())) != len(tokens):
                 raise ValueError("its tokens are in another order")
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as fault:
+        except (ValueError, RecursionError) as fault:  # msgspec's errors are ValueErrors
             raise FormatError(
                 name,
                 "a vocabulary that Attar saved",

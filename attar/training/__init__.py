@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from attar.training.fit import fine_tuning_options, is_main_process, train
     from attar.training.options import TrainingOptions, network_options
     from attar.training.report import markdown_table
-    from attar.training.run_folder import read_history
+    from attar.training.run_folder import read_history, refuse_overwriting
 
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "network_options",
     "open_splits",
     "read_history",
+    "refuse_overwriting",
     "shared_vocabulary",
     "train",
     "warn_skipped",

@@ -33,6 +33,7 @@ from attar.training.run_folder import (
     check_resumable,
     load_checkpoint,
     lock_folder,
+    refuse_overwriting,
     relocate_checkpoint,
 )
 
@@ -163,11 +164,13 @@ def train(
     *,
     data: TrainingData | None = None,
     resume: bool = False,
+    replace: bool = False,
     quiet: bool = False,
 ) -> Path:
     """Train a reader and write its folder; checkpoints, logs and history are in its subfolder `run`.
 
-    `data` is opened here unless it is given. Of several processes the main one writes, and the others wait.
+    A folder with a reader or a run is refused unless `resume` continues it or `replace` starts again. `data` is
+    opened here unless it is given. Of several processes the main one writes, and the others wait.
     """
     if torch.cuda.is_available():
         torch.set_num_threads(1)  # the CPU only launches kernels, and parallel runs share its cores
@@ -175,6 +178,8 @@ def train(
     data = data or TrainingData(options)
     # Of several processes the main one locks the folder.
     with without_known_warnings(), lock_folder(run) if is_main_process() else nullcontext():
+        if is_main_process():
+            refuse_overwriting(options.folder, resume=resume, replace=replace)
         pl.seed_everything(options.seed, workers=True, verbose=False)
         network = initial_network(options, data.vocabulary)
         module = Training(network, options, data.fingerprints, len(data.training))

@@ -5,16 +5,19 @@ import fcntl
 import json
 import os
 import time
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 from torch import Tensor
 
-from attar.errors import AttarError, FormatError, OptionError, writing_to
-from attar.files import lock_file
+from attar.errors import AttarError, FormatError, OptionError, quoted, writing_to
+from attar.files import lock_file, refuse_existing
+from attar.reader import READER_FILES
 from attar.training.options import TrainingOptions
 
 RUN, HISTORY = "run", "history.json"
@@ -28,6 +31,17 @@ _LOCK_TIMEOUT = 6.0
 _PARTS = ("state_dict", "optimizer_states", "callbacks", "loops", "history")
 
 
+class _Checkpoint(msgspec.Struct):
+    """The parts of a checkpoint that are read here; Lightning reads the others."""
+
+    optimizer_states: list[Any]
+    callbacks: dict[str, dict[str, Any]]
+    loops: dict[str, Any]
+    history: list[dict[str, float]]
+    options: str = ""
+    texts: dict[str, str] = {}
+
+
 def check_writable(folder: Path) -> None:
     """Refuse a path that is no folder and cannot become one, or that is not writable; nothing is created."""
     with writing_to(folder, OTHER_OUT):
@@ -36,6 +50,14 @@ def check_writable(folder: Path) -> None:
             raise NotADirectoryError(errno.ENOTDIR, f"the file {existing}")
         if not os.access(existing, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, f"{existing}, which is not writable")
+
+
+def refuse_overwriting(folder: Path, *, resume: bool, replace: bool) -> None:
+    """Refuse a folder with a reader or an unfinished run, unless the caller resumes or replaces it."""
+    last = folder / RUN / LAST
+    if not replace and not (resume and last.is_file()):
+        files = [*(folder / name for name in READER_FILES), last]
+        refuse_existing(files, f"add --resume or --replace, or {OTHER_OUT}")
 
 
 @contextmanager
@@ -72,8 +94,14 @@ def check_resumable(
     lacking = [part for part in _PARTS if part not in checkpoint]
     if lacking:
         raise FormatError(str(file), "a run's last checkpoint", f"one without {lacking[0]}", _NEW_RUN)
-    # A run that did not record its options or data is accepted.
-    changed = options.changes(json.loads(checkpoint["options"])) if "options" in checkpoint else {}
+    try:
+        recorded = msgspec.convert(checkpoint, _Checkpoint)
+        earlier = msgspec.json.decode(recorded.options, type=dict[str, Any]) if recorded.options else {}
+        # A run that did not record its options or data is accepted.
+        changed = options.changes(earlier) if earlier else {}
+    except (msgspec.DecodeError, RecursionError, TypeError) as fault:
+        came = f"another ({str(fault)[:200]})"
+        raise FormatError(f"{file}: the options in it", "those of a run", came, _NEW_RUN) from fault
     if changed:
         raise OptionError(
             f"{options.folder}: options to resume with",
@@ -81,8 +109,7 @@ def check_resumable(
             ", ".join(repr(now) for _, now in changed.values()),
             f"give the same, or {_NEW_RUN}",
         )
-    recorded = checkpoint.get("texts", {})
-    others = [name for name in data if name in recorded and data[name] != recorded[name]]
+    others = [name for name in data if data[name] != recorded.texts.get(name, data[name])]
     if others:
         raise FormatError(
             f"{options.folder}: sets to resume with",
@@ -101,12 +128,23 @@ def check_resumable(
 def load_checkpoint(file: Path) -> dict[str, Any]:
     """Read a checkpoint; a damaged one raises an error with its path."""
     try:
+        with zipfile.ZipFile(file) as archive:
+            claimed = sum(part.file_size for part in archive.infolist())
+        # torch writes its parts uncompressed, and allocates what a compressed one claims to be.
+        if claimed > file.stat().st_size:
+            came = f"one that claims {claimed:,} bytes"
+            raise FormatError(str(file), "a whole checkpoint", came, _NEW_RUN)
         checkpoint = torch.load(file, map_location="cpu", weights_only=True)
+    except FormatError:
+        raise
     except Exception as fault:  # whatever zip, pickle and torch raise for a damaged file
         reason = (str(fault).strip().splitlines() or [type(fault).__name__])[0]
         raise FormatError(str(file), "a whole checkpoint", f"a damaged one ({reason})", _NEW_RUN) from fault
     if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
         raise FormatError(str(file), "a checkpoint", "something else", _NEW_RUN)
+    for name, value in dict(checkpoint["state_dict"]).items():
+        if not isinstance(value, Tensor):
+            raise FormatError(str(file), f"a tensor for {quoted(str(name))}", type(value).__name__, _NEW_RUN)
     return checkpoint
 
 

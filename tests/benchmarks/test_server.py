@@ -1,10 +1,9 @@
-"""The server benchmark: loads, counts, targets, overload and a soak test."""
+"""The server benchmark: loads, counts, targets and a soak test."""
 
 import asyncio
 import itertools
 import re
 import time
-from collections import Counter
 
 import pytest
 
@@ -78,10 +77,6 @@ def test_every_row_has_requests():
     assert all(each.requests for each in drives_for(3, 8))
 
 
-def test_a_server_that_stays_slow_has_not_recovered():
-    assert server.seconds_until_recovered(Load(2.0, moments=[0.1, 1.1]), 100.0) is None
-
-
 def test_a_soak_sends_questions_lookups_and_documents():
     kinds = {request.split(b" ", 2)[1] for request in server.mixed_requests(3)}
     assert kinds == {b"/v1/ask", b"/v1/lookup", b"/v1/documents/soaked"}
@@ -112,15 +107,14 @@ def test_every_row_of_the_table_is_driven_at_a_tiny_size():
     report = server.run(server.Options(quick=True, connections=4))
     names = [row.what for row in report.rows]
     assert names[:5] == [drive.what for drive in drives_for(8, 4)]
-    assert names[5:7] == [
+    assert names[5:] == [
         "/lookup, one vector, JSON, --workers 2",
         "/ask, one question, unbatched (--max-batch 1)",
     ]
     assert report.driver == "the built-in client"
-    for row in report.rows[:7]:
+    for row in report.rows:
         assert row.statuses.keys() == {200}, row
         assert row.items_per_second > 0
-    assert report.rows[-1].statuses.keys() <= {200, 503}
     assert {(row.met, row.target) for row in report.rows} == {(None, "not judged at this size")}
 
 
@@ -168,32 +162,6 @@ def usual(rate=100, seconds=1.0, **statuses):
     load = Load(seconds, [0.01] * rate, moments=[at * seconds / rate for at in range(rate)])
     load.statuses.update({200: rate} | {int(name[1:]): count for name, count in statuses.items()})
     return load
-
-
-@pytest.mark.parametrize(
-    ("overloaded", "after", "memories", "met", "note"),
-    [
-        (usual(s503=300), usual(), (100, 100), True, "recovered within 0.5 s"),
-        (usual(s503=300), usual(10), (100, 100), False, "not recovered"),
-        (usual(s503=300), usual(), (100, 110), False, "+10.0 %"),
-        (Load(1.0, [2.0] * 9, Counter({200: 9})), usual(), (100, 100), False, "recovered"),
-    ],
-    ids=["met", "slow afterwards", "memory grew", "late"],
-)
-def test_an_overload_is_judged_by_recovery_memory_and_latency(
-    monkeypatch, overloaded, after, memories, met, note
-):
-    loads(monkeypatch, usual(), overloaded, after)
-    row = server.overload(StubServer(memories), 3, 4, 0.01)
-    assert row.met is met
-    assert note in row.note
-    assert row.statuses == dict(overloaded.statuses)
-
-
-def test_an_overload_with_other_errors_is_refused(monkeypatch):
-    loads(monkeypatch, usual(), usual(s500=1), usual())
-    with pytest.raises(OptionError, match="500"):
-        server.overload(StubServer(), 3, 4, 0.01)
 
 
 @pytest.mark.parametrize(

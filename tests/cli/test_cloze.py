@@ -84,3 +84,13 @@ def test_an_unwritable_folder_is_one_line(texts: Path, tmp_path: Path) -> None:
 def test_a_missing_source_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(AttarError, match="nothing there"):
         run("build", tmp_path / "none.txt", "-o", tmp_path / "out")
+
+
+def test_a_set_is_replaced_only_if_asked_to(texts: Path, tmp_path: Path) -> None:
+    run("build", texts, "-o", tmp_path)
+    before = (tmp_path / "training.parquet").read_bytes()
+    with pytest.raises(AttarError, match=r"set\.json: expected nothing there yet, got a file; add --replace"):
+        run("build", texts, "-o", tmp_path, "--seed", 5)
+    assert (tmp_path / "training.parquet").read_bytes() == before
+    run("build", texts, "-o", tmp_path, "--seed", 5, "--replace")
+    assert (tmp_path / "training.parquet").read_bytes() != before

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from attar.library import Library
+
 
 @pytest.mark.parametrize(
     "arguments",
@@ -69,3 +71,36 @@ def test_every_command_takes_json_and_shows_an_example(attar, command):
     assert code == 0
     assert any("--json" in line for line in lines)
     assert any(line.strip().startswith(f"attar {command} stories") for line in lines)
+
+
+def test_control_characters_of_a_document_do_not_reach_the_terminal(place, attar, texts):
+    escape = "\x1b]0;owned\x07\x1b[2J\u202e"
+    (place / "odd.txt").write_text(f"{texts[0]} {escape}\nEnd.")
+    attar("add", "S", "odd.txt", "--keep-text")
+    attar("add", "S", "stories/story1.txt", "--name", f"n{escape}")
+    with Library("S") as library:
+        library.store.put("titled", library.memory("odd"), title=escape)
+    for command in (
+        ["show", "S", "odd"],
+        ["show", "S", "titled"],
+        ["show", "S", f"n{escape}"],
+        ["list", "S"],
+    ):
+        code, lines, _ = attar(*command)
+        assert code == 0
+        assert not set("\n".join(lines)) & set(escape) - set("]0;owned[2J")
+    assert any("\\x1b[2J" in line for line in attar("show", "S", "odd")[1])
+    code, lines, errors = attar("ask", "S", f"m{escape}", "Who left?", f"Who{escape} left?")
+    assert code == 2
+    assert "\x1b" not in "".join(lines + errors)
+
+
+def test_a_full_table_of_names_is_said_when_added_and_shown(place, attar):
+    names = ["Q" + "".join("abcdefghij"[int(digit)] for digit in str(at)) for at in range(60)]
+    (place / "crowd.txt").write_text(" ".join(f"Then {name} left." for name in names))
+    _, lines, _ = attar("add", "S", "crowd.txt")
+    assert "table of names is full: later names are missing" in lines[0]
+    _, lines, _ = attar("show", "S", "crowd")
+    assert any(line.startswith("40 names (the table of names is full") for line in lines)
+    _, (line,), _ = attar("show", "S", "crowd", "--json")
+    assert json.loads(line)["names_full"] is True

@@ -1,9 +1,11 @@
-"""`attar store check|compact|stats`, `attar export` and `attar import`."""
+"""`attar store check|repair|compact|stats`, `attar export` and `attar import`."""
 
 import json
 from pathlib import Path
 
 import lmdb
+
+from attar.store.format import encode, wrap
 
 
 def test_a_truncated_store_is_one_line(filled):
@@ -12,7 +14,9 @@ def test_a_truncated_store_is_one_line(filled):
     for command in (["list", "S"], ["add", "S", "stories"], ["store", "check", "S"]):
         code, lines, errors = filled(*command)
         assert (code, lines, len(errors)) == (2, [], 1)
-        assert "restore it from a copy" in errors[0]
+        assert "restore a copy, or keep what is readable: attar store repair" in errors[0]
+    assert filled("store", "repair", "S")[0] == 0
+    assert filled("store", "check", "S")[0] == 0
 
 
 def test_check_exits_with_0_only_if_all_records_are_intact(filled):
@@ -21,9 +25,10 @@ def test_check_exits_with_0_only_if_all_records_are_intact(filled):
         value = bytearray(transaction.get(b"mstory1"))
         value[-1] ^= 1
         transaction.put(b"mstory1", bytes(value))
-    code, (line,), _ = filled("store", "check", "S")
+    code, (line,), (hint,) = filled("store", "check", "S")
     assert code == 2
     assert "'story1'" in line
+    assert hint.endswith("attar store repair S")
     code, (line,), _ = filled("store", "check", "S", "--json")
     assert code == 2
     assert [fault["name"] for fault in json.loads(line)["faults"]] == ["story1"]
@@ -55,3 +60,62 @@ def test_export_and_import(filled, listed):
     assert filled("import", "T", "s.parquet")[1] == ["0 documents imported"]
     assert listed("T") == listed()
     assert filled("ask", "T", "story0", "Who left?") == filled("ask", "S", "story0", "Who left?")
+
+
+def spoil(key: bytes, value: bytes) -> None:
+    """Write past the library what it never would."""
+    with lmdb.open("S") as environment, environment.begin(write=True) as transaction:
+        transaction.put(key, value)
+
+
+def test_a_bad_entry_hides_no_other_and_is_repaired(filled, listed):
+    spoil(b"fstory1", wrap(b"f", encode(["story1", 5, b"", 0, 0, 1.5, "triangle", "float16", 9, None])))
+    code, lines, _ = filled("list", "S")
+    assert code == 0
+    assert [line.split()[2] for line in (lines[1], lines[3])] == ["story0", "sub/story2"]
+    assert lines[2].split()[:2] == ["damaged", "story1:"]
+    assert "expected the fields of this version" in lines[2]
+    code, (line,), (error,) = filled("export", "S", "s.parquet")
+    assert (code, line) == (2, "2 documents exported")
+    assert "entry of 'story1'" in error
+    assert error.endswith("(left out)")
+    assert filled("ask", "S", "story0", "Who left?")[0] == 0
+    assert filled("store", "check", "S")[0] == 2
+
+    code, (line,), _ = filled("store", "repair", "S", "--json")
+    report = json.loads(line)
+    assert (code, report["documents"], [fault["name"] for fault in report["faults"]]) == (0, 3, ["story1"])
+    assert Path(report["folder"], "report.json").exists()
+    assert filled("store", "check", "S") == (0, ["3 documents, all intact"], [])
+    assert filled("store", "repair", "S")[1] == ["3 documents, all intact: nothing to repair"]
+    assert filled("ask", "S", "story1", "Who left?")[0] == 0
+
+
+def test_a_repair_says_what_it_did(filled):
+    spoil(b"mstory1", b"?")
+    code, lines, _ = filled("store", "repair", "S")
+    assert code == 0
+    assert "document 'story1'" in lines[0]
+    assert lines[-1].startswith("2 documents kept; the old file and what was put aside: ")
+    assert lines[-1].endswith("/S/repair-1")
+
+
+def test_an_import_above_the_limit_is_refused_and_a_flag_raises_it(filled):
+    Path("long.txt").write_text("".join(f"Then Ann met {number}. " for number in range(100_000)))
+    filled("add", "S", "long.txt", "--keep-text")
+    filled("export", "S", "s.parquet")
+    code, _, (error,) = filled("import", "T", "s.parquet", "--max-decompressed-mb", "1")
+    assert code == 2
+    assert "--max-decompressed-mb" in error
+    assert filled("import", "T", "s.parquet")[1] == ["4 documents imported"]
+
+
+def test_export_overwrites_a_file_only_if_asked_to(filled):
+    Path("s.parquet").write_text("here first")
+    code, lines, (error,) = filled("export", "S", "s.parquet")
+    assert (code, lines) == (2, [])
+    assert error.endswith(
+        "s.parquet: expected nothing there yet, got a file; add --replace, or name another file"
+    )
+    assert Path("s.parquet").read_text() == "here first"
+    assert filled("export", "S", "s.parquet", "--replace")[1] == ["3 documents exported"]

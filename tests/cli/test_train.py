@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -135,6 +136,22 @@ class TestTrain:
         assert told["reader"] == str(trained[0])
         assert told["best"] == told["history"][0]
         assert load_reader(trained[0]).fingerprint == before
+
+    def test_does_not_overwrite_a_reader(self, run: Run, trained: tuple[Path, Ran], stories: Path) -> None:
+        before = load_reader(trained[0]).fingerprint
+        ran = run("train", "-d", stories, "-o", trained[0], *SMALL, "--seed", 5)
+        assert_one_line(ran, "config.json: expected nothing there yet", "--resume or --replace")
+        ran = run("train", "-d", stories, "-o", trained[0], *SMALL, "--resume", "--replace")
+        assert_one_line(ran, "--resume and --replace: expected one of them, got both")
+        assert load_reader(trained[0]).fingerprint == before
+
+    def test_replaces_a_reader_if_asked_to(
+        self, run: Run, trained: tuple[Path, Ran], stories: Path, tmp_path: Path
+    ) -> None:
+        copied = shutil.copytree(trained[0], tmp_path / "reader")
+        ran = run("train", "-d", stories, "-o", copied, *SMALL, "--seed", 5, "--replace")
+        assert ran.returncode == 0, ran.stderr
+        assert load_reader(copied).fingerprint != load_reader(trained[0]).fingerprint
 
     def test_does_not_resume_with_other_options(
         self, run: Run, trained: tuple[Path, Ran], stories: Path

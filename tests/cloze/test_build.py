@@ -64,7 +64,12 @@ def test_the_same_sources_and_seed_give_the_same_bytes(texts: Path, built: Cloze
     build_set([texts], tmp_path, OPTIONS)
     for file in sorted(built.path.iterdir()):
         assert (tmp_path / file.name).read_bytes() == file.read_bytes()
-    build_set([texts], tmp_path, BuildOptions(window=200, questions=3, validation="0.2", test="0.2", seed=1))
+    build_set(
+        [texts],
+        tmp_path,
+        BuildOptions(window=200, questions=3, validation="0.2", test="0.2", seed=1),
+        replace=True,
+    )
     assert (tmp_path / "test.parquet").read_bytes() != (built.path / "test.parquet").read_bytes()
 
 
@@ -89,9 +94,20 @@ def test_a_set_can_be_all_test_with_a_given_vocabulary(texts: Path, built: Cloze
     assert all(document.questions for document in found.documents("test"))
 
 
+@pytest.mark.parametrize("name", ["set.json", "tokenizer.json", "training.parquet", "test.parquet"])
+def test_a_folder_with_a_set_is_refused_unless_it_may_be_replaced(
+    texts: Path, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_text("here first")
+    with pytest.raises(OptionError, match=rf"{name}: expected nothing there yet, got a file; add --replace"):
+        build_set([texts], tmp_path, OPTIONS)
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "here first"
+
+
 def test_building_again_removes_the_old_splits(texts: Path, tmp_path: Path) -> None:
     build_set([texts], tmp_path, OPTIONS)
-    build_set([texts], tmp_path, BuildOptions(window=200, only="test"))
+    build_set([texts], tmp_path, BuildOptions(window=200, only="test"), replace=True)
     assert ClozeSet.open(tmp_path).splits == ("test",)
 
 
@@ -121,7 +137,7 @@ def test_an_interrupted_build_leaves_the_old_set_unchanged(texts: Path, tmp_path
             return super().find(sentence, known)
 
     with pytest.raises(KeyboardInterrupt):
-        build_set([texts], tmp_path, BuildOptions(window=900), finder=Stops(Vocabulary(())))
+        build_set([texts], tmp_path, BuildOptions(window=900), finder=Stops(Vocabulary(())), replace=True)
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
@@ -135,7 +151,7 @@ def test_a_full_disk_leaves_the_old_set_unchanged(
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     monkeypatch.setattr(Vocabulary, "to_bytes", disk_is_full)
     with pytest.raises(AttarError, match="expected a folder to write to, got No space left on device"):
-        build_set([texts], tmp_path, BuildOptions(window=100))
+        build_set([texts], tmp_path, BuildOptions(window=100), replace=True)
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 

@@ -1,6 +1,6 @@
 """A split as flat arrays: documents can be recovered from them, and the cached file is never stale."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -204,6 +204,34 @@ class TestFile:
         encode_split(some_documents(), VOCABULARY_FILE).save(file)
         file.write_bytes(file.read_bytes()[:kept])
         assert EncodedSplit.load(file) is None
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"ids": np.array([0, 11, 0, 0, 99, 12, 13, 14], np.int32)},
+            {"ids": np.zeros(8)},
+            {"ids": np.zeros(7, np.int32)},
+            {"ids": np.zeros((8, 1), np.int32)},
+            {"names": np.full(8, 5, np.int32)},
+            {"names": np.full(8, -2, np.int32)},
+            {"document_starts": np.array([0, 9, 8])},
+            {"document_starts": np.array([0, 5, 2**40])},
+            {"document_starts": np.zeros(0, np.int64)},
+            {"question_starts": np.array([0, 3])},
+            {"answers": np.array([7], np.int32)},
+            {"answers": np.zeros(0, np.int32)},
+            {"numbers": np.array([2, -7], np.int32)},
+            {"source_of": np.array([0, 2], np.int32)},
+            {"sources": (1, 2)},
+        ],
+        ids=str,
+    )
+    def test_is_none_if_types_lengths_or_ranges_do_not_fit(self, tmp_path: Path, change: dict) -> None:
+        split = encode_split(some_documents(), VOCABULARY_FILE)
+        split.save(tmp_path / "a")
+        assert EncodedSplit.load(tmp_path / "a", "", len(VOCABULARY_FILE)) is not None
+        replace(split, **change).save(tmp_path / "a")
+        assert EncodedSplit.load(tmp_path / "a", "", len(VOCABULARY_FILE)) is None
 
 
 class TestOpenSplit:

@@ -170,16 +170,14 @@ def test_any_string_can_be_a_name(library, texts, name):
     assert name not in library
 
 
-def test_the_error_for_a_memory_out_of_the_dtypes_range_names_the_document(
-    folder, reader, texts, monkeypatch
-):
+def test_a_memory_out_of_float16s_range_is_kept_in_float32(folder, reader, texts, monkeypatch):
     huge = reader.read(texts[0])
     huge = Memory.of("named", huge.numbers * 1e9, tokens=1, reader=huge.reader, names=huge.names)
     monkeypatch.setattr(reader, "read_many", lambda texts, **options: [reader.read(texts[0]), huge])
-    with Library(folder, reader) as library, pytest.raises(OptionError, match=r"'story-1'.*float32 or int8"):
+    with Library(folder, reader) as library:
         library.add_many(named(texts[:2]))
-    with Store.open(folder) as store:
-        assert [each.name for each in store.documents()] == ["story-0"]
+        assert [each.dtype for each in library.documents()] == ["float16", "float32"]
+        assert library.memory("story-1") == huge
 
 
 def test_a_batch_size_below_one_is_refused(library, texts):

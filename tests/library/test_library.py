@@ -13,9 +13,9 @@ from attar.errors import (
     StoreError,
     UnknownDocumentError,
 )
-from attar.library import Library
+from attar.library import Library, cache
 from attar.library import library as module
-from attar.library.library import MemoryCache
+from attar.library.cache import MemoryCache
 from attar.results import Change
 
 QUESTIONS = ["Who left?", "___ is the new owner .", "Where did it happen?"]
@@ -233,13 +233,13 @@ def test_threads_can_ask_at_the_same_time(library, texts):
 def decoded(monkeypatch):
     """A list that gets an item for each memory that is decoded."""
     calls = []
-    decode = module._decoded
+    decode = cache._decoded
 
     def count(data):
         calls.append(data)
         return decode(data)
 
-    monkeypatch.setattr(module, "_decoded", count)
+    monkeypatch.setattr(cache, "_decoded", count)
     return calls
 
 
@@ -286,15 +286,15 @@ def test_the_cache_drops_the_least_recently_used_memory(library, texts):
     with library.store.snapshot() as now:
         unlimited = MemoryCache(2**30)
         for name in "abc":
-            unlimited.memory(now, name)
+            unlimited.get(now, name)
         small = MemoryCache(unlimited.bytes - 1)
-        a, b = small.memory(now, "a"), small.memory(now, "b")
-        assert small.memory(now, "a") is a
-        small.memory(now, "c")
+        a, b = small.get(now, "a")[0], small.get(now, "b")[0]
+        assert small.get(now, "a")[0] is a
+        small.get(now, "c")
         assert len(small) == 2
         assert small.bytes <= small.limit
-        assert small.memory(now, "a") is a
-        assert small.memory(now, "b") is not b
+        assert small.get(now, "a")[0] is a
+        assert small.get(now, "b")[0] is not b
 
 
 def test_a_document_larger_than_the_cache_is_answered(folder, reader, texts):
@@ -302,3 +302,41 @@ def test_a_document_larger_than_the_cache_is_answered(folder, reader, texts):
         library.add("emma", texts[0])
         assert library.ask("emma", "Who left?")
         assert len(library._cache) == 0
+
+
+def test_a_document_that_cannot_be_read_is_listed_with_its_fault_among_the_others(library, texts):
+    library.add_many([("a", texts[0]), ("b", texts[1]), ("c", texts[2])])
+    with library.store._environment.map.begin(write=True) as transaction:
+        transaction.put(b"fb", b"?")
+    assert [(each.name, each.fault is None) for each in library.documents()] == [
+        ("a", True),
+        ("b", False),
+        ("c", True),
+    ]
+    assert library.ask("c", "Who left?")
+    assert library.add("b", texts[1]).change == "added"
+    assert all(each.fault is None for each in library.documents())
+
+
+def many_names(count):
+    """A text with this many names, none of which is part of another."""
+    return " ".join(f"Then {_spelled(at)} met {_spelled(at + 1)}." for at in range(0, count, 2))
+
+
+def _spelled(number):
+    return "Q" + "".join("abcdefghij"[int(digit)] for digit in str(number))
+
+
+@pytest.mark.parametrize(("count", "full"), [(20, False), (80, True)])
+def test_a_full_table_of_names_shows_in_every_result(library, reader, count, full):
+    added = library.add("crowd", many_names(count))
+    assert added.names_full is full
+    assert library.add("crowd", many_names(count)).names_full is full
+    shown = library.show("crowd")
+    assert shown.names_full is full
+    assert (len(shown.names) == reader.vocabulary.entities) is full
+
+
+def test_a_table_that_an_append_fills_shows_in_its_result(library):
+    library.add("crowd", many_names(20))
+    assert library.append("crowd", many_names(80)).names_full

@@ -5,6 +5,7 @@ import struct
 import zlib
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from attar import Memory
 from attar.errors import RecordError
-from attar.memory import FORMS_OF, NUMBERS_AT, Cooccurrence
+from attar.memory import FORMS, FORMS_OF, NUMBERS_AT, Cooccurrence
 from attar.text import NameTable
 
 PRECISIONS = ["float32", "float16", "int8"]
@@ -359,3 +360,34 @@ def test_random_bytes_of_counts_give_at_most_a_record_error(noise, check):
     for damaged in (noise, counts_bytes()[:12] + noise, counts_bytes()[:20] + noise):
         with contextlib.suppress(RecordError):
             Cooccurrence.from_bytes(damaged, check=check)
+
+
+@pytest.mark.parametrize("mechanism", ["named", "softmax", "linear", "keyed"])
+def test_a_size_that_no_numbers_vouch_for_is_refused_before_anything_is_allocated(mechanism: str) -> None:
+    form = {"linear": "states"}.get(mechanism, FORMS_OF[mechanism][0])
+    size = 2**32 - 1
+    body = struct.pack(
+        "<HBBBxHIIIIQI20x", 1, FORMS.index(form), 0, list(FORMS_OF).index(mechanism), 0, size, 0, 0, 4, 0, 0
+    )
+    body += msgspec.msgpack.encode((9, [], {}, {}))
+    data = b"attm" + struct.pack("<I", zlib.crc32(body)) + body
+    with pytest.raises(RecordError, match="a size of at most 16384 without numbers, got 4294967295"):
+        Memory.from_bytes(data)
+
+
+@pytest.mark.parametrize("place", ["numbers", "state", "scales"])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_found(place: str, number: float) -> None:
+    memory = SAMPLE.astype("int8") if place == "scales" else SAMPLE
+    array = getattr(memory, place).copy()
+    array[0] = number
+    memory.check_contents()
+    with pytest.raises(RecordError, match="expected finite numbers"):
+        Memory.from_bytes(replace(memory, **{place: array}).to_bytes()).check_contents()
+
+
+def test_parts_of_names_that_cannot_be_decoded_are_found() -> None:
+    table = NameTable.from_bytes(msgspec.msgpack.encode((9, ["Ann"], {"ann": 0}, {"ann": [7]})))
+    memory = Memory.from_bytes(replace(SAMPLE, names=table).to_bytes())
+    with pytest.raises(RecordError, match="table of names"):
+        memory.check_contents()

@@ -1,15 +1,18 @@
 """A reader is saved as a folder of three files and loaded again; damaged or foreign files are refused."""
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
+import safetensors.torch
 import torch
 
 import attar
 from attar.errors import AttarError, FormatError, OptionError
 from attar.reader import NamesReader, Reader
 from attar.reader import reader as reader_file
+from attar.reader.files import fingerprint_of
 
 TEXT, QUESTION = "Then Ann met Bob.", "Who left?"
 
@@ -106,6 +109,106 @@ def test_a_newer_format_asks_for_a_newer_attar(folder):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"format": 99}))
     with pytest.raises(FormatError, match="got 99; install a newer attar"):
+        Reader.load(folder)
+
+
+def change_config(folder, **network):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"network": config["network"] | network}))
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        ({"words": 10**12}, r"Expected `int` <= 2147483648 - at `\$.words`"),
+        ({"words": -1}, "Expected `int` >= 0"),
+        ({"words": "150"}, "Expected `int`, got `str`"),
+        ({"words": None}, "Expected `int`, got `null`"),
+        ({"words": 193.5}, "Expected `int`, got `float`"),
+        ({"entities": 500}, "expected names among the"),
+        ({"size": 2**40}, r"at `\$.size`"),
+        ({"size": 0}, r"at `\$.size`"),
+        ({"size": True}, "Expected `int`, got `bool`"),
+        ({"embedding": [5]}, "Expected `int`, got `array`"),
+        ({"dropout": "0"}, "Expected `float`, got `str`"),
+        ({"dropout": 1.5}, "dropout: expected a share"),
+        ({"scale": "cube"}, "Invalid enum value 'cube'"),
+        ({"asked": 1}, "Expected `bool`, got `int`"),
+        ({"mechanism": 7}, "Expected `str`, got `int`"),
+        ({"gates": 7}, "network option: expected one of"),
+    ],
+)
+def test_a_network_option_of_another_type_or_range_is_named(folder, network, message):
+    change_config(folder, **network)
+    with pytest.raises(FormatError, match=message) as refused:
+        Reader.load(folder)
+    assert str(refused.value).startswith(f"{folder}/config.json: expected a reader's config")
+
+
+def test_claimed_sizes_are_compared_with_the_weights_before_memory_is_allocated(folder):
+    """A network of a petabyte, as a config of a few bytes can claim it."""
+    words = json.loads((folder / "config.json").read_text())["network"]["words"]
+    change_config(folder, size=2**20, embedding=2**20)
+    with pytest.raises(FormatError, match=r"'document_encoder.*': expected \[\d+.* in F32 or F16, got \["):
+        Reader.load(folder)
+    change_config(folder, words=2**31)
+    with pytest.raises(FormatError, match=rf"tokenizer.json: expected 2147483648 tokens, .* got {words}"):
+        Reader.load(folder)
+
+
+def test_a_vocabulary_that_claims_more_names_than_it_has_tokens_is_refused_at_once(folder):
+    file = folder / "tokenizer.json"
+    file.write_text(file.read_text().replace('"entities":40', f'"entities":{10**15}'))
+    with pytest.raises(FormatError, match=r"tokenizer.json: .*1000000000000000 names among"):
+        Reader.load(folder)
+
+
+@pytest.mark.parametrize("claimed", [10**4, 2**40, 2**63])
+def test_a_header_longer_than_the_file_is_refused(folder, claimed):
+    file = folder / "weights.safetensors"
+    file.write_bytes(claimed.to_bytes(8, "little") + file.read_bytes()[8:])
+    with pytest.raises(FormatError, match=r"weights\.safetensors: expected this reader's weights"):
+        Reader.load(folder)
+
+
+def save_weights(folder, weights):
+    """Write other weights, with the fingerprint that fits them: a forged folder, not a damaged one."""
+    (folder / "weights.safetensors").write_bytes(safetensors.torch.save(weights))
+    config = json.loads((folder / "config.json").read_text())
+    digest = fingerprint_of(config["network"], (folder / "tokenizer.json").read_bytes(), weights)
+    (folder / "config.json").write_text(json.dumps(config | {"fingerprint": digest}))
+
+
+@pytest.mark.parametrize(
+    ("forge", "message"),
+    [
+        (lambda weights, name: weights.pop(name), "got none"),
+        (lambda weights, name: weights.update({name: weights[name].long()}), "got .* in I64"),
+        (lambda weights, name: weights.update({name: weights[name][:1].clone()}), r"got \[1"),
+        (lambda weights, name: weights.update(other=weights[name].clone()), "'other': expected no such"),
+        (lambda weights, name: weights[name].fill_(torch.nan), "expected finite weights"),
+        (lambda weights, name: weights[name].fill_(torch.inf), "expected finite weights"),
+    ],
+    ids=["lacking", "integers", "cut", "one too many", "NaN", "infinite"],
+)
+def test_forged_weights_are_refused(folder, forge, message):
+    weights = safetensors.torch.load((folder / "weights.safetensors").read_bytes())
+    forge(weights, "embedding.weight")
+    save_weights(folder, weights)
+    with pytest.raises(FormatError, match=message):
+        Reader.load(folder)
+
+
+def test_a_pipe_in_place_of_a_file_is_refused(folder):
+    (folder / "weights.safetensors").unlink()
+    os.mkfifo(folder / "weights.safetensors")
+    with pytest.raises(FormatError, match="got no regular file"):
+        Reader.load(folder)
+
+
+def test_a_config_nested_too_deeply_is_refused(folder):
+    (folder / "config.json").write_text('{"format":' + "[" * 200_000)
+    with pytest.raises(FormatError, match=r"config\.json: expected a reader's config"):
         Reader.load(folder)
 
 

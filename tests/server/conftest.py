@@ -18,6 +18,7 @@ from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
 from attar.reader import NamesReader, Reader
 from attar.server import Settings, make_app
+from attar.server.run import uvicorn_options
 from attar.text.vocabulary import Vocabulary
 from benchmarks.stories import Story, tell_stories
 
@@ -32,9 +33,7 @@ class Listening:
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        # The same options as `attar.server.run`.
-        options = {"http": "httptools", "ws": "none", "lifespan": "on", "proxy_headers": False} | options
-        config = uvicorn.Config(app, log_config=None, **options)
+        config = uvicorn.Config(app, **uvicorn_options(app._settings) | options)
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, args=([self.socket],))
         self.thread.start()

@@ -27,6 +27,8 @@ def test_the_documentation_loads_nothing_else(served):
     assert page.headers["content-type"].startswith("text/html")
     assert "POST /v1/ask" in page.text
     assert not re.search(r"(?:src|href)=.?https?:|<script", page.text)
+    # A relative link works behind a proxy that serves all this under a prefix.
+    assert 'href="openapi.json"' in page.text
 
 
 def test_the_page_may_load_only_from_this_server(served):

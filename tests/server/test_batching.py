@@ -1,10 +1,13 @@
 """Jobs that arrive during a batch form the next one, and one job's error does not affect the others."""
 
 import asyncio
+import itertools
 import threading
+import time
 
 import pytest
 
+from attar.server import batching
 from attar.server.batching import Batcher, SerialExecutor, isolate_failures
 from attar.server.problems import ProblemError
 
@@ -214,3 +217,68 @@ def test_slow_jobs_run_one_after_the_other_and_a_full_queue_refuses():
 
     asyncio.run(main())
     assert order == list(range(64))
+
+
+def test_the_queue_is_as_long_as_what_is_answered_in_time(monkeypatch):
+    """Work of 100 jobs per second, at most 0.1 s of waiting: no more than about ten jobs wait."""
+    monkeypatch.setattr(batching, "_MAX_WAIT", 0.1)
+
+    def work(jobs):
+        time.sleep(0.01 * len(jobs))
+        return jobs
+
+    async def main():
+        batcher = Batcher(work, name="test", max_batch=4, max_queue=1_000)
+        accepted, refused = [], 0
+        # Nothing is known about the rate at first; each further round is measured by the batches before.
+        for _ in range(8):
+            for job in range(20):
+                try:
+                    accepted.append(batcher.submit(job))
+                except ProblemError:
+                    refused += 1
+            await accepted[-1]
+            await asyncio.sleep(0)
+        room = next(weight for weight in itertools.count(1) if not _has_room(batcher, weight))
+        await asyncio.gather(*accepted)
+        await batcher.close()
+        return refused, room
+
+    refused, room = asyncio.run(main())
+    assert refused > 0
+    assert 1 <= room <= 12
+
+
+def _has_room(batcher, weight):
+    # A queue that is empty takes a job of any weight.
+    batcher._weight += 1
+    try:
+        return batcher.has_room(weight)
+    finally:
+        batcher._weight -= 1
+
+
+def test_a_cancelled_caller_leaves_a_running_job_counted_and_drops_a_waiting_one():
+    begun, go, ran = threading.Event(), threading.Event(), []
+
+    def work():
+        begun.set()
+        assert go.wait(30)
+        ran.append("first")
+
+    async def main():
+        executor = SerialExecutor("test")
+        first = asyncio.create_task(executor.run(work))
+        await asyncio.to_thread(begun.wait, 30)
+        second = asyncio.create_task(executor.run(lambda: ran.append("second")))
+        await asyncio.sleep(0)
+        first.cancel()
+        second.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+        assert not executor.idle
+        go.set()
+        await executor.close()
+        assert executor.idle
+
+    asyncio.run(main())
+    assert ran == ["first"]

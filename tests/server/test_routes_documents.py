@@ -258,3 +258,56 @@ def test_more_documents_than_the_limit_are_not_merged_or_removed(serve, refused)
     for path, body in (("/v1/merge", {"new": "both"}), ("/v1/remove", {})):
         assert "at most 1" in refused(served.post(path, body | {"documents": ["0", "1"]}), 422)
     assert names_in(served) == ["0", "1"]
+
+
+def test_a_document_that_cannot_be_read_hides_no_other(serve):
+    served = serve(documents=3)
+    with served.library.store._environment.map.begin(write=True) as transaction:
+        transaction.put(b"f1", b"?")
+    documents = served.get("/v1/documents").json()["documents"]
+    assert [(each["name"], each["fault"] is None) for each in documents] == [
+        ("0", True),
+        ("1", False),
+        ("2", True),
+    ]
+    assert "expected a whole record" in documents[1]["fault"]
+    assert served.post("/v1/ask", {"document": "2", "question": "Who left?"}).status_code == 200
+    assert served.call("DELETE", path_of("1")).status_code == 204
+    assert names_in(served) == ["0", "2"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "field"),
+    [
+        ("PUT", "/v1/documents/new", {"text": 5}, "text"),
+        ("PUT", "/v1/documents/new", {"text": "Ann left.", "title": "x" * 1_001}, "title"),
+        ("PUT", "/v1/documents/new", {"text": "Ann left.", "replace": "yes"}, "replace"),
+        ("PUT", "/v1/documents/new", {"text": "Ann left.", "titel": "x"}, "titel"),
+        ("PUT", "/v1/documents/" + "x" * 10_001, {"text": "Ann left."}, "name"),
+        ("POST", "/v1/documents/0/append", {"text": None}, "text"),
+        ("POST", "/v1/documents/0/append", {}, "text"),
+        ("POST", "/v1/merge", {"new": "x" * 10_001, "documents": ["0", "1"]}, "new"),
+        ("POST", "/v1/merge", {"new": "both", "documents": "01"}, "documents"),
+        ("POST", "/v1/merge", {"new": "both", "documents": [0, 1]}, "documents"),
+        ("POST", "/v1/remove", {"documents": ["x"] * 65_537}, "documents"),
+        ("POST", "/v1/ask", {"document": "x" * 10_001, "question": "Who left?"}, "document"),
+        ("POST", "/v1/ask", {"document": "0", "questions": ["Who?"] * 65_537}, "questions"),
+        ("POST", "/v1/ask", {"document": "0", "question": "Who left?", "top": 0}, "top"),
+        ("POST", "/v1/ask", {"document": "0", "question": "Who left?", "top": 1_001}, "top"),
+        ("POST", "/v1/ask", {"document": "0", "question": "Who left?", "top": 1.5}, "top"),
+        ("POST", "/v1/ask", {"document": "0", "question": "Who left?", "top": True}, "top"),
+        ("POST", "/v1/lookup", {"document": "0", "vector": []}, "vector"),
+        ("POST", "/v1/lookup", {"document": "0", "vector": [0.5] * 65_537}, "vector"),
+        ("POST", "/v1/lookup", {"document": "0", "vectors": [[0.5], []]}, "vectors"),
+        ("POST", "/v1/explain", {"question": "x" * 10_001, "text": "Ann left."}, "question"),
+        ("POST", "/v1/explain", {"question": "Who left?", "document": 0}, "document"),
+        ("POST", "/v1/compare", {"document": ["0"]}, "document"),
+    ],
+)
+def test_a_field_of_the_wrong_type_or_range_is_422_and_named_in_one_line(
+    served, refused, method, path, body, field
+):
+    detail = refused(served.call(method, path, body), 422)
+    assert field in detail
+    assert "\n" not in detail
+    assert len(detail) < 300

@@ -170,3 +170,13 @@ def test_lookups_on_the_event_loop_and_on_the_thread_agree(serve, monkeypatch):
     threaded = served.post("/v1/lookup", body).json()
     assert threads == [served.thread.name.partition("_")[0], "lookup"]
     assert (inline["readouts"], inline["bytes"]) == (threaded["readouts"], threaded["bytes"])
+
+
+@pytest.mark.parametrize(
+    "number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "3.5e38", '"1"', "null", "true"]
+)
+def test_a_number_that_float32_does_not_have_is_refused(served, number):
+    body = f'{{"document": "0", "vector": [{number}, 0, 0, 0, 0, 0]}}'
+    response = served.post("/v1/lookup", content=body, headers={"content-type": "application/json"})
+    assert response.status_code in (400, 422)
+    assert "\n" not in response.json()["detail"]

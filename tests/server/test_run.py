@@ -1,6 +1,7 @@
 """`attar serve` as a process: started, stopped and killed; the store stays intact."""
 
 import itertools
+import json
 import os
 import re
 import signal
@@ -30,9 +31,11 @@ def reader_folder(tmp_path_factory, make_reader):
 class Running:
     """A server process and the lines of its log."""
 
-    def __init__(self, *words):
+    def __init__(self, *words, env=None):
         command = [sys.executable, "-m", "attar", "serve", *map(str, words), "--port", "0"]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, env=os.environ | (env or {})
+        )
         self.lines = []
         self.url = None
         self.thread = threading.Thread(target=self._listen)
@@ -66,8 +69,8 @@ class Running:
 def start(folder, reader_folder):
     started = []
 
-    def run(*words):
-        started.append(Running(folder, "--reader", reader_folder, *words))
+    def run(*words, **options):
+        started.append(Running(folder, "--reader", reader_folder, *words, **options))
         return started[-1]
 
     yield run
@@ -164,6 +167,40 @@ def test_a_killed_worker_is_restarted_while_the_other_answers_and_nothing_is_los
     assert len(set(asked)) == 1
 
 
+# Waits before torch is imported, in worker processes only.
+SLOW_TORCH = """
+import sys, time
+
+class Slow:
+    def find_spec(name, path, target=None):
+        if name == "torch":
+            sys.meta_path.remove(Slow)
+            time.sleep(12)
+
+if any("multiprocessing" in word for word in sys.orig_argv):
+    sys.meta_path.insert(0, Slow)
+"""
+
+
+@pytest.mark.slow
+def test_a_worker_may_take_long_to_import_torch(start, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(SLOW_TORCH)
+    paths = [str(tmp_path), str(Path(attar.__file__).parents[1])]
+    running = start("--workers", "2", env={"PYTHONPATH": os.pathsep.join(paths)})
+    began = time.monotonic()
+    running.wait_for("startup complete", times=2)
+    assert time.monotonic() - began > 12
+    # Ends the workers too.
+    assert running.stop(signal.SIGTERM) == 0
+    assert not [line for line in running.lines if "died" in line]
+
+
+def test_a_worker_answers_health_checks_before_it_imports_torch():
+    code = "import sys, attar.server.run; assert not {'torch', 'scipy'} & set(sys.modules)"
+    env = os.environ | {"PYTHONPATH": str(Path(attar.__file__).parents[1])}
+    subprocess.run([sys.executable, "-c", code], check=True, env=env)
+
+
 def wait_until(there, seconds=300):
     """Wait until a condition holds; a loaded machine may take minutes, a broken server must not take for ever."""
     deadline = time.monotonic() + seconds
@@ -215,3 +252,26 @@ def test_a_missing_dependency_is_named(folder, tmp_path):
     )
     assert ran.returncode == 2
     assert "pip install '.[server]'" in ran.stderr
+
+
+@pytest.mark.slow
+def test_an_append_that_a_killed_server_had_made_is_not_made_again(start, folder):
+    running = start("--keep-text")
+    running.wait_for("startup complete")
+    more = "Then Zoe met Max."
+    body = json.dumps({"text": more}).encode()
+    lines = ["POST /v1/documents/emma/append HTTP/1.1", "host: localhost", "idempotency-key: once"]
+    lines += ["content-type: application/json", f"content-length: {len(body)}", "\r\n"]
+    with attar.Client(running.url) as client:
+        client.add("emma", TEXT)
+        port = int(running.url.rpartition(":")[2])
+        # Its answer is never read.
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall("\r\n".join(lines).encode() + body)
+            wait_until(lambda: more in client.show("emma").text)
+            running.stop(signal.SIGKILL)
+    again = start("--keep-text")
+    again.wait_for("startup complete")
+    with attar.Client(again.url) as client:
+        assert client.append("emma", more, key="once").change == "appended"
+        assert client.show("emma").text == f"{TEXT}\n\n{more}"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import attar
-from attar import client as module
+from attar import calls as module
 from attar.errors import AttarError, FormatError, ShapeError
 
 TEXT = "Then Ann met Bob. Bob left for Rome."

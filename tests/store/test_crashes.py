@@ -1,13 +1,14 @@
-"""Killed processes, full disks and damaged files: nothing acknowledged is lost, and one line says what is wrong."""
+"""Full disks and damaged files: nothing acknowledged is lost, and one line says what is wrong.
+
+`tests/benchmarks/test_crash.py` kills processes.
+"""
 
 import os
 import random
 import resource
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,43 +29,6 @@ def fill(store, make_memory, count=20):
     with store.transaction() as changes:
         for number in range(count):
             changes.put(f"doc {number}", make_memory(number, 60), text="text " * number)
-
-
-@pytest.mark.slow
-def test_killed_writers_lose_no_acknowledged_change_and_leave_none_half_done(folder):
-    script = Path(__file__).parent / "killed_writers.py"
-    ran = subprocess.run([sys.executable, script, folder, "60"], capture_output=True, text=True, timeout=300)
-    assert ran.stderr == ""
-    assert ran.returncode == 0
-    assert int(ran.stdout) >= 45
-    assert sorted(os.listdir(folder)) == ["data.mdb", "lock.mdb"]
-
-
-COMPACTING = """
-import sys
-from attar.store import Store
-with Store.open(sys.argv[1]) as store:
-    print("open", flush=True)
-    while True:
-        store.compact()
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_compaction_leaves_the_store_intact(folder, make_memory):
-    with Store.open(folder) as store:
-        fill(store, make_memory)
-    moments = random.Random(0)
-    for _ in range(10):
-        process = subprocess.Popen([sys.executable, "-c", COMPACTING, folder], stdout=subprocess.PIPE)
-        process.stdout.readline()
-        time.sleep(moments.uniform(0, 0.02))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        with Store.open(folder) as store:
-            assert sorted(os.listdir(folder)) == ["data.mdb", "lock.mdb"]
-            assert len(store) == 20
-            assert list(store.check()) == []
 
 
 @contextmanager
@@ -197,7 +161,7 @@ def test_a_truncated_file_is_refused_at_any_length(folder, make_memory):
         fill(store, make_memory)
     data = folder / "data.mdb"
     whole = data.read_bytes()
-    for length in [*range(1, len(whole), 9001), 4096, 8192, len(whole) - 1]:
+    for length in [*range(0, len(whole), 9001), *range(4096, len(whole), 4096), len(whole) - 1]:
         data.write_bytes(whole[:length])
         for options in ({}, {"read_only": True}):
             with pytest.raises(AttarError) as caught:
@@ -207,6 +171,54 @@ def test_a_truncated_file_is_refused_at_any_length(folder, make_memory):
     data.write_bytes(whole)
     with Store.open(folder) as store:
         assert list(store.check()) == []
+
+
+CHECKING = """
+import sys
+from attar.errors import AttarError
+from attar.store import Store
+for options in ({"read_only": True}, {}):
+    try:
+        with Store.open(sys.argv[1], **options) as store:
+            faults = list(store.check())
+            print("open", len(faults))
+    except AttarError as fault:
+        print(fault)
+"""
+
+
+def test_a_value_whose_last_pages_are_missing_is_found_before_it_is_mapped(folder, make_memory):
+    """The value at the end of the file has ten pages; LMDB would read the missing ones, and the system end it."""
+    with Store.open(folder) as store:
+        store.put("emma", make_memory(1, 140))
+    data = folder / "data.mdb"
+    whole = data.read_bytes()
+    at = whole.index(make_memory(1, 140).numbers.tobytes()) // 4096
+    for pages in (1, 5, 8):
+        cut = whole[: (at + pages) * 4096]
+        data.write_bytes(cut)
+        ran = subprocess.run([sys.executable, "-c", CHECKING, folder], capture_output=True, text=True)
+        assert (ran.returncode, ran.stderr) == (0, "")
+        lines = ran.stdout.splitlines()
+        assert len(lines) == 2
+        assert all("attar store repair" in line for line in lines)
+        assert data.read_bytes() == cut
+
+
+def test_an_empty_file_is_not_taken_for_a_new_store(folder, make_memory):
+    with Store.open(folder) as store:
+        fill(store, make_memory, 2)
+    (folder / "data.mdb").write_bytes(b"")
+    with pytest.raises(RecordError, match="an empty file"):
+        Store.open(folder)
+    assert (folder / "data.mdb").read_bytes() == b""
+
+
+def test_what_a_process_left_that_was_killed_while_creating_a_store_is_no_other_file(folder):
+    folder.mkdir()
+    (folder / "data.mdb.new-123").write_bytes(b"?")
+    Store.open(folder).close()
+    assert (folder / "data.mdb").exists()
 
 
 # Changes after which LMDB has given up pages at the file's end without ever having written them.

@@ -173,7 +173,7 @@ def test_using_a_parents_store_in_a_fork_raises(folder, work):
     line, still = lines_of(folder, f"in_a_fork(lambda: {work})\nprint(store.memory('emma').tokens)")
     assert line.endswith(
         "expected the process that opened it, got a fork of it;"
-        " open it after forking, or start processes by spawning them"
+        " close it before forking, or start processes by spawning them"
     )
     assert still == "1"
 
@@ -218,3 +218,39 @@ in_a_fork(lambda: print(Store.open(sys.argv[1]).memory("emma").tokens, flush=Tru
 print(len(Store.open(sys.argv[1])))
 """
     assert lines_of(folder, code) == ["1", "1"]
+
+
+# LMDB's state after a kill within a commit: the change is in the file, but the number of the last change in
+# lock.mdb, by which readers choose what they see, is still the one before, and the dead writer has the lock.
+KILLED_IN_COMMIT = """
+import mmap, os, signal, struct, sys
+import numpy as np
+from attar.memory import Memory
+from attar.store import Store
+
+store = Store.open(sys.argv[1])
+store.put("emma", Memory.of_matrix(np.eye(4), tokens=2, reader="reader-1"))
+last = store.stats().changes
+unfinished = store._environment.map.begin(write=True)
+with open(store.path / "lock.mdb", "r+b") as file:
+    table = mmap.mmap(file.fileno(), 0)
+    at = table.find(struct.pack("=Q", last), 0, 256)
+    assert at > 0
+    table[at : at + 8] = struct.pack("=Q", last - 1)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"read_only": True}], ids=["for writing", "read-only"])
+def test_a_change_whose_writer_was_killed_in_the_commit_shows_when_the_store_is_opened(
+    store, folder, make_memory, options
+):
+    store.put("emma", make_memory(1))
+    ran = subprocess.run([sys.executable, "-c", KILLED_IN_COMMIT, folder], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (-9, "")
+    assert store.memory("emma").tokens == 1
+    code = f"from attar.store import Store; print(Store.open({str(folder)!r}, **{options}).memory('emma').tokens)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ran.stdout.strip(), ran.stderr) == ("2", "")
+    assert store.memory("emma").tokens == 2
+    assert list(store.check()) == []

@@ -1,5 +1,6 @@
 """Checking finds every record that does not match its entry; compacting saves space and changes nothing else."""
 
+import dataclasses
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -246,3 +247,38 @@ def test_the_copy_of_a_killed_compaction_is_deleted(store, folder):
     (folder / "data.mdb.copy").write_bytes(b"half of it")
     with Store.open(folder):
         assert sorted(os.listdir(folder)) == ["data.mdb", "lock.mdb"]
+
+
+# What imports of version 0.1.0 let in: entries, by field, and memories.
+ODD_FIELDS = {
+    "name": [None, 5, "", b"b"],
+    "title": [None, 5, 1.5, b"T"],
+    "digest": [None, "abc", b"x" * 33, b"short"],
+    "created": [None, 1.5, -1, 2**62],
+    "changed": ["now", float("nan")],
+    "tokens": [None, 1.0, float("nan"), -1, 2**63],
+    "form": [None, "cube", 3],
+    "dtype": [None, "float64"],
+    "memory_bytes": [None, -1, 1.5, 7],
+    "text_bytes": ["7", -1, 1.5, 7, None],
+}
+ODD = [(field, value) for field, values in ODD_FIELDS.items() for value in values]
+
+
+@pytest.mark.parametrize(("field", "value"), ODD, ids=[f"{field} {value!r}" for field, value in ODD])
+def test_every_odd_fact_that_was_ever_let_in_is_found(filled, field, value):
+    with filled._environment.map.begin() as transaction:
+        entry = read_entry(transaction.get(b"fb"), "b")
+    values = list(msgspec.structs.astuple(entry))
+    values[entry.__struct_fields__.index(field)] = value
+    overwrite(filled, b"fb", wrap(b"f", encode(values)))
+    assert "b" in [name for name, _ in found(filled)]
+
+
+def test_numbers_that_are_not_finite_are_found(filled, make_memory):
+    memory = make_memory(1)
+    numbers = memory.numbers.copy()
+    numbers[0] = float("inf")
+    overwrite(filled, b"mb", wrap(b"m", dataclasses.replace(memory, numbers=numbers).to_bytes()))
+    ((name, line),) = found(filled)
+    assert (name, "finite" in line) == ("b", True)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from attar.errors import OptionError, ReaderMismatchError, StoreError, UnknownDocumentError
-from attar.store import Store, digest_of
+from attar.store import Fault, Store, digest_of
+from attar.store.format import encode, wrap
 
 NAMES = ["a", "a/b", "two\nlines", "Ωμέγα 🜁", "x" * 10_000, "x" * 10_000 + "y", "x" * 478]
 
@@ -326,3 +327,25 @@ def test_stats_match_the_documents(store, make_memory):
     assert stats.text_bytes == sum(entry.text_bytes for entry in store.documents())
     assert stats.file_bytes == Path(store.path, "data.mdb").stat().st_size
     assert 0 <= stats.free_bytes < stats.file_bytes
+
+
+def test_a_bad_entry_hides_no_other_from_a_list(store, make_memory, monkeypatch):
+    monkeypatch.setattr("attar.store.store._PAGE", 2)
+    for number in range(7):
+        store.put(f"doc {number}", make_memory(number))
+    odd = encode(["doc 3", 5, b"", 0, 0, 1, "triangle", "float32", 9, None])
+    other = encode(["a", "", b"", 0, 0, 1, "triangle", "float32", 9, None])
+    with store._environment.map.begin(write=True) as transaction:
+        transaction.put(b"fdoc 3", wrap(b"f", odd))
+        transaction.put(b"fdoc 4", b"?")
+        transaction.put(b"fdoc 6", wrap(b"f", other))
+        transaction.put(b"f\xffz", b"?")
+    listed = list(store.documents())
+    assert [entry.name for entry in listed] == [*(f"doc {number}" for number in range(7)), "\ufffdz"]
+    faults = {entry.name: entry.line for entry in listed if isinstance(entry, Fault)}
+    assert list(faults) == ["doc 3", "doc 4", "doc 6", "\ufffdz"]
+    assert faults["doc 3"].startswith(
+        "entry of 'doc 3': expected the fields of this version, got Expected `str`"
+    )
+    assert [entry.name for entry in store.documents(after="doc 2", limit=2)] == ["doc 3", "doc 4"]
+    assert {fault.name for fault in store.check()} >= {"doc 3", "doc 4", "doc 6", "\ufffdz"}

@@ -68,12 +68,42 @@ def test_a_record_that_is_too_large_leaves_no_values(store, make_memory, monkeyp
     assert list(store.check()) == []
 
 
-def test_numbers_that_the_dtype_cannot_hold_are_refused_by_the_documents_name(tmp_path):
-    with Store.open(tmp_path / "half", dtype="float16") as store, store.transaction() as changes:
+def test_a_memory_that_float16_cannot_hold_is_kept_in_float32(tmp_path):
+    with Store.open(tmp_path / "half", dtype="float16") as store:
+        store.put("a", memory(1, 2))
+        store.put("b", memory(70_000, 2))
+        assert [(entry.name, entry.dtype) for entry in store.documents()] == [
+            ("a", "float16"),
+            ("b", "float32"),
+        ]
+        assert store.memory("b") == memory(70_000, 2)
+        assert list(store.check()) == []
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_refused(store, number):
+    with store.transaction() as changes:
         changes.put("a", memory(1, 2))
-        with pytest.raises(OptionError, match="memory of 'b': expected one that float16 can hold"):
-            changes.put("b", memory(70_000, 2))
-        assert [changes.header.documents, "b" in changes] == [1, False]
+        with pytest.raises(OptionError, match="memory of 'b': expected finite numbers, got NaN or infinity"):
+            changes.put("b", Memory.of_matrix([[number]], tokens=1, reader="reader-1"))
+    assert [entry.name for entry in store.documents()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"title": 5}, "title of 'a': expected `str`, got `int`"),
+        ({"title": None}, "title of 'a': expected `str`, got `None`"),
+        ({"title": "\ud800"}, "entry of 'a': expected text, got half of a surrogate pair"),
+        ({"digest": "abc"}, "digest of 'a': expected `bytes`, got `str`"),
+        ({"digest": b"x" * 33}, "digest of 'a': expected `bytes` of length <= 32"),
+    ],
+)
+def test_an_entry_that_could_not_be_read_again_is_refused(store, make_memory, options, message):
+    store.put("b", make_memory(2))
+    with pytest.raises(OptionError, match=message):
+        store.put("a", make_memory(1), **options)
+    assert [entry.name for entry in store.documents()] == ["b"]
 
 
 def test_a_transaction_sees_its_own_changes(store, make_memory):

@@ -3,13 +3,15 @@
 import io
 import json
 import lzma
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
 import pytest
 
 from attar.errors import FormatError
-from attar.text import read_sources
+from attar.text import find_source_files, read_source_file, read_sources
 
 
 def read(*paths: Path) -> list[tuple[str, str, str]]:
@@ -108,3 +110,51 @@ def test_missing_and_empty_paths_are_reported(tmp_path: Path) -> None:
         read(tmp_path / "empty")
     with pytest.raises(FormatError, match=r"an archive with \.txt files"):
         read(pack(tmp_path / "x.tar.xz", {"a.md": b"x"}))
+
+
+@pytest.mark.parametrize("name", ["a.txt.xz", "a.jsonl.xz", "a.tar.xz"])
+def test_a_compressed_text_above_the_limit_is_refused_and_a_larger_limit_takes_it(
+    tmp_path: Path, name: str
+) -> None:
+    text = b"Ann left. " * 10_000
+    if name == "a.tar.xz":
+        path = pack(tmp_path / name, {"a.txt": text})
+    else:
+        path = tmp_path / name
+        path.write_bytes(
+            lzma.compress(json.dumps({"text": text.decode()}).encode() if "json" in name else text)
+        )
+    (file,) = find_source_files(path)
+    with pytest.raises(FormatError, match=r"at most 50,000 bytes when decompressed.*max-decompressed-mb"):
+        list(read_source_file(file, 50_000))
+    assert len(list(read_source_file(file, 200_000))) == 1
+
+
+BOMB = """
+import resource, sys
+from attar.errors import FormatError
+from attar.text import read_sources
+limit = 2**30
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+for path in sys.argv[1:]:
+    try:
+        list(read_sources([path]))
+    except FormatError as fault:
+        print(fault)
+"""
+
+
+@pytest.mark.slow
+def test_a_small_file_that_grows_to_gigabytes_does_not_fill_the_memory(tmp_path: Path) -> None:
+    """Addresses are limited to 1 GB: the default limit of 1 GB must not be needed in full by a header."""
+    header = tarfile.TarInfo("x")
+    header.type, header.size = tarfile.XHDTYPE, 2**31
+    blocks = header.tobuf(tarfile.USTAR_FORMAT)
+    with lzma.open(tmp_path / "a.tar.xz", "wb", preset=0) as file:
+        file.write(blocks)
+        for _ in range(2**11):
+            file.write(bytes(2**20))
+    assert (tmp_path / "a.tar.xz").stat().st_size < 10**6
+    ran = subprocess.run([sys.executable, "-c", BOMB, tmp_path / "a.tar.xz"], capture_output=True, text=True)
+    assert ran.stderr == ""
+    assert "a header of 2,147,483,648 bytes" in ran.stdout

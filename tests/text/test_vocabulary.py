@@ -77,6 +77,30 @@ def test_a_file_of_another_kind_is_refused_in_one_line(data: bytes, tmp_path: Pa
         Vocabulary.load(tmp_path / "x.json")
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"entities":3', '"entities":1000000000000000'),
+        ('"entities":3', '"entities":-1'),
+        ('"entities":3', '"entities":"2"'),
+        ('"<unk>":1', '"<unk>":0'),
+        ('"<unk>":1', '"<unk>":1.5'),
+        ('"<unk>":1', '"<unk>":null'),
+        ('"<unk>":1', '"<unk>":7000000000'),
+        ('"capitals":{', '"capitals":{"x":[1],'),
+        ('"capitals":{', '"capitals":{"x":[1,-2],'),
+    ],
+)
+def test_counts_and_ids_of_another_type_or_range_are_refused(
+    vocabulary: Vocabulary, old: str, new: str
+) -> None:
+    data = vocabulary.to_bytes().decode()
+    assert data.count(old) == 1
+    with pytest.raises(FormatError, match=r"tokenizer\.json: expected a vocabulary") as refused:
+        Vocabulary.from_bytes(data.replace(old, new).encode())
+    assert "\n" not in str(refused.value)
+
+
 def test_the_error_for_a_damaged_file_names_the_commands_that_write_one(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_bytes(b"[" * 200_000)
     with pytest.raises(FormatError, match="; attar cloze build and attar train write one"):

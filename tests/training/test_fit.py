@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -198,9 +199,35 @@ def test_a_run_is_resumed_after_its_set_has_moved(options: MakeOptions, stories_
     assert history(train(moved, resume=True, quiet=True)) == history(first)
 
 
-def test_without_resume_a_run_starts_from_the_beginning(options: MakeOptions) -> None:
+def test_a_finished_reader_is_not_overwritten(options: MakeOptions) -> None:
+    folder = train(options(epochs=1), quiet=True)
+    before = load_reader(folder).fingerprint
+    for changed in ({}, {"seed": 1}):
+        with pytest.raises(OptionError) as refused:
+            train(options(epochs=1, **changed), quiet=True)
+        assert str(refused.value) == (
+            f"{folder}/config.json: expected nothing there yet, got a file; "
+            "add --resume or --replace, or choose another --out"
+        )
+    shutil.rmtree(folder / RUN)  # a copied reader: there is nothing to resume
+    with pytest.raises(OptionError, match="expected nothing there yet"):
+        train(options(epochs=1), resume=True, quiet=True)
+    assert load_reader(folder).fingerprint == before
+
+
+def test_an_unfinished_run_is_not_overwritten(options: MakeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        cut_off(patch, epoch=1, step=0)
+        with pytest.raises(PowerCutError):
+            train(options(), quiet=True)
+    with pytest.raises(OptionError, match=r"last\.ckpt: expected nothing there yet.*--resume or --replace"):
+        train(options(), quiet=True)
+    train(options(), resume=True, quiet=True)
+
+
+def test_to_replace_a_run_starts_from_the_beginning(options: MakeOptions) -> None:
     train(options(epochs=1), quiet=True)
-    again = load_reader(train(options(seed=1), quiet=True))
+    again = load_reader(train(options(seed=1), replace=True, quiet=True))
     assert again.fingerprint == load_reader(train(options("new", seed=1), quiet=True)).fingerprint
     assert [row["epoch"] for row in history(options().folder)] == [1, 2]
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,14 @@ class TestOtherData:
         assert history(resume(moved)) == history(begun.folder)
 
 
+@pytest.fixture(scope="module")
+def trained_once(stories_set: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run, to be copied."""
+    sizes = {"hidden_size": 8, "embedding_size": 8, "batch_size": 16, "questions": 3}
+    out = str(tmp_path_factory.mktemp("trained") / "reader")
+    return train(TrainingOptions(data=(str(stories_set),), out=out, epochs=1, **sizes), quiet=True)
+
+
 class TestDamagedCheckpoint:
     @pytest.mark.parametrize("name", [LAST, BEST])
     @pytest.mark.parametrize("cut", [0, 1000], ids=["empty", "cut off"])
@@ -196,6 +205,37 @@ class TestDamagedCheckpoint:
         run = train(options(epochs=1), quiet=True) / RUN
         shutil.copy(run / BEST, run / LAST)
         with pytest.raises(FormatError, match="a run's last checkpoint, got one without optimizer_states"):
+            resume(options(epochs=1))
+
+    @pytest.mark.parametrize(
+        ("edit", "message"),
+        [
+            (lambda file: file.update(history=5), r"Expected `array`, got `int` - at `\$.history`"),
+            (lambda file: file.update(history=[{"epoch": "1"}]), "Expected `float`, got `str`"),
+            (lambda file: file.update(callbacks=[]), "Expected `object`, got `array`"),
+            (lambda file: file.update(state_dict={"a": 5}), "a tensor for 'a'"),
+            (lambda file: file.update(options=7), "Expected `str`, got `int`"),
+            (lambda file: file.update(options="{"), "the options in it"),
+            (lambda file: file.update(options='{"sise": 3}'), "training option: expected one of"),
+            (lambda file: file.update(texts={"vocabulary": 1}), "Expected `str`, got `int`"),
+        ],
+        ids=["history", "epoch", "callbacks", "weights", "options", "JSON", "an option", "data"],
+    )
+    def test_may_have_parts_of_another_type(
+        self, options: MakeOptions, trained_once: Path, edit: Callable[[dict[str, Any]], object], message: str
+    ) -> None:
+        shutil.copytree(trained_once, options().folder)
+        change(options().folder / RUN / LAST, edit)
+        with pytest.raises(AttarError, match=message):
+            resume(options(epochs=1))
+
+    def test_may_claim_more_than_it_holds(self, options: MakeOptions, trained_once: Path) -> None:
+        """Zeros, compressed: torch would allocate what they claim to be."""
+        shutil.copytree(trained_once, options().folder)
+        file = options().folder / RUN / LAST
+        with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("archive/data/99", bytes(2**26))
+        with pytest.raises(FormatError, match=r"a whole checkpoint, got one that claims [0-9,]+ bytes"):
             resume(options(epochs=1))
 
     def test_may_be_another_kind_of_file(self, options: MakeOptions) -> None:

@@ -23,10 +23,10 @@ export function startLibrary({ chosen, append, remove, isHidden }) {
     if (next !== null) byId("go-to").hidden = false;
   }
 
-  function row({ name, title, tokens, bytes: size, changed: moment }) {
+  function row({ name, title, tokens, bytes: size, changed: moment, fault }) {
     const when = element("time", { datetime: moment, title: new Date(moment).toLocaleString() }, age(moment));
     const sizes = [counted(tokens, "token"), bytes(size)].map((text) => element("span", {}, text));
-    const facts = element("span", { class: "facts" }, ...sizes, when);
+    const facts = element("span", { class: "facts" }, ...(fault ? [`damaged: ${fault}`] : [...sizes, when]));
     const heading = element("span", { class: "name" }, name);
     const known = title && title !== name ? [element("span", { class: "title" }, title)] : [];
     const isCurrent = name === current && "true";

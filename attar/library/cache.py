@@ -1,0 +1,73 @@
+"""A cache of decoded memories and of the texts to quote from, by document."""
+
+import threading
+from collections import OrderedDict
+from typing import NamedTuple
+
+from attar.memory import Memory
+from attar.store import Snapshot
+
+# A decoded name takes 200 bytes, 615 after a question has looked for parts of names (tracemalloc, nine names
+# per document).
+_NAME_BYTES = 615
+
+
+class _Cached(NamedTuple):
+    """A memory, its text if that is quoted from, the version of the document that they belong to, and their bytes."""
+
+    version: tuple[int, bytes, int]
+    memory: Memory
+    text: str | None
+    bytes: int
+
+
+class MemoryCache:
+    """Least recently used cache of decoded memories (names decoded, float32), at most `limit` bytes.
+
+    A document that was written again, by any process, is decoded again.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.bytes = 0
+        self._cached: OrderedDict[str, _Cached] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._cached)
+
+    def get(self, now: Snapshot, name: str) -> tuple[Memory, str | None]:
+        """A document's memory as of the given state of the store, and its text if it is kept and quoted from."""
+        # The store's entry is a small value; time in microseconds, text and size differ between two versions.
+        facts = now.entry(name)
+        version = facts.changed, facts.digest, facts.memory_bytes
+        with self._lock:
+            cached = self._cached.get(name)
+            if cached is not None and cached.version == version:
+                self._cached.move_to_end(name)
+                return cached.memory, cached.text
+        memory = _decoded(bytes(now.view(name, check=True)))
+        # Only phrases have places in the text.
+        text = now.get(name).text if memory.form == "phrases" and facts.text_bytes is not None else None
+        size = memory.nbytes + memory.state.nbytes + _NAME_BYTES * (1 + len(memory.names)) + len(text or "")
+        self._put(name, _Cached(version, memory, text, size))
+        return memory, text
+
+    def _put(self, name: str, cached: _Cached) -> None:
+        with self._lock:
+            earlier = self._cached.pop(name, None)
+            self.bytes -= 0 if earlier is None else earlier.bytes
+            if cached.bytes > self.limit:
+                return
+            self._cached[name] = cached
+            self.bytes += cached.bytes
+            while self.bytes > self.limit:
+                _, oldest = self._cached.popitem(last=False)
+                self.bytes -= oldest.bytes
+
+
+def _decoded(data: bytes) -> Memory:
+    """A memory whose names are decoded too."""
+    memory = Memory.from_bytes(data, check=False).astype("float32")
+    memory.names  # noqa: B018  # decoded on first access
+    return memory

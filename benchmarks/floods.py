@@ -1,0 +1,241 @@
+"""`python -m benchmarks.floods`: hostile clients against a server in its own process, and its memory afterwards."""
+
+import contextlib
+import http.client
+import socket
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+
+from attar.bench import Machine, print_plain, print_table, quantity, this_machine
+from attar.cli.output import progress_bar
+from attar.errors import OptionError
+from attar.progress import Progress
+from benchmarks.command import Json, Only, ReaderFolder, run_command
+from benchmarks.load import request_for
+from benchmarks.server import fill, growth_of
+from benchmarks.server_rows import QUESTION, ServerProcess, json_request, serving
+
+COLUMNS = ["flood", "connections", "sent", "before", "peak", "after", "peak growth", ""]
+# Memory during a flood and afterwards may be larger than before by this share.
+GROWTH = 0.10
+DOCUMENTS = 8
+_PART = 2**18
+
+_ASK = json_request("/v1/ask", {"document": "story 0", "question": QUESTION})
+_GET = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+_OPEN = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
+_CHUNKED = (
+    b"POST /v1/ask HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+)
+_LONG_FIELD = request_for("/v1/ask", b'{"%s": 1}' % (b"x" * 3_000_000))
+_DEEP = request_for("/v1/ask", b'{"x": ' + b"[" * 1_000_000)
+
+
+@dataclass(frozen=True)
+class Flood:
+    """What each of the connections sends: `first` once, then `repeated` until the server closes it, then all again."""
+
+    what: str
+    first: bytes
+    repeated: bytes = b""
+    connections: int = 4
+    # Between two parts of `repeated`, to hold connections rather than to fill them.
+    pause: float = 0.0
+    # Whether answers are read. Otherwise the system's buffers fill, and then the server's.
+    reads: bool = False
+
+
+def _many(part: bytes) -> bytes:
+    return part * max(1, _PART // len(part))
+
+
+FLOODS = (
+    Flood("pipelined GET /healthz, answers not read", b"", _many(_GET)),
+    Flood("pipelined POST /v1/ask, answers not read", b"", _many(_ASK)),
+    Flood("bad request pipelined after a question", _ASK + b"\x00bad\r\n\r\n", connections=300, reads=True),
+    Flood("endless trailers", _CHUNKED, _many(b"x: y\r\n")),
+    Flood("one endless trailer", _CHUNKED + b"x: ", _many(b"y")),
+    Flood("endless headers", _OPEN, _many(b"x: y\r\n")),
+    Flood("one endless header", _OPEN + b"x: ", _many(b"y")),
+    Flood("endless path", b"GET /", _many(b"y")),
+    Flood("endless chunk extension", _CHUNKED[:-6] + b"1;", _many(b"y")),
+    Flood("field names of 3 MB", b"", _LONG_FIELD, reads=True),
+    Flood("JSON nested a million deep", b"", _DEEP, reads=True),
+    Flood("connections that send nothing", b"", connections=2_000, reads=True),
+    Flood("heads sent a byte at a time", _OPEN, b"x", connections=2_000, pause=1.0, reads=True),
+)
+
+
+class Row(msgspec.Struct):
+    """A flood: bytes sent, the server's memory, and whether it answers as before."""
+
+    what: str
+    connections: int
+    sent: int
+    before: int
+    peak: int
+    after: int
+    growth: float
+    met: bool
+    note: str = ""
+
+    def cells(self) -> list[str]:
+        """The row of the table."""
+        sizes = [quantity(size, "B") for size in (self.sent, self.before, self.peak, self.after)]
+        verdict = "met" if self.met else "missed"
+        return [self.what, str(self.connections), *sizes, f"{self.growth:+.1%}".replace("%", " %"), verdict]
+
+
+class Report(msgspec.Struct):
+    """All floods, and the machine."""
+
+    machine: Machine
+    seconds: float
+    rows: list[Row]
+
+
+def run(
+    seconds: float,
+    only: str | None = None,
+    reader: Path | None = None,
+    progress: Progress = lambda what, done, total: None,
+) -> Report:
+    """Each flood against a new server."""
+    floods = [flood for flood in FLOODS if only is None or only in flood.what]
+    if not floods:
+        raise OptionError("--only", "a part of a flood's name", repr(only))
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="attar-floods-") as place:
+        folder = Path(place) / "library"
+        fill(folder, reader, DOCUMENTS)
+        for done, flood in enumerate(floods):
+            progress(flood.what, done, len(floods))
+            with serving(folder, reader) as server:
+                rows.append(measure(server, flood, seconds))
+    return Report(this_machine(), seconds, rows)
+
+
+def measure(server: ServerProcess, flood: Flood, seconds: float) -> Row:
+    """Flood a server; its memory before, at most and afterwards, and whether it still answers questions."""
+    for _ in range(200):
+        _status_of(server, _ASK)
+    before = peak = _memory(server)
+    end = time.monotonic() + seconds
+    sent = [0] * min(flood.connections, 50)
+    threads = [
+        threading.Thread(target=_send_until, args=(server.port, flood, end, sent, at))
+        for at in range(len(sent))
+    ]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        peak = max(peak, _memory(server))
+        time.sleep(0.05)
+    answered = _status_of(server, _ASK) == 200
+    after = _memory(server)
+    peak = max(peak, after)
+    growth = growth_of(before, peak) or 0.0
+    note = "" if answered else "questions are no longer answered"
+    met = answered and growth <= GROWTH
+    return Row(flood.what, flood.connections, sum(sent), before, peak, after, growth, met, note)
+
+
+def _memory(server: ServerProcess) -> int:
+    memory = server.memory()
+    if memory is None:
+        raise OptionError("benchmarks.floods", "Linux, which shows a process's memory", "another system")
+    return memory
+
+
+def _status_of(server: ServerProcess, request: bytes) -> int:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(request)
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        response.read()
+        return response.status
+
+
+def _send_until(port: int, flood: Flood, end: float, sent: list[int], at: int) -> None:
+    """Keep this thread's share of the connections open, and sending, until the time is over."""
+    held: list[_Connection] = []
+    share = flood.connections // len(sent)
+    while time.monotonic() < end:
+        held = [connection for connection in held if not connection.closed]
+        with contextlib.suppress(OSError):
+            while len(held) < share and time.monotonic() < end:
+                held.append(_Connection(port, flood))
+        busy = [connection.work() for connection in held]
+        sent[at] += sum(busy)
+        # A thread whose connections all wait must not take the processor from the server.
+        time.sleep(flood.pause if flood.pause else 0.0 if any(busy) else 0.01)
+    for connection in held:
+        connection.close()
+
+
+class _Connection:
+    """One of the connections; it never waits."""
+
+    def __init__(self, port: int, flood: Flood) -> None:
+        self._flood, self._left, self.closed = flood, memoryview(flood.first or flood.repeated), False
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=5)
+        self._socket.setblocking(False)
+
+    def work(self) -> int:
+        """Send what the system takes, and read if this flood reads; the number of bytes sent."""
+        sent = 0
+        try:
+            if not self._left:
+                self._left = memoryview(self._flood.repeated)
+            with contextlib.suppress(BlockingIOError):
+                sent = self._socket.send(self._left)
+                self._left = self._left[sent:]
+            if self._flood.reads:
+                with contextlib.suppress(BlockingIOError):
+                    if not self._socket.recv(_PART):
+                        self.close()
+        except OSError:
+            self.close()
+        return sent
+
+    def close(self) -> None:
+        """Close it; the server sees that at once."""
+        self.closed = True
+        self._socket.close()
+
+
+def print_report(report: Report, console: Console) -> None:
+    """Print the machine, the table and the notes."""
+    print_plain(console, f"{report.machine}; {report.seconds:g} s each\n")
+    print_table(console, COLUMNS, [row.cells() for row in report.rows])
+    print_plain(console, "".join(f"\n- {row.what}: {row.note}" for row in report.rows if row.note))
+
+
+def main(
+    seconds: Annotated[float, typer.Option(min=0.1, help="Seconds per flood.")] = 60.0,
+    only: Only = None,
+    reader: ReaderFolder = None,
+    json: Json = False,
+) -> None:
+    """Flood a server; its memory must stay within 10 % of before, and it must still answer."""
+    with progress_bar() as progress:
+        report = run(seconds, only, reader, progress)
+    if json:
+        print(msgspec.json.encode(report).decode())
+    else:
+        print_report(report, Console())
+    if not all(row.met for row in report.rows):
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    run_command(main)

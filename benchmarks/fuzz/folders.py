@@ -1,0 +1,208 @@
+"""Targets: Parquet files of stores, readers' folders, cloze sets."""
+
+import io
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from attar.cloze import (
+    ClozeDocument,
+    ClozeSet,
+    DocumentWriter,
+    Question,
+    draw_questions,
+    encode_split,
+    open_split,
+)
+from attar.library import open_store
+from attar.reader import Reader
+from attar.reader.files import fingerprint_of
+from attar.store import Store, export_store, import_store, read_export_info
+from attar.text import Vocabulary
+from benchmarks.fuzz.mutations import mutated_bytes, mutated_json, mutated_table, texts
+from benchmarks.fuzz.reading import small_reader
+from benchmarks.fuzz.records import memories
+from benchmarks.fuzz.target import Target, in_fork, refused
+
+
+def _written(table: Any) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = io.BytesIO()
+    try:
+        pq.write_table(table, file, compression="zstd")
+    except (pa.ArrowException, ValueError, KeyError):  # what Arrow cannot write nobody can send
+        return b""
+    return file.getvalue()
+
+
+@contextmanager
+def import_target(folder: Path) -> Iterator[Target]:
+    """`attar import`: afterwards the store is whole, and can be listed, shown and exported."""
+    import pyarrow.parquet as pq
+
+    made, file, copy = folder / "made", folder / "some.parquet", folder / "copy"
+    with Store.open(made) as store:
+        for number, memory in enumerate(memories()[:6:3]):
+            store.put(f"doc {number}", memory, title="Title", text=f"text {number}")
+        store.put("without text", memories()[3])
+        export_store(store, folder / "whole.parquet")
+    whole = (folder / "whole.parquet").read_bytes()
+
+    def take() -> None:
+        with refused():
+            info = read_export_info(file)
+            with open_store(copy, None, new_dtype=info.dtype) as store:
+                with refused():
+                    import_store(store, file)
+                names = [str(entry.name) for entry in store.documents()]
+                if faults := list(store.check()):
+                    raise AssertionError(f"an import that the check finds: {faults[0].line[:300]}")
+                for name in names:
+                    store.get(name).text  # noqa: B018  # decompresses
+                if export_store(store, folder / "again.parquet") != len(names):
+                    raise AssertionError("an export of another number of documents")
+
+    def check(example: bytes) -> None:
+        shutil.rmtree(copy, ignore_errors=True)
+        file.write_bytes(example)
+        in_fork(take)
+
+    tables = mutated_table(lambda: pq.read_table(io.BytesIO(whole))).map(_written)
+    yield Target(tables | tables | mutated_bytes(whole), check)
+
+
+@contextmanager
+def reader_target(folder: Path) -> Iterator[Target]:
+    """A reader's folder: refused, or it reads and answers; one that was not forged answers as the original does."""
+    original = small_reader()
+    made, changed = folder / "made", folder / "changed"
+    original.save(made)
+    Reader.load(made)  # imports what every fork would
+    config = json.loads((made / "config.json").read_bytes())
+    tokenizer = json.loads((made / "tokenizer.json").read_bytes())
+    weights = (made / "weights.safetensors").read_bytes()
+    header_size = int.from_bytes(weights[:8], "little")
+    header = json.loads(weights[8 : 8 + header_size])
+    text, question = "Then Ann met Bob. Bob left.", "Who left?"
+    expected = original.answer(original.read(text), question)
+
+    def use(forged: bool) -> None:
+        with refused():
+            reader = Reader.load(changed)
+            answers = reader.answer(reader.read(text), question)
+            if not forged and [each.text for each in answers] != [each.text for each in expected]:
+                raise AssertionError("damaged files that answer otherwise")
+
+    def check(example: tuple[dict[str, bytes], bool]) -> None:
+        files, forged = example
+        shutil.rmtree(changed, ignore_errors=True)
+        shutil.copytree(made, changed)
+        for name, data in files.items():
+            (changed / name).write_bytes(data)
+        if forged:
+            _forge(changed)
+        in_fork(lambda: use(forged))
+
+    def new_header(value: Any) -> bytes:
+        data = json.dumps(value).encode()
+        return len(data).to_bytes(8, "little") + data + weights[8 + header_size :]
+
+    changes = [
+        _dumped(mutated_json(config)).map(lambda data: {"config.json": data}),
+        _dumped(mutated_json(tokenizer)).map(lambda data: {"tokenizer.json": data}),
+        mutated_json(header).map(lambda value: {"weights.safetensors": new_header(value)}),
+        mutated_bytes(weights).map(lambda data: {"weights.safetensors": data}),
+        mutated_bytes((made / "config.json").read_bytes()).map(lambda data: {"config.json": data}),
+        mutated_bytes((made / "tokenizer.json").read_bytes()).map(lambda data: {"tokenizer.json": data}),
+    ]
+    yield Target(st.tuples(st.one_of(changes), st.booleans()), check)
+
+
+def _dumped(values: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
+    return values.map(lambda value: json.dumps(value).encode())
+
+
+def _forge(folder: Path) -> None:
+    """Give changed files the fingerprint that fits them, where there is one."""
+    import safetensors.torch
+
+    try:
+        config = json.loads((folder / "config.json").read_bytes())
+        weights = safetensors.torch.load((folder / "weights.safetensors").read_bytes())
+        tokenizer = (folder / "tokenizer.json").read_bytes()
+        config["fingerprint"] = fingerprint_of(config["network"], tokenizer, weights)
+        (folder / "config.json").write_text(json.dumps(config))
+    except Exception:  # no files of this kind: they stay as they are
+        return
+
+
+@contextmanager
+def cloze_target(folder: Path) -> Iterator[Target]:
+    """A cloze set: refused, or its documents can be encoded, asked and shown."""
+    import pyarrow.parquet as pq
+
+    vocabulary = Vocabulary(("met", "left", "."), entities=8)
+    place = folder / "set"
+    asked = [Question(("@placeholder", "met", "@entity2", "."), 7)]
+    sentences = [["@entity7", "met", "@entity2", "."], ["@entity7", "left", "."]]
+    place.mkdir(parents=True)
+    with DocumentWriter(place / "test.parquet") as writer:
+        for number in range(3):
+            writer.write(ClozeDocument(f"doc {number}", "novels", sentences, {7: "Ann", 2: "Bob"}, asked))
+    whole = (place / "test.parquet").read_bytes()
+    question = b"url\n\n@entity1 met @entity2 .\n\n@placeholder met @entity2\n\n@entity1\n\n@entity1:Ann\n@entity2:Bob"
+    cached = place / "encoded"
+
+    def read() -> None:
+        with refused():
+            found = ClozeSet.open(place)
+            documents = list(islice(found.documents(found.splits[-1]), 100))
+            rng = np.random.default_rng(0)
+            for document in documents:
+                document.text()
+                draw_questions(document, rng, 5)
+            encode_split(documents, vocabulary)
+            split = open_split(place, found.splits[-1], vocabulary)
+            if len(split) != len(documents):
+                raise AssertionError("a cache of other documents")
+
+    def check(example: tuple[str, bytes]) -> None:
+        kind, data = example
+        shutil.rmtree(place)
+        place.mkdir()
+        if kind == "question":
+            (place / "test").mkdir()
+            (place / "test" / "a.question").write_bytes(data)
+        else:
+            (place / "test.parquet").write_bytes(whole if kind == "cache" else data)
+        if kind == "cache":
+            open_split(place, "test", vocabulary)
+            (file,) = cached.iterdir()
+            file.write_bytes(_cut_in(file.read_bytes(), data))
+        in_fork(read)
+
+    tables = mutated_table(lambda: pq.read_table(io.BytesIO(whole))).map(_written)
+    examples = st.one_of(
+        st.tuples(st.just("parquet"), tables | mutated_bytes(whole)),
+        st.tuples(
+            st.just("question"),
+            mutated_bytes(question) | texts.map(lambda text: text.encode(errors="replace")),
+        ),
+        st.tuples(st.just("cache"), st.binary(min_size=1, max_size=12)),
+    )
+    yield Target(examples, check)
+
+
+def _cut_in(data: bytes, patch: bytes) -> bytes:
+    """Overwrite some bytes at a place that the patch itself gives."""
+    at = int.from_bytes(patch[:4], "little") % len(data)
+    return data[:at] + patch[4:] + data[at + len(patch[4:]) :]

@@ -1,0 +1,216 @@
+"""Target: bytes sent to a live server. Requests are real ones with parts changed, cut, doubled or in pieces."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from hypothesis import strategies as st
+
+from attar.library import Library
+from attar.store import Store
+from benchmarks.fuzz.mutations import Json, mutated_bytes, mutated_json, texts
+from benchmarks.fuzz.reading import small_reader
+from benchmarks.fuzz.target import Target
+
+# Memory may grow while caches fill; a leak of a request's size would pass this within the hour.
+_GROWTH = 1.5
+_STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
+
+BODIES: list[tuple[str, str, Json]] = [
+    ("POST", "/v1/ask", {"document": "kept", "question": "Who left?", "top": 3}),
+    ("POST", "/v1/ask", {"documents": ["kept", "other"], "questions": ["Who left?", "Who met Bob?"]}),
+    ("POST", "/v1/lookup", {"document": "kept", "vector": [1.0, 0.0, 0.0, 0.5]}),
+    ("POST", "/v1/lookup", {"documents": ["kept"], "vectors": [[1.0, 0.0, 0.0, 0.5]]}),
+    ("POST", "/v1/explain", {"question": "Who left?", "text": "Then Ann met Bob."}),
+    ("POST", "/v1/compare", {"document": "kept"}),
+    ("POST", "/v1/merge", {"new": "both", "documents": ["kept", "other"], "title": "", "replace": True}),
+    ("POST", "/v1/remove", {"documents": ["both"]}),
+    ("PUT", "/v1/documents/other", {"text": "Then Ann met Bob.", "title": "Ann"}),
+    ("POST", "/v1/documents/other/append", {"text": "Bob left."}),
+    ("DELETE", "/v1/documents/both", None),
+    ("GET", "/v1/documents?after=a&limit=2", None),
+    ("GET", "/v1/documents/kept?memory=1", None),
+    ("GET", "/healthz", None),
+    ("GET", "/readyz", None),
+    ("GET", "/metrics", None),
+    ("GET", "/openapi.json", None),
+    ("GET", "/", None),
+]
+_HEADERS = st.sampled_from(
+    [
+        b"Content-Length: 0", b"Content-Length: -1", b"Content-Length: 99999999999999999999", b"Content-Length: 5",
+        b"Transfer-Encoding: chunked", b"Transfer-Encoding: gzip, chunked", b"Transfer-Encoding: identity",
+        b"Expect: 100-continue", b"Connection: close", b"Connection: upgrade", b"Upgrade: h2c", b"Upgrade: websocket",
+        b"Host: evil.example", b"Host:", b"Authorization: Bearer x", b"Authorization: \xff",
+        b"Content-Type: text/plain",        b"Content-Type: application/octet-stream", b"Accept: */*;q=0",
+        b"X-Request-Id: a\tb", b"Cookie: " + b"a" * 9000,
+        b"Idempotency-Key: " + b"k" * 300, b"Origin: null", b"Range: bytes=0-1", b"\x00: a",
+        b"A\x1b[31m: b", b" folded",
+    ]
+)  # fmt: skip
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[list[bytes], bool]:
+    """The parts that are sent one after the other, and whether the sending side is closed then."""
+    whole = b"".join(draw(_request()) for _ in range(draw(st.sampled_from([1, 1, 1, 2, 5]))))
+    if draw(st.integers(0, 3)) == 0:
+        whole = draw(mutated_bytes(whole, 3))
+    cuts = sorted(draw(st.lists(st.integers(0, len(whole)), max_size=3)))
+    edges = [0, *cuts, len(whole)]
+    parts = [whole[start:stop] for start, stop in pairwise(edges)]
+    return parts, draw(st.booleans())
+
+
+@st.composite
+def _request(draw: st.DrawFn) -> bytes:
+    method, path, body = draw(st.sampled_from(BODIES))
+    if draw(st.integers(0, 4)) == 0:
+        method = draw(
+            st.sampled_from(["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "FOO"])
+        )
+    if draw(st.integers(0, 4)) == 0:
+        name = quote(draw(texts)[:300].encode("utf-8", "surrogatepass"), safe="")
+        path = draw(st.sampled_from(["/v1/documents/", "/v1/documents?after=", "/", "/%76%31/", "//"])) + name
+    data = b"" if body is None else _dumped(draw(mutated_json(body)))
+    lines = [f"{method} {path} HTTP/1.1".encode(), b"Host: 127.0.0.1", b"Content-Type: application/json"]
+    lines += draw(st.lists(_HEADERS, max_size=3)) if draw(st.integers(0, 2)) == 0 else []
+    if draw(st.integers(0, 3)) == 0:
+        lines.append(b"Transfer-Encoding: chunked")
+        trailer = draw(st.sampled_from([b"", b"", b"Host: evil\r\n", b"A: b\r\n" * 50]))
+        size = draw(st.sampled_from([len(data), len(data), len(data) + 1, 0, 2**40]))
+        data = b"%x\r\n%s\r\n0\r\n%s\r\n" % (size, data, trailer)
+    elif data:
+        lines.append(b"Content-Length: %d" % len(data))
+    return b"\r\n".join(lines) + b"\r\n\r\n" + data
+
+
+def _dumped(value: Json) -> bytes:
+    try:
+        return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    except ValueError:
+        return b"null"
+
+
+class Server:
+    """`attar serve` in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        small_reader().save(folder / "reader")
+        with Library(folder / "store", folder / "reader", keep_text=True) as library:
+            library.add("kept", "Then Ann met Bob. Bob left.")
+        command = [
+            sys.executable,
+            "-m",
+            "attar",
+            "serve",
+            str(folder / "store"),
+            "--reader",
+            str(folder / "reader"),
+        ]
+        limits = ["--port", "0", "--max-text", "20000", "--max-body", "100000", "--timeout", "20"]
+        self.log = (folder / "log").open("w+b")
+        self.process = subprocess.Popen([*command, *limits, "--keep-text"], stderr=self.log)
+        self.store = folder / "store"
+        self.port = self._port()
+        for _ in range(50):  # caches fill
+            for part in BODIES:
+                self.send([_plain(*part)], close=False, patience=20)
+        self.memory = self.bytes_used()
+
+    def _port(self) -> int:
+        while self.process.poll() is None:
+            found = re.search(rb" at http://127\.0\.0\.1:(\d+)", self._logged())
+            if found:
+                with suppress(OSError), socket.create_connection(("127.0.0.1", int(found[1])), 1):
+                    return int(found[1])
+        raise AssertionError(f"the server ended: {self._logged()[-500:]!r}")
+
+    def _logged(self) -> bytes:
+        with open(self.log.name, "rb") as file:
+            return file.read()
+
+    def send(self, parts: list[bytes], close: bool, patience: float = 0.3) -> bytes:
+        """What comes back until the server closes, or says nothing for a while."""
+        answer = b""
+        address = ("127.0.0.1", self.port)
+        with socket.create_connection(address, timeout=30) as connection, suppress(OSError):
+            for part in parts:
+                connection.sendall(part)
+            if close:
+                connection.shutdown(socket.SHUT_WR)
+            connection.settimeout(patience)
+            while more := connection.recv(65536):
+                answer += more
+        return answer
+
+    def bytes_used(self) -> int:
+        """The server's resident memory."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGESIZE")
+
+    def close(self) -> None:
+        """Stop it, and check its memory and its store."""
+        used, before = self.bytes_used(), self.memory
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(60)
+        self.log.close()
+        with Store.open(self.store, read_only=True) as store:
+            faults = list(store.check())
+        if faults:
+            raise AssertionError(f"store check: {faults[0].line}")
+        if used > _GROWTH * before:
+            raise AssertionError(f"memory grew from {before:,} to {used:,} bytes")
+        if code not in (0, -signal.SIGTERM):
+            raise AssertionError(f"exit code {code}")
+
+
+def _plain(method: str, path: str, body: Json) -> bytes:
+    data = b"" if body is None else _dumped(body)
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: {len(data)}\r\n"
+    )
+    return head.encode() + b"Content-Type: application/json\r\n\r\n" + data
+
+
+@contextmanager
+def http_target(folder: Path) -> Iterator[Target]:
+    """A server: no 5xx but 503, still answering afterwards, its memory bounded and its store whole."""
+    server = Server(folder)
+
+    def check(example: tuple[list[bytes], bool]) -> None:
+        if server.process.poll() is not None:
+            raise AssertionError(f"the server ended with code {server.process.returncode}")
+        answer = server.send(*example)
+        wrong = {int(status) for status in _STATUS.findall(answer) if status[:1] == b"5"} - {503}
+        if wrong:
+            raise AssertionError(f"status {wrong}: {answer[:600]!r}")
+        health = server.send([_plain("GET", "/healthz", None)], close=False, patience=20)
+        if not health.startswith(b"HTTP/1.1 200"):
+            raise AssertionError(f"/healthz: {health[:300]!r}")
+
+    closed: list[Any] = []
+
+    def finish() -> None:
+        if not closed:
+            closed.append(True)
+            server.close()
+
+    try:
+        yield Target(requests(), check, finish)
+    finally:
+        with suppress(Exception):
+            finish()
+        if server.process.poll() is None:
+            server.process.kill()
+            server.process.wait()

@@ -1,0 +1,124 @@
+"""Targets: texts, questions, names and titles, into a reader and a library."""
+
+import itertools
+import json
+import lzma
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+from attar.errors import AttarError
+from attar.library import Library
+from attar.memory import Memory
+from attar.nn import Network, NetworkOptions
+from attar.reader import NamesReader
+from attar.text import Vocabulary, read_sources
+from benchmarks.fuzz.mutations import json_values, mutated_bytes, texts
+from benchmarks.fuzz.target import Target, refused
+
+ENTITIES = 20
+
+
+def small_reader(cooccurrence: bool = False) -> NamesReader:
+    """A reader that has not learned anything, and is quick."""
+    vocabulary = Vocabulary(("met", "left", "for", "and", ".", ","), entities=ENTITIES)
+    options = NetworkOptions(
+        len(vocabulary),
+        ENTITIES,
+        mechanism="named",
+        encoder="lookahead",
+        cooccurrence=cooccurrence,
+        embedding_size=4,
+        hidden_size=4,
+    )
+    return NamesReader(Network(options), vocabulary)
+
+
+@contextmanager
+def text_target(folder: Path) -> Iterator[Target]:
+    """A reader: the same text gives the same memory, and answers are probabilities."""
+    reader = small_reader(cooccurrence=True)
+
+    def check(example: tuple[str, str]) -> None:
+        text, question = example
+        with refused():
+            memory = reader.read(text)
+            if memory != reader.read(text) or Memory.from_bytes(memory.to_bytes()) != memory:
+                raise AssertionError("another memory the second time")
+            answers = reader.answer(memory, question, top=5)
+            total = sum(answer.probability for answer in answers)
+            if not (math.isfinite(total) and total < 1.001):
+                raise AssertionError(f"probabilities that sum to {total}")
+            reader.extend(memory, question)
+
+    yield Target(st.tuples(texts, texts), check)
+
+
+@contextmanager
+def library_target(folder: Path) -> Iterator[Target]:
+    """A library: whatever is taken can be listed, shown, asked, exported and checked."""
+    from attar.store import export_store
+
+    library = Library(folder / "library", small_reader(), keep_text=True)
+    library.add("kept", "Then Ann met Bob. Bob left.")
+    export = folder / "library.parquet"
+
+    def check(example: tuple[str, str, str, str, str]) -> None:
+        name, text, title, question, how = example
+        with suppress(AttarError), refused():
+            if how == "add":
+                library.add(name, text, title=title, replace=True)
+            elif how == "append":
+                library.append("kept", text)
+            else:
+                library.merge(name, ["kept"], title=title)
+            with refused():
+                library.ask(name, question)
+        with refused():
+            library.show(name)
+        names = [document.name for document in library.documents()]
+        if "kept" not in names or list(library.store.check()):
+            raise AssertionError("a library that is not whole")
+        if len(library.store.get("kept").text or "") > 20_000:
+            library.add("kept", "Then Ann met Bob. Bob left.", replace=True)
+        if export_store(library.store, export) != len(names):
+            raise AssertionError("an export of another number of documents")
+        for each in itertools.islice((each for each in names if each != "kept"), 20):
+            if len(names) > 20:
+                library.remove(each)
+
+    small = texts.map(lambda text: text[:200])
+    how = st.sampled_from(["add", "add", "append", "merge"])
+    yield Target(st.tuples(small, texts, small, small, how), check, library.close)
+
+
+@contextmanager
+def source_target(folder: Path) -> Iterator[Target]:
+    """Files that `attar add` reads: text, JSON lines, compressed."""
+    folder.mkdir(exist_ok=True)
+
+    def check(example: tuple[str, bytes]) -> None:
+        suffix, data = example
+        file = folder / f"source{suffix}"
+        file.write_bytes(
+            lzma.compress(data, preset=0) if suffix.endswith("xz") and data[:1] != b"\xfd" else data
+        )
+        with refused():
+            for document in read_sources([file]):
+                if not (isinstance(document.text, str) and document.name and document.source):
+                    raise AssertionError(f"a document without a text or a name: {document}")
+
+    line = json_values.map(lambda value: json.dumps(value).encode())
+    row = texts.map(lambda text: json.dumps({"text": text, "id": text[:9]}).encode())
+    lines = st.lists(line | row, max_size=4).map(b"\n".join)
+    data = lines | lines.flatmap(mutated_bytes) | st.binary(max_size=60) | texts.map(_encoded)
+    packed = lines.flatmap(lambda whole: mutated_bytes(lzma.compress(whole, preset=0)))
+    suffixes = st.sampled_from([".txt", ".jsonl", ".txt.xz", ".jsonl.xz", ".tar.xz"])
+    yield Target(st.tuples(suffixes, data | packed), check)
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

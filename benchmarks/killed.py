@@ -1,0 +1,181 @@
+"""What the processes do that `benchmarks.crash` kills. Each says down a pipe what it begins and what was acknowledged.
+
+An event is a line of JSON: `[writer, {name: text or null, …}]` before a change, all of whose documents are written or
+none, and `[writer, null]` once the store has acknowledged it. Documents written here are one number throughout: as
+text, as every number of the memory, and as its count of tokens. So a torn one is known at sight.
+"""
+
+import http.client
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+
+from attar.memory import Memory
+from attar.nn import Network, NetworkOptions
+from attar.reader import NamesReader, Reader
+from attar.store import Durability, Store, export_store, import_store
+from attar.text import Vocabulary
+
+Change = Mapping[str, str | None]
+PAIR = ("left", "right/" + "x" * 600)  # the second has a key that is cut and hashed
+READER = "reader-1"
+_SERVER_READER = "server reader"
+_IMPORTS, _IMPORTED = 8, 12  # files, and documents in each
+
+
+def memory_of(number: int) -> Memory:
+    """A memory that is this number throughout; some have pages of their own, some share one."""
+    size = 8 if number % 3 else 60
+    return Memory.of_matrix(np.full((size, size), float(number)), tokens=number, reader=READER)
+
+
+def is_torn(text: str, memory: Memory) -> bool:
+    """Whether a document written here is of two writings."""
+    numbers = memory.numbers.astype(np.float64)
+    return not (text == str(memory.tokens) and bool((numbers == float(memory.tokens)).all()))
+
+
+class Announcer:
+    """Tells the driver of changes: `with announce({"a": "7"}): store.put(…)`."""
+
+    def __init__(self, pipe: int, writer: int = 0) -> None:
+        self.pipe, self.writer = pipe, writer
+
+    def _tell(self, change: Change | None) -> None:
+        # Less than a pipe writes at once, so that no line is cut by a kill.
+        os.write(self.pipe, json.dumps([self.writer, change]).encode() + b"\n")
+
+    def change(self, change: Change, make: Callable[[], object]) -> None:
+        """Announce a change, make it, and tell that it was acknowledged."""
+        self._tell(change)
+        make()
+        self._tell(None)
+
+
+def write(folder: Path, start: int, pipe: int, durability: Durability) -> None:
+    """Change three documents in each transaction, until killed."""
+    announce = Announcer(pipe)
+    store = Store.open(folder, durability=durability)
+    for number in count(start):
+        change: dict[str, str | None] = dict.fromkeys(PAIR, str(number))
+        # Pages come and go: space is used again all the time.
+        other = f"other-{number % 7}"
+        change[other] = None if other in store else str(number)
+        announce.change(change, lambda change=change: _apply(store, change))  # type: ignore[misc]
+
+
+def _apply(store: Store, change: Change) -> None:
+    with store.transaction() as changes:
+        for name, text in change.items():
+            if text is None:
+                changes.remove(name)
+            else:
+                changes.put(name, memory_of(int(text)), text=text)
+
+
+def compact(folder: Path, start: int, pipe: int, durability: Durability) -> None:
+    """Change a document and compact, until killed."""
+    announce = Announcer(pipe)
+    store = Store.open(folder, durability=durability)
+    for number in count(start):
+        change = {f"other-{number % 7}": str(number)}
+        announce.change(change, lambda change=change: _apply(store, change))  # type: ignore[misc]
+        store.compact(timeout=1.0)
+
+
+def prepare_imports(folder: Path) -> None:
+    """Write files that replace each other's documents."""
+    folder.mkdir(parents=True)
+    for at in range(_IMPORTS):
+        with Store.open(folder / "made") as store:
+            _apply(store, _imported(at))
+            export_store(store, folder / f"{at}.parquet")
+            for entry in list(store.documents()):
+                store.remove(str(entry.name))
+
+
+def _imported(at: int) -> dict[str, str | None]:
+    return {f"import-{at % 4}-{number}": str(1000 * at + number) for number in range(_IMPORTED)}
+
+
+def import_files(folder: Path, start: int, pipe: int, durability: Durability) -> None:
+    """Import file after file, until killed; each is one transaction."""
+    announce = Announcer(pipe)
+    store = Store.open(folder, durability=durability)
+    for number in count(start):
+        at = number % _IMPORTS
+        file = folder.with_name("imports") / f"{at}.parquet"
+        announce.change(_imported(at), lambda file=file: import_store(store, file, replace=True))  # type: ignore[misc]
+
+
+def prepare_server(folder: Path) -> None:
+    """Write a small reader, and load and compile what a server needs: forks of this process have it."""
+    from attar.ops import COMPILED
+    from attar.server import app, run  # noqa: F401
+
+    vocabulary = Vocabulary(("met", "left", "for", "."), entities=20)
+    options = NetworkOptions(len(vocabulary), 20, mechanism="named", embedding_size=4, hidden_size=4)
+    NamesReader(Network(options), vocabulary).save(folder / _SERVER_READER)
+    Reader.load(folder / _SERVER_READER)
+    COMPILED.now()
+
+
+def serve(folder: Path, port: int) -> None:
+    """Serve a library that keeps its texts, until killed."""
+    from attar.server import Address, Settings
+    from attar.server import serve as run
+
+    reader = folder.with_name(_SERVER_READER)
+    run(Settings(store=folder, reader=reader, keep_text=True, log_level="error"), Address(port=port))
+
+
+def request(server: int, port: int, start: int, pipe: int, writer: int, texts: Mapping[str, str]) -> None:
+    """Put, append to and remove documents over HTTP, until the server process is gone."""
+    announce, known = Announcer(pipe, writer), dict(texts)
+    try:
+        connection = _connected(server, port)
+    except ProcessLookupError:
+        return
+    for number in count(start):
+        name, text = f"{writer}-{number % 5}", f"Then Ann{number} met Bob{number}."
+        if name not in known or number % 3 == 0:
+            method, path, body, after = "PUT", "", {"text": text}, text
+        elif number % 3 == 1:
+            method, path, body, after = "POST", "/append", {"text": text}, known[name] + "\n\n" + text
+        else:
+            method, path, body, after = "DELETE", "", None, None
+        path = f"/v1/documents/{name}{path}"
+        answer = lambda m=method, p=path, b=body: _answer(connection, m, p, b)  # noqa: E731
+        try:
+            announce.change({name: after}, answer)
+        except (OSError, http.client.HTTPException):
+            return
+        known.pop(name, None)
+        if after is not None and len(after) < 2000:
+            known[name] = after
+
+
+def _connected(server: int, port: int) -> http.client.HTTPConnection:
+    for _ in range(3000):
+        os.kill(server, 0)  # raises once it is gone
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        try:
+            connection.connect()
+            return connection
+        except ConnectionRefusedError:
+            time.sleep(0.01)
+    raise TimeoutError("the server did not start")
+
+
+def _answer(connection: http.client.HTTPConnection, method: str, path: str, body: object) -> None:
+    data = None if body is None else json.dumps(body)
+    connection.request(method, path, data, {"Content-Type": "application/json"} if data else {})
+    reply = connection.getresponse()
+    told = reply.read()
+    if not 200 <= reply.status < 300:
+        raise AssertionError(f"{method} {path}: status {reply.status}: {told[:200]!r}")

@@ -1,0 +1,361 @@
+"""Requests on real connections: malformed, slow, pipelined, and from clients that disconnect or do not read."""
+
+import http.client
+import json
+import re
+import socket
+import threading
+import time
+
+import pytest
+
+from attar.server.connections import Connection
+
+HEAD = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
+END = b"connection: close\r\n\r\n"
+GET = HEAD + b"\r\n"
+METRICS = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n" + END
+ASK = {"document": "0", "question": "Who left?"}
+LOOKUP = {"document": "0", "vector": [0.5] * 6}
+JSON = "content-type: application/json"
+CLOSE = "connection: close"
+CHUNKED = (
+    b"POST /v1/ask HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    b"transfer-encoding: chunked\r\n\r\n"
+)
+
+
+def request(path, body, *lines, version="1.1"):
+    """The head and the body of a request."""
+    sent = json.dumps(body).encode()
+    head = [f"POST {path} HTTP/{version}", "host: localhost", f"content-length: {len(sent)}", JSON, *lines]
+    return "\r\n".join([*head, "\r\n"]).encode(), sent
+
+
+def problem_in(answer):
+    """The problem object of the last response."""
+    head, _, body = answer.rpartition(b"\r\n\r\n")
+    assert b"content-type: application/problem+json" in head.lower()
+    return json.loads(body)
+
+
+def statuses_in(answers):
+    return [int(status) for status in re.findall(rb"HTTP/1.1 (\d+) ", answers)]
+
+
+def read_all(connection):
+    return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+def wait_until(there):
+    deadline = time.monotonic() + 30
+    while not there():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_idle(listening):
+    return b"\nattar_requests_in_flight 0\n" in listening.send_raw(METRICS)
+
+
+@pytest.fixture
+def held(make, listening_at, monkeypatch):
+    """Starts a server whose answers wait until `go` is set."""
+    opened, begun, go = [], threading.Event(), threading.Event()
+
+    def start(**settings):
+        app, library = make(**settings)
+        ask_many = library.ask_many
+
+        def wait_and_ask(*arguments, **options):
+            begun.set()
+            assert go.wait(30)
+            return ask_many(*arguments, **options)
+
+        monkeypatch.setattr(library, "ask_many", wait_and_ask)
+        opened.append(listening_at(app))
+        return opened[-1], begun, go
+
+    yield start
+    go.set()
+    for each in opened:
+        each.close()
+
+
+FIELDS = b"".join(b"x-%04d: y\r\n" % at for at in range(300))
+
+
+@pytest.mark.parametrize(
+    "large", [FIELDS, b"x: " + b"y" * 66_000 + b"\r\n"], ids=["many headers", "one long header"]
+)
+def test_a_head_over_the_limit_is_431(listen, large):
+    answer = listen().send_raw(HEAD + large + END)
+    assert answer.startswith(b"HTTP/1.1 431")
+    assert problem_in(answer)["kind"] == "OptionError"
+
+
+def test_a_head_within_the_limit_is_accepted(listen):
+    assert listen().send_raw(HEAD + b"x: " + b"y" * 60_000 + b"\r\n" + END).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [HEAD + b"x: ", b"GET /", CHUNKED + b"2\r\n{}\r\n0\r\nx: ", CHUNKED + b"1;"],
+    ids=["header", "path", "trailer", "chunk extension"],
+)
+def test_what_does_not_end_is_431(listen, endless):
+    assert listen().send_raw(endless + b"y" * 70_000).startswith(b"HTTP/1.1 431")
+
+
+def test_too_many_trailers_are_431(listen):
+    assert listen().send_raw(CHUNKED + b"2\r\n{}\r\n0\r\n" + FIELDS).startswith(b"HTTP/1.1 431")
+
+
+def test_trailers_are_not_headers(listen):
+    trailers = b"authorization: Bearer s3cret\r\n\r\n"
+    body = json.dumps(ASK).encode()
+    sent = CHUNKED + b"%x\r\n%s\r\n0\r\n" % (len(body), body) + trailers
+    assert listen(token="s3cret").send_raw(sent).startswith(b"HTTP/1.1 401")
+
+
+def test_a_chunked_body_over_the_limit_is_413(listen):
+    chunk = b"3e8\r\n" + b" " * 1_000 + b"\r\n"
+    assert listen(max_body=5_000).send_raw(CHUNKED + chunk * 6).startswith(b"HTTP/1.1 413")
+
+
+def test_another_transfer_encoding_is_400(listen):
+    sent = CHUNKED.replace(b": chunked", b": gzip, chunked") + b"2\r\n{}\r\n0\r\n\r\n"
+    assert "transfer-encoding" in problem_in(listen().send_raw(sent))["detail"]
+
+
+def test_a_body_that_never_arrives_is_504(listen):
+    head = b"PUT /v1/documents/new HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    answer = listen(timeout=0.2).send_raw(head + b"connection: close\r\ncontent-length: 100\r\n\r\n{")
+    assert answer.startswith(b"HTTP/1.1 504")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n", b"CONNECT example.org:443 HTTP/1.1\r\n\r\n"],
+    ids=["TLS", "CONNECT"],
+)
+def test_malformed_http_is_400(listen, sent):
+    answer = listen().send_raw(sent)
+    assert statuses_in(answer) == [400]
+    assert problem_in(answer)["status"] == 400
+
+
+def test_a_connection_is_reused_after_refused_texts_and_large_headers(listen):
+    connection = http.client.HTTPConnection("127.0.0.1", listen(max_text=10).port, timeout=60)
+    connection.connect()
+    connection.auto_open = 0
+    body, headers = json.dumps({"text": "Then Ann met Bob. " * 10_000}), {"content-type": "application/json"}
+    statuses = []
+    for _ in range(3):
+        for method, path, sent in (("PUT", "/v1/documents/long", body), ("GET", "/healthz", None)):
+            connection.request(method, path, sent, headers | {"x-padding": "y" * 30_000})
+            response = connection.getresponse()
+            response.read()
+            statuses.append(response.status)
+    connection.close()
+    assert statuses == [413, 200] * 3
+
+
+def test_head_and_body_may_be_sent_apart(listen):
+    listening = listen()
+    head, body = request("/v1/ask", ASK, CLOSE)
+    with socket.create_connection(("127.0.0.1", listening.port), timeout=30) as connection:
+        connection.sendall(head)
+        time.sleep(0.1)
+        connection.sendall(body)
+        answer = read_all(connection)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b'"answers":' in answer
+
+
+def test_pipelined_requests_are_answered_in_order(listen):
+    asked, looked_up = (b"".join(request(*each)) for each in (("/v1/ask", ASK), ("/v1/lookup", LOOKUP)))
+    last = b"".join(request("/v1/lookup", LOOKUP, CLOSE))
+    answers = listen().send_raw(looked_up + looked_up + asked + looked_up + asked + last)
+    kinds = [kind.decode() for kind in re.findall(rb'"(readout|answers)":', answers)]
+    assert kinds == ["readout", "readout", "answers", "readout", "answers", "readout"]
+
+
+def test_an_http_1_0_client_is_disconnected_after_its_answer(listen):
+    answer = listen().send_raw(b"".join(request("/v1/ask", ASK, version="1.0")))
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b"connection: close" in answer
+
+
+def test_two_hundred_simultaneous_clients_are_answered(listen):
+    listening = listen()
+    connections = [socket.create_connection(("127.0.0.1", listening.port), timeout=30) for _ in range(200)]
+    for connection in connections:
+        connection.sendall(HEAD + END)
+    answers = []
+    for connection in connections:
+        with connection:
+            answers.append(connection.recv(65_536)[:15])
+    assert set(answers) == {b"HTTP/1.1 200 OK"}
+
+
+def test_a_client_that_disconnects_before_its_answer_is_no_longer_in_flight(held):
+    listening, begun, go = held()
+    with socket.create_connection(("127.0.0.1", listening.port)) as connection:
+        connection.sendall(b"".join(request("/v1/ask", ASK)))
+        assert begun.wait(30)
+    go.set()
+    wait_until(lambda: is_idle(listening))
+
+
+def test_what_is_not_http_is_refused_after_the_request_before_it_is_answered(held):
+    listening, begun, go = held(max_concurrent=2)
+    for _ in range(4):
+        with socket.create_connection(("127.0.0.1", listening.port), timeout=30) as connection:
+            connection.sendall(b"".join(request("/v1/ask", ASK)) + b"\x00not HTTP\r\n\r\n")
+            assert begun.wait(30)
+            go.set()
+            assert statuses_in(read_all(connection)) == [200, 400]
+    wait_until(lambda: is_idle(listening))
+    assert listening.send_raw(b"".join(request("/v1/ask", ASK, CLOSE))).startswith(b"HTTP/1.1 200")
+
+
+def test_reading_stops_while_pipelined_requests_wait(held):
+    listening, begun, go = held()
+    with socket.create_connection(("127.0.0.1", listening.port), timeout=1) as connection:
+        connection.sendall(b"".join(request("/v1/ask", ASK)))
+        assert begun.wait(30)
+        with pytest.raises(TimeoutError):
+            # More than the system's buffers take.
+            connection.sendall(GET * 1_000_000)
+        (protocol,) = listening.server.server_state.connections
+        assert len(protocol.pipeline) <= 1
+        go.set()
+
+
+def test_thousands_of_pipelined_requests_are_answered(listen):
+    answers = listen().send_raw(GET * 3_000 + HEAD + END)
+    assert statuses_in(answers) == [200] * 3_001
+
+
+def test_the_body_of_a_request_with_an_upgrade_is_not_another_request(listen):
+    listening = listen()
+    for apart in (False, True):
+        head = request("/v1/ask", {}, "connection: upgrade", "upgrade: h2c")[0].replace(
+            b"content-length: 2", b"content-length: %d" % len(GET)
+        )
+        answers = listening.send_raw(*((head, GET) if apart else (head + GET,)))
+        assert statuses_in(answers) == [400]
+        assert "upgrade" in problem_in(answers)["detail"]
+
+
+def test_an_upgrade_without_a_body_is_ignored(listen):
+    sent = HEAD + b"connection: upgrade\r\nupgrade: h2c\r\n\r\n" + HEAD + END
+    assert statuses_in(listen().send_raw(sent)) == [200, 200]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_half_closed_client_is_answered(held, count):
+    listening, begun, go = held()
+    with socket.create_connection(("127.0.0.1", listening.port), timeout=30) as connection:
+        connection.sendall(b"".join(request("/v1/ask", ASK)) * count)
+        connection.shutdown(socket.SHUT_WR)
+        assert begun.wait(30)
+        go.set()
+        assert statuses_in(read_all(connection)) == [200] * count
+
+
+def test_a_client_that_closes_its_side_within_a_body_is_disconnected(listen):
+    listening = listen()
+    head, body = request("/v1/ask", ASK)
+    with socket.create_connection(("127.0.0.1", listening.port), timeout=30) as connection:
+        connection.sendall(head + body[:-1])
+        connection.shutdown(socket.SHUT_WR)
+        assert read_all(connection) == b""
+    wait_until(lambda: is_idle(listening))
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(Connection, "patience", 0.3)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_silent_connection_is_closed(listen):
+    assert listen().send_raw(b"") == b""
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("before", [b"", GET], ids=["first request", "second request"])
+def test_a_head_that_does_not_end_is_408(listen, before):
+    assert statuses_in(listen().send_raw(before + HEAD))[-1] == 408
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_head_sent_a_byte_at_a_time_is_408(listen):
+    with socket.create_connection(("127.0.0.1", listen().port), timeout=30) as connection:
+        connection.sendall(HEAD + b"x: ")
+        with pytest.raises(OSError, match=r"reset|pipe"):  # noqa: PT012
+            while True:
+                connection.sendall(b"y")
+                time.sleep(0.02)
+
+
+@pytest.fixture
+def narrow(listen):
+    """A server whose system buffers little, so that answers that are not read wait in the server."""
+    listening = listen()
+    listening.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+    return listening
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_client_that_does_not_read_is_disconnected(narrow):
+    with socket.create_connection(("127.0.0.1", narrow.port), timeout=0.5) as connection:
+        connection.sendall(GET * 20_000)
+        wait_until(lambda: not narrow.server.server_state.connections)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_client_that_reads_slowly_gets_all_answers(narrow):
+    with socket.create_connection(("127.0.0.1", narrow.port), timeout=30) as connection:
+        connection.sendall(GET * 3_000 + HEAD + END)
+        answers = b""
+        while part := connection.recv(2_048):
+            answers += part
+            time.sleep(0.001)
+    assert statuses_in(answers) == [200] * 3_001
+
+
+def test_a_new_connection_takes_the_place_of_an_idle_one(listen):
+    listening = listen(max_connections=3)
+    silent = [socket.create_connection(("127.0.0.1", listening.port), timeout=30) for _ in range(5)]
+    assert listening.send_raw(HEAD + END).startswith(b"HTTP/1.1 200")
+    for connection in silent:
+        connection.close()
+
+
+def test_more_connections_than_the_limit_are_503_while_none_is_idle(held):
+    listening, begun, go = held(max_connections=1)
+    with socket.create_connection(("127.0.0.1", listening.port), timeout=30) as connection:
+        connection.sendall(b"".join(request("/v1/ask", ASK, CLOSE)))
+        assert begun.wait(30)
+        refused = listening.send_raw(b"")
+        go.set()
+        assert statuses_in(read_all(connection)) == [200]
+    assert statuses_in(refused) == [503]
+    assert b"retry-after" in refused
+
+
+def test_a_stopping_server_finishes_accepted_requests(held):
+    listening, begun, go = held()
+    with socket.create_connection(("127.0.0.1", listening.port), timeout=30) as connection:
+        connection.sendall(b"".join(request("/v1/ask", ASK)))
+        assert begun.wait(30)
+        listening.server.should_exit = True
+        time.sleep(0.3)
+        go.set()
+        answer = read_all(connection)
+    listening.thread.join(30)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b"connection: close" in answer

@@ -1,0 +1,127 @@
+"""Long work delays nobody: health, readiness, metrics, lists and questions are answered while it runs."""
+
+import http.client
+import json
+import resource
+import threading
+import time
+
+import pytest
+
+from benchmarks.stories import tell_stories
+
+QUICK = [
+    ("GET", "/healthz", None),
+    ("GET", "/readyz", None),
+    ("GET", "/metrics", None),
+    ("GET", "/v1/documents", None),
+    ("GET", "/v1/documents/0", None),
+    ("POST", "/v1/ask", {"document": "0", "question": "Who left?"}),
+    ("POST", "/v1/lookup", {"document": "0", "vector": [0.5] * 6}),
+]
+
+
+def call(port, method, path, body=None):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    sent = None if body is None else json.dumps(body)
+    connection.request(method, path, sent, {"content-type": "application/json"})
+    response = connection.getresponse()
+    status, text = response.status, response.read().decode()
+    connection.close()
+    return status, text
+
+
+class Long:
+    """A long request in a thread; `statuses` has its status when it is answered."""
+
+    def __init__(self, port, *request):
+        self.statuses = []
+        self.thread = threading.Thread(target=lambda: self.statuses.append(call(port, *request)[0]))
+        self.thread.start()
+        deadline = time.monotonic() + 60
+        while "\nattar_requests_in_flight 1\n" not in call(port, "GET", "/metrics")[1]:
+            assert time.monotonic() < deadline
+            assert not self.statuses
+
+
+@pytest.fixture
+def held(make, listening_at, monkeypatch):
+    """A server whose explanations and additions wait for `go`."""
+    app, library = make()
+    go = threading.Event()
+
+    def wait_then(work):
+        def waiting(*arguments, **options):
+            assert go.wait(60)
+            return work(*arguments, **options)
+
+        return waiting
+
+    monkeypatch.setattr(library.reader, "explain", wait_then(library.reader.explain))
+    monkeypatch.setattr(library, "add", wait_then(library.add))
+    listening = listening_at(app)
+    yield listening, go
+    go.set()
+    listening.close()
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [
+        (("POST", "/v1/explain", {"text": "Ann left.", "question": "Who left?"}), 200),
+        (("PUT", "/v1/documents/new", {"text": "Ann left."}), 201),
+    ],
+    ids=["explain", "add"],
+)
+def test_quick_routes_are_answered_while_long_work_waits(held, request_line, status):
+    listening, go = held
+    long = Long(listening.port, *request_line)
+    assert [call(listening.port, *each)[0] for each in QUICK] == [200] * len(QUICK)
+    assert long.statuses == []
+    go.set()
+    long.thread.join(60)
+    assert long.statuses == [status]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["/v1/explain", "/v1/documents/new"])
+def test_quick_routes_are_answered_while_a_long_text_is_read(listen, path):
+    text = "".join(story.text + "\n" for story in tell_stories(5, 150)) * 4
+    listening = listen(timeout=300)
+    request = (
+        ("PUT", path, {"text": text})
+        if "documents" in path
+        else ("POST", path, {"text": text, "question": "Who left?"})
+    )
+    long = Long(listening.port, *request)
+    assert [call(listening.port, *each)[0] for each in QUICK] == [200] * len(QUICK)
+    assert long.statuses == []
+    long.thread.join(300)
+    assert long.statuses in ([200], [201])
+
+
+def test_a_server_whose_disk_takes_no_writes_is_not_ready_and_says_why(listen):
+    listening = listen()
+    assert call(listening.port, "GET", "/readyz") == (200, "ready\n")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # The kernel refuses to make files larger, even for root, as it does on a full disk.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, before[1]))
+    try:
+        status, text = call(listening.port, "GET", "/readyz")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert status == 503
+    detail = json.loads(text)["detail"]
+    assert "expected a disk that can be written" in detail
+    assert "file too large" in detail
+    assert call(listening.port, "GET", "/readyz") == (200, "ready\n")
+
+
+def test_a_read_only_server_is_ready_without_a_disk_to_write(listen):
+    listening = listen(read_only=True)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, before[1]))
+    try:
+        assert call(listening.port, "GET", "/readyz")[0] == 200
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
