@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import attar
-from attar.cli import add, ask, bench, cloze, documents, serve, store, train
+from attar.cli import add, ask, bench, cloze, documents, questions, serve, store, train
 from attar.cli.options import accepting_former
 from attar.cli.output import error_line
 from attar.training import TrainingOptions
@@ -45,6 +45,8 @@ app.add_typer(cloze.app, name="cloze")
 app.command("train", cls=accepting_former(TrainingOptions))(train.train)
 app.command("evaluate", cls=accepting_former(batch_size="batch"))(train.evaluate)
 app.command("compare", cls=accepting_former(TrainingOptions, jobs="side_by_side"))(train.compare)
+app.command("train-questions")(questions.train_questions)
+app.command("evaluate-questions")(questions.evaluate_questions)
 app.command("serve")(serve.serve)
 app.add_typer(bench.app, name="bench")
 

@@ -48,7 +48,7 @@ def train(
 
     torchrun --nproc-per-node 2 -m attar train --data novels --out reader --devices 2
     """
-    _need_lightning()
+    need_lightning()
     from attar.training import TrainingData, is_main_process, read_history, refuse_overwriting, train
 
     options = training_options(context, given)
@@ -162,7 +162,7 @@ def compare(
 
     attar compare --data novels --out report
     """
-    _need_lightning()
+    need_lightning()
     from attar.training import Comparison, compare, exit_on_sigterm, markdown_table
 
     names = [name.strip() for name in mechanisms.split(",") if name.strip()]
@@ -194,7 +194,7 @@ def _values(given: dict[str, Any]) -> dict[str, Any]:
     return given | {"scale": None if given["scale"] == "none" else given["scale"]}
 
 
-def _need_lightning() -> None:
+def need_lightning() -> None:
     """Raise an error that says what to install if training cannot run."""
     from importlib.util import find_spec
 

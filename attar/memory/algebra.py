@@ -86,7 +86,7 @@ def subtract(whole: "Memory", part: "Memory") -> "Memory":
 
 
 def _without_phrases(whole: "Memory", part: "Memory", index: PhraseIndex, removed: PhraseIndex) -> "Memory":
-    """The memory without the phrases of a part; the sentences of the part are left, without words."""
+    """The memory without the phrases of a part; its sentences are left without words, and blank in the tail."""
     first = index.find(removed)
     if first is None:
         raise OptionError("a - b", "a part that was added to a", "another text")
@@ -98,12 +98,23 @@ def _without_phrases(whole: "Memory", part: "Memory", index: PhraseIndex, remove
     )
     sizes[first : first + count] = 0
     starts = np.append(0, np.cumsum(sizes)).astype(np.uint32)
-    remaining = replace(index.take(kept), words=words, word_starts=starts)
+    remaining = replace(index.take(kept), words=words, word_starts=starts, tail=_blanked(index, first, count))
     numbers = whole.to_float32()[kept]
     changed = replace(
         whole, numbers=numbers, scales=None, phrases=remaining, tokens=whole.tokens - part.tokens
     )
     return changed.astype(whole.dtype)
+
+
+def _blanked(index: PhraseIndex, first: int, count: int) -> str:
+    """The tail with spaces for `count` sentences from `first` on: extending reads the tail again."""
+    before = index.characters - len(index.tail)
+    tail = index.tail
+    for at in range(max(first, index.tail_sentences), first + count):
+        start = int(index.sentence_starts[at]) - before
+        end = start + int(index.sentence_lengths[at])
+        tail = tail[:start] + " " * (end - start) + tail[end:]
+    return tail
 
 
 def _check_compatible(what: str, a: "Memory", b: "Memory") -> None:

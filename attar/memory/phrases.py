@@ -225,7 +225,7 @@ class PhraseIndex:
             for name, dtype in _ARRAYS.items():
                 array = np.frombuffer(getattr(written, name), dtype)
                 arrays[name] = np.cumsum(array, dtype=dtype) if name.endswith("starts") else array
-        except (msgspec.DecodeError, ValueError, struct.error, zlib.error) as fault:
+        except (msgspec.DecodeError, ValueError, OverflowError, struct.error, zlib.error) as fault:
             raise _damaged("an index of phrases", str(fault)) from fault
         numbers = np.searchsorted(arrays["sentence_starts"], arrays["starts"], side="right") - 1
         index = cls(
@@ -242,12 +242,15 @@ class PhraseIndex:
 
     def _check(self) -> None:
         phrases, sentences = len(self.starts), len(self.sentence_starts)
+        if (
+            not len(self.lengths) == len(self.sentences) == len(self.priors) == phrases
+            or not len(self.sentence_lengths) == len(self.word_starts) - 1 == sentences
+        ):
+            raise _damaged("an index whose parts agree", "parts of other lengths")
         ends = self.starts.astype(np.int64) + self.lengths
         sentence_ends = self.sentence_starts.astype(np.int64) + self.sentence_lengths
         sound = (
-            len(self.lengths) == len(self.sentences) == len(self.priors) == phrases
-            and len(self.sentence_lengths) == sentences == len(self.word_starts) - 1
-            and self.sentences.max(initial=0) < max(sentences, 1)
+            self.sentences.max(initial=0) < max(sentences, 1)
             and not (sentences == 0 and phrases)
             and max(ends.max(initial=0), sentence_ends.max(initial=0)) <= self.characters
             and bool((np.diff(self.starts.astype(np.int64)) >= 0).all())

@@ -13,6 +13,7 @@ import msgspec
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
+from torch.overrides import TorchFunctionMode
 
 from attar.errors import AttarError, FormatError, OptionError, quoted, writing_to
 from attar.files import atomic_file
@@ -99,7 +100,7 @@ def load_reader(path: str | Path) -> SavedReader:
     vocabulary = Vocabulary.from_bytes(tokenizer, str(folder / _TOKENIZER))
     try:
         # Without memory, and without random initialization, which would change the caller's random state.
-        with torch.device("meta"):
+        with without_initialization(), torch.device("meta"):
             network = Network(NetworkOptions.from_json(config.network))
     except (OptionError, RuntimeError, OverflowError) as fault:
         raise _unlike(folder / _CONFIG, "a reader's config", fault) from fault
@@ -167,6 +168,23 @@ def _other(info: _TensorInfo, expected: torch.Tensor) -> bool:
 def _unlike(file: Path, expected: str, fault: Exception) -> FormatError:
     reason = (str(fault).splitlines() or [type(fault).__name__])[0]
     return FormatError(str(file), expected, f"another file ({reason[:200]})")
+
+
+class without_initialization(TorchFunctionMode):  # noqa: N801  # used as a function
+    """Make modules whose weights are loaded next: no random numbers are drawn.
+
+    On the meta device PyTorch would import its compiler for these, which takes more than a second.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Leave out what draws numbers, and return the tensor as it is."""
+        given = kwargs or {}
+        if (
+            func in (torch.Tensor.normal_, torch.Tensor.uniform_)
+            or getattr(func, "__module__", "") == "torch.nn.init"
+        ):
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)
 
 
 def fingerprint_of(options: dict[str, Any], tokenizer: bytes, weights: dict[str, torch.Tensor]) -> str:

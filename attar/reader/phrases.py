@@ -29,6 +29,8 @@ WINDOW, PARAGRAPH = 318, 128
 _WINDOWS, _QUESTIONS = 8, 64
 # The longest question, in pieces; the rest of a longer one is not read.
 _LONGEST_QUESTION = 256
+# The longest phrase, in characters: a word that the tokenizer does not know may be as long as the text.
+_LONGEST_PHRASE = 1_000
 # Sentences tokenized at a time.
 _SENTENCES = 2_000
 
@@ -40,7 +42,6 @@ class Window:
     ids: NDArray[np.int64]
     places: NDArray[np.int64]
     sentences: NDArray[np.int64]
-    start: int  # its first character
 
 
 class PhraseReader(Reader):
@@ -108,9 +109,9 @@ class PhraseReader(Reader):
             tail = before.phrases.tail
             tokens = before.tokens - sum(len(window.ids) for window in self._windows(tail))
             text = tail + JOINT + text if before.phrases.characters else text
-        windows = self._windows(text)
+        windows, sentences = self._windows(text), list(sentence_spans(text))
         phrases: list[tuple[int, int, int, float]] = []
-        last = (0, 0, 0)
+        last, sentence = (0, 0, 0), -1
         for first in range(0, len(windows), batch_size):
             progress("reading", first, len(windows))
             for window, (found, own) in zip(
@@ -118,10 +119,13 @@ class PhraseReader(Reader):
                 self._encode(windows[first : first + batch_size]),
                 strict=True,
             ):
-                last = (window.start, len(phrases), int(window.sentences[0]))
+                # The tail begins with a sentence, so that it is cut into the same sentences again.
+                if window.sentences[0] > sentence:
+                    sentence = int(window.sentences[0])
+                    last = (sentences[sentence][0], len(phrases), sentence)
+                sentence = int(window.sentences[-1])
                 phrases += found
                 vectors.append(own)
-        sentences = list(sentence_spans(text))
         words: list[list[int]] = [[] for _ in sentences]
         for window in windows:
             for sentence in np.unique(window.sentences):
@@ -149,7 +153,7 @@ class PhraseReader(Reader):
             if parts:
                 numbers = [np.full(len(ids), at) for ids, _, at in parts]
                 ids, places = (np.concatenate([part[which] for part in parts]) for which in (0, 1))
-                windows.append(Window(ids, places, np.concatenate(numbers), int(places[0, 0])))
+                windows.append(Window(ids, places, np.concatenate(numbers)))
             parts, count = [], 0
 
         for first in range(0, len(spans), _SENTENCES):
@@ -182,6 +186,9 @@ class PhraseReader(Reader):
             count = min(int(np.ceil(self.density * len(window.ids))), int(priors[row].isfinite().sum()))
             chosen = priors[row].topk(count).indices.sort().values
             first, last = chosen // LONGEST, chosen // LONGEST + chosen % LONGEST
+            lengths = window.places[last.numpy() - 1, 1] - window.places[first.numpy() - 1, 0]
+            short = torch.from_numpy(lengths <= _LONGEST_PHRASE)
+            chosen, first, last = chosen[short], first[short], last[short]
             vectors: Floats = (texts.firsts[row, first] + texts.lasts[row, last]).numpy()
             values = priors[row, chosen].tolist()
             a, b = (first - 1).numpy(), (last - 1).numpy()

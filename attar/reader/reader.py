@@ -37,7 +37,7 @@ class Reader(ABC):
 
         folder = _folder(path)
         config = read_file(folder / "config.json")
-        if _kind(config) == "phrases":
+        if _kind(folder, config) == "phrases":
             return PhraseReader(load_phrase_reader(folder, config))
         return NamesReader.of(load_reader(folder), finder)
 
@@ -129,8 +129,10 @@ def _folder(path: str | Path | None) -> Path:
     return Path(name)
 
 
-def _kind(config: bytes) -> str:
+def _kind(folder: Path, config: bytes) -> str:
     try:
         return str(json.loads(config).get("kind", "names"))
     except (ValueError, AttributeError, RecursionError) as fault:
-        raise FormatError("config.json", "a reader's config", f"another file ({fault})") from fault
+        raise FormatError(
+            str(folder / "config.json"), "a reader's config", f"another file ({fault})"
+        ) from fault

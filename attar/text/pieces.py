@@ -1,5 +1,6 @@
 """Text into word pieces with their places in the text, and into sentences: what transformer encoders read."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,8 @@ from attar.errors import FormatError
 from attar.text.tokens import sentence_spans
 
 Ints = NDArray[np.int32]
+# Half of a surrogate pair is in no encoding; the replacement has as many characters.
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -58,12 +61,12 @@ class PieceTokenizer:
 
     def read(self, texts: Sequence[str]) -> list[PieceText]:
         """The texts in word pieces, without special tokens."""
-        encoded = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        encoded = self._tokenizer.encode_batch(_encodable(texts), add_special_tokens=False)
         return [_piece_text(text, each.ids, each.offsets) for text, each in zip(texts, encoded, strict=True)]
 
     def read_sentences(self, sentences: Sequence[str]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """The ids `[n]` and places `[n, 2]` of the pieces of sentences, one by one."""
-        encoded = self._tokenizer.encode_batch(list(sentences), add_special_tokens=False)
+        encoded = self._tokenizer.encode_batch(_encodable(sentences), add_special_tokens=False)
         return [
             (np.array(each.ids, np.int64), np.array(each.offsets, np.int64).reshape(-1, 2))
             for each in encoded
@@ -71,7 +74,7 @@ class PieceTokenizer:
 
     def read_questions(self, questions: Sequence[str]) -> list[Ints]:
         """The ids of questions, with special tokens."""
-        encoded = self._tokenizer.encode_batch_fast(list(questions), add_special_tokens=True)
+        encoded = self._tokenizer.encode_batch_fast(_encodable(questions), add_special_tokens=True)
         return [np.array(each.ids, np.int32) for each in encoded]
 
     @cached_property
@@ -79,6 +82,10 @@ class PieceTokenizer:
         """Whether each piece continues a word, `[V]`."""
         pieces = (self._tokenizer.id_to_token(at) or "" for at in range(len(self)))
         return np.array([piece.startswith("##") for piece in pieces])
+
+
+def _encodable(texts: Sequence[str]) -> list[str]:
+    return [_SURROGATE.sub("\ufffd", text) for text in texts]
 
 
 def _piece_text(text: str, ids: list[int], offsets: list[tuple[int, int]]) -> PieceText:

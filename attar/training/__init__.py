@@ -1,4 +1,4 @@
-"""Train readers on cloze sets, evaluate them, and repeat the paper's comparison of mechanisms.
+"""Train readers on cloze sets and on real questions, evaluate them, and repeat the paper's comparison of mechanisms.
 
 Names load on first use: the command line reads `TrainingOptions` without loading torch.
 """
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from attar.training.evaluation import Score, evaluate, memory_sizes
     from attar.training.fit import fine_tuning_options, is_main_process, train
     from attar.training.options import TrainingOptions, network_options
+    from attar.training.questions.data import Passage, read_passages
+    from attar.training.questions.evaluation import Measured, evaluate_questions, question_table
+    from attar.training.questions.options import QuestionOptions
+    from attar.training.questions.train import train_questions
     from attar.training.report import markdown_table
     from attar.training.run_folder import read_history, refuse_overwriting
 
@@ -30,11 +34,15 @@ __all__ = [
     "ClozeBatches",
     "Comparison",
     "EpochStream",
+    "Measured",
+    "Passage",
+    "QuestionOptions",
     "Score",
     "TrainingData",
     "TrainingOptions",
     "compare",
     "evaluate",
+    "evaluate_questions",
     "exit_on_sigterm",
     "fine_tuning_options",
     "is_main_process",
@@ -42,10 +50,13 @@ __all__ = [
     "memory_sizes",
     "network_options",
     "open_splits",
+    "question_table",
     "read_history",
+    "read_passages",
     "refuse_overwriting",
     "shared_vocabulary",
     "train",
+    "train_questions",
     "warn_skipped",
     "worker_count",
 ]

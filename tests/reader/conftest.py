@@ -1,15 +1,21 @@
 """Readers with random weights and generated stories: these tests check how a reader computes, not its accuracy."""
 
+import string
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from attar.memory import Memory
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
-from attar.reader import NamesReader, Reader
+from attar.nn.phrases import PhraseNetwork, PhraseOptions, QuickQuestions
+from attar.nn.transformer import TransformerShape
+from attar.reader import NamesReader, PhraseReader, Reader
+from attar.reader.phrase_files import SavedPhrases
+from attar.text import PieceTokenizer
 from attar.text.vocabulary import Vocabulary
 from benchmarks.stories import Story, tell_stories
 
@@ -83,3 +89,46 @@ def assert_same() -> Callable[..., None]:
         assert one.cooccurrence == other.cooccurrence
 
     return check
+
+
+WORDS = (
+    "the a in of to and he she it they was were left met ran wrote letter house ann bob lee bath may what who"
+)
+
+
+def make_tokenizer(*more: str) -> bytes:
+    """WordPiece with some words and, for the others, single letters."""
+    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *string.punctuation]
+    letters = [*string.ascii_lowercase, *string.digits]
+    pieces = [*marks, *letters, *(f"##{letter}" for letter in letters), *WORDS.split(), *more]
+    vocabulary = {piece: at for at, piece in enumerate(dict.fromkeys(pieces))}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = [(name, vocabulary[name]) for name in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = processors.TemplateProcessing("[CLS] $0 [SEP]", special_tokens=special)
+    return tokenizer.to_str().encode()
+
+
+@pytest.fixture(scope="session")
+def piece_tokenizer() -> bytes:
+    return make_tokenizer()
+
+
+@pytest.fixture(scope="session")
+def saved_phrases(piece_tokenizer: bytes) -> SavedPhrases:
+    """The parts of a small phrase reader, as its folder has them."""
+    torch.manual_seed(3)
+    tokenizer = PieceTokenizer(piece_tokenizer)
+    shape = TransformerShape(vocabulary=len(tokenizer), size=16, layers=1, heads=2, feedforward=32)
+    options = PhraseOptions(size=8, word_size=4, encoder=shape)
+    network, quick = PhraseNetwork(options), QuickQuestions(options, shared=1, layers=1)
+    with torch.no_grad():
+        for each in (*network.parameters(), *quick.parameters()):
+            each.add_(0.2 * torch.randn_like(each))
+    return SavedPhrases(network.eval(), quick.eval(), tokenizer, "f" * 64, {}, 0.4, (1.0, 0.0))
+
+
+@pytest.fixture(scope="session")
+def phrase_reader(saved_phrases: SavedPhrases) -> PhraseReader:
+    return PhraseReader(saved_phrases)

@@ -1,0 +1,106 @@
+"""`attar train-questions` and `attar evaluate-questions`: readers for real questions."""
+
+import sys
+from pathlib import Path
+from time import monotonic
+from typing import Annotated, Any
+
+import typer
+
+from attar.cli.options import AsJson, ReaderPath, explicit_options, options_from
+from attar.cli.output import columns, print_json, progress_bar
+from attar.cli.train import need_lightning
+from attar.errors import OptionError
+from attar.training import QuestionOptions
+
+_FIXED = ("size", "word_size", "match", "density", "quick_layers")
+
+
+@options_from(QuestionOptions)
+def train_questions(
+    context: typer.Context,
+    data: Annotated[
+        list[Path],
+        typer.Argument(metavar="DATA…", help="Files of questions, .json or .jsonl; .xz and .gz, too."),
+    ],
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace a reader or run that is in the folder already.")
+    ] = False,
+    as_json: AsJson = False,
+    **given: Any,
+) -> None:
+    """Train a reader for real questions, or fine-tune one on your own.
+
+    attar train-questions squad.json.xz --base all-MiniLM-L6-v2 --out reader
+
+    attar train-questions mine.json --init reader --out tuned
+    """
+    need_lightning()
+    from attar.training import train_questions
+
+    if resume and replace:
+        raise OptionError("--resume and --replace", "one of them", "both")
+    explicit = explicit_options(context)
+    fixed = [f"--{name.replace('_', '-')}" for name in _FIXED if name in explicit and given["init"]]
+    if fixed:
+        raise OptionError(fixed[0], "none with --init, whose reader fixes it", "one", "omit it")
+    options = QuestionOptions(data=tuple(map(str, data)), **given)
+    began = monotonic()
+
+    def say(line: str) -> None:
+        print(f"[{monotonic() - began:6.0f} s] {line}", file=sys.stderr, flush=True)
+
+    with progress_bar() as progress:
+        result = train_questions(
+            options,
+            resume=resume,
+            replace=replace,
+            progress=progress,
+            **({} if as_json else {"say": say}),
+        )
+    if as_json:
+        print_json(result)
+        return
+    print(result["reader"])
+    for name, scores in result["held_out"].items():
+        figures = ", ".join(f"{each} {value:.3f}" for each, value in scores.items())
+        print(f"{name} question encoder on held-out questions: {figures}")
+
+
+def evaluate_questions(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Questions, as for `attar train-questions`.")],
+    reader: ReaderPath = None,
+    paragraphs: Annotated[
+        str, typer.Option(help="Paragraphs of an article that are one document: a number, or all.")
+    ] = "1",
+    teacher: Annotated[
+        Path | None, typer.Option(help="teacher.safetensors in the folder of a run, as the ceiling.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a reader on real questions, beside baselines.
+
+    Exact match, F1 and sentences over answerable questions, whether refused or not; how often questions of other
+    articles are refused, and right answers are not; the error of probabilities; bytes and milliseconds.
+
+    attar evaluate-questions squad2-dev.json.xz --reader reader --paragraphs 8
+    """
+    if paragraphs != "all" and not (paragraphs.isdecimal() and int(paragraphs) > 0):
+        raise OptionError("--paragraphs", "a number of at least 1, or all", repr(paragraphs))
+    from attar.reader import Reader
+    from attar.training import evaluate_questions, question_table, read_passages
+
+    passages = read_passages(file)
+    loaded = Reader.load(reader)
+    count = None if paragraphs == "all" else int(paragraphs)
+    with progress_bar() as progress:
+        rows = evaluate_questions(loaded, passages, count, teacher=teacher, progress=progress)
+    if as_json:
+        results = [row.to_json() for row in rows]
+        print_json(
+            {"file": file.name, "paragraphs": paragraphs, "reader": loaded.fingerprint, "rows": results}
+        )
+        return
+    print(f"{file.name}, {paragraphs} per document: {rows[0].scores.questions:,} questions")
+    print(columns(question_table(rows)))

@@ -1,0 +1,1 @@
+"""Training and measuring readers that answer real questions."""

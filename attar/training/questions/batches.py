@@ -1,0 +1,151 @@
+"""Batches of passages with their questions, each a function of the seed and the step, made by worker processes."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from attar.training.questions.encoded import Encoded
+
+CLS, SEP, PAD = 101, 102, 0
+Batch = dict[str, Tensor]
+
+
+def padded(rows: Sequence[NDArray[Any]], multiple: int = 32, value: int = 0) -> tuple[Tensor, Tensor]:
+    """Rows as one tensor, and where they are; lengths are rounded up, as attention is slow at odd ones."""
+    longest = max((len(row) for row in rows), default=1)
+    width = -(-longest // multiple) * multiple
+    array = np.full((len(rows), width), value, np.int64)
+    mask = np.zeros((len(rows), width), np.bool_)
+    for at, row in enumerate(rows):
+        array[at, : len(row)] = row
+        mask[at, : len(row)] = True
+    return torch.from_numpy(array), torch.from_numpy(mask)
+
+
+def text_batch(encoded: Encoded, passages: Sequence[int]) -> Batch:
+    """Passages between [CLS] and [SEP], with the number of each piece's sentence."""
+    texts = [encoded.texts[at] for at in passages]
+    ids, mask = padded([np.concatenate(([CLS], text.ids, [SEP])) for text in texts])
+    sentences, _ = padded([np.concatenate(([0], text.sentences, [0])) for text in texts])
+    inside = mask.clone()
+    inside[:, 0] = False
+    inside[torch.arange(len(texts)), mask.sum(1) - 1] = False
+    return {"ids": ids, "mask": mask, "sentences": sentences, "inside": inside}
+
+
+def plan_batches(encoded: Encoded, tokens: int, epochs: int, seed: int) -> list[list[int]]:
+    """The passages of each step: at most `tokens` with padding, neighbours of the same article together."""
+    random = np.random.default_rng(seed)
+    by_article: dict[str, list[int]] = defaultdict(list)
+    for at, passage in enumerate(encoded.passages):
+        if encoded.of_passage[at]:
+            by_article[passage.article].append(at)
+    steps: list[list[int]] = []
+    for _ in range(epochs):
+        groups = []
+        for members in by_article.values():
+            order = random.permutation(members).tolist()
+            groups += [order[at : at + 3] for at in range(0, len(order), 3)]
+        lengths = np.array([max(len(encoded.texts[at]) for at in group) for group in groups])
+        order = np.argsort(lengths + random.uniform(0, 24, len(groups)))
+        batches: list[list[int]] = [[]]
+        longest = 0
+        for at in order:
+            longest = max(longest, int(lengths[at]) + 34)
+            if batches[-1] and (len(batches[-1]) + len(groups[at])) * longest > tokens:
+                batches.append([])
+                longest = int(lengths[at]) + 34
+            batches[-1] += groups[at]
+        steps += [batches[at] for at in random.permutation(len(batches))]
+    return steps
+
+
+class QuestionBatches(Dataset[Batch]):
+    """Step → batch: passages, at most `per_passage` questions of each, other passages as negatives."""
+
+    def __init__(
+        self,
+        encoded: Encoded,
+        *,
+        tokens: int,
+        epochs: int,
+        seed: int,
+        per_passage: int = 6,
+        negatives: int = 4,
+        weights: NDArray[np.float32] | None = None,
+    ) -> None:
+        self.encoded, self.per_passage, self.negatives, self.seed = encoded, per_passage, negatives, seed
+        self.steps = plan_batches(encoded, tokens, epochs, seed)
+        self.weights = weights
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __getitem__(self, step: int) -> Batch:
+        random = np.random.default_rng((self.seed, step))
+        passages, encoded = self.steps[step], self.encoded
+        batch = text_batch(encoded, passages)
+        chosen: list[int] = []
+        owners: list[int] = []
+        for row, at in enumerate(passages):
+            own = encoded.of_passage[at]
+            picked = (
+                own if len(own) <= self.per_passage else random.choice(own, self.per_passage, False).tolist()
+            )
+            chosen += picked
+            owners += [row] * len(picked)
+        count, width = len(chosen), batch["ids"].shape[1]
+        batch["question_ids"], batch["question_mask"] = padded([encoded.questions[q] for q in chosen], 8)
+        batch["owners"] = owner = torch.tensor(owners)
+        gold = torch.zeros(count, width, 2, dtype=torch.bool)
+        spans = torch.full((count, 4, 2), -1)
+        soft = torch.full((count, 2, width), float("-inf"))
+        taught = torch.zeros(count, dtype=torch.bool)
+        for row, q in enumerate(chosen):
+            for place, (first, last) in enumerate(encoded.golds[q][:4]):
+                spans[row, place] = torch.tensor([first + 1, last + 1])
+                gold[row, first + 1, 0] = gold[row, last + 1, 1] = True
+            labels = encoded.soft[q]
+            if labels is not None:
+                soft[row, :, 1 : 1 + labels.shape[1]] = torch.from_numpy(labels.astype(np.float32))
+                taught[row] = True
+        batch |= {"spans": spans, "soft": soft, "taught": taught}
+        batch["weights"] = (
+            torch.ones(count) if self.weights is None else torch.from_numpy(self.weights[chosen])
+        )
+        articles = [encoded.passages[at].article for at in passages]
+        others = torch.from_numpy(random.integers(0, len(passages), (count, self.negatives)))
+        for row, own_row in enumerate(owners):
+            same = [r for r, a in enumerate(articles) if a == articles[own_row] and r != own_row]
+            if same:
+                others[row, 0] = same[int(random.integers(len(same)))]
+        foreign = torch.tensor(
+            [[articles[int(o)] != articles[owners[row]] for o in others[row]] for row in range(count)]
+        )
+        batch["others"], batch["foreign"] = others, foreign
+        batch["other"] = others != owner[:, None]
+        return batch
+
+
+class QuestionsAlone(Dataset[Batch]):
+    """Step → batch of questions without passages, drawn at random."""
+
+    def __init__(self, questions: Sequence[NDArray[np.int32]], *, size: int, epochs: int, seed: int) -> None:
+        self.questions, self.seed = questions, seed
+        self.size = min(size, len(questions))
+        self.count = max(1, epochs * len(questions) // self.size)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, step: int) -> Batch:
+        random = np.random.default_rng((self.seed, step))
+        chosen = random.integers(0, len(self.questions), self.size)
+        ids, mask = padded([self.questions[q] for q in chosen], 8)
+        return {"ids": ids, "mask": mask}

@@ -1,0 +1,172 @@
+"""Question sets: SQuAD's JSON, or JSON lines with one passage each, compressed or not; texts without questions."""
+
+import gzip
+import hashlib
+import json
+import lzma
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from attar.errors import FormatError
+from attar.text import read_sources
+
+_EXPECTED = "questions in SQuAD's JSON (.json) or a passage per line (.jsonl), plain, .xz or .gz"
+# The characters of a paragraph that questions are generated for.
+_PARAGRAPH = range(200, 2_000)
+# Passages that share this many words in a row are the same text.
+_RUN = 13
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question and the spans of its passage that answer it, in characters; `labelled` is false if unknown."""
+
+    text: str
+    answers: tuple[tuple[int, int], ...] = ()
+    labelled: bool = True
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A passage, its questions, and the article it belongs to; `spans` are answers to unknown questions of it."""
+
+    text: str
+    article: str
+    questions: tuple[Question, ...] = ()
+    spans: tuple[tuple[int, int], ...] = ()
+
+
+def read_passages(path: str | Path) -> list[Passage]:
+    """The passages of a file: `.json` is SQuAD's format, `.jsonl` has a passage per line; `.xz` and `.gz` too."""
+    path = Path(path)
+    try:
+        with _open(path) as file:
+            passages = list(_read_lines(path, file) if ".jsonl" in path.name else _read_squad(path, file))
+    except (lzma.LZMAError, gzip.BadGzipFile, EOFError, UnicodeDecodeError) as fault:
+        raise FormatError(str(path), _EXPECTED, str(fault) or "an incomplete file") from fault
+    except OSError as fault:
+        raise FormatError(str(path), _EXPECTED, fault.strerror or str(fault), "check the path") from fault
+    if not any(passage.questions for passage in passages):
+        raise FormatError(str(path), "a file with questions", "one without any")
+    return passages
+
+
+def _open(path: Path) -> IO[str]:
+    if path.suffix == ".xz":
+        return lzma.open(path, "rt", encoding="utf-8")
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8")
+    return path.open(encoding="utf-8")
+
+
+def _read_squad(path: Path, file: IO[str]) -> Iterator[Passage]:
+    try:
+        content = json.load(file)
+    except UnicodeDecodeError:
+        raise
+    except (ValueError, RecursionError) as fault:
+        # json names line and column.
+        raise FormatError(str(path), _EXPECTED, f"something else ({fault})") from fault
+    where = str(path)
+    try:
+        for at, article in enumerate(content["data"]):
+            title = str(article.get("title") or at)
+            for number, paragraph in enumerate(article["paragraphs"]):
+                where = f"{path}, article {title!r}, paragraph {number + 1}"
+                yield Passage(
+                    paragraph["context"], title, _questions(paragraph, "qas", "answer_start", where)
+                )
+    except (KeyError, TypeError, AttributeError) as fault:
+        raise FormatError(where, "SQuAD's fields", _missing(fault)) from fault
+
+
+def _read_lines(path: Path, file: IO[str]) -> Iterator[Passage]:
+    for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as fault:
+            raise FormatError(where, "a JSON object", f"something else ({fault})") from fault
+        try:
+            yield _passage(row, path, where)
+        except (KeyError, TypeError, AttributeError) as fault:
+            raise FormatError(where, "a passage with `context` and `questions`", _missing(fault)) from fault
+
+
+def _passage(row: dict[str, Any], path: Path, where: str) -> Passage:
+    if "spans" in row:  # which span answers which question is unknown
+        questions = tuple(Question(_string(text, where), labelled=False) for text in row["questions"])
+        spans = tuple((int(span["start"]), int(span["end"])) for span in row["spans"])
+        return Passage(_string(row["context"], where), f"{path.name}/{row['document']}", questions, spans)
+    text = _string(row["context"], where)
+    return Passage(text, row.get("title") or text[:40], _questions(row, "questions", "start", where))
+
+
+def _questions(row: dict[str, Any], name: str, start: str, where: str) -> tuple[Question, ...]:
+    text = _string(row["context"], where)
+    questions = []
+    for each in row[name]:
+        spans = []
+        for answer in each["answers"]:
+            first, words = int(answer[start]), _string(answer["text"], where)
+            if first < 0 or first + len(words) > len(text) or not words:
+                came = f"{words!r} at {first}"
+                raise FormatError(where, "answers that are characters of the passage", came)
+            spans.append((first, first + len(words)))
+        questions.append(Question(_string(each["question"], where), tuple(spans)))
+    return tuple(questions)
+
+
+def _string(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise FormatError(where, "a string", type(value).__name__)
+    return value
+
+
+def _missing(fault: Exception) -> str:
+    return f"none named {fault}" if isinstance(fault, KeyError) else f"other types ({fault})"
+
+
+def read_paragraphs(path: str | Path) -> list[Passage]:
+    """The paragraphs of texts without questions: `.txt` or `.jsonl` with `text`, blank lines between paragraphs."""
+    return [
+        Passage(text, f"{document.name}/{text[:40]}")
+        for document in read_sources([path])
+        for text in document.text.split("\n\n")
+        if len(text) in _PARAGRAPH
+    ]
+
+
+def without_overlap(passages: Iterable[Passage], test: Sequence[Passage]) -> list[Passage]:
+    """The passages that share no 13 words in a row with a test set."""
+    seen: set[int] = set().union(*(_runs(passage.text) for passage in test))
+    return [passage for passage in passages if seen.isdisjoint(_runs(passage.text))]
+
+
+def _runs(text: str) -> set[int]:
+    words = text.lower().split()
+    return {hash(tuple(words[at : at + _RUN])) for at in range(len(words) - _RUN + 1)}
+
+
+def hold_out(passages: Sequence[Passage], share: float = 0.05) -> tuple[list[Passage], list[Passage]]:
+    """Passages to train on, and those of a share of the articles, at least one of three, that are kept out.
+
+    An article is chosen by its name alone. An article with a passage that is among the held-out ones under another
+    name is left out altogether.
+    """
+    names = sorted({passage.article for passage in passages}, key=_place)
+    count = max(1, round(share * len(names))) if len(names) > 2 else 0
+    chosen = set(names[:count])
+    held = [passage for passage in passages if passage.article in chosen]
+    rest = [passage for passage in passages if passage.article not in chosen]
+    apart = {id(passage) for passage in without_overlap(rest, held)} if held else set()
+    spoilt = {passage.article for passage in rest if held and id(passage) not in apart}
+    return [passage for passage in rest if passage.article not in spoilt], held
+
+
+def _place(article: str) -> str:
+    return hashlib.sha256(article.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,159 @@
+"""How good given answers are: SQuAD's exact match and F1, sentences, abstention, calibration."""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_MARKS = str.maketrans("", "", string.punctuation)
+# Right answers that are kept where questions of other articles are refused.
+KEPT = 0.9
+
+
+@dataclass(frozen=True)
+class Given:
+    """What was given to a question: the best phrase, its sentence, and what was said.
+
+    `probability` is that of what was said: of the phrase, or, if it was refused, of "not in this text". It is None
+    if none was given. `confidence` ranks answers by how likely the text has the answer at all.
+    """
+
+    text: str
+    quote: str = ""
+    refused: bool = False
+    probability: float | None = None
+    confidence: float | None = None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Means over questions; None where it does not apply. `em`, `f1` and `sentence` are over answerable questions.
+
+    `refused_other` is how often questions of other articles are refused, `kept` how many of the right answers are
+    not, both as the reader does by itself; `refused_at_90` with the threshold at which 90 % are kept.
+    """
+
+    questions: int
+    em: float | None
+    f1: float | None
+    sentence: float | None
+    refused_other: float | None = None
+    kept: float | None = None
+    refused_at_90: float | None = None
+    refused_unanswerable: float | None = None
+    calibration_error: float | None = None
+
+
+def normalized(text: str) -> str:
+    """SQuAD's rule: lower case, no punctuation, no articles.
+
+    >>> normalized("The  Eiffel Tower.")
+    'eiffel tower'
+    """
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_MARKS)).split())
+
+
+def exact(given: str, golds: Sequence[str]) -> float:
+    """1 if the answer is one of the correct ones, else 0.
+
+    >>> exact("the Tower", ["tower", "a tower in Paris"]), exact("Paris", ["tower"])
+    (1.0, 0.0)
+    """
+    return float(normalized(given) in {normalized(gold) for gold in golds})
+
+
+def f1(given: str, golds: Sequence[str]) -> float:
+    """The best overlap of words with a correct answer.
+
+    >>> f1("in Paris, France", ["Paris"])
+    0.5
+    """
+    best = 0.0
+    words = normalized(given).split()
+    for gold in golds:
+        other = normalized(gold).split()
+        common = sum((Counter(words) & Counter(other)).values())
+        if common:
+            best = max(best, 2 * common / (len(words) + len(other)))
+    return best
+
+
+def holds(sentence: str, golds: Sequence[str]) -> float:
+    """1 if a sentence has a correct answer in it, as whole words.
+
+    >>> holds("It stands in Paris, France.", ["Paris"]), holds("A parish.", ["Paris"])
+    (1.0, 0.0)
+    """
+    words = f" {normalized(sentence)} "
+    return float(any(f" {normalized(gold)} " in words for gold in golds))
+
+
+def calibration_error(probabilities: Sequence[float], right: Sequence[float], bins: int = 10) -> float:
+    """The expected calibration error: how far mean probability and accuracy are apart, over bins of equal width.
+
+    >>> round(calibration_error([0.9, 0.9, 0.2, 0.2], [1, 1, 0, 1]), 3)
+    0.2
+    """
+    p, y = np.asarray(probabilities, np.float64), np.asarray(right, np.float64)
+    bin_of = np.minimum((p * bins).astype(int), bins - 1)
+    error = 0.0
+    for each in np.unique(bin_of):
+        chosen = bin_of == each
+        error += float(chosen.mean() * abs(p[chosen].mean() - y[chosen].mean()))
+    return error
+
+
+def score(given: Sequence[Given], golds: Sequence[Sequence[str]], other: Sequence[Given] = ()) -> Scores:
+    """The scores of answers to questions, each with its correct answers, none if it has no answer in the text.
+
+    `other` are the answers to questions that were asked about another article.
+    """
+    pairs = list(zip(given, golds, strict=True))
+    answerable = [(each, gold) for each, gold in pairs if gold]
+    ems = [exact(each.text, gold) for each, gold in answerable]
+    said = [
+        (each.probability, float(not gold) if each.refused else exact(each.text, gold) if gold else 0.0)
+        for each, gold in pairs
+        if each.probability is not None
+    ]
+    right = [each for (each, _), em in zip(answerable, ems, strict=True) if em]
+    can_refuse = any(each.confidence is not None for each in given)
+    quotes = [holds(each.quote, gold) for each, gold in answerable]
+    return Scores(
+        questions=len(pairs),
+        em=_mean(ems),
+        f1=_mean([f1(each.text, gold) for each, gold in answerable]),
+        sentence=_mean(quotes),
+        refused_other=_mean([each.refused for each in other]) if can_refuse else None,
+        kept=_mean([not each.refused for each in right]) if can_refuse else None,
+        refused_at_90=refused_at(right, other) if can_refuse else None,
+        refused_unanswerable=_mean([each.refused for each, gold in pairs if not gold])
+        if can_refuse
+        else None,
+        calibration_error=_calibration_error(said),
+    )
+
+
+def _calibration_error(said: Sequence[tuple[float, float]]) -> float | None:
+    return calibration_error([p for p, _ in said], [right for _, right in said]) if said else None
+
+
+def refused_at(right: Sequence[Given], other: Sequence[Given], kept: float = KEPT) -> float | None:
+    """The share of other articles' questions below the confidence above which `kept` of the right answers are."""
+    if not right or not other:
+        return None
+    floor = np.quantile(_confidences(right), 1 - kept, method="lower")
+    return float((_confidences(other) < floor).mean())
+
+
+def _confidences(given: Sequence[Given]) -> NDArray[np.float64]:
+    return np.array([0.0 if each.confidence is None else each.confidence for each in given])
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None

@@ -1,0 +1,67 @@
+"""The options of a run that trains a reader on real questions."""
+
+from dataclasses import MISSING, dataclass
+from pathlib import Path
+from typing import Any
+
+from attar.errors import OptionError
+from attar.options import check_ranges, option
+
+MATCHES = ("static", "context", "none")
+# Where a run is made does not change its result.
+_NOT_KEPT = ("out", "num_workers")
+_PATHS = ("base", "init", "texts", "exclude")
+
+
+@dataclass(frozen=True)
+class QuestionOptions:
+    """One run of `attar train-questions`: a new reader from a published encoder, or `init` fine-tuned."""
+
+    data: tuple[str, ...]
+    out: str = option(MISSING, "Folder to write.", "-o")
+    base: str = option(
+        "", "Published encoder to start from: a folder, or a .safetensors file next to its tokenizer.json."
+    )
+    init: str = option("", "Fine-tune this reader on questions with known answers, without a teacher.")
+    texts: str = option("", "Texts without questions: questions about them are generated, too.")
+    exclude: str = option("", "Test set: passages that share 13 words in a row with it are left out.")
+    size: int = option(64, "Size k of phrase vectors.", min=1)
+    word_size: int = option(32, "Size of the vectors that words are compared by.", min=1)
+    match: str = option("static", "Compare words by their own vectors (static), in context, or none.")
+    density: float = option(0.4, "Phrases that the reader keeps per word piece.", min=0.01, max=10)
+    quick_layers: int = option(2, "Layers of the quick question encoder; 0 for none.", min=0)
+    epochs: int = option(0, "Epochs of the last network; 0: 7, or 3 with --init.", min=0)
+    lr: float = option(0.0, "Peak learning rate of AdamW; 0: 2e-4, or 5e-5 with --init.", min=0)
+    batch_tokens: int = option(12_000, "Word pieces of passages per step, with padding.", min=64)
+    generated_weight: float = option(0.5, "Weight of a generated question.", min=0, max=1)
+    seed: int = option(1, "Random seed.", min=0, max=2**31 - 1)
+    num_workers: int = option(-1, "Processes that prepare batches; -1 chooses a number.", min=-1)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", tuple(map(str, self.data)))
+        check_ranges(self)
+        if not self.data:
+            raise OptionError("data", "at least one file of questions", "none")
+        if bool(self.base) == bool(self.init):
+            came = "both" if self.base else "neither"
+            raise OptionError("--base and --init", "one of them", came)
+        if self.match not in MATCHES:
+            raise OptionError("match", " or ".join(MATCHES), repr(self.match))
+        if self.init and self.texts:
+            remedy = "omit one of them"
+            raise OptionError("texts", "a new reader, with a teacher", "--init", remedy)
+        if not self.epochs:
+            object.__setattr__(self, "epochs", 3 if self.init else 7)
+        if not self.lr:
+            object.__setattr__(self, "lr", 5e-5 if self.init else 2e-4)
+
+    @property
+    def folder(self) -> Path:
+        """The reader's folder."""
+        return Path(self.out)
+
+    def described(self) -> dict[str, Any]:
+        """The options that determine the result, with names instead of paths."""
+        kept = {name: value for name, value in vars(self).items() if name not in _NOT_KEPT}
+        names = {name: Path(kept[name]).name for name in _PATHS}
+        return kept | names | {"data": [Path(path).name for path in self.data]}

@@ -1,0 +1,173 @@
+"""The folder of a run on questions: what it was begun with, its finished stages, and the history of all."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from attar.errors import FormatError, OptionError
+from attar.files import atomic_file
+from attar.nn import TransformerShape
+from attar.progress import Progress
+from attar.training.questions.batches import Batch
+from attar.training.questions.encoded import Array
+from attar.training.questions.options import QuestionOptions
+from attar.training.questions.stage import Row, Stage, fit_stage, load_weights, make_loader, save_weights
+from attar.training.questions.student import Loss
+from attar.training.run_folder import HISTORY, OTHER_OUT, RUN
+
+BEGUN, TOKENIZER, SHAPE = "run.json", "tokenizer.json", "encoder.json"
+# The config is the last file of a reader that is written.
+_READER = "config.json"
+_LOCK = "lock"
+# Processes that prepare batches for a GPU.
+_WORKERS = 4
+Say = Callable[[str], None]
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def silent(line: str) -> None:
+    """Say nothing."""
+
+
+class QuestionRun:
+    """A run's options and folder. Each stage's result is a file in it; a stage whose file is there is skipped."""
+
+    def __init__(self, options: QuestionOptions, progress: Progress, say: Say) -> None:
+        self.options, self.progress, self.say = options, progress, say
+        self.folder = options.folder / RUN
+        on_gpu = torch.cuda.is_available()
+        self.device = torch.device("cuda" if on_gpu else "cpu")
+        self.workers = options.num_workers if options.num_workers >= 0 else _WORKERS if on_gpu else 0
+        self.history: list[Row] = []
+
+    def begin(self, *, resume: bool, replace: bool) -> None:
+        """Refuse a folder in use unless it is resumed or replaced, and a run that was begun with anything else."""
+        file, reader = self.folder / BEGUN, self.options.folder / _READER
+        begun = {"options": self.options.described(), "files": self._fingerprints()}
+        begun = json.loads(json.dumps(begun))
+        used = file.is_file() or reader.exists()
+        if used and not resume and not replace:
+            came = "a reader" if reader.exists() else "an unfinished run"
+            remedy = f"add --resume or --replace, or {OTHER_OUT}"
+            raise OptionError(str(self.options.folder), "a new folder", came, remedy)
+        if resume and file.is_file():
+            self._check_same(json.loads(file.read_text(encoding="utf-8")), begun)
+            history = self.folder / HISTORY
+            self.history = json.loads(history.read_text(encoding="utf-8")) if history.is_file() else []
+            return
+        reader.unlink(missing_ok=True)
+        for each in self.folder.iterdir():
+            if each.is_dir():
+                shutil.rmtree(each)
+            elif each.name != _LOCK:
+                each.unlink()
+        self._write(file, json.dumps(begun, indent=1) + "\n")
+
+    def _fingerprints(self) -> dict[str, str]:
+        """A hash of each file that the result depends on."""
+        options, found = self.options, {}
+        for path in (*options.data, options.exclude, options.texts):
+            if path:
+                try:
+                    with open(path, "rb") as file:
+                        found[Path(path).name] = hashlib.file_digest(file, "sha256").hexdigest()
+                except IsADirectoryError:
+                    continue  # of texts
+                except OSError as fault:
+                    came = fault.strerror or str(fault)
+                    raise FormatError(path, "a file to read", came, "check the path") from fault
+        return found
+
+    def _check_same(self, then: dict[str, Any], now: dict[str, Any]) -> None:
+        changed = [name for part in now for name in now[part] if now[part][name] != then[part].get(name)]
+        if changed:
+            part = "options" if changed[0] in now["options"] else "files"
+            expected, came = (repr(each[part].get(changed[0])) for each in (then, now))
+            if part == "files":
+                expected, came = f"the {changed[0]} of the earlier run", "another"
+            else:
+                expected, came = f"{changed[0]} {expected}", came
+            remedy = "give the same, or start again with --replace"
+            raise OptionError(f"{self.options.folder}: {part} to resume with", expected, came, remedy)
+
+    def check_questions(self, labelled: int) -> None:
+        """Refuse sets without any known answer."""
+        if not labelled:
+            files = ", ".join(self.options.data)
+            raise FormatError(
+                files, "questions with answers in their passages", "none that can be learned from"
+            )
+
+    def write_tokenizer(self, tokenizer: bytes, shape: TransformerShape) -> None:
+        """Keep what the teacher's weights need to be used again."""
+        with atomic_file(self.folder / TOKENIZER) as partial:
+            partial.write_bytes(tokenizer)
+        self._write(self.folder / SHAPE, json.dumps(asdict(shape)) + "\n")
+
+    def module(self, make: Callable[[], Module]) -> Module:
+        """A new network: the same, whichever stages were skipped before."""
+        torch.manual_seed(self.options.seed)
+        return make()
+
+    def fit(
+        self,
+        name: str,
+        module: nn.Module,
+        loss: Callable[[Batch], Loss],
+        batches: Callable[[], Dataset[Batch]],
+        *,
+        lr: float,
+        heads: float = 5.0,
+        evaluate: Callable[[], Row] | None = None,
+    ) -> None:
+        """Train a network, unless its file is there; afterwards it has the weights of the file, and is on the GPU."""
+        file, last = self.folder / f"{name}.safetensors", self.folder / f"{name}.ckpt"
+        if not file.is_file():
+            stage = Stage(
+                name, module, loss, batches(), lr=lr, heads=heads, seed=self.options.seed, workers=self.workers,
+                evaluate=evaluate, progress=self.progress,
+            )  # fmt: skip
+            self.say(f"{name}: {stage.steps:,} steps" + (", continued" if last.is_file() else ""))
+            module.to(self.device).train()  # Lightning keeps the mode that it finds
+            rows = fit_stage(stage, self.folder)
+            for row in rows:
+                self.say(" ".join(f"{key} {value}" for key, value in row.items()))
+            self.history = [row for row in self.history if row["stage"] != name] + rows
+            self._write(self.folder / HISTORY, json.dumps(self.history, indent=1) + "\n")
+            save_weights(file, module)
+        last.unlink(missing_ok=True)
+        # Read back also when it was just trained: files have fewer digits, and a resumed run starts from them.
+        load_weights(file, module)
+        module.to(self.device)
+
+    def arrays(self, name: str, make: Callable[[], dict[str, Array]]) -> dict[str, Array]:
+        """Arrays that a stage makes, from its file if that is there."""
+        file = self.folder / f"{name}.npz"
+        if not file.is_file():
+            self.say(name)
+            made = make()
+            with atomic_file(file) as partial, partial.open("wb") as opened:
+                np.savez(opened, **made)  # type: ignore[arg-type]  # names of arrays are no options
+        try:
+            with np.load(file, allow_pickle=False) as loaded:
+                return dict(loaded)
+        except (OSError, ValueError, EOFError) as fault:
+            remedy = "remove it and resume again"
+            raise FormatError(str(file), "arrays of an earlier stage", str(fault), remedy) from fault
+
+    def loader(self, batches: Dataset[Batch]) -> DataLoader[Batch]:
+        """Batches in order."""
+        return make_loader(batches, self.workers)
+
+    def _write(self, file: Path, text: str) -> None:
+        with atomic_file(file) as partial:
+            partial.write_text(text, encoding="utf-8")

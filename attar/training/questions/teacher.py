@@ -1,0 +1,135 @@
+"""The teacher: reads question and passage together, again for every question; its labels train the reader."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from attar.nn import LONGEST, Transformer, TransformerShape, following
+from attar.training.questions.batches import SEP, Batch, padded
+from attar.training.questions.encoded import Encoded
+
+
+class Teacher(nn.Module):
+    """Start and end scores of the passage's pieces, after reading `[CLS] question [SEP] passage [SEP]`."""
+
+    def __init__(self, shape: TransformerShape | None = None) -> None:
+        super().__init__()
+        self.encoder = Transformer(shape)
+        self.ends = nn.Linear(self.encoder.shape.size, 2)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """`[Q, 2, n]`, -inf outside of the passage."""
+        hidden = self.encoder(batch["ids"], batch["mask"], batch["types"])
+        scores: Tensor = self.ends(hidden).float().transpose(1, 2)
+        return scores.masked_fill(~batch["inside"][:, None], float("-inf"))
+
+    def loss(self, batch: Batch) -> Tensor:
+        """The mean loss of start and end, over all answers of a question."""
+        logs = self(batch).log_softmax(-1)
+        spans = batch["spans"]
+        known = spans[..., 0] >= 0
+        at = spans.clamp(min=0)
+        starts, ends = logs[:, 0].gather(1, at[..., 0]), logs[:, 1].gather(1, at[..., 1])
+        # Adjacent errors of wrong labels are bounded by the probability of the whole span.
+        # Not -inf: the gradient of a log-sum without terms is NaN.
+        both = (starts + ends).masked_fill(~known, -1e4).logsumexp(1)
+        weights = batch["weights"] * known.any(1)
+        return -(torch.where(known.any(1), both, 0.0) * weights).sum() / weights.sum().clamp(min=1)
+
+
+class PairBatches(Dataset[Batch]):
+    """Step → batch of questions with their passages, of similar length."""
+
+    def __init__(
+        self,
+        encoded: Encoded,
+        chosen: Sequence[int],
+        *,
+        tokens: int,
+        epochs: int,
+        seed: int,
+        shuffle: bool = True,
+    ) -> None:
+        self.encoded = encoded
+        random = np.random.default_rng(seed)
+        index = np.array(chosen)
+        lengths = np.array(
+            [len(encoded.questions[q]) + len(encoded.texts[encoded.owners[q]]) + 1 for q in chosen]
+        )
+        self.steps: list[list[int]] = []
+        for _ in range(epochs):
+            noise = random.uniform(0, 24 if shuffle else 0.5, len(index))
+            order = np.argsort(lengths + noise)
+            batches: list[list[int]] = [[]]
+            for at in order:
+                width = -(-int(lengths[at] + 1) // 32) * 32
+                if (len(batches[-1]) + 1) * width > tokens:
+                    batches.append([])
+                batches[-1].append(int(index[at]))
+            places = random.permutation(len(batches)) if shuffle else range(len(batches))
+            self.steps += [batches[at] for at in places]
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __getitem__(self, step: int) -> Batch:
+        encoded, rows = self.encoded, self.steps[step]
+        questions = [encoded.questions[q] for q in rows]
+        texts = [encoded.texts[encoded.owners[q]].ids for q in rows]
+        pairs = zip(questions, texts, strict=True)
+        ids, mask = padded([np.concatenate((question, text, [SEP])) for question, text in pairs])
+        offsets = torch.tensor([len(question) for question in questions])
+        lengths = torch.tensor([len(text) for text in texts])
+        places = torch.arange(ids.shape[1])
+        inside = (places >= offsets[:, None]) & (places < (offsets + lengths)[:, None])
+        types = ((places >= offsets[:, None]) & mask).long()
+        spans = torch.full((len(rows), 4, 2), -1)
+        for row, q in enumerate(rows):
+            golds = encoded.golds[q][:4]
+            if len(golds):
+                spans[row, : len(golds)] = torch.from_numpy(golds.astype(np.int64)) + offsets[row]
+        return {
+            "ids": ids,
+            "mask": mask,
+            "types": types,
+            "inside": inside,
+            "spans": spans,
+            "weights": torch.ones(len(rows)),
+            "offsets": offsets,
+            "questions": torch.tensor(rows),
+        }
+
+
+def best_spans(scores: Tensor, longest: int = LONGEST) -> tuple[Tensor, Tensor, Tensor]:
+    """The first and last piece of the best span of each row of `[Q, 2, n]`, and its probability."""
+    spans = scores[:, 0, :, None] + following(scores[:, 1], float("-inf"))
+    flat = spans.flatten(1).log_softmax(1)
+    value, at = flat.max(1)
+    first = at // longest
+    return first, first + at % longest, value.exp()
+
+
+@torch.no_grad()
+def label(
+    teacher: Teacher, encoded: Encoded, batches: Iterable[Batch], device: torch.device
+) -> NDArray[np.float32]:
+    """Write the teacher's scores to `encoded.soft`; returns `[Q, 3]`: first, last, probability of its best span."""
+    teacher.eval()
+    found = np.full((len(encoded.questions), 3), -1.0, np.float32)
+    for batch in batches:
+        batch = {name: value.to(device, non_blocking=True) for name, value in batch.items()}
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            scores = teacher(batch)
+        first, last, probability = best_spans(scores)
+        values = scores.half().cpu().numpy()
+        offsets = batch["offsets"]
+        rows = torch.stack([first - offsets, last - offsets, probability], 1).float().cpu().numpy()
+        for row, (q, offset) in enumerate(zip(batch["questions"].tolist(), offsets.tolist(), strict=True)):
+            length = len(encoded.texts[encoded.owners[q]])
+            encoded.soft[q] = values[row, :, offset : offset + length]
+            found[q] = rows[row]
+    return found

@@ -1,0 +1,256 @@
+"""The index of phrases, and memories of the form phrases: written, read, joined and taken apart."""
+
+import zlib
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attar import Memory
+from attar.errors import OptionError, RecordError
+from attar.memory import JOINT, PhraseIndex
+from attar.text import NameTable, sentence_spans
+
+A = "Ann Lee left. Bob ran home on Monday."
+B = "Zoë 🙂 met Tom in 1999! He \ud800 slept.\n\nThen it rained."
+K = 4
+
+
+def index_of(text: str, *, tail_from: int = 0) -> PhraseIndex:
+    """Every word is a phrase, and so are the first two words of a sentence; the word's length is its piece's id."""
+    sentences, phrases, words = list(sentence_spans(text)), [], []
+    tail = (0, 0, 0)
+    for at, (start, end) in enumerate(sentences):
+        if at == tail_from:
+            tail = (start, len(phrases), at)
+        own, place = text[start:end].split(), start
+        for number, word in enumerate(own):
+            place = text.index(word, place)
+            phrases.append((place, place + len(word), at, float(len(word))))
+            if number == 0 and len(own) > 1:
+                phrases.append((place, text.index(own[1], place + 1) + len(own[1]), at, -1.0))
+            place += len(word)
+        words.append(sorted({len(word) for word in own}))
+    return PhraseIndex.of(text, phrases, sentences, words, tail=tail)
+
+
+def memory_of(text: str, seed: int = 0, **rest) -> Memory:
+    index = index_of(text, **rest)
+    numbers = np.random.default_rng(seed).standard_normal((len(index), K)).astype(np.float32)
+    tokens = len(text.split())
+    none = np.zeros(0, np.float32)
+    return Memory("phrases", numbers, None, tokens, K, none, NameTable(), "phrases", "r", None, index)
+
+
+def texts_of(index: PhraseIndex) -> list[str]:
+    return [index.text_of(at) for at in range(len(index))]
+
+
+def check_places(index: PhraseIndex, text: str) -> None:
+    """Each phrase is the text at its place, inside its sentence."""
+    assert index.characters == len(text)
+    for at in range(len(index)):
+        start, (first, last) = int(index.starts[at]), index.sentence_of(at)
+        end = start + int(index.lengths[at])
+        assert index.text_of(at) == text[start:end]
+        assert first <= start < end <= last
+
+
+texts = st.lists(
+    st.sampled_from(["Ann", "Bob Lee", "ran.", "\n\n", "🙂", "é", "\ud800", "The", "x" * 300, "He left."]),
+    max_size=12,
+).map(" ".join)
+
+
+class TestIndex:
+    @pytest.mark.parametrize("text", [A, B, "", "   ", "One"], ids=["a", "b", "empty", "blank", "word"])
+    def test_bytes_give_the_same_index(self, text):
+        index = index_of(text)
+        read = PhraseIndex.from_bytes(index.to_bytes())
+        assert read == index
+        assert read.to_bytes() == index.to_bytes()
+        assert index.nbytes == len(index.to_bytes())
+        check_places(read, text)
+
+    @settings(deadline=None)
+    @given(texts, texts)
+    def test_adding_indexes_gives_that_of_the_joined_text(self, a, b):
+        both = index_of(a).add(index_of(b))
+        joined = index_of(a + JOINT + b if a else b, tail_from=len(index_of(a).sentence_starts))
+        check_places(both, a + JOINT + b if a else b)
+        for name in ("starts", "lengths", "sentences", "words", "word_starts", "sentence_starts", "covered"):
+            assert np.array_equal(getattr(both, name), getattr(joined, name)), name
+        assert both.tail_phrases == len(index_of(a))
+
+    @settings(deadline=None)
+    @given(texts, st.integers(0, 5))
+    def test_before_the_tail_and_the_tail_are_the_whole(self, text, at):
+        sentences = len(list(sentence_spans(text)))
+        index = index_of(text, tail_from=min(at, max(sentences - 1, 0)))
+        before = index.before_tail()
+        check_places(before, text[: index.characters - len(index.tail)])
+        assert PhraseIndex.from_bytes(before.to_bytes()) == before
+        whole = before.add(index_of(index.tail), joint=0)
+        assert texts_of(whole) == texts_of(index)
+        assert np.array_equal(whole.starts, index.starts)
+        assert np.array_equal(whole.words, index.words)
+
+    @settings(deadline=None)
+    @given(texts, st.integers(0, 2**16))
+    def test_some_phrases_can_be_taken(self, text, bits):
+        index = index_of(text)
+        kept = np.array([at for at in range(len(index)) if bits >> at % 16 & 1], np.intp)
+        taken = index.take(kept)
+        assert texts_of(taken) == [index.text_of(at) for at in kept]
+        assert PhraseIndex.from_bytes(taken.to_bytes()) == taken
+
+    def test_a_part_is_found_where_it_was_added(self):
+        a, b = index_of(A), index_of(B)
+        assert [a.add(b).find(part) for part in (a, b)] == [0, 2]
+        assert a.find(b) is None
+        assert a.find(a.add(b)) is None
+
+    def test_the_tail_counts_the_taken_phrases_before_it(self):
+        index = index_of(A, tail_from=1)
+        assert index.tail_phrases == 4
+        assert index.take(np.array([1, 3, 5])).tail_phrases == 2
+
+
+class TestDamage:
+    def damaged(self, **changes) -> bytes:
+        return replace(index_of(A, tail_from=1), **changes).to_bytes()
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"characters": 3},
+            {"characters": -1},
+            {"characters": 2**63},
+            {"starts": np.zeros(0)},
+            {"starts": np.arange(10)[::-1]},
+            {"lengths": np.ones(3)},
+            {"lengths": np.full(10, 60_000)},
+            {"sentences": np.full(10, 2)},
+            {"sentences": np.zeros(11)},
+            {"priors": np.full(10, np.nan)},
+            {"priors": np.full(10, np.inf)},
+            {"priors": np.ones(1)},
+            {"sentence_starts": np.zeros(0)},
+            {"sentence_starts": np.zeros(3)},
+            {"sentence_lengths": np.full(2, 2**31)},
+            {"word_starts": np.zeros(0)},
+            {"word_starts": np.array([0, 9, 6])},
+            {"word_starts": np.array([1, 3, 6])},
+            {"words": np.zeros(99)},
+            {"covered": ""},
+            {"covered": A * 2},
+            {"tail": A * 2},
+            {"tail_phrases": 11},
+            {"tail_phrases": -1},
+            {"tail_sentences": 3},
+        ],
+        ids=lambda changes: " ".join(changes),
+    )
+    def test_an_index_whose_parts_disagree_is_refused(self, changes):
+        with pytest.raises(RecordError, match="the record is damaged") as refused:
+            PhraseIndex.from_bytes(self.damaged(**changes))
+        assert "\n" not in str(refused.value)
+
+    def test_a_text_that_expands_without_end_is_not_expanded(self):
+        written = msgspec.msgpack.decode(index_of(A).to_bytes())
+        written[9] = zlib.compress(b"a" * 10_000_000)
+        with pytest.raises(RecordError, match="longer than 37 characters"):
+            PhraseIndex.from_bytes(msgspec.msgpack.encode(written))
+
+    @pytest.mark.parametrize("data", [b"", b"\x00", b"\xc1", b"\x90", msgspec.msgpack.encode({"a": 1})])
+    def test_other_bytes_are_refused(self, data):
+        with pytest.raises(RecordError):
+            PhraseIndex.from_bytes(data)
+
+    def test_any_flipped_bit_is_refused_or_leaves_a_sound_index(self):
+        written, rng = index_of(A, tail_from=1).to_bytes(), np.random.default_rng(1)
+        for bit in rng.choice(8 * len(written), 600, replace=False):
+            data = bytearray(written)
+            data[bit // 8] ^= 1 << bit % 8
+            try:
+                index = PhraseIndex.from_bytes(bytes(data))
+            except RecordError:
+                continue
+            texts_of(index.before_tail())
+            texts_of(index.add(index).take(np.arange(0, len(index), 2)))
+            assert index.find(index) is not None
+
+    def test_any_cut_is_refused(self):
+        written = index_of(B).to_bytes()
+        for length in range(len(written)):
+            with pytest.raises(RecordError):
+                PhraseIndex.from_bytes(written[:length])
+
+
+class TestMemory:
+    @pytest.mark.parametrize("text", [A, B, ""], ids=["a", "b", "empty"])
+    @pytest.mark.parametrize("dtype", ["float32", "int8"])
+    def test_a_record_gives_the_same_memory(self, text, dtype):
+        memory = memory_of(text).astype(dtype)
+        for check in (True, False):
+            read = Memory.from_bytes(memory.to_bytes(), check=check)
+            assert read == memory
+            assert read.phrases == memory.phrases
+
+    def test_any_flipped_bit_of_a_record_is_refused(self):
+        written = memory_of(A).astype("int8").to_bytes()
+        for bit in np.random.default_rng(2).choice(8 * len(written), 300, replace=False):
+            data = bytearray(written)
+            data[bit // 8] ^= 1 << bit % 8
+            with pytest.raises(RecordError):
+                Memory.from_bytes(bytes(data))
+
+    def test_a_store_keeps_phrases_in_int8(self):
+        memory = memory_of(A)
+        assert memory.astype("float16") == memory.astype("int8")
+        assert memory.astype("int8").astype("float16").dtype == "int8"
+        largest = np.abs(memory.numbers).max(1, keepdims=True)
+        assert (np.abs(memory.astype("int8").to_float32() - memory.numbers) <= largest / 254 + 1e-6).all()
+
+    def test_a_memory_has_an_index_of_as_many_phrases(self):
+        memory = memory_of(A)
+        for changes in ({"phrases": None}, {"phrases": index_of(B)}, {"numbers": memory.numbers[1:]}):
+            with pytest.raises(OptionError, match="phrases: expected an index"):
+                replace(memory, **changes)
+
+    @pytest.mark.parametrize("dtype", ["float32", "int8"])
+    def test_a_sum_has_the_phrases_of_both_texts(self, dtype):
+        a, b = memory_of(A, 1).astype(dtype), memory_of(B, 2).astype(dtype)
+        both = a + b
+        check_places(both.phrases, A + JOINT + B)
+        assert (both.dtype, both.tokens) == (dtype, a.tokens + b.tokens)
+        queries = np.random.standard_normal((3, K))
+        separate = np.concatenate((a.lookup(queries), b.lookup(queries)), 1)
+        np.testing.assert_allclose(both.lookup(queries), separate, atol=1e-5)
+
+    @pytest.mark.parametrize("dtype", ["float32", "int8"])
+    def test_subtracting_leaves_the_vectors_of_the_rest_where_they_are(self, dtype):
+        parts = [memory_of(text, seed).astype(dtype) for seed, text in enumerate((A, B, A + " Once."))]
+        whole, text = sum(parts), JOINT.join((A, B, A + " Once."))
+        for at, part in enumerate(parts):
+            rest = whole - part
+            kept = [each for number, each in enumerate(parts) if number != at]
+            assert texts_of(rest.phrases) == [phrase for each in kept for phrase in texts_of(each.phrases)]
+            check_places(rest.phrases, text)
+            expected = np.concatenate([each.to_float32() for each in kept])
+            np.testing.assert_allclose(rest.to_float32(), expected, atol=1e-6)
+            assert rest.tokens == whole.tokens - part.tokens
+            assert Memory.from_bytes(rest.to_bytes()) == rest
+
+    def test_a_subtracted_text_is_not_left_in_the_tail(self):
+        rest = memory_of(A) + memory_of(B) - memory_of(B)
+        assert not rest.phrases.tail.strip()
+        assert "Tom" not in rest.phrases.covered
+        assert (memory_of(A) + memory_of(B) - memory_of(A)).phrases.tail == B
+
+    def test_a_text_that_was_not_added_cannot_be_subtracted(self):
+        with pytest.raises(OptionError, match="expected a part that was added to a, got another text"):
+            memory_of(A) - memory_of("Tom slept. Bob saw Ann and Zoë.")

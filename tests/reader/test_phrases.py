@@ -1,0 +1,233 @@
+"""A phrase reader reads a text window by window; extending a memory equals reading the texts at once."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attar.errors import AttarError, DtypeError, OptionError
+from attar.memory import JOINT, Memory
+from attar.reader import PhraseReader
+from attar.reader.phrases import PARAGRAPH, WINDOW
+from attar.text import sentence_spans
+
+SHORT = "Ann met Bob in Bath. He wrote a letter to the house of Lee."
+ODD = {
+    "control characters": "\x00\x07Ann\x1b met\u200b Bob.\x00 \x01\x02 He left.\x7f",
+    "emoji": "🙂 Ann 👩‍👩‍👧 met 🙂🙂 Bob. 🙂 left.",
+    "Chinese": "安在巴斯见到了鲍勃。他写了一封信。" * 60,
+    "Korean": "안녕하세요안은배스에서밥을만났다" * 60,
+    "Arabic": "التقت آن بوب في باث. كتب رسالة.",
+    "combining": "A\u0301nn\u0308 met Z\u0308oe. E\u0301 left.",
+    "lone surrogates": "Ann \ud800 met \udfff Bob. He \ud83d left.",
+    "one long word": "Ann met " + "x" * 70_000 + " in Bath. Bob left.",
+    "no spaces": "ann,bob;" * 900,
+    "blank lines": "\n\n \n\nAnn met Bob.\n\n\n\n\nHe left.\n \n",
+    "spaces": " \n\t ",
+    "empty": "",
+    "one word": "Ann",
+    "a full stop": ".",
+}
+
+
+def story(sentences: int, seed: int = 0) -> str:
+    """Sentences of 1 to 30 words, some of them the last of a paragraph."""
+    rng = np.random.default_rng(seed)
+    words = np.array(
+        [
+            "Ann",
+            "Bob",
+            "Lee",
+            "the",
+            "house",
+            "Bath",
+            "letter",
+            "ran",
+            "wrote",
+            "quickly",
+            "and",
+            "1999",
+            "of",
+            "Zoe",
+        ]
+    )
+    made = [" ".join(rng.choice(words, rng.integers(1, 30))) + "." for _ in range(sentences)]
+    return "".join(each + ("\n\n" if rng.random() < 0.1 else " ") for each in made)
+
+
+def check_sound(memory: Memory, text: str) -> None:
+    """Every phrase is the text at its place, inside its sentence; the memory can be written and read."""
+    index = memory.phrases
+    assert index.characters == len(text)
+    assert list(zip(index.sentence_starts, index.sentence_starts + index.sentence_lengths, strict=True)) == [
+        *sentence_spans(text)
+    ]
+    for at in range(len(index)):
+        start, (first, last) = int(index.starts[at]), index.sentence_of(at)
+        assert index.text_of(at) == text[start : start + int(index.lengths[at])]
+        assert first <= start <= start + int(index.lengths[at]) <= last
+    assert text.endswith(index.tail)
+    assert Memory.from_bytes(memory.to_bytes()) == memory
+
+
+def check_same(one: Memory, other: Memory) -> None:
+    """Two memories have the same index, and vectors within one int8 level."""
+    assert one.tokens == other.tokens
+    assert one.phrases == other.phrases
+    scales = np.abs(other.to_float32()).max(1, keepdims=True, initial=1e-9)
+    assert (np.abs(one.to_float32() - other.to_float32()) <= 1.01 * scales / 127).all()
+
+
+class TestWindows:
+    @pytest.mark.parametrize("text", [story(60), "word " * 5_000, *ODD.values()], ids=["story", "long", *ODD])
+    def test_windows_are_whole_sentences_of_at_most_318_pieces(self, phrase_reader, text):
+        windows, spans = phrase_reader._windows(text), list(sentence_spans(text))
+        assert all(0 < len(window.ids) <= WINDOW for window in windows)
+        for before, after in pairwise(windows):
+            if before.sentences[-1] == after.sentences[0]:  # a sentence that is longer than a window
+                (ids, _), *_ = phrase_reader.tokenizer.read_sentences(
+                    [text[slice(*spans[after.sentences[0]])]]
+                )
+                assert len(ids) > WINDOW
+
+    def test_no_piece_is_lost(self, phrase_reader):
+        text = story(60) + "x y " * 2_000
+        windows = phrase_reader._windows(text)
+        (whole,) = phrase_reader.tokenizer.read([text])
+        assert np.concatenate([window.ids for window in windows]).tolist() == whole.ids.tolist()
+        assert np.concatenate([window.places for window in windows])[:, 0].tolist() == whole.starts.tolist()
+
+    def test_a_window_ends_at_a_blank_line_once_it_is_long_enough(self, phrase_reader):
+        paragraph = "a " * (PARAGRAPH - 1) + "."
+        windows = phrase_reader._windows(f"{paragraph}\n\n{paragraph} a. a.\n\na.\n\na a.")
+        assert [len(window.ids) for window in windows] == [128, 132, 5]
+
+
+class TestReading:
+    @pytest.mark.parametrize("text", [SHORT, story(60), "x y " * 2_500, *ODD.values()],
+                             ids=["short", "story", "5,000 words", *ODD])  # fmt: skip
+    def test_a_memory_has_phrases_of_the_text(self, phrase_reader, text):
+        memory = phrase_reader.read(text)
+        check_sound(memory, text)
+        pieces = sum(len(window.ids) for window in phrase_reader._windows(text))
+        assert memory.tokens == pieces
+        # At most as many as the density says, per window.
+        assert len(memory.phrases) <= 0.4 * pieces + len(phrase_reader._windows(text))
+        assert (memory.form, memory.dtype) == ("phrases", "int8")
+
+    def test_a_batch_gives_the_memories_of_single_texts(self, phrase_reader):
+        texts = [SHORT, story(40), "", "Ann"]
+        for batch_size in (1, 3):
+            together = phrase_reader.read_many(texts, batch_size=batch_size)
+            for memory, text in zip(together, texts, strict=True):
+                check_same(memory, phrase_reader.read(text))
+
+    def test_progress_counts_windows(self, phrase_reader):
+        told = []
+        phrase_reader.read_many([story(60)], batch_size=1, progress=lambda *each: told.append(each))
+        count = len(phrase_reader._windows(story(60)))
+        assert told == [("reading", at, count) for at in range(count)]
+
+    def test_what_is_not_a_text_is_refused(self, phrase_reader):
+        with pytest.raises(DtypeError, match="text: expected a string, got int"):
+            phrase_reader.read(3)
+        with pytest.raises(OptionError, match="batch_size"):
+            phrase_reader.read_many([SHORT], batch_size=0)
+
+
+class TestExtending:
+    @pytest.mark.parametrize(
+        ("a", "b"),
+        [
+            (SHORT, "Lee left."),
+            (story(70, 1), story(50, 2)),
+            (story(70, 1) + "and then", "and more " * 400),
+            ("x y z " * 300, "Bob left. " * 3),
+            (SHORT, ""),
+            ("", SHORT),
+            (" \n\n ", SHORT),
+            ("\x00 Ann left.", "\x00\x00"),
+            *((text, SHORT) for text in ODD.values()),
+            *((SHORT, text) for text in ODD.values()),
+        ],
+    )
+    def test_extending_equals_reading_both_texts_at_once(self, phrase_reader, a, b):
+        extended = phrase_reader.extend(phrase_reader.read(a), b)
+        whole = a + JOINT + b if a else b
+        check_sound(extended, whole)
+        check_same(extended, phrase_reader.read(whole))
+
+    def test_a_text_may_come_in_many_parts(self, phrase_reader):
+        parts = [story(count, count) for count in (3, 30, 1, 12, 40, 2)]
+        memory = phrase_reader.read(parts[0])
+        for part in parts[1:]:
+            memory = phrase_reader.extend(memory, part)
+        check_same(memory, phrase_reader.read(JOINT.join(parts)))
+
+    @settings(deadline=None, max_examples=30)
+    @given(a=st.text(max_size=60), b=st.text(max_size=60))
+    def test_any_characters(self, phrase_reader, a, b):
+        extended = phrase_reader.extend(phrase_reader.read(a), b)
+        check_sound(extended, a + JOINT + b if a else b)
+        check_same(extended, phrase_reader.read(a + JOINT + b if a else b))
+
+    def test_a_subtracted_text_does_not_come_back(self, phrase_reader):
+        part = phrase_reader.read("Zoe was here.")
+        rest = phrase_reader.read(SHORT) + part - part
+        extended = phrase_reader.extend(rest, "Lee ran.")
+        found = {extended.phrases.text_of(at) for at in range(len(extended.phrases))}
+        assert not any("Zoe" in phrase or "here" in phrase for phrase in found)
+        assert any("ran" in phrase for phrase in found)
+        assert extended.tokens == phrase_reader.read(SHORT + JOINT + "Lee ran.").tokens
+
+    def test_a_memory_of_another_reader_is_refused(self, phrase_reader, reader):
+        with pytest.raises(OptionError, match="memory: expected one of reader ffffffffffff") as refused:
+            phrase_reader.extend(reader.read(SHORT), "More.")
+        assert "\n" not in str(refused.value)
+        with pytest.raises(OptionError, match="memory"):
+            reader.extend(phrase_reader.read(SHORT), "More.")
+
+
+class TestBudget:
+    TEXT = story(60, 4)
+
+    def test_a_memory_is_within_its_budget_and_more_bytes_hold_more_phrases(self, phrase_reader):
+        full = phrase_reader.read(self.TEXT)
+        kept: set[tuple[int, int]] = set()
+        smallest = self.smallest(phrase_reader)
+        for budget in np.linspace(smallest, full.nbytes, 5).astype(int):
+            memory = phrase_reader.read(self.TEXT, budget=int(budget))
+            assert memory.nbytes <= budget
+            check_sound(memory, self.TEXT)
+            phrases = set(zip(memory.phrases.starts.tolist(), memory.phrases.lengths.tolist(), strict=True))
+            assert kept <= phrases
+            kept = phrases
+        assert memory == full
+
+    def smallest(self, reader: PhraseReader) -> int:
+        with pytest.raises(OptionError, match=r"budget: expected at least .* bytes for this text") as refused:
+            reader.read(self.TEXT, budget=1)
+        return int(str(refused.value).split("at least ")[1].split()[0])
+
+    def test_the_likeliest_phrases_are_kept(self, phrase_reader):
+        full = phrase_reader.read(self.TEXT)
+        half = phrase_reader.read(self.TEXT, budget=(full.nbytes + self.smallest(phrase_reader)) // 2)
+        count = len(half.phrases)
+        assert 0 < count < len(full.phrases)
+        assert sorted(half.phrases.priors) == sorted(full.phrases.priors)[-count:]
+
+    def test_a_memory_with_a_budget_can_be_extended(self, phrase_reader):
+        budget = self.smallest(phrase_reader) + 500
+        memory = phrase_reader.read(self.TEXT, budget=budget)
+        unlimited = phrase_reader.extend(memory, SHORT)
+        check_sound(unlimited, self.TEXT + JOINT + SHORT)
+        limited = phrase_reader.extend(memory, SHORT, budget=budget + 500)
+        assert limited.nbytes <= budget + 500
+        check_sound(limited, self.TEXT + JOINT + SHORT)
+
+    def test_an_impossible_budget_is_one_line(self, phrase_reader):
+        with pytest.raises(AttarError) as refused:
+            phrase_reader.read(SHORT, budget=0)
+        assert "\n" not in str(refused.value)

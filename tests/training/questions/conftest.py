@@ -1,0 +1,138 @@
+"""A tiny encoder with a tokenizer of its own words, and made-up passages with questions."""
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from attar.text import PieceTokenizer
+from attar.training.questions.options import QuestionOptions
+
+PEOPLE = ("Ann", "Bob", "Clara", "Dora", "Emil", "Frida", "Gus", "Hanna")
+TOWNS = ("Leeds", "Dover", "Bath", "York", "Derby", "Hull")
+THINGS = ("a red boat", "an old clock", "two horses", "a small farm", "the mill", "a blue door")
+WORDS = ("bought", "buy", "in", "who", "where", "what", "did", "the", "of", "it", "there", ".", "?", ",")
+SIZE, LAYERS, HEADS = 16, 1, 2
+
+MakeOptions = Callable[..., QuestionOptions]
+
+
+def make_tokenizer() -> bytes:
+    """WordPiece with BERT's numbers for special pieces, and letters for unknown words."""
+    pieces = ["[PAD]", *(f"[unused{at}]" for at in range(99)), "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    known = {word.lower() for phrase in (*PEOPLE, *TOWNS, *THINGS) for word in phrase.split()} | set(WORDS)
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789'-"
+    pieces += sorted(known) + [f"##{letter}" for letter in letters]
+    pieces += [letter for letter in letters if letter not in known]
+    tokenizer = Tokenizer(models.WordPiece({piece: at for at, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 102), ("[CLS]", 101))
+    return tokenizer.to_str().encode()
+
+
+def published_weights(vocabulary: int) -> dict[str, torch.Tensor]:
+    """Random weights under the names that encoders are published with."""
+    made = torch.Generator().manual_seed(0)
+
+    def random_matrix(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=made) * 0.1
+
+    weights = {
+        "embeddings.word_embeddings.weight": random_matrix(vocabulary, SIZE),
+        "embeddings.position_embeddings.weight": random_matrix(512, SIZE),
+        "embeddings.token_type_embeddings.weight": random_matrix(2, SIZE),
+        "embeddings.LayerNorm.weight": torch.ones(SIZE),
+        "embeddings.LayerNorm.bias": torch.zeros(SIZE),
+    }
+    layer = "encoder.layer.0."
+    parts = {f"attention.self.{name}": (SIZE, SIZE) for name in ("query", "key", "value")}
+    parts |= {
+        "attention.output.dense": (SIZE, SIZE),
+        "intermediate.dense": (32, SIZE),
+        "output.dense": (SIZE, 32),
+    }
+    for name, shape in parts.items():
+        weights |= {
+            f"{layer}{name}.weight": random_matrix(*shape),
+            f"{layer}{name}.bias": torch.zeros(shape[0]),
+        }
+    for name in ("attention.output.LayerNorm", "output.LayerNorm"):
+        weights |= {f"{layer}{name}.weight": torch.ones(SIZE), f"{layer}{name}.bias": torch.zeros(SIZE)}
+    return weights
+
+
+def made_up(seed: int, count: int) -> list[dict[str, Any]]:
+    """Passages of a few sentences, each with a question per sentence, as rows of a `.jsonl` file."""
+    draw = random.Random(seed)
+    rows = []
+    for number in range(count):
+        text, questions = "", []
+        for person in draw.sample(PEOPLE, 3):
+            town, thing = draw.choice(TOWNS), draw.choice(THINGS)
+            sentence = f"{person} bought {thing} in {town} . "
+            start = len(text) + sentence.index(thing)
+            questions.append(
+                {"question": f"What did {person} buy?", "answers": [{"text": thing, "start": start}]}
+            )
+            text += sentence
+        title = f"article {seed} {number // 2}"
+        rows.append({"title": title, "context": text.strip(), "questions": questions})
+    return rows
+
+
+def unlabelled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same, with spans of which nobody knows what question they answer."""
+    found = []
+    for number, row in enumerate(rows):
+        answers = [question["answers"][0] for question in row["questions"]]
+        spans = [{"start": a["start"], "end": a["start"] + len(a["text"]), "colour": "red"} for a in answers]
+        asked = [question["question"] for question in row["questions"]]
+        found.append({"document": number // 2, "context": row["context"], "questions": asked, "spans": spans})
+    return found
+
+
+def write_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> PieceTokenizer:
+    return PieceTokenizer(make_tokenizer())
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory, tokenizer: PieceTokenizer) -> Path:
+    """The folder of a tiny published encoder."""
+    folder = tmp_path_factory.mktemp("base")
+    (folder / "tokenizer.json").write_bytes(tokenizer.data)
+    (folder / "config.json").write_text(json.dumps({"num_attention_heads": HEADS}))
+    safetensors.torch.save_file(published_weights(len(tokenizer)), folder / "model.safetensors")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Files with labelled and with unlabelled questions."""
+    folder = tmp_path_factory.mktemp("data")
+    labelled = write_lines(folder / "labelled.jsonl", made_up(1, 16))
+    return labelled, write_lines(folder / "marked.jsonl", unlabelled(made_up(2, 8)))
+
+
+@pytest.fixture
+def options(data: tuple[Path, Path], base: Path, tmp_path: Path) -> MakeOptions:
+    """Options of a tiny run in the test's folder."""
+
+    def make(out: str = "reader", **changed: Any) -> QuestionOptions:
+        given: dict[str, Any] = {"data": data, "out": str(tmp_path / out), "base": str(base), "size": 8}
+        given |= {"word_size": 8, "quick_layers": 1, "epochs": 2, "batch_tokens": 600, "lr": 1e-3}
+        return QuestionOptions(**given | changed)
+
+    return make

@@ -1,0 +1,183 @@
+"""Question sets: SQuAD's JSON and lines, compressed or not; mistakes are one line; what is held out stays out."""
+
+import gzip
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attar.errors import FormatError
+from attar.training.questions.data import (
+    Passage,
+    Question,
+    hold_out,
+    read_paragraphs,
+    read_passages,
+    without_overlap,
+)
+
+TEXT = "Ann moved to Leeds in May."
+SQUAD = {
+    "data": [
+        {
+            "title": "Ann",
+            "paragraphs": [
+                {
+                    "context": TEXT,
+                    "qas": [
+                        {"question": "Where?", "answers": [{"text": "Leeds", "answer_start": 13}]},
+                        {"question": "Why?", "answers": [], "is_impossible": True},
+                    ],
+                }
+            ],
+        }
+    ]
+}
+LINE = {
+    "title": "Ann",
+    "context": TEXT,
+    "questions": [{"question": "Where?", "answers": [{"text": "Leeds", "start": 13}]}],
+}
+WHERE = Question("Where?", ((13, 18),))
+
+
+def write(path: Path, content: str) -> Path:
+    data = content.encode()
+    packed = {".xz": lzma.compress, ".gz": gzip.compress}.get(path.suffix, bytes)(data)
+    path.write_bytes(packed)
+    return path
+
+
+@pytest.mark.parametrize("name", ["squad.json", "squad.json.xz", "squad.json.gz"])
+def test_squad_has_articles_paragraphs_and_unanswerable_questions(tmp_path: Path, name: str) -> None:
+    found = read_passages(write(tmp_path / name, json.dumps(SQUAD)))
+    assert found == [Passage(TEXT, "Ann", (WHERE, Question("Why?")))]
+
+
+@pytest.mark.parametrize("name", ["lines.jsonl", "lines.jsonl.xz", "lines.jsonl.gz"])
+def test_a_line_is_a_passage(tmp_path: Path, name: str) -> None:
+    found = read_passages(write(tmp_path / name, json.dumps(LINE) + "\n\n"))
+    assert found == [Passage(TEXT, "Ann", (WHERE,))]
+
+
+def test_marked_spans_come_without_their_questions(tmp_path: Path) -> None:
+    row = {"document": 3, "context": TEXT, "questions": ["Where?"], "spans": [{"start": 13, "end": 18}]}
+    (found,) = read_passages(write(tmp_path / "marked.jsonl", json.dumps(row)))
+    assert found.questions == (Question("Where?", labelled=False),)
+    assert found.spans == ((13, 18),)
+    assert found.article == "marked.jsonl/3"
+
+
+def changed(**other: Any) -> str:
+    return json.dumps(LINE | other)
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("{", ("a JSON object",)),
+        ("[1]", ("context",)),
+        (json.dumps({"context": TEXT}), ("none named 'questions'",)),
+        (changed(context=5), ("a string", "int")),
+        (changed(questions=[{"question": "Where?"}]), ("none named 'answers'",)),
+        (changed(questions=[{"question": None, "answers": []}]), ("a string", "NoneType")),
+        (
+            changed(questions=[{"question": "Where?", "answers": [{"text": "Leeds", "start": 99}]}]),
+            ("characters of the passage", "'Leeds' at 99"),
+        ),
+        (changed(questions=[{"question": "Where?", "answers": [{"text": "", "start": 0}]}]), ("'' at 0",)),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, line: str, parts: tuple[str, ...]) -> None:
+    file = write(tmp_path / "lines.jsonl", json.dumps(LINE) + "\n" + line + "\n")
+    with pytest.raises(FormatError) as mistake:
+        read_passages(file)
+    assert f"{file}, line 2: " in str(mistake.value)
+    assert "\n" not in str(mistake.value)
+    for part in parts:
+        assert part in str(mistake.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "part"),
+    [
+        ("squad.json", "{", "line 1"),
+        ("squad.json", "{}", "none named 'data'"),
+        ("squad.json", '{"data": [{"title": "A", "paragraphs": [{"qas": []}]}]}', "article 'A', paragraph 1"),
+        ("squad.json", '{"data": []}', "one without any"),
+        ("lines.jsonl", "", "one without any"),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path: Path, name: str, content: str, part: str) -> None:
+    with pytest.raises(FormatError, match=name) as mistake:
+        read_passages(write(tmp_path / name, content))
+    assert part in str(mistake.value)
+    assert "\n" not in str(mistake.value)
+
+
+@pytest.mark.parametrize("name", ["cut.json.xz", "cut.json.gz"])
+def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
+    whole = write(tmp_path / name, json.dumps(SQUAD)).read_bytes()
+    (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(FormatError, match=name):
+        read_passages(tmp_path / name)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="No such file"):
+        read_passages(tmp_path / "none.json")
+
+
+def test_passages_that_share_13_words_with_a_test_set_are_left_out() -> None:
+    words = " ".join(f"w{at}" for at in range(13))
+    test = [Passage(f"before {words} after", "t")]
+    same, near = Passage(f"other {words.upper()} end", "a"), Passage(words.removesuffix(" w12"), "b")
+    assert without_overlap([same, near], test) == [near]
+
+
+def test_paragraphs_of_texts_are_neither_short_nor_long(tmp_path: Path) -> None:
+    fitting = "word " * 60
+    text = "\n\n".join(["short", fitting, "word " * 600])
+    (tmp_path / "a.txt").write_text(text)
+    assert [each.text for each in read_paragraphs(tmp_path / "a.txt")] == [fitting]
+
+
+class TestHoldingOut:
+    def passages(self, articles: int) -> list[Passage]:
+        return [
+            Passage(f"text {number} {part}", f"article {number}")
+            for number in range(articles)
+            for part in "ab"
+        ]
+
+    def test_takes_whole_articles(self) -> None:
+        training, held = hold_out(self.passages(40))
+        assert len({each.article for each in held}) == 2
+        assert not {each.article for each in held} & {each.article for each in training}
+        assert len(training) + len(held) == 80
+
+    def test_does_not_depend_on_order_or_other_articles(self) -> None:
+        passages = self.passages(40)
+        assert {id(each) for each in hold_out(passages)[1]} == {
+            id(each) for each in hold_out(passages[::-1])[1]
+        }
+
+    def test_leaves_out_the_same_text_under_another_name(self) -> None:
+        passages = self.passages(40)
+        _, held = hold_out(passages)
+        words = " ".join(f"w{at}" for at in range(15))
+        first = passages.index(held[0])
+        passages[first] = Passage(words, held[0].article)
+        # Sorted after the held-out ones by its name's hash, or it would be chosen itself.
+        copies = [Passage(words, f"copy {number}") for number in range(3)] + [Passage("more", "copy 0")]
+        training, held = hold_out([*passages, *copies])
+        kept = {each.article for each in training}
+        assert {each.text for each in held} >= {words}
+        assert all(each.text != words for each in training)
+        assert "copy 0" not in kept
+
+    def test_needs_three_articles(self) -> None:
+        training, held = hold_out(self.passages(2))
+        assert (len(training), held) == (4, [])

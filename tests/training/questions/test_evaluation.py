@@ -1,0 +1,171 @@
+"""Readers on question sets: documents of one paragraph or more, what a reader says, and the rows of the table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attar.errors import FormatError, OptionError
+from attar.reader import Reader
+from attar.results import Answer
+from attar.training.questions.base import load_base
+from attar.training.questions.data import Passage, Question
+from attar.training.questions.evaluation import (
+    evaluate_questions,
+    evaluate_reader,
+    evaluate_teacher,
+    group_documents,
+    question_table,
+    to_given,
+)
+from attar.training.questions.run import QuestionRun, silent
+from attar.training.questions.stage import save_weights
+from attar.training.questions.teacher import Teacher
+
+from .conftest import MakeOptions
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+TOWNS = ("Leeds", "Dover", "Bath")
+
+
+def passages() -> list[Passage]:
+    """Three articles of two paragraphs, each with an answerable question; the first also with one that is not."""
+    found = []
+    for number, town in enumerate(TOWNS):
+        text = f"Ann lives in {town}. It rained."
+        where = Question("Where does Ann live?", ((13, 13 + len(town)),))
+        extra = (Question("Why did Bob leave?"), Question("Who?", labelled=False)) if not number else ()
+        found.append(Passage(text, town, (where, *extra)))
+        found.append(Passage(f"Bob left {town}. He sold a boat.", town, (Question("Who left?", ((0, 3),)),)))
+    return found
+
+
+@dataclass
+class Known:
+    """A memory that is the text."""
+
+    text: str
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.text)
+
+
+class Scripted:
+    """A reader that knows where Ann lives if the text says so, refuses why, and cannot read "Who left?"."""
+
+    def read_many(self, texts: Sequence[str], **_: Any) -> list[Known]:
+        return [Known(text) for text in texts]
+
+    def answer_many(
+        self, memories: Sequence[Known], questions: Sequence[str], **_: Any
+    ) -> list[list[Answer]]:
+        if any(question == "Who left?" for question in questions):
+            raise OptionError("question", "another", "this one")
+        return [
+            self.answer(memory.text, question) for memory, question in zip(memories, questions, strict=True)
+        ]
+
+    def answer(self, text: str, question: str) -> list[Answer]:
+        if question.startswith("Why"):
+            return [Answer("", 0.75, "none"), Answer("Leeds", 0.25, "name", None, 13, 18)]
+        start = text.index("lives in ") + 9 if "lives in " in text else 0
+        end = text.index(".", start)
+        return [Answer(text[start:end], 1.0, "name", None, start, end), Answer("", 0.0, "none")]
+
+
+def test_documents_are_one_paragraph_several_or_the_article() -> None:
+    assert len(group_documents(passages(), 1)) == 6
+    assert len(group_documents(passages(), 8)) == 3
+    (leeds, *_) = group_documents(passages(), None)
+    assert leeds.text == "Ann lives in Leeds. It rained.\n\nBob left Leeds. He sold a boat."
+    assert leeds.questions == ("Where does Ann live?", "Why did Bob leave?", "Who left?")
+    assert leeds.golds == (("Leeds",), (), ("Bob",))
+
+
+def test_a_reader_is_asked_its_own_questions_and_those_of_other_articles() -> None:
+    row = evaluate_reader(Scripted(), group_documents(passages(), None))  # type: ignore[arg-type]
+    scores = row.scores
+    assert scores.questions == 7
+    assert scores.em == 0.5  # where, but not who
+    assert scores.sentence == 0.5
+    assert scores.kept == 1
+    assert scores.refused_other == 0.5  # "Where" is answered with another town, "Who left?" not at all
+    assert scores.refused_unanswerable == 1
+    # Said: three times 1.0, right; 0.75, right.
+    assert scores.calibration_error == pytest.approx(0.25 / 4)
+    assert row.document_bytes == pytest.approx(
+        sum(len(d.text) for d in group_documents(passages(), None)) / 3
+    )
+    assert row.alone is not None
+
+
+class TestWhatAReaderSays:
+    text = "Ann lives in Leeds. Bob lives in Bath. Bob left."
+
+    def test_is_the_first_answer_with_its_sentence(self) -> None:
+        given = to_given([Answer("Bath", 0.7, "name", None, 33, 37), Answer("", 0.2, "none")], self.text)
+        assert (given.text, given.quote, given.refused) == ("Bath", "Bob lives in Bath.", False)
+        assert (given.probability, given.confidence) == (0.7, 0.8)
+
+    def test_may_be_that_it_is_not_in_the_text(self) -> None:
+        given = to_given([Answer("", 0.6, "none"), Answer("Bath", 0.3, "name", "A quote.")], self.text)
+        assert (given.text, given.quote, given.refused) == ("Bath", "A quote.", True)
+        assert (given.probability, given.confidence) == (0.6, 0.4)
+
+    def test_without_a_place_is_found_by_its_words(self) -> None:
+        given = to_given([Answer("Bob", 0.6)], self.text, refuses=False)
+        assert (given.quote, given.refused, given.confidence) == ("Bob lives in Bath.", False, None)
+        assert to_given([Answer("Zoe", 0.6)], self.text).quote == ""
+
+    def test_may_be_nothing(self) -> None:
+        assert to_given([], self.text).refused
+        assert not to_given([], self.text, refuses=False).refused
+
+
+def test_the_names_reader_stands_in_the_same_table() -> None:
+    rows = evaluate_questions(Reader.load("names"), passages(), 1)
+    assert [row.name.split(":")[0] for row in rows] == [
+        "reader",
+        "most frequent capitalised phrase",
+        "word overlap",
+        "BM25",
+    ]
+    assert rows[0].scores.refused_other is None
+    assert rows[0].scores.em is not None
+    overlap = rows[2].scores
+    assert (overlap.em, overlap.sentence) == (1, 1)
+    cells = question_table(rows)
+    assert {len(row) for row in cells} == {11}
+    assert cells[1][4] == "–"
+    assert rows[0].to_json()["em"] == rows[0].scores.em
+
+
+@pytest.mark.parametrize("paragraphs", [1, None])
+def test_the_teacher_is_the_ceiling(options: MakeOptions, base: Path, paragraphs: int | None) -> None:
+    given, torch_seed = options(), 0
+    torch.manual_seed(torch_seed)
+    encoder = load_base(base)
+    run = QuestionRun(given, lambda *_: None, silent)
+    run.folder.mkdir(parents=True)
+    run.write_tokenizer(encoder.tokenizer, encoder.shape)
+    save_weights(run.folder / "teacher.safetensors", Teacher(encoder.shape))
+    row = evaluate_teacher(run.folder / "teacher.safetensors", group_documents(passages(), paragraphs))
+    assert row.scores.questions == 7
+    assert row.scores.em is not None
+    assert row.scores.refused_other is None
+
+
+def test_a_teacher_without_its_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"in the folder of its run"):
+        evaluate_teacher(tmp_path / "teacher.safetensors", group_documents(passages(), 1))
+
+
+def test_a_set_without_known_answers_is_refused() -> None:
+    unknown = [Passage("It rained.", "a", (Question("Why?", labelled=False),))]
+    with pytest.raises(FormatError, match="some whose answers are known"):
+        evaluate_questions(Scripted(), unknown)  # type: ignore[arg-type]

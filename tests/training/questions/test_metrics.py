@@ -1,0 +1,106 @@
+"""Metrics against cases counted by hand."""
+
+import pytest
+
+from attar.training.questions.baselines import bm25, counting, overlap
+from attar.training.questions.metrics import Given, calibration_error, exact, f1, holds, refused_at, score
+
+
+@pytest.mark.parametrize(
+    ("given", "golds", "em", "overlap_f1"),
+    [
+        ("The Eiffel Tower.", ["eiffel tower"], 1, 1),
+        ("in Paris, France", ["Paris"], 0, 0.5),  # 2 · 1 / (3 + 1)
+        ("Paris Paris", ["Paris"], 0, 2 / 3),  # a word counts once for each time that the answer has it
+        ("Rome", ["Paris", "Rome in May"], 0, 0.5),
+        ("", ["Paris"], 0, 0),
+        ("the", ["a"], 1, 0),  # both are empty without articles
+    ],
+)
+def test_exact_match_and_f1(given: str, golds: list[str], em: float, overlap_f1: float) -> None:
+    assert exact(given, golds) == em
+    assert f1(given, golds) == pytest.approx(overlap_f1)
+
+
+def test_a_sentence_holds_an_answer_as_whole_words() -> None:
+    assert holds("It is in the city of Paris, France.", ["Rome", "Paris France"]) == 1
+    assert holds("It is in Parish.", ["Paris"]) == 0
+
+
+def test_calibration_error_weighs_bins_by_their_questions() -> None:
+    # Three at 0.95, two right: |0.95 − 2/3| · 3/4; one at 0.1, right: 0.9 · 1/4.
+    assert calibration_error([0.95, 0.95, 0.95, 0.1], [1, 1, 0, 1]) == pytest.approx(
+        (0.95 - 2 / 3) * 0.75 + 0.9 * 0.25
+    )
+    assert calibration_error([1.0, 0.0], [1, 0]) == 0
+
+
+class TestScores:
+    given = (
+        Given("Leeds", "She lives in Leeds.", False, 0.9, 0.95),  # right
+        Given("Bath", "She lives in Leeds.", False, 0.6, 0.7),  # wrong, in the right sentence
+        Given("Dover", "To Dover.", True, 0.8, 0.2),  # right, but refused
+        Given("York", "From York.", True, 0.7, 0.3),  # rightly refused
+        Given("Hull", "In Hull.", False, 0.5, 0.6),  # wrongly answered
+    )
+    golds = (["Leeds"], ["Leeds"], ["Dover"], [], [])
+    other = (Given("a", "", True, 0.9, 0.1), Given("b", "", False, 0.6, 0.5), Given("c", "", True, 0.8, 0.15))
+
+    def test_of_answerable_questions_ignore_refusals(self) -> None:
+        scores = score(self.given, self.golds, self.other)
+        assert scores.questions == 5
+        assert scores.em == pytest.approx(2 / 3)
+        assert scores.f1 == pytest.approx(2 / 3)
+        assert scores.sentence == 1
+
+    def test_of_abstention(self) -> None:
+        scores = score(self.given, self.golds, self.other)
+        assert scores.refused_other == pytest.approx(2 / 3)
+        assert scores.kept == 0.5
+        assert scores.refused_unanswerable == 0.5
+
+    def test_of_probabilities_count_what_was_said(self) -> None:
+        # Said and right: 0.9 yes, 0.6 no, 0.8 (refused) no, 0.7 (refused) yes, 0.5 no; each alone in its bin.
+        scores = score(self.given, self.golds, self.other)
+        assert scores.calibration_error == pytest.approx((0.1 + 0.6 + 0.8 + 0.3 + 0.5) / 5)
+
+    def test_of_baselines_say_nothing_on_abstention(self) -> None:
+        scores = score([Given("Leeds", "In Leeds.")], [["Leeds"]])
+        assert (scores.em, scores.sentence) == (1, 1)
+        assert scores.refused_other is scores.kept is scores.refused_at_90 is scores.calibration_error is None
+
+    def test_without_answerable_questions(self) -> None:
+        scores = score([Given("", "", True, 0.9, 0.1)], [[]])
+        assert (scores.em, scores.f1, scores.kept, scores.refused_unanswerable) == (None, None, None, 1)
+
+
+def test_the_threshold_keeps_nine_of_ten_right_answers() -> None:
+    right = [Given("x", confidence=at / 10) for at in range(1, 11)]
+    other = [Given("x", confidence=value) for value in (0.05, 0.15, 0.19, 0.25)]
+    # The second lowest right answer is at 0.2 with linear ranks; the lower of two is taken: 0.1.
+    assert refused_at(right, other) == 0.25
+    assert refused_at([], other) is None
+    assert refused_at(right, []) is None
+
+
+class TestBaselines:
+    text = (
+        "Ann Lee lives in Leeds. In 1999 Bob sold 20 boats to Ann Lee. Clara Finch painted the mill of Dover."
+    )
+
+    def test_counting_takes_the_most_frequent_phrase_that_is_not_asked_about(self) -> None:
+        assert counting(self.text, "Who lives in Leeds?").text == "Ann Lee"
+        assert counting(self.text, "Where does Ann Lee live?").text == "Leeds"
+        assert counting("it rained.", "Who?") == Given("", "")
+
+    def test_overlap_and_bm25_find_the_sentence(self) -> None:
+        for baseline in (overlap, bm25):
+            given = baseline(self.text, "Who painted the mill?")
+            assert given.text == "Clara Finch"
+            assert given.quote.startswith("Clara Finch painted")
+            assert baseline(self.text, "When did Bob sell boats?").text == "1999"
+            assert baseline("", "Who?") == Given("")
+
+    def test_bm25_prefers_rare_words(self) -> None:
+        text = "Ann met Ann and Ann. Ann saw a whale."
+        assert bm25(text, "Who of Ann Ann saw the whale?").quote == "Ann saw a whale."

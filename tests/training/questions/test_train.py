@@ -1,0 +1,220 @@
+"""A run writes a reader; stages are not repeated; a run that was stopped continues as if it had not been."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from attar.errors import AttarError, FormatError, OptionError
+from attar.reader import PhraseReader, Reader
+from attar.training.questions import stage
+from attar.training.questions.base import load_base
+from attar.training.questions.options import QuestionOptions
+from attar.training.questions.train import train_questions
+from attar.training.run_folder import lock_folder
+
+from .conftest import MakeOptions, made_up, write_lines
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+STAGES = ("first-teacher", "teacher", "prior", "generator", "student", "imitation", "quick")
+
+
+class PowerCutError(Exception):
+    """Interrupts a run."""
+
+
+@pytest.fixture(autouse=True)
+def frequent_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage, "CHECKPOINT_STEPS", 4)
+
+
+def cut_off(monkeypatch: pytest.MonkeyPatch, name: str, step: int) -> None:
+    """Interrupt the next run before a step of a stage."""
+    original = stage.Stage.training_step
+
+    def training_step(self: stage.Stage, batch: Any, index: int) -> torch.Tensor:
+        if (self.name, self.global_step) == (name, step):
+            raise PowerCutError
+        return original(self, batch, index)
+
+    monkeypatch.setattr(stage.Stage, "training_step", training_step)
+
+
+@pytest.fixture(scope="session")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Paragraphs without questions."""
+    file = tmp_path_factory.mktemp("texts") / "texts.txt"
+    file.write_text("\n\n".join(row["context"] * 3 for row in made_up(5, 4)))
+    return str(file)
+
+
+def contents(run: Path) -> dict[str, Any]:
+    """The arrays and weights of a run's files, by name."""
+    arrays = {file.name: dict(np.load(file)) for file in run.glob("*.npz")}
+    weights = {file.name: safetensors.torch.load_file(file) for file in run.glob("*.safetensors")}
+    assert {Path(name).stem for name in weights} == set(STAGES)
+    assert set(arrays) >= {"first-labels.npz", "labels.npz", "generated.npz"}
+    return arrays | weights
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_is_resumed_as_if_it_had_not_stopped(
+    options: MakeOptions, texts: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    whole = train_questions(options("whole", texts=texts, epochs=4))
+    for number, (name, step) in enumerate((("teacher", 6), ("student", 5))):
+        with monkeypatch.context() as patch:
+            cut_off(patch, name, step)
+            with pytest.raises(PowerCutError):
+                train_questions(options("cut", texts=texts, epochs=4), resume=number > 0)
+        assert (tmp_path / "cut" / "run" / f"{name}.ckpt").is_file()
+        assert not (tmp_path / "cut" / "config.json").exists()
+    said: list[str] = []
+    resumed = train_questions(options("cut", texts=texts, epochs=4), resume=True, say=said.append)
+    assert any(line.startswith("student: ") and line.endswith("continued") for line in said)
+    assert not any(line.startswith(("teacher: ", "prior: ")) for line in said)
+    one, other = contents(tmp_path / "whole" / "run"), contents(tmp_path / "cut" / "run")
+    torch.testing.assert_close(one, other, rtol=0, atol=0)
+    assert resumed["history"] == whole["history"]
+    assert {row["stage"] for row in whole["history"]} == set(STAGES)
+    fingerprints = {Reader.load(tmp_path / name).fingerprint for name in ("whole", "cut")}
+    assert len(fingerprints) == 1
+    assert not list((tmp_path / "cut" / "run").glob("*.ckpt"))
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory, data: tuple[Path, Path], base: Path) -> Path:
+    """The folder of a small reader, of labelled questions alone."""
+    folder = tmp_path_factory.mktemp("run") / "reader"
+    sizes = {"size": 8, "word_size": 8, "quick_layers": 1, "epochs": 6, "batch_tokens": 900, "lr": 3e-3}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stage, "CHECKPOINT_STEPS", 4)
+        train_questions(QuestionOptions((str(data[0]),), str(folder), str(base), **sizes))
+    return folder
+
+
+def test_a_run_writes_a_reader_that_answers(reader: Path) -> None:
+    loaded = Reader.load(reader)
+    assert isinstance(loaded, PhraseReader)
+    assert loaded.network.options.size == 8
+    assert loaded.quick is not None
+    assert loaded.about["training"]["data"] == ["labelled.jsonl"]
+    assert set(loaded.about["held_out"]) == {"large", "quick"}
+    text = made_up(9, 1)[0]["context"]
+    (answer, *_) = loaded.answer(loaded.read(text), "What did Ann buy?", top=1)
+    assert answer.absent or answer.text in text
+    history = json.loads((reader / "run" / "history.json").read_text())
+    student = [row for row in history if row["stage"] == "student"]
+    assert student[-1]["loss"] < student[0]["loss"]
+    assert {"em", "f1", "sentence"} <= set(student[-1])
+
+
+def test_without_unlabelled_questions_there_is_one_teacher(reader: Path) -> None:
+    assert not (reader / "run" / "first-teacher.safetensors").exists()
+    assert (reader / "run" / "teacher.safetensors").is_file()
+
+
+def test_a_finished_reader_is_kept_unless_it_is_replaced(
+    reader: Path, options: MakeOptions, data: tuple[Path, Path]
+) -> None:
+    before = (reader / "config.json").read_bytes()
+    with pytest.raises(OptionError, match="expected a new folder, got a reader; add --resume or --replace"):
+        train_questions(options(data=data[:1], out=str(reader)))
+    with pytest.raises(OptionError, match="options to resume with: expected size 8, got 9"):
+        train_questions(
+            options(data=data[:1], out=str(reader), size=9, epochs=6, batch_tokens=900, lr=3e-3), resume=True
+        )
+    assert (reader / "config.json").read_bytes() == before
+
+
+def test_other_data_cannot_be_resumed_with(reader: Path, options: MakeOptions, tmp_path: Path) -> None:
+    other = write_lines(tmp_path / "labelled.jsonl", made_up(7, 24))
+    same = {"epochs": 6, "batch_tokens": 900, "lr": 3e-3, "out": str(reader)}
+    with pytest.raises(OptionError, match="of the earlier run, got another"):
+        train_questions(options(data=(other,), **same), resume=True)
+
+
+def test_a_folder_in_use_is_refused(options: MakeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attar.training.run_folder._LOCK_TIMEOUT", 0.0)
+    given = options()
+    with lock_folder(given.folder / "run"), pytest.raises(AttarError, match="one in use"):
+        train_questions(given)
+
+
+class TestFineTuning:
+    def test_trains_a_reader_on_without_a_teacher(self, reader: Path, tmp_path: Path) -> None:
+        own = write_lines(tmp_path / "own.jsonl", made_up(3, 8))
+        given = QuestionOptions(
+            (str(own),), str(tmp_path / "tuned"), init=str(reader), batch_tokens=900, lr=1e-3
+        )
+        assert given.epochs == 3
+        train_questions(given)
+        tuned, before = Reader.load(tmp_path / "tuned"), Reader.load(reader)
+        assert isinstance(tuned, PhraseReader)
+        assert isinstance(before, PhraseReader)
+        assert tuned.fingerprint != before.fingerprint
+        assert tuned.density == before.density
+        # Too few held-out questions to calibrate anew.
+        assert tuned.calibration == before.calibration
+        assert tuned.about["before"] == before.about
+        assert not list((tmp_path / "tuned" / "run").glob("*teacher*"))
+
+    def test_needs_a_reader_for_questions(self, data: tuple[Path, Path], tmp_path: Path) -> None:
+        given = QuestionOptions((str(data[0]),), str(tmp_path / "tuned"), init="names")
+        with pytest.raises(OptionError, match="got a names reader"):
+            train_questions(given)
+
+    def test_needs_known_answers(self, reader: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
+        given = QuestionOptions((str(data[1]),), str(tmp_path / "tuned"), init=str(reader))
+        with pytest.raises(FormatError, match="none that can be learned from"):
+            train_questions(given)
+
+
+class TestBase:
+    def test_has_its_shape_from_the_weights(self, base: Path) -> None:
+        found = load_base(base)
+        assert (found.shape.size, found.shape.layers, found.shape.heads) == (16, 1, 2)
+        assert load_base(base / "model.safetensors").shape == found.shape
+
+    def test_word_vectors_may_be_int8(self, base: Path, tmp_path: Path) -> None:
+        weights = safetensors.torch.load_file(base / "model.safetensors")
+        words = weights["embeddings.word_embeddings.weight"]
+        scale = words.abs().amax(1) / 127
+        weights["embeddings.word_embeddings.weight"] = (words / scale[:, None]).round().to(torch.int8)
+        weights["embeddings.word_embeddings.scale"] = scale
+        for name in ("tokenizer.json", "config.json"):
+            (tmp_path / name).write_bytes((base / name).read_bytes())
+        safetensors.torch.save_file(weights, tmp_path / "model.safetensors")
+        torch.testing.assert_close(load_base(tmp_path).weights["words.weight"], words, atol=2e-3, rtol=0)
+
+    def test_a_folder_without_weights_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(FormatError, match="No such file"):
+            load_base(tmp_path)
+
+    def test_other_weights_are_refused(self, base: Path, tmp_path: Path) -> None:
+        (tmp_path / "tokenizer.json").write_bytes((base / "tokenizer.json").read_bytes())
+        safetensors.torch.save_file({"x": torch.zeros(2)}, tmp_path / "model.safetensors")
+        with pytest.raises(FormatError, match="BERT's shape"):
+            load_base(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "part"),
+    [
+        ({"data": ()}, "at least one file"),
+        ({"init": "reader"}, "--base and --init: expected one of them, got both"),
+        ({"base": ""}, "got neither"),
+        ({"match": "exact"}, "static or context or none"),
+        ({"base": "", "init": "reader", "texts": "t.txt"}, "texts: expected a new reader"),
+        ({"size": 0}, "size: expected 1 or more"),
+        ({"lr": float("nan")}, "a finite number"),
+    ],
+)
+def test_options_are_checked(options: MakeOptions, changed: dict[str, Any], part: str) -> None:
+    with pytest.raises(OptionError, match=part):
+        options(**changed)
