@@ -1,8 +1,8 @@
-"""An agent's notes as memories: it can answer questions about its notes without keeping their texts.
+"""An agent's notes as memories: it answers questions about its notes, and quotes them.
 
 A topic is a document of an `attar.Library`. A note is appended to its topic; topics are merged into a briefing;
 a closed topic is removed. Every change is on disk at once, so another process gets the same answers.
-The reader is small and answers with names only.
+A question whose answer is in no note is answered with "not in the notes".
 """
 
 import subprocess
@@ -29,26 +29,27 @@ DAYS = {
     "Wednesday": [("falcon", "Maria gave Ivan one week, and asked Joan Bell to help him.")],
 }
 QUESTIONS = [
-    ("falcon", "Who asked Maria for two more weeks?"),
-    ("falcon", "Maria asked ___ to help Ivan ."),
-    ("northwind", "___ called for Northwind ."),
-    ("northwind", "Who promised Karen a new export?"),
+    ("falcon", "Who was asked to help Ivan?"),
+    ("falcon", "How long did Maria give Ivan?"),
+    ("northwind", "When does Northwind want the export?"),
+    ("northwind", "What is wrong with the export?"),
+    ("northwind", "What did the contract cost?"),
 ]
-BRIEFING_QUESTION = "Maria asked ___ to help Ivan ."
+BRIEFING_QUESTION = "Who was asked to help Ivan?"
 
 
 def add_note(notes: attar.Library, topic: str, note: str) -> None:
-    """Add a note to its topic, which may be new; only the topic's memory is kept."""
+    """Add a note to its topic, which may be new."""
     if topic in notes:
         notes.append(topic, note)
     else:
         notes.add(topic, note)
 
 
-def answers_to(notes: attar.Library, topic: str, question: str) -> str:
-    """The three most probable names, best first."""
-    best = notes.ask(topic, question, top=3)
-    return ", ".join(f"{answer.text} {answer.probability:.0%}" for answer in best)
+def answer_to(notes: attar.Library, topic: str, question: str) -> str:
+    """The most probable answer, and the sentence that it stands in."""
+    (best,) = notes.ask(topic, question, top=1)
+    return "not in the notes" if best.absent else f"{best.text} (“{best.quote}”)"
 
 
 def run_week(notes: attar.Library) -> None:
@@ -60,21 +61,21 @@ def run_week(notes: attar.Library) -> None:
             f"{day}, notes added: {len(day_notes)}; topics: {', '.join(each.name for each in notes.documents())}"
         )
     print()
-    rows = [[topic, question, answers_to(notes, topic, question)] for topic, question in QUESTIONS]
-    print_table(Console(), ["topic", "question", "answers"], rows)
+    rows = [[topic, question, answer_to(notes, topic, question)] for topic, question in QUESTIONS]
+    print_table(Console(), ["topic", "question", "answer"], rows)
     notes.merge("briefing", ["falcon", "northwind"], replace=True)
     notes.remove("party")
     print("\nfalcon and northwind merged into briefing, party removed:\n")
     rows = [[each.name, str(each.tokens), str(each.bytes)] for each in notes.documents()]
     print_table(Console(), ["topic", "tokens", "bytes on disk"], rows)
-    print(f"\nThe briefing: {BRIEFING_QUESTION} {answers_to(notes, 'briefing', BRIEFING_QUESTION)}")
+    print(f"\nThe briefing: {BRIEFING_QUESTION} {answer_to(notes, 'briefing', BRIEFING_QUESTION)}")
 
 
 def main(folder: Path | None = None, topic: str = "briefing", ask: str = "") -> None:
     """Keep a week's notes in FOLDER (by default a temporary one); with --ask, only ask about a topic."""
     if ask and folder:
         with attar.Library(folder, create=False, read_only=True) as notes:
-            print(answers_to(notes, topic, ask))
+            print(answer_to(notes, topic, ask))
         return
     with tempfile.TemporaryDirectory() as temporary:
         path = folder or Path(temporary) / "notes"

@@ -1,4 +1,4 @@
-"""How well a reader answers real questions: a table of cases that are selected by a fixed rule.
+"""How well the names reader answers real questions: a table of cases that are selected by a fixed rule.
 
 The text is the first eight paragraphs of each article of a SQuAD 2.0 file. The question is the article's first one
 that begins with who, which, what or where and whose answer is a name in the text. Articles without one are skipped.
@@ -56,8 +56,8 @@ def main(
     file: Annotated[Path, typer.Argument(help="A SQuAD 2.0 file, .json or .json.xz.")],
     count: Annotated[int, typer.Option(min=1, help="Number of cases.")] = 10,
     reader: Annotated[
-        Path | None, typer.Option(help="A reader's folder; by default the one shipped.")
-    ] = None,
+        str, typer.Option(help="A names reader: its folder, or names for the one shipped.")
+    ] = "names",
 ) -> None:
     """Print cases of a SQuAD file, and how many answers are right."""
     loaded, right = attar.Reader.load(reader), []

@@ -216,7 +216,7 @@ class PhraseReader(Reader):
         ]
 
     def explain(self, text: str, question: str) -> Explanation:
-        """The answers to a question on a text, and the weight of each sentence's words for it."""
+        """The answers to a question on a text, and the weight of each word for it: that of its sentence."""
         memory = self.read(text)
         answers = self.answer(memory, question, text=text)
         (query,) = self._questions([question])
@@ -227,7 +227,7 @@ class PhraseReader(Reader):
         for at, (start, end) in enumerate(sentence_spans(text)):
             words = text[start:end].split()
             tokens += words
-            weights += [float(overlap[at]) / max(len(words), 1)] * len(words)
+            weights += [float(overlap[at])] * len(words)
         return Explanation(tokens, weights, answers)
 
     def _questions(self, questions: Sequence[str]) -> list["Query"]:

@@ -179,7 +179,7 @@ def _text_of(service: Service, name: str) -> str:
 
 
 def _picture(memory: Memory) -> wire.Picture:
-    """The numbers of a memory as a heat map, one row per name where it has names; sampled if there are many.
+    """The numbers of a memory as a heat map, one row per phrase or name where it has them; sampled if there are many.
 
     >>> _picture(Memory.of("linear", np.eye(2), tokens=3, reader="r")).values
     [[1.0, 0.0], [0.0, 1.0]]
@@ -187,12 +187,14 @@ def _picture(memory: Memory) -> wire.Picture:
     values: Floats = np.atleast_2d(memory.array())
     rows, columns = values.shape
     shown_rows, shown_columns = _sampled(rows, _MAX_ROWS), _sampled(columns, _MAX_COLUMNS)
-    names = memory.names.names if memory.form == "names" else []
+    labels = [memory.names.names[at] for at in shown_rows] if memory.form == "names" else []
+    if memory.phrases is not None:
+        labels = [memory.phrases.text_of(at) for at in shown_rows]
     # Four digits are more than a colour has.
     shown = [
         [float(f"{value:.4g}") for value in row] for row in values[np.ix_(shown_rows, shown_columns)].tolist()
     ]
-    return wire.Picture(rows, columns, [names[at] for at in shown_rows] if names else [], shown)
+    return wire.Picture(rows, columns, labels, shown)
 
 
 def _sampled(count: int, most: int) -> list[int]:

@@ -4,7 +4,10 @@ import { byId, element, say, working } from "./elements.js";
 import { bytes, counted, percent, rate, seconds } from "./figures.js";
 import { Problem, ask, measureSoftmax } from "./server.js";
 
-const NO_NAMES = "The document contains no names to answer with.";
+const ABSENT = "Not in this text";
+const NOTHING = "The document contains nothing to answer with.";
+// Less likely answers than this are not shown, unless there is no other.
+const LEAST = 0.005;
 
 /** Start the question form; `answered(name, question)` is called after each answer. */
 export function startAsking({ answered }) {
@@ -27,11 +30,13 @@ export function startAsking({ answered }) {
   }
 
   function show({ answers, seconds: took, bytes: read }) {
-    byId("answers").replaceChildren(...answers.map(bar));
+    const shown = answers.filter(({ probability }, place) => place === 0 || probability >= LEAST);
+    byId("answers").replaceChildren(...shown.map(bar));
     byId("answer-cost").textContent = `${seconds(took)} on the server · ${bytes(read)} read`;
-    const best = answers.slice(0, 3).map((answer) => `${answer.text}, ${percent(answer.probability)}`);
-    byId("answers-said").textContent = best.join("; ") || NO_NAMES;
-    if (!answers.length) byId("answers").append(element("li", { class: "empty" }, NO_NAMES));
+    const best = shown.slice(0, 3).map((answer) => `${said(answer)}, ${percent(answer.probability)}`);
+    const quote = shown[0]?.quote ? `. ${shown[0].quote}` : "";
+    byId("answers-said").textContent = best.join("; ") + quote || NOTHING;
+    if (!shown.length) byId("answers").append(element("li", { class: "empty" }, NOTHING));
     byId("answered").hidden = false;
   }
 
@@ -67,17 +72,34 @@ export function startAsking({ answered }) {
   return { about };
 }
 
-/** One answer: its text, and its probability as a bar and as a number. */
-function bar({ text, probability }) {
+/** An answer in words. */
+function said({ text, kind }) {
+  return kind === "none" ? ABSENT : text;
+}
+
+/** One answer: its text, its probability as a bar and as a number, and the sentence that it is in. */
+function bar(answer) {
+  const { text, probability, kind, quote } = answer;
   const filled = element("span", { class: "filled" });
   filled.style.inlineSize = `${probability * 100}%`;
   return element(
     "li",
     {},
-    element("span", { class: "answer" }, text),
+    element("span", { class: kind === "none" ? "answer absent" : "answer" }, said(answer)),
     element("span", { class: "bar", "aria-hidden": "true" }, filled),
     element("span", { class: "share" }, percent(probability)),
+    ...(quote ? [element("q", { class: "quote" }, ...marked(quote, text))] : []),
   );
+}
+
+/** A sentence with a phrase of it marked: as whole words if it also occurs inside of a longer word. */
+function marked(sentence, phrase) {
+  const escaped = phrase.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  const whole = sentence.search(new RegExp(`(?<![\\p{L}\\p{N}])${escaped}(?![\\p{L}\\p{N}])`, "u"));
+  const at = whole < 0 ? sentence.indexOf(phrase) : whole;
+  if (at < 0) return [sentence];
+  const end = at + phrase.length;
+  return [sentence.slice(0, at), element("mark", {}, phrase), sentence.slice(end)];
 }
 
 /** The costs of a lookup and of softmax on the same document: two bars on one scale, and their ratio. */

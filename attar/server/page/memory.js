@@ -1,4 +1,4 @@
-// A memory as a heat map: one row per name (or dimension), one column per number.
+// A memory as a heat map: one row per phrase, name or dimension, one column per number.
 
 import { byId } from "./elements.js";
 import { bytes, count, counted } from "./figures.js";
@@ -22,11 +22,13 @@ export function startMemory() {
     if (panel.hidden) return;
     const { name, form, bytes: size, memory: picture } = document;
     memory = { ...picture, limit: limitOf(picture.values) };
-    const rows = form === "names" ? counted(picture.rows, "name") : count(picture.rows);
+    const unit = { phrases: "phrase", names: "name" }[form];
+    const rows = unit ? counted(picture.rows, unit) : count(picture.rows);
     const kind = `${rows} × ${count(picture.columns)} numbers`;
     const isThinned = picture.values.length < picture.rows || picture.values[0].length < picture.columns;
+    const question = form === "phrases" ? "is compared with each phrase" : "is one matrix product with it";
     byId("memory-line").textContent =
-      `${kind} in ${bytes(size)}, written once; a question is one matrix product with it.` +
+      `${kind} in ${bytes(size)}, written once; a question ${question}.` +
       (isThinned ? " Only a sample is shown." : "");
     canvas.setAttribute("aria-label", `The memory of ${name}: ${kind}`);
     here.textContent = HINT;

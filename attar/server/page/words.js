@@ -66,10 +66,17 @@ export function startWords({ textOf }) {
 }
 
 /** The tokens as paragraphs: all of a short text; of a long one those around its heaviest tokens. */
-function passages({ tokens, weights }) {
+function passages({ tokens, weights: given }) {
+  // A reader that weighs whole sentences gives all of them some weight: only what is above the least is shown.
+  const least = given.reduce((low, weight) => Math.min(low, weight), Infinity);
+  const weights = least > 0 && given.some((weight) => weight > least) ? given.map((w) => w - least) : given;
   const sizes = weights.map(Math.abs);
   const heaviest = sizes.reduce((best, size, place) => (size > sizes[best] ? place : best), 0);
-  const token = (place) => shadedToken(tokens, weights, place, sizes[heaviest] || 1, place === heaviest);
+  // Words of one sentence may share a weight: then the sentence is the heaviest.
+  let end = heaviest;
+  while (weights[end + 1] === weights[heaviest]) end += 1;
+  const isHeaviest = (place) => place >= heaviest && place <= end;
+  const token = (place) => shadedToken(tokens, weights, place, sizes[heaviest] || 1, isHeaviest(place));
   if (tokens.length <= ALL) return [element("p", {}, ...tokens.flatMap((_, place) => token(place)))];
   const order = [...sizes.keys()].sort((one, other) => sizes[other] - sizes[one]).slice(0, HEAVIEST);
   const shown = new Set();

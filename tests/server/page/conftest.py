@@ -1,4 +1,4 @@
-"""A real server with a small untrained reader, and a real browser."""
+"""Real servers, with a small untrained reader or with the reader that ships, and a real browser."""
 
 import contextlib
 import fcntl
@@ -21,6 +21,7 @@ from urllib.parse import quote
 import pytest
 import torch
 
+from attar.bench.demo import TEXTS
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
 from attar.reader import NamesReader
@@ -91,10 +92,10 @@ def start_server(
     """Starts `attar serve` with options on its own library; all are stopped at the end."""
     running: list[subprocess.Popen[bytes]] = []
 
-    def start(*options: str) -> Server:
+    def start(*options: str, reader: Path | None = reader_folder) -> Server:
         folder = tmp_path_factory.mktemp("served")
-        command = [sys.executable, "-m", "attar", "serve", str(folder / "library")]
-        command += ["--reader", str(reader_folder), "--port", "0", *options]
+        command = [sys.executable, "-m", "attar", "serve", str(folder / "library"), "--port", "0", *options]
+        command += [] if reader is None else ["--reader", str(reader)]
         with (folder / "log").open("w") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)
         running.append(process)
@@ -128,10 +129,19 @@ def everybodys_server(start_server: Callable[..., Server]) -> Server:
 
 @pytest.fixture
 def server(everybodys_server: Server) -> Server:
-    """A server whose library is empty."""
+    """A server whose library is empty; it keeps no texts."""
     for name in everybodys_server.names():
         everybodys_server.remove(name)
     return everybodys_server
+
+
+@pytest.fixture(scope="session")
+def shipped_server(start_server: Callable[..., Server]) -> Server:
+    """A server with the reader that ships, on the two texts of the demo."""
+    server = start_server(reader=None)
+    for name, text in TEXTS.items():
+        server.put(name, text.strip())
+    return server
 
 
 @pytest.fixture(scope="session")
