@@ -262,7 +262,7 @@ def test_what_a_client_sends_is_cut_and_escaped_in_answers_and_logs(served, refu
     caplog.clear()
     name = "\x1b[2J\r\n\x9b\u202e" + "x" * 3_000_000
     detail = refused(served.post("/v1/ask", {name: 1}), 422)
-    detail += refused(served.get(f"/v1/documents/{'y' * 30_000}"), 404)
+    detail += refused(served.get(f"/v1/documents/{'y' * 9_000}"), 404)
     lines = [formatter.format(record) for record in caplog.records]
     assert len(lines) == 2
     assert len(detail) < 1_500
