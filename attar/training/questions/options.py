@@ -32,7 +32,9 @@ class QuestionOptions:
     quick_layers: int = option(2, "Layers of the quick question encoder; 0 for none.", min=0)
     epochs: int = option(0, "Epochs of the last network; 0: 7, or 3 with --init.", min=0)
     lr: float = option(0.0, "Peak learning rate of AdamW; 0: 2e-4, or 5e-5 with --init.", min=0)
-    batch_tokens: int = option(12_000, "Word pieces of passages per step, with padding.", min=64)
+    batch_tokens: int = option(
+        0, "Word pieces of passages per step, with padding; 0: 12,000, or 3,000 with --init.", min=0
+    )
     generated_weight: float = option(0.5, "Weight of a generated question.", min=0, max=1)
     seed: int = option(1, "Random seed.", min=0, max=2**31 - 1)
     num_workers: int = option(-1, "Processes that prepare batches; -1 chooses a number.", min=-1)
@@ -52,6 +54,9 @@ class QuestionOptions:
             raise OptionError("texts", "a new reader, with a teacher", "--init", remedy)
         if not self.epochs:
             object.__setattr__(self, "epochs", 3 if self.init else 7)
+        if not self.batch_tokens:
+            # A person's own questions are few: more steps.
+            object.__setattr__(self, "batch_tokens", 3_000 if self.init else 12_000)
         if not self.lr:
             object.__setattr__(self, "lr", 5e-5 if self.init else 2e-4)
 
