@@ -28,7 +28,9 @@ class Settings:
     """The library, who may use it, and the limits. Sizes are in bytes and times in seconds if not stated."""
 
     store: Path = option(help="Folder of the library.")
-    reader: Path | None = option(None, "A reader's folder, or one of the package: answers (default) or names.")
+    reader: Path | None = option(
+        None, "A reader's folder, or one of the package: answers (default) or names."
+    )
     token: str | None = option(
         None, "Bearer token that clients must send; visible to local users in ps.", repr=False
     )
