@@ -1,4 +1,4 @@
-"""Attar: a document becomes a fixed-size memory, and any question of it a constant-time lookup.
+"""Attar: a document is read once into a small memory, and questions are answered from it, with quotes.
 
 Names load when they are first used, so that `import attar` costs no torch.
 """

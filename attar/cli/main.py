@@ -11,7 +11,7 @@ from attar.cli.options import accepting_former
 from attar.cli.output import error_line
 from attar.training import TrainingOptions
 
-_ABOUT = "Distil documents into fixed-size memories and answer questions from them in constant time."
+_ABOUT = "Read documents into small memories, and answer questions from them with phrases and quotes."
 
 app = typer.Typer(
     name="attar",
