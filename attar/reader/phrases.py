@@ -4,6 +4,7 @@ A text: word pieces → windows of whole sentences → hidden states → phrase 
 A question: word pieces → query, weights of its words → one score per phrase → answers, or "not in this text".
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,13 +16,13 @@ from numpy.typing import NDArray
 
 from attar.errors import DtypeError, OptionError, ShapeError
 from attar.memory import JOINT, Floats, Memory, PhraseIndex
-from attar.nn import LONGEST, valid_spans
+from attar.nn import LONGEST, following, valid_spans
 from attar.progress import Progress, tell_nobody
 from attar.reader.encoding import inference
 from attar.reader.phrase_files import SavedPhrases, save_phrase_reader
 from attar.reader.reader import Reader
 from attar.results import ABSENT, Answer, Explanation
-from attar.text import NameTable, kind_of, sentence_spans
+from attar.text import COMMON, NameTable, kind_of, sentence_spans
 
 # Pieces per window, and from which on a window ends at a blank line.
 WINDOW, PARAGRAPH = 318, 128
@@ -31,6 +32,10 @@ _WINDOWS, _QUESTIONS = 8, 64
 _LONGEST_QUESTION = 256
 # The longest phrase, in characters: a word that the tokenizer does not know may be as long as the text.
 _LONGEST_PHRASE = 1_000
+# How much a phrase loses that only repeats words of the question (EM .532 → .547 on 455 questions), and among how many
+# of the best phrases it is looked for.
+_REPEATED, _REPEATED_AMONG = 4.0, 64
+_WORD = re.compile(r"\w+")
 # Sentences tokenized at a time.
 _SENTENCES = 2_000
 
@@ -181,7 +186,8 @@ class PhraseReader(Reader):
         # Several threads pay for several windows only: they wait for each other, long on a busy machine.
         with inference() if len(windows) == 1 else torch.inference_mode():
             texts = self.network.encode_texts(ids, mask)
-            priors = self.network.priors(texts, valid_spans(sentences, inside)).flatten(1)
+            valid = valid_spans(sentences, inside) & self._whole_words(ids)
+            priors = self.network.priors(texts, valid).flatten(1)
         for row, window in enumerate(windows):
             count = min(int(np.ceil(self.density * len(window.ids))), int(priors[row].isfinite().sum()))
             chosen = priors[row].topk(count).indices.sort().values
@@ -195,6 +201,12 @@ class PhraseReader(Reader):
             starts, ends = window.places[a, 0].tolist(), window.places[b, 1].tolist()
             numbers = window.sentences[a].tolist()
             yield list(zip(starts, ends, numbers, values, strict=True)), vectors
+
+    def _whole_words(self, ids: torch.Tensor) -> torch.Tensor:
+        """Where a span neither starts nor ends inside a word, `[B, n, w]`."""
+        inner = torch.from_numpy(self.tokenizer.continuing[ids.numpy()])
+        ends = torch.nn.functional.pad(~inner[:, 1:], (0, 1), value=True)
+        return ~inner[..., None] & (following(ends.float()) > 0)
 
     def answer_many(
         self,
@@ -259,7 +271,8 @@ class PhraseReader(Reader):
                 length = len(ids[at])
                 own = slice(1, length)
                 null = float(nulls[row])
-                queries[at] = Query(vectors[row], null, weights[row, own], words[row, own], self.words)
+                asked = content_words(questions[at])
+                queries[at] = Query(vectors[row], null, weights[row, own], words[row, own], self.words, asked)
         return [queries[at] for at in range(len(ids))]
 
     @property
@@ -278,18 +291,40 @@ class PhraseReader(Reader):
         scores = vectors @ query.vector * self.network.options.size**-0.5 + index.priors.astype(np.float32)
         if len(scores):
             scores += query.overlap(index, self.network.neighbours.detach().numpy())[index.sentences]
+            query.lower_repeated(scores, index)
         return rank(scores, query.null, index, top, text, self.calibration)
+
+
+def content_words(text: str) -> frozenset[str]:
+    """The words of a text in lower case, but for the most common ones.
+
+    >>> sorted(content_words("Who wrote to the Finches?"))
+    ['finches', 'who', 'wrote']
+    """
+    return frozenset(_WORD.findall(text.lower())) - COMMON
 
 
 @dataclass(frozen=True)
 class Query:
-    """A question: its vector `[k]`, the score of "no answer", the weights `[l]` and vectors `[l, w]` of its words."""
+    """A question: its vector `[k]`, the score of "no answer", the weights `[l]` and vectors `[l, w]` of its words.
+
+    `table` has the vectors of all word pieces `[V, w]`, `asked` the words of the question.
+    """
 
     vector: Floats
     null: float
     weights: Floats
     words: Floats
     table: Floats
+    asked: frozenset[str]
+
+    def lower_repeated(self, scores: Floats, index: PhraseIndex) -> None:
+        """Lower the scores of phrases that only repeat words of the question: few of them are answers."""
+        most = min(_REPEATED_AMONG, len(scores))
+        for at in np.argpartition(-scores, most - 1)[:most].tolist():
+            words = content_words(index.text_of(at))
+            if words and words <= self.asked:
+                scores[at] -= _REPEATED
 
     def overlap(self, index: PhraseIndex, neighbours: Floats) -> Floats:
         """How much each sentence shares words with the question, `[S]`."""

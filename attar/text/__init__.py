@@ -1,6 +1,6 @@
 """Text into sentences, tokens, names and ids; questions; files into texts. The word lists are English."""
 
-from attar.text.kinds import kind_of
+from attar.text.kinds import COMMON, kind_of
 from attar.text.name_table import NameTable
 from attar.text.names import CapitalFinder, NameFinder, SpacyFinder, mark_names
 from attar.text.pieces import PieceText, PieceTokenizer
@@ -18,6 +18,7 @@ from attar.text.tokens import LONGEST_SENTENCE, PLACEHOLDER, iterate_sentences, 
 from attar.text.vocabulary import ENTITIES, VOCABULARY_SIZE, Vocabulary
 
 __all__ = [
+    "COMMON",
     "ENTITIES",
     "LONGEST_SENTENCE",
     "PLACEHOLDER",

@@ -24,6 +24,10 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _SMALL = word_set("a an and at by de for from in la le of on or the to van von with")
+# Words that say nothing of what a sentence is about.
+COMMON = word_set(
+    "the a an of in on at to for and or is was were are by with from as it its that this his her"
+)
 
 
 def kind_of(phrase: str) -> str:
