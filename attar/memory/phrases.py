@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import RecordError
+from attar.text import replace_surrogates
 
 Places = NDArray[np.uint32]
 # What is joined to a text is a new paragraph.
@@ -85,6 +86,7 @@ class PhraseIndex:
 
         `tail` is the first character of the last window, and the number of phrases and sentences before it.
         """
+        text = replace_surrogates(text)
         table = np.array([phrase[:3] for phrase in phrases], np.int64).reshape(-1, 3)
         places = np.array(sentences, np.int64).reshape(-1, 2)
         parts = [text[start:end] for start, end in _union(table[:, 0], table[:, 1])]
@@ -208,8 +210,7 @@ class PhraseIndex:
             arrays.append(
                 (np.diff(array, prepend=array.dtype.type(0)) if ascends else array).astype(dtype).tobytes()
             )
-        texts = map(_readable, (self.covered, self.tail))
-        parts: list[Any] = [*arrays, *texts, self.tail_phrases, self.tail_sentences]
+        parts: list[Any] = [*arrays, self.covered, self.tail, self.tail_phrases, self.tail_sentences]
         data = msgspec.msgpack.encode(_Written(*parts))
         return _SIZES.pack(self.characters, len(data)) + zlib.compress(data, 9)
 
@@ -309,11 +310,6 @@ def _decompress(data: bytes | memoryview, size: int, characters: int) -> bytes:
     if len(whole) != size or not decompressor.eof or decompressor.unused_data:
         raise ValueError(f"other than {size} bytes")
     return whole
-
-
-def _readable(text: str) -> str:
-    """Text that UTF-8 can encode; a lone half of a surrogate pair is replaced by one character."""
-    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
 
 
 def _same(a: Any, b: Any) -> bool:
