@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import RecordError
-from attar.text import replace_surrogates
 
 Places = NDArray[np.uint32]
 # What is joined to a text is a new paragraph.
 JOINT = "\n\n"
+# Places have four bytes; half of what these hold, so that two such texts can be joined.
+_MOST_CHARACTERS = 2**31 - 2
 # More than any index needs: each character a sentence of its own, with a phrase.
 _BYTES_PER_CHARACTER = 64
 
@@ -35,8 +36,8 @@ class _Written(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     sentence_lengths: bytes
     word_starts: bytes
     words: bytes
-    covered: str
-    tail: str
+    covered: bytes
+    tail: bytes
     tail_phrases: int
     tail_sentences: int
 
@@ -86,7 +87,6 @@ class PhraseIndex:
 
         `tail` is the first character of the last window, and the number of phrases and sentences before it.
         """
-        text = replace_surrogates(text)
         table = np.array([phrase[:3] for phrase in phrases], np.int64).reshape(-1, 3)
         places = np.array(sentences, np.int64).reshape(-1, 2)
         parts = [text[start:end] for start, end in _union(table[:, 0], table[:, 1])]
@@ -210,7 +210,9 @@ class PhraseIndex:
             arrays.append(
                 (np.diff(array, prepend=array.dtype.type(0)) if ascends else array).astype(dtype).tobytes()
             )
-        parts: list[Any] = [*arrays, self.covered, self.tail, self.tail_phrases, self.tail_sentences]
+        # A text may have halves of surrogate pairs.
+        texts = (each.encode("utf-8", "surrogatepass") for each in (self.covered, self.tail))
+        parts: list[Any] = [*arrays, *texts, self.tail_phrases, self.tail_sentences]
         data = msgspec.msgpack.encode(_Written(*parts))
         return _SIZES.pack(self.characters, len(data)) + zlib.compress(data, 9)
 
@@ -226,6 +228,7 @@ class PhraseIndex:
             for name, dtype in _ARRAYS.items():
                 array = np.frombuffer(getattr(written, name), dtype)
                 arrays[name] = np.cumsum(array, dtype=dtype) if name.endswith("starts") else array
+            covered, tail = (str(each, "utf-8", "surrogatepass") for each in (written.covered, written.tail))
         except (msgspec.DecodeError, ValueError, OverflowError, struct.error, zlib.error) as fault:
             raise _damaged("an index of phrases", str(fault)) from fault
         numbers = np.searchsorted(arrays["sentence_starts"], arrays["starts"], side="right") - 1
@@ -233,8 +236,8 @@ class PhraseIndex:
             characters,
             **arrays,
             sentences=np.maximum(numbers, 0).astype(np.uint32),
-            covered=written.covered,
-            tail=written.tail,
+            covered=covered,
+            tail=tail,
             tail_phrases=written.tail_phrases,
             tail_sentences=written.tail_sentences,
         )
@@ -258,6 +261,7 @@ class PhraseIndex:
             and int(self.word_starts[0]) == 0
             and int(self.word_starts[-1]) == len(self.words)
             and bool((np.diff(self.word_starts.astype(np.int64)) >= 0).all())
+            and self.characters <= _MOST_CHARACTERS
             and 0 <= self.tail_phrases <= phrases
             and 0 <= self.tail_sentences <= sentences
             and len(self.tail) <= self.characters
