@@ -36,7 +36,7 @@ class NamesReader(Reader):
 
     >>> from attar.nn import NetworkOptions
     >>> vocabulary = Vocabulary(("met", "left", "."), entities=5)
-    >>> network = Network(NetworkOptions(words=len(vocabulary), entities=5, mechanism="named", size=4))
+    >>> network = Network(NetworkOptions(words=len(vocabulary), entities=5, mechanism="named", hidden_size=4))
     >>> reader = NamesReader(network, vocabulary)
     >>> memory = reader.read("Then Ann met Bob.")
     >>> memory

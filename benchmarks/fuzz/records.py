@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from attar.memory import FORMS_OF, Cooccurrence, Memory
+from attar.memory import FORMS_OF, Cooccurrence, Memory, PhraseIndex
 from attar.store import Store
 from attar.store.format import DocumentEntry, decompress, encode, read_entry, unwrap, wrap
 from attar.text import NameTable
@@ -30,14 +30,20 @@ def memories() -> list[Memory]:
     about, ends = np.where(ids < 6, ids - 3, -1), np.arange(40) % 4 == 3
     (counts,) = Cooccurrence.count(about, ids, ends, [40], counts=[3], first=3, limit=6, common=0)
     made = []
-    for mechanism in sorted(FORMS_OF):
+    for mechanism in sorted(set(FORMS_OF) - {"phrases"}):
         numbers = rng.standard_normal(shapes.get(mechanism, (4, 4)))
         numbers = numbers if mechanism in shapes else numbers @ numbers.T
         more: dict[str, Any] = {"cooccurrence": counts} if mechanism == "named" else {}
         state = rng.standard_normal(4)
         memory = Memory.of(mechanism, numbers, tokens=5, reader=READER, names=names, state=state, **more)
         made += [memory.astype(precision) for precision in ("float32", "float16", "int8")]
-    return made
+    text, sentences = "Ann Lee met Zoë Ann. Bath is wet.", [(0, 20), (21, 33)]
+    index = PhraseIndex.of(
+        text, [(0, 7, 0, 1.5), (21, 25, 1, 0.5)], sentences, [[5, 7, 9], [6]], tail=(21, 1, 1)
+    )
+    vectors, nothing = rng.standard_normal((2, 4)).astype(np.float32), np.zeros(0, np.float32)
+    phrases = Memory("phrases", vectors, None, 9, 4, nothing, NameTable(), "phrases", READER, None, index)
+    return [*made, phrases, phrases.astype("int8")]
 
 
 @contextmanager

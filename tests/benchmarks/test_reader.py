@@ -3,7 +3,7 @@
 import pytest
 
 from attar.errors import FormatError
-from attar.reader import Reader
+from attar.reader import NamesReader, Reader
 from benchmarks import reader as rows
 
 pytestmark = pytest.mark.slow  # whole benchmarks with the default reader
@@ -39,11 +39,11 @@ def test_memories_of_other_texts_differ():
 
 
 def test_wrong_answers_get_no_timing(monkeypatch):
-    right = Reader.answer_many
+    right = NamesReader.answer_many
 
     def wrong(self, memories, questions, **options):
         return right(self, memories[::-1], questions, **options)
 
-    monkeypatch.setattr(Reader, "answer_many", wrong)
+    monkeypatch.setattr(NamesReader, "answer_many", wrong)
     (row,) = rows.run(quick=True, only="the best answer").rows
     assert (row.verdict, row.ours) == ("wrong", None)
