@@ -79,7 +79,7 @@ def evaluate_questions(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a reader on real questions, beside baselines.
+    """Measure a reader on real questions, compared with baselines.
 
     Exact match, F1 and sentences over answerable questions, whether refused or not; how often questions of other
     articles are refused, and right answers are not; the error of probabilities; bytes and milliseconds.

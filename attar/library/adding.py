@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # The most text that is read before it is written to disk: a kill loses a second or two of work.
 _CHARACTERS = 2**21
-# A document remembers the ids of so many last changes: half a kilobyte.
+# The number of last changes whose ids a document remembers: half a kilobyte.
 CHANGE_IDS = 32
 _LONGEST_KEY = 255
 

@@ -18,13 +18,13 @@ from attar.wire import Problem
 
 log = logging.getLogger("attar.server")
 
-# After a refusal a connection is not read for so many seconds: the shortest, and the longest where so many connections
+# Seconds for which a connection is not read after a refusal: the shortest, and the longest, where so many connections
 # wait that more refusals than _REFUSALS a second would follow. The shortest leaves a patient client half of a second
 # within which it is answered.
 _SHORTEST, _LONGEST, _REFUSALS = 0.5, 5.0, 1_000
 # The rest of a longer body is not read: the connection ends instead.
 _SHORT_BODY = 65_536
-# Refusals are logged together, once in so many seconds.
+# Seconds between two log lines about refusals.
 _LOG_SECONDS = 1.0
 _RETRY_AFTER = 1
 

@@ -1,4 +1,4 @@
-"""The library behind executors: questions and lookups in batches, writes and slow reads one at a time."""
+"""The library on executors: questions and lookups in batches, writes and slow reads one at a time."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ _INLINE_VECTORS, _INLINE_BYTES = 16, 2**19
 # Bytes of random states that a comparison may allocate.
 _MAX_STATES = 2**29
 _ROUNDS = 9
-# A ready server has room for so many bytes on its disk: some documents.
+# The free bytes on disk that a ready server needs: room for some documents.
 _DISK_BYTES = 2**20
 
 

@@ -1,4 +1,4 @@
-"""Measure readers on question sets: a document is one paragraph, several, or a whole article; baselines beside it."""
+"""Measure readers on question sets: a document is one paragraph, several, or a whole article; and baselines."""
 
 import json
 import time
@@ -68,7 +68,7 @@ class Measured:
 
 
 def group_documents(passages: Sequence[Passage], paragraphs: int | None) -> list[Asked]:
-    """Documents of so many paragraphs of an article, or of all; questions whose answers are unknown are left out."""
+    """Documents of some paragraphs of an article, or of all; questions whose answers are unknown are left out."""
     articles: dict[str, list[Passage]] = defaultdict(list)
     for passage in passages:
         articles[passage.article].append(passage)
