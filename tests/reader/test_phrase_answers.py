@@ -10,7 +10,7 @@ from attar.errors import DtypeError, OptionError, ShapeError
 from attar.memory import JOINT, PhraseIndex
 from attar.nn import LONGEST, valid_spans
 from attar.reader import PhraseReader
-from attar.reader.phrases import rank
+from attar.reader.phrase_scores import rank
 from attar.results import ABSENT
 
 TEXT = "Ann met Bob in Bath.  He wrote a letter to the house of Lee in 1999.\n\nThey ran! It was May."
