@@ -173,8 +173,9 @@ def install_chromium() -> None:
 @pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Any]:
     """A browser without a window."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=20_000)  # two busy cores draw a page in more than the usual five seconds
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
         yield browser

@@ -143,6 +143,8 @@ def test_the_memory_is_a_heat_map_with_one_row_per_name(filled, server):
 def test_arrow_keys_move_through_the_heat_map(filled, server):
     choose(filled, "spring")
     told = server.call("GET", "documents/spring?memory=1")["memory"]
+    # Drawn: keys that are pressed before that move nothing.
+    expect(filled.locator("#memory-here")).to_contain_text("arrow keys")
     filled.locator("#memory-picture").focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         filled.keyboard.press(key)
