@@ -55,5 +55,5 @@ clean:
 # The environment is made anew whenever what it is made from changes.
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,fast,gpu,search,server,train]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,documents,fast,gpu,search,server,train]'
 	touch $@
