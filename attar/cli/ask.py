@@ -1,5 +1,6 @@
 """`attar ask`: questions about one document."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,6 +33,8 @@ def ask(
 
     attar ask stories emma "Who married Elizabeth?" "The ball was at ___ ."
     """
+    # The products of a question are too small for several threads, which would only wait for each other.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import msgspec
 
     from attar.library import Library

@@ -49,7 +49,7 @@ class MemoryCache:
         memory = _decoded(bytes(now.view(name, check=True)))
         # Only phrases have places in the text.
         text = now.get(name).text if memory.form == "phrases" and facts.text_bytes is not None else None
-        size = memory.nbytes + memory.state.nbytes + _NAME_BYTES * (1 + len(memory.names)) + len(text or "")
+        size = _bytes(memory) + len(text or "")
         self._put(name, _Cached(version, memory, text, size))
         return memory, text
 
@@ -64,6 +64,14 @@ class MemoryCache:
             while self.bytes > self.limit:
                 _, oldest = self._cached.popitem(last=False)
                 self.bytes -= oldest.bytes
+
+
+def _bytes(memory: Memory) -> int:
+    """The bytes of a decoded memory; `nbytes` would compress an index of phrases to measure it."""
+    parts = (memory.numbers, memory.state, memory.cooccurrence)
+    numbers = sum(part.nbytes for part in parts if part is not None)
+    index = 0 if memory.phrases is None else memory.phrases.decoded_bytes
+    return numbers + index + _NAME_BYTES * (1 + len(memory.names))
 
 
 def _decoded(data: bytes) -> Memory:

@@ -139,6 +139,12 @@ class PhraseIndex:
         """The bytes of the index in a record."""
         return len(self.to_bytes())
 
+    @property
+    def decoded_bytes(self) -> int:
+        """The bytes of the index in memory: the arrays, the texts, and eight per phrase for its place in these."""
+        arrays = (getattr(self, name).nbytes for name in (*_ARRAYS, "sentences"))
+        return sum(arrays) + len(self.covered) + len(self.tail) + 8 * len(self)
+
     def take(self, kept: NDArray[np.intp]) -> "PhraseIndex":
         """The index with only some of its phrases, in order."""
         covered = self.texts_of(kept)

@@ -1,42 +1,49 @@
-"""The mechanisms and encoders with their parameters, as torch.nn modules."""
+"""The mechanisms and encoders with their parameters, as torch.nn modules.
 
-from attar.nn.cooccurrence import CooccurrenceScore
-from attar.nn.encoders import (
-    ENCODERS,
-    LONGEST_LOOK,
-    BidirectionalEncoder,
-    Encoder,
-    GRUEncoder,
-    LookaheadEncoder,
-    SecondOrderEncoder,
-    TwoWayEncoder,
-    encoder,
-)
-from attar.nn.gru import cut_long_sentences, sort_backward
-from attar.nn.mechanisms import COPY_MECHANISMS, MECHANISMS, attention
-from attar.nn.mechanisms.base import Mechanism, Memories, length_scale
-from attar.nn.mechanisms.baselines import NoAttention, SoftmaxAttention
-from attar.nn.mechanisms.keyed import KeyedAttention, KeyMechanism, NamedAttention
-from attar.nn.mechanisms.linear import (
-    AdaptiveAttention,
-    DecayedAttention,
-    ForgettingAttention,
-    GatedAttention,
-    LinearAttention,
-)
-from attar.nn.network import Documents, Network, Questions
-from attar.nn.network_options import NetworkOptions
-from attar.nn.phrases import (
-    LONGEST,
-    EncodedQuestions,
-    EncodedTexts,
-    PhraseNetwork,
-    PhraseOptions,
-    QuickQuestions,
-    following,
-    valid_spans,
-)
-from attar.nn.transformer import Transformer, TransformerShape, from_published
+Names load when they are first used: the options of a network need no torch.
+"""
+
+from typing import TYPE_CHECKING
+
+from attar._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from attar.nn.cooccurrence import CooccurrenceScore
+    from attar.nn.encoders import (
+        ENCODERS,
+        LONGEST_LOOK,
+        BidirectionalEncoder,
+        Encoder,
+        GRUEncoder,
+        LookaheadEncoder,
+        SecondOrderEncoder,
+        TwoWayEncoder,
+        encoder,
+    )
+    from attar.nn.gru import cut_long_sentences, sort_backward
+    from attar.nn.mechanisms import COPY_MECHANISMS, MECHANISMS, attention
+    from attar.nn.mechanisms.base import Mechanism, Memories, length_scale
+    from attar.nn.mechanisms.baselines import NoAttention, SoftmaxAttention
+    from attar.nn.mechanisms.keyed import KeyedAttention, KeyMechanism, NamedAttention
+    from attar.nn.mechanisms.linear import (
+        AdaptiveAttention,
+        DecayedAttention,
+        ForgettingAttention,
+        GatedAttention,
+        LinearAttention,
+    )
+    from attar.nn.network import Documents, Network, Questions
+    from attar.nn.network_options import NetworkOptions
+    from attar.nn.phrase_options import LONGEST, PhraseOptions, TransformerShape
+    from attar.nn.phrases import (
+        EncodedQuestions,
+        EncodedTexts,
+        PhraseNetwork,
+        QuickQuestions,
+        following,
+        valid_spans,
+    )
+    from attar.nn.transformer import Transformer, from_published
 
 __all__ = [
     "COPY_MECHANISMS",
@@ -83,3 +90,6 @@ __all__ = [
     "sort_backward",
     "valid_spans",
 ]
+
+if not TYPE_CHECKING:  # so that mypy knows which names there are
+    __getattr__ = lazy_names(__name__)

@@ -10,7 +10,6 @@ h are the document's hidden states, w_t the weight of the question's piece t, T 
 keeps the phrase vectors, the priors and the pieces of each sentence; T belongs to the reader.
 """
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -19,20 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from attar.nn.mechanisms.base import Device
-from attar.nn.transformer import Transformer, TransformerShape
-
-# The longest span, in word pieces.
-LONGEST = 10
-
-
-@dataclass(frozen=True)
-class PhraseOptions:
-    """The sizes of a phrase network: k of phrase vectors, and the dimension of the vectors of word pieces."""
-
-    size: int = 64
-    word_size: int = 32
-    match: str = "static"
-    encoder: TransformerShape = field(default_factory=TransformerShape)
+from attar.nn.phrase_options import LONGEST, PhraseOptions, TransformerShape
+from attar.nn.transformer import Transformer, run_layers
 
 
 class EncodedTexts(NamedTuple):
@@ -76,9 +63,7 @@ class QuickQuestions(nn.Module):
     def forward(self, encoder: Transformer, ids: Tensor, mask: Tensor) -> Tensor:
         """The hidden states of questions."""
         hidden: Tensor = encoder(ids, mask, torch.ones_like(ids), layers=self.shared)
-        for layer in self.layers.layers:
-            hidden = layer(hidden, src_key_padding_mask=~mask)
-        return hidden
+        return run_layers(list(self.layers.layers), hidden, mask)
 
 
 class PhraseNetwork(nn.Module):
@@ -111,14 +96,31 @@ class PhraseNetwork(nn.Module):
         self, ids: Int[Tensor, "Q l"], mask: Bool[Tensor, "Q l"], quick: QuickQuestions | None = None
     ) -> EncodedQuestions:
         """Questions between [CLS] and [SEP], by the document encoder or by a quick one."""
+        hidden = self._question_hidden(ids, mask, quick)
+        heads = self._question_heads(hidden, mask, quick)
+        return EncodedQuestions(*heads, self.word_vectors(ids, hidden, mask))
+
+    def question_states(
+        self, ids: Int[Tensor, "Q l"], mask: Bool[Tensor, "Q l"], quick: QuickQuestions | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """`encode_questions` without the vectors of the words: a reader has those of all word pieces."""
+        return self._question_heads(self._question_hidden(ids, mask, quick), mask, quick)
+
+    def _question_hidden(self, ids: Tensor, mask: Tensor, quick: QuickQuestions | None) -> Tensor:
+        hidden: Tensor = (
+            quick(self.encoder, ids, mask) if quick else self.encoder(ids, mask, torch.ones_like(ids))
+        )
+        return hidden
+
+    def _question_heads(
+        self, hidden: Tensor, mask: Tensor, quick: QuickQuestions | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         heads = self if quick is None else quick
-        hidden = quick(self.encoder, ids, mask) if quick else self.encoder(ids, mask, torch.ones_like(ids))
         inside = mask.clone()
         inside[:, 0] = False
         weights = functional.softplus(heads.weight(hidden)[..., 0].float()) * inside
         queries = heads.query(hidden[:, 0])
-        nulls = heads.null(hidden[:, 0])[:, 0].float()
-        return EncodedQuestions(queries, nulls, weights, self.word_vectors(ids, hidden, mask))
+        return queries, heads.null(hidden[:, 0])[:, 0].float(), weights
 
     def word_vectors(self, ids: Tensor, hidden: Tensor, mask: Tensor) -> Tensor:
         """A unit vector per word piece, of the piece alone or of its hidden state; 0 in padding."""

@@ -1,25 +1,15 @@
 """A pretrained transformer encoder of BERT's shape, such as all-MiniLM-L6-v2, on `torch.nn.TransformerEncoder`."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
 from attar.errors import FormatError
 from attar.nn.mechanisms.base import Device
-
-
-@dataclass(frozen=True)
-class TransformerShape:
-    """The sizes of a transformer; the defaults are those of all-MiniLM-L6-v2."""
-
-    vocabulary: int = 30_522
-    size: int = 384
-    layers: int = 6
-    heads: int = 12
-    feedforward: int = 1_536
-    positions: int = 512
+from attar.nn.phrase_options import TransformerShape
 
 
 class Transformer(nn.Module):
@@ -65,11 +55,33 @@ class Transformer(nn.Module):
         kinds = self.types.weight[0] if types is None else self.types(types)
         x: Tensor = self.norm(self.words(ids) + self.positions(places) + kinds)
         if self.training:
-            x = nn.functional.dropout(x, 0.1)
-        padding = None if mask is None else ~mask
-        for layer in self.layers.layers[:layers]:
+            x = functional.dropout(x, 0.1)
+        return run_layers(list(self.layers.layers[:layers]), x, mask)
+
+
+def run_layers(
+    layers: Sequence[nn.TransformerEncoderLayer],
+    x: Float[Tensor, "B n d"],
+    mask: Bool[Tensor, "B n"] | None = None,
+) -> Float[Tensor, "B n d"]:
+    """The states after layers; `mask` is true at tokens and false in padding.
+
+    Without dropout the steps of a layer are taken one by one: PyTorch's own fused layer writes out all attention
+    weights, and takes 1.3 to 1.7 times as long on windows of a text.
+    """
+    padding = None if mask is None else ~mask
+    bias = None if mask is None or bool(mask.all()) else mask[:, None, None]
+    for layer in layers:
+        if layer.training:
             x = layer(x, src_key_padding_mask=padding)
-        return x
+            continue
+        attention = layer.self_attn
+        stacked = functional.linear(x, attention.in_proj_weight, attention.in_proj_bias)
+        queries, keys, values = stacked.view(*x.shape[:2], 3, attention.num_heads, -1).permute(2, 0, 3, 1, 4)
+        read = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=bias)
+        x = layer.norm1(x + attention.out_proj(read.transpose(1, 2).flatten(2)))
+        x = layer.norm2(x + layer.linear2(functional.gelu(layer.linear1(x))))
+    return x
 
 
 # Published name → ours, `{}` the number of a layer. Query, key and value are stacked in torch.

@@ -1,10 +1,19 @@
-"""Readers: text to memories, memories and questions to answers. A reader is kept in a folder."""
+"""Readers: text to memories, memories and questions to answers. A reader is kept in a folder.
 
-from attar.reader.files import READER_FILES, SavedReader, load_reader, save_reader
-from attar.reader.names import NamesReader, answers_alone
-from attar.reader.phrase_files import SavedPhrases, load_phrase_reader, save_phrase_reader
-from attar.reader.phrases import PhraseReader
-from attar.reader.reader import SHIPPED, Reader, shipped_reader
+Names load when they are first used: a question needs no torch, which takes two seconds to import.
+"""
+
+from typing import TYPE_CHECKING
+
+from attar._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from attar.reader.files import SavedReader, load_reader, save_reader
+    from attar.reader.folders import READER_FILES
+    from attar.reader.names import NamesReader, answers_alone
+    from attar.reader.phrase_files import SavedPhrases, load_phrase_reader, save_phrase_reader
+    from attar.reader.phrases import PhraseReader
+    from attar.reader.reader import SHIPPED, Reader, shipped_reader
 
 __all__ = [
     "READER_FILES",
@@ -21,3 +30,6 @@ __all__ = [
     "save_reader",
     "shipped_reader",
 ]
+
+if not TYPE_CHECKING:  # so that mypy knows which names there are
+    __getattr__ = lazy_names(__name__)

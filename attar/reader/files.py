@@ -1,13 +1,9 @@
 """A reader on disk: a folder with `config.json`, `tokenizer.json` and `weights.safetensors`; no pickle."""
 
-import hashlib
 import json
-import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 import safetensors.torch
@@ -15,14 +11,20 @@ import torch
 from safetensors import SafetensorError
 from torch.overrides import TorchFunctionMode
 
-from attar.errors import AttarError, FormatError, OptionError, quoted, writing_to
-from attar.files import atomic_file
+from attar.errors import FormatError, OptionError, quoted
 from attar.nn import Network, NetworkOptions
+from attar.reader.folders import (
+    CONFIG,
+    TOKENIZER,
+    WEIGHTS,
+    fingerprint_of,
+    opened_file,
+    read_file,
+    write_folder,
+)
 from attar.text import Vocabulary
 
 _FORMAT = 1
-_CONFIG, _TOKENIZER, _WEIGHTS = "config.json", "tokenizer.json", "weights.safetensors"
-READER_FILES = (_CONFIG, _TOKENIZER, _WEIGHTS)
 Precision = Literal["float32", "float16"]
 
 
@@ -79,54 +81,41 @@ def save_reader(
     return digest
 
 
-def write_folder(
-    folder: Path, config: dict[str, Any], tokenizer: bytes, weights: dict[str, torch.Tensor]
-) -> None:
-    """Write the files of a reader."""
-    with writing_to(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        # The config is written last: a folder with a config is complete.
-        (folder / _CONFIG).unlink(missing_ok=True)
-    _write(folder / _TOKENIZER, tokenizer)
-    _write(folder / _WEIGHTS, safetensors.torch.save(weights))
-    _write(folder / _CONFIG, (json.dumps(config, indent=2) + "\n").encode())
-
-
 def load_reader(path: str | Path) -> SavedReader:
     """Load a reader's folder, in float32; the error for a missing, damaged or foreign file names the file."""
     folder = Path(path)
     config = _read_config(folder)
-    tokenizer = read_file(folder / _TOKENIZER)
-    vocabulary = Vocabulary.from_bytes(tokenizer, str(folder / _TOKENIZER))
+    tokenizer = read_file(folder / TOKENIZER)
+    vocabulary = Vocabulary.from_bytes(tokenizer, str(folder / TOKENIZER))
     try:
         # Without memory, and without random initialization, which would change the caller's random state.
         with without_initialization(), torch.device("meta"):
             network = Network(NetworkOptions.from_json(config.network))
     except (OptionError, RuntimeError, OverflowError) as fault:
-        raise _unlike(folder / _CONFIG, "a reader's config", fault) from fault
+        raise _unlike(folder / CONFIG, "a reader's config", fault) from fault
     options = network.options
     if (len(vocabulary), vocabulary.entities) != (options.words, options.entities):
         expected = f"{options.words} tokens, {options.entities} of them names"
         came = f"{len(vocabulary)} and {vocabulary.entities}"
-        raise FormatError(str(folder / _TOKENIZER), expected, came, "copy the whole folder again")
+        raise FormatError(str(folder / TOKENIZER), expected, came, "copy the whole folder again")
     try:
-        _check_header(folder / _WEIGHTS, network.state_dict())
-        weights = safetensors.torch.load(read_file(folder / _WEIGHTS))
+        _check_header(folder / WEIGHTS, network.state_dict())
+        weights = safetensors.torch.load(read_file(folder / WEIGHTS))
         if fingerprint_of(config.network, tokenizer, weights) != config.fingerprint:
             remedy = "copy the whole folder again"
             raise FormatError(str(folder), f"the reader {config.fingerprint[:12]}", "other files", remedy)
         floats = {name: value.float() for name, value in weights.items()}
         if not all(bool(value.isfinite().all()) for value in floats.values()):
             remedy = "train it again, with a lower --lr"
-            raise FormatError(str(folder / _WEIGHTS), "finite weights", "infinite ones or NaN", remedy)
+            raise FormatError(str(folder / WEIGHTS), "finite weights", "infinite ones or NaN", remedy)
         network.load_state_dict(floats, assign=True)
     except (SafetensorError, RuntimeError, TypeError) as fault:
-        raise _unlike(folder / _WEIGHTS, "this reader's weights", fault) from fault
+        raise _unlike(folder / WEIGHTS, "this reader's weights", fault) from fault
     return SavedReader(network.eval(), vocabulary, config.fingerprint, config.about)
 
 
 def _read_config(folder: Path) -> _Config:
-    written = read_file(folder / _CONFIG)
+    written = read_file(folder / CONFIG)
     try:
         config = json.loads(written)  # not msgspec's, which refuses NaN: a history may have it
         newer = msgspec.convert(config, _Format).format
@@ -137,12 +126,12 @@ def _read_config(folder: Path) -> _Config:
     except FormatError:
         raise
     except (ValueError, RecursionError) as fault:
-        raise _unlike(folder / _CONFIG, "a reader's config", fault) from fault
+        raise _unlike(folder / CONFIG, "a reader's config", fault) from fault
 
 
 def _check_header(file: Path, network: dict[str, torch.Tensor]) -> None:
     """Refuse weights that are not this network's, by the names, types and shapes in the file's first bytes."""
-    with _opened(file) as opened:
+    with opened_file(file) as opened:
         length = int.from_bytes(opened.read(8), "little")
         if length > file.stat().st_size:
             raise FormatError(str(file), "this reader's weights", "a part of them, or another file")
@@ -185,41 +174,3 @@ class without_initialization(TorchFunctionMode):  # noqa: N801  # used as a func
         ):
             return args[0] if args else given["tensor"]
         return func(*args, **given)
-
-
-def fingerprint_of(options: dict[str, Any], tokenizer: bytes, weights: dict[str, torch.Tensor]) -> str:
-    """A hash of options, words and weights, equal on all machines; a memory belongs to one fingerprint."""
-    digest = hashlib.sha256(json.dumps(options, sort_keys=True).encode())
-    digest.update(hashlib.sha256(tokenizer).digest())
-    for name in sorted(weights):
-        value = weights[name]
-        digest.update(f"{name} {value.dtype} {list(value.shape)}".encode())
-        digest.update(value.contiguous().numpy().tobytes())
-    return digest.hexdigest()
-
-
-def read_file(file: Path) -> bytes:
-    """The bytes of a reader's file."""
-    with _opened(file) as opened:
-        return opened.read()
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[BinaryIO]:
-    try:
-        # A pipe or a device has no end.
-        if not stat.S_ISREG(file.stat().st_mode):
-            raise FormatError(str(file), "a reader's file", "no regular file", "check the path")
-        with file.open("rb") as opened:
-            yield opened
-    except OSError as fault:
-        came = fault.strerror or "an unreadable one"
-        raise FormatError(str(file), "a reader's file", came, "check the path") from fault
-
-
-def _write(file: Path, data: bytes) -> None:
-    try:
-        with atomic_file(file) as partial:
-            partial.write_bytes(data)
-    except OSError as fault:
-        raise AttarError(str(file), "a file that can be written", fault.strerror or str(fault)) from fault

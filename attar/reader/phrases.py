@@ -5,58 +5,64 @@ A question: word pieces → query, weights of its words → one score per phrase
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from attar.errors import DtypeError, OptionError, ShapeError
-from attar.memory import JOINT, Floats, Memory, PhraseIndex
-from attar.nn import LONGEST, following, valid_spans
+from attar.errors import OptionError, ShapeError
+from attar.memory import Floats, Memory, PhraseIndex
+from attar.nn import LONGEST
 from attar.progress import Progress, tell_nobody
-from attar.reader.encoding import inference
 from attar.reader.phrase_files import SavedPhrases, save_phrase_reader
-from attar.reader.phrase_scores import Query, content_words, rank
+from attar.reader.phrase_questions import QuestionEncoder
+from attar.reader.phrase_scores import Query, rank
+from attar.reader.phrase_texts import Draft, Phrases, Window, text_groups
 from attar.reader.reader import Reader
 from attar.results import Answer, Explanation
 from attar.text import NameTable, sentence_spans
 
+if TYPE_CHECKING:
+    import torch
+
+    from attar.nn import PhraseNetwork, QuickQuestions
+
 # Pieces per window, and from which on a window ends at a blank line.
 WINDOW, PARAGRAPH = 318, 128
-# Windows per batch, and questions: a question has about 16 pieces.
-_WINDOWS, _QUESTIONS = 8, 64
-# The longest question, in pieces; the rest of a longer one is not read.
-_LONGEST_QUESTION = 256
+# Windows per batch: the states of more do not stay in the caches, and are read more slowly.
+_WINDOWS = 4
 # The longest phrase, in characters: a word that the tokenizer does not know may be as long as the text.
 _LONGEST_PHRASE = 1_000
 # Sentences tokenized at a time.
 _SENTENCES = 2_000
 
 
-@dataclass(frozen=True)
-class Window:
-    """Whole sentences in word pieces: ids `[n]`, the place of each piece `[n, 2]`, its sentence's number `[n]`."""
-
-    ids: NDArray[np.int64]
-    places: NDArray[np.int64]
-    sentences: NDArray[np.int64]
-
-
 class PhraseReader(Reader):
     """Reads texts into phrases, and answers questions from these."""
 
     def __init__(self, saved: SavedPhrases, *, quick: bool = True) -> None:
-        self.network, self.quick, self.tokenizer = (
-            saved.network,
-            saved.quick if quick else None,
-            saved.tokenizer,
-        )
+        self.tokenizer, self.options = saved.tokenizer, saved.options
         self.fingerprint, self.about = saved.fingerprint, saved.about
         self.density, self.calibration = saved.density, saved.calibration
-        self._saved = saved
+        self._saved, self._is_quick = saved, quick
+        self._encoder = QuestionEncoder(saved, quick=quick)
+
+    @property
+    def network(self) -> "PhraseNetwork":
+        """The network that reads texts; made when it is first needed, with torch."""
+        return self._saved.network
+
+    @property
+    def quick(self) -> "QuickQuestions | None":
+        """The quick question encoder, if it is used."""
+        return self._saved.quick if self._is_quick else None
+
+    def prepare(self) -> None:
+        """Load now what the first text or the first batch of questions would wait for: torch and the network."""
+        self.network  # noqa: B018  # made on first access
+        self._encoder.words  # noqa: B018
 
     def save(self, path: str | Path) -> str:
         """Write the reader to a folder and return its fingerprint."""
@@ -87,60 +93,45 @@ class PhraseReader(Reader):
         """The memories of texts, in order; `shared_names` has no effect, as phrases always merge."""
         if batch_size < 1:
             raise OptionError("batch_size", "an integer of at least 1", repr(batch_size))
-        return [self._read(text, None, batch_size, budget, progress) for text in texts]
+        memories: list[Memory] = []
+        for group in text_groups(texts):
+            memories += self._read([(text, None) for text in group], batch_size, budget, progress)
+        return memories
 
     def extend(
         self, memory: Memory, text: str, *, budget: int | None = None, progress: Progress = tell_nobody
     ) -> Memory:
         """The memory of both texts, the second a new paragraph: the same as reading them at once."""
         self.check_memory(memory)
-        return self._read(text, memory, _WINDOWS, budget, progress)
+        return self._read([(text, memory)], _WINDOWS, budget, progress)[0]
 
     def _read(
-        self, text: str, before: Memory | None, batch_size: int, budget: int | None, progress: Progress
-    ) -> Memory:
-        if not isinstance(text, str):
-            raise DtypeError("text", "a string", type(text).__name__)
-        earlier, vectors = None, [np.zeros((0, self.network.options.size), np.float32)]
-        tokens = 0
-        if before is not None and before.phrases is not None:
-            # The last window is read again: what follows may belong to it.
-            earlier = before.phrases.before_tail()
-            vectors = [before.to_float32()[: before.phrases.tail_phrases]]
-            tail = before.phrases.tail
-            tokens = before.tokens - sum(len(window.ids) for window in self._windows(tail))
-            text = tail + JOINT + text if before.phrases.characters else text
-        windows, sentences = self._windows(text), list(sentence_spans(text))
-        phrases: list[tuple[int, int, int, float]] = []
-        last, sentence = (0, 0, 0), -1
-        for first in range(0, len(windows), batch_size):
-            progress("reading", first, len(windows))
-            for window, (found, own) in zip(
-                windows[first : first + batch_size],
-                self._encode(windows[first : first + batch_size]),
-                strict=True,
-            ):
-                # The tail begins with a sentence, so that it is cut into the same sentences again.
-                if window.sentences[0] > sentence:
-                    sentence = int(window.sentences[0])
-                    last = (sentences[sentence][0], len(phrases), sentence)
-                sentence = int(window.sentences[-1])
-                phrases += found
-                vectors.append(own)
-        words: list[list[int]] = [[] for _ in sentences]
-        for window in windows:
-            for sentence in np.unique(window.sentences):
-                words[sentence] += np.unique(window.ids[window.sentences == sentence]).tolist()
-        index = PhraseIndex.of(text, phrases, sentences, words, tail=last)
-        if earlier is not None:
-            index = earlier.add(index, joint=0)
-        numbers = np.concatenate(vectors)
-        tokens += sum(len(window.ids) for window in windows)
-        memory = Memory(
-            "phrases", numbers, None, tokens, self.network.options.size, np.zeros(0, np.float32), NameTable(),
-            "phrases", self.fingerprint, None, index,
-        ).astype("int8")  # fmt: skip
-        return memory if budget is None else within_budget(memory, budget)
+        self,
+        texts: Sequence[tuple[str, Memory | None]],
+        batch_size: int,
+        budget: int | None,
+        progress: Progress,
+    ) -> list[Memory]:
+        """The memories of texts, each after the memory that it extends; all their windows are encoded together."""
+        drafts = [Draft.of(text, before, self._windows) for text, before in texts]
+        windows = [window for draft in drafts for window in draft.windows]
+        # Windows of similar length share a batch: little of it is padding.
+        order = sorted(range(len(windows)), key=lambda at: len(windows[at].ids))
+        found: dict[int, tuple[Phrases, Floats]] = {}
+        for first in range(0, len(order), batch_size):
+            progress("reading", first, len(order))
+            chosen = order[first : first + batch_size]
+            found.update(zip(chosen, self._encode([windows[at] for at in chosen]), strict=True))
+        encoded = iter([found[at] for at in range(len(windows))])
+        memories = []
+        for draft in drafts:
+            index, numbers = draft.index([next(encoded) for _ in draft.windows], self.options.size)
+            memory = Memory(
+                "phrases", numbers, None, draft.tokens, self.options.size, np.zeros(0, np.float32),
+                NameTable(), "phrases", self.fingerprint, None, index,
+            ).astype("int8")  # fmt: skip
+            memories.append(memory if budget is None else within_budget(memory, budget))
+        return memories
 
     def _windows(self, text: str) -> list[Window]:
         """A text in windows of whole sentences, each decided by what is before its end."""
@@ -173,10 +164,13 @@ class PhraseReader(Reader):
         close()
         return windows
 
-    def _encode(
-        self, windows: Sequence[Window]
-    ) -> Iterable[tuple[list[tuple[int, int, int, float]], Floats]]:
+    def _encode(self, windows: Sequence[Window]) -> Iterable[tuple[Phrases, Floats]]:
         """The phrases of each window, in the order of the text, and their vectors."""
+        import torch
+
+        from attar.nn import valid_spans
+        from attar.reader.encoding import inference
+
         ids, mask, _ = _pad([window.ids for window in windows], self.tokenizer.cls, self.tokenizer.sep)
         sentences, _, inside = _pad([window.sentences for window in windows], 0, 0)
         # Several threads pay for several windows only: they wait for each other, long on a busy machine.
@@ -198,8 +192,12 @@ class PhraseReader(Reader):
             numbers = window.sentences[a].tolist()
             yield list(zip(starts, ends, numbers, values, strict=True)), vectors
 
-    def _whole_words(self, ids: torch.Tensor) -> torch.Tensor:
+    def _whole_words(self, ids: "torch.Tensor") -> "torch.Tensor":
         """Where a span neither starts nor ends inside a word, `[B, n, w]`."""
+        import torch
+
+        from attar.nn import following
+
         inner = torch.from_numpy(self.tokenizer.continuing[ids.numpy()])
         ends = torch.nn.functional.pad(~inner[:, 1:], (0, 1), value=True)
         return ~inner[..., None] & (following(ends.float()) > 0)
@@ -217,7 +215,7 @@ class PhraseReader(Reader):
         given = [None] * len(about) if texts is None else list(texts)
         if len(given) != len(about):
             raise ShapeError("texts", f"one for each of {len(about)} memories", str(len(given)))
-        queries = self._questions(asked)
+        queries = self._encoder.encode(asked)
         return [
             self._rank(memory, query, top, text)
             for memory, query, text in zip(about, queries, given, strict=True)
@@ -227,10 +225,10 @@ class PhraseReader(Reader):
         """The answers to a question on a text, and the weight of each word for it: that of its sentence."""
         memory = self.read(text)
         answers = self.answer(memory, question, text=text)
-        (query,) = self._questions([question])
+        (query,) = self._encoder.encode([question])
         index = memory.phrases
         assert index is not None  # of a phrase reader
-        overlap = query.overlap(index, self.network.neighbours.detach().numpy())
+        overlap = query.overlap(index, self._encoder.neighbours)
         tokens, weights = [], []
         for at, (start, end) in enumerate(sentence_spans(text)):
             words = text[start:end].split()
@@ -238,55 +236,13 @@ class PhraseReader(Reader):
             weights += [float(overlap[at])] * len(words)
         return Explanation(tokens, weights, answers)
 
-    def _questions(self, questions: Sequence[str]) -> list[Query]:
-        """The encoded questions, in order."""
-        for question in questions:
-            if not isinstance(question, str):
-                raise DtypeError("question", "a string", type(question).__name__)
-        ids = self.tokenizer.read_questions([question.replace("___", " what ") for question in questions])
-        ids = [
-            each if len(each) <= _LONGEST_QUESTION else np.append(each[: _LONGEST_QUESTION - 1], each[-1])
-            for each in ids
-        ]
-        order = sorted(range(len(ids)), key=lambda at: len(ids[at]))
-        queries: dict[int, Query] = {}
-        for first in range(0, len(order), _QUESTIONS):
-            chosen = order[first : first + _QUESTIONS]
-            width = max(len(ids[at]) for at in chosen)
-            padded = np.zeros((len(chosen), width), np.int64)
-            mask = np.zeros((len(chosen), width), np.bool_)
-            for row, at in enumerate(chosen):
-                padded[row, : len(ids[at])] = ids[at]
-                mask[row, : len(ids[at])] = True
-            with inference():
-                encoded = self.network.encode_questions(
-                    torch.from_numpy(padded), torch.from_numpy(mask), self.quick
-                )
-            vectors, nulls, weights, words = (part.float().numpy() for part in encoded)
-            for row, at in enumerate(chosen):
-                length = len(ids[at])
-                own = slice(1, length)
-                null = float(nulls[row])
-                asked = content_words(questions[at])
-                queries[at] = Query(vectors[row], null, weights[row, own], words[row, own], self.words, asked)
-        return [queries[at] for at in range(len(ids))]
-
-    @property
-    def words(self) -> Floats:
-        """One unit vector per word piece, `[V, w]`, computed once."""
-        if "_words" not in self.__dict__:
-            with torch.inference_mode():
-                table = self.network.word(self.network.encoder.words.weight)
-                self._words: Floats = torch.nn.functional.normalize(table, dim=-1).numpy()
-        return self._words
-
     def _rank(self, memory: Memory, query: Query, top: int | None, text: str | None) -> list[Answer]:
         index = memory.phrases
         assert index is not None  # checked
         vectors = memory.to_float32()
-        scores = vectors @ query.vector * self.network.options.size**-0.5 + index.priors.astype(np.float32)
+        scores = vectors @ query.vector * self.options.size**-0.5 + index.priors.astype(np.float32)
         if len(scores):
-            scores += query.overlap(index, self.network.neighbours.detach().numpy())[index.sentences]
+            scores += query.overlap(index, self._encoder.neighbours)[index.sentences]
             query.lower_repeated(scores, index)
         return rank(scores, query.null, index, top, text, self.calibration)
 
@@ -319,8 +275,10 @@ def _take(memory: Memory, index: PhraseIndex, chosen: NDArray[np.intp]) -> Memor
 
 def _pad(
     rows: Sequence[NDArray[Any]], first: int, last: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> "tuple[torch.Tensor, torch.Tensor, torch.Tensor]":
     """Rows between two values, padded with 0; where they are, and where they are without the two."""
+    import torch
+
     width = max(len(row) for row in rows) + 2
     values = np.zeros((len(rows), width), np.int64)
     inside = np.zeros((len(rows), width), np.bool_)

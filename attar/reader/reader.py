@@ -9,7 +9,7 @@ from typing import Any
 from attar.errors import DtypeError, FormatError, OptionError, ShapeError
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
-from attar.reader.files import load_reader, read_file
+from attar.reader.folders import read_file
 from attar.results import Answer, Explanation
 from attar.text import NameFinder
 
@@ -31,15 +31,21 @@ class Reader(ABC):
     @classmethod
     def load(cls, path: str | Path | None = None, *, finder: NameFinder | None = None) -> "Reader":
         """Load the reader in a folder, or one of the package: "answers", the default, or "names"."""
-        from attar.reader.names import NamesReader
-        from attar.reader.phrase_files import load_phrase_reader
-        from attar.reader.phrases import PhraseReader
-
         folder = _folder(path)
         config = read_file(folder / "config.json")
+        # Imported here: a phrase reader needs no torch for a question, a names reader does.
         if _kind(folder, config) == "phrases":
+            from attar.reader.phrase_files import load_phrase_reader
+            from attar.reader.phrases import PhraseReader
+
             return PhraseReader(load_phrase_reader(folder, config))
+        from attar.reader.files import load_reader
+        from attar.reader.names import NamesReader
+
         return NamesReader.of(load_reader(folder), finder)
+
+    def prepare(self) -> None:
+        """Load now what the first text or the first batch of questions would wait for."""
 
     @abstractmethod
     def save(self, path: str | Path) -> str:

@@ -98,7 +98,7 @@ class Service:
 
     async def open(self) -> None:
         """Load the reader, so that the first question does not wait for it."""
-        await self._slow.run(lambda: self.library.reader)
+        await self._slow.run(lambda: self.library.reader.prepare())
         self.ready = True
 
     async def close(self) -> None:

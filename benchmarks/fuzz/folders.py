@@ -23,7 +23,7 @@ from attar.cloze import (
 )
 from attar.library import open_store
 from attar.reader import Reader
-from attar.reader.files import fingerprint_of
+from attar.reader.folders import fingerprint_of
 from attar.store import Store, export_store, import_store, read_export_info
 from attar.text import Vocabulary
 from benchmarks.fuzz.mutations import mutated_bytes, mutated_json, mutated_table, texts

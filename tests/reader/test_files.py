@@ -12,7 +12,7 @@ import attar
 from attar.errors import AttarError, FormatError, OptionError
 from attar.reader import NamesReader, Reader, shipped_reader
 from attar.reader import reader as reader_file
-from attar.reader.files import fingerprint_of
+from attar.reader.folders import fingerprint_of
 
 TEXT, QUESTION = "Then Ann met Bob.", "Who left?"
 

@@ -191,7 +191,7 @@ class TestScores:
                     asked, torch.ones_like(asked, dtype=torch.bool), reader.quick
                 )
                 expected = network.score(texts, encoded, sentences, valid_spans(sentences, inside))[0]
-            (query,) = reader._questions([question])
+            (query,) = reader._encoder.encode([question])
             overlap = query.overlap(index, network.neighbours.detach().numpy())[index.sentences]
             priors = np.array([phrase[3] for phrase in found[0]])
             scores = found[1] @ query.vector * network.options.size**-0.5 + priors + overlap

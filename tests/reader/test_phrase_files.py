@@ -9,7 +9,7 @@ import torch
 
 from attar.errors import FormatError
 from attar.reader import PhraseReader, Reader
-from attar.reader.files import fingerprint_of
+from attar.reader.folders import fingerprint_of
 from tests.reader.conftest import make_tokenizer
 
 TEXT, QUESTION = "Ann met Bob in Bath. He wrote a letter.", "Who met Bob?"

@@ -1,0 +1,94 @@
+"""Texts on their way to memories: cut into windows, and put together from the phrases of these."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attar.errors import DtypeError
+from attar.memory import JOINT, Floats, Memory, PhraseIndex
+from attar.text import sentence_spans
+
+# Characters of the texts that are read together.
+_GROUP = 2**20
+
+
+@dataclass(frozen=True)
+class Window:
+    """Whole sentences in word pieces: ids `[n]`, the place of each piece `[n, 2]`, its sentence's number `[n]`."""
+
+    ids: NDArray[np.int64]
+    places: NDArray[np.int64]
+    sentences: NDArray[np.int64]
+
+
+Phrases = list[tuple[int, int, int, float]]  # start, end, sentence, prior
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A text that is read: with the last window of the memory that it extends, which is read again."""
+
+    text: str
+    windows: list[Window]
+    tokens: int  # of the whole memory
+    earlier: PhraseIndex | None = None
+    vectors: Floats | None = None
+
+    @classmethod
+    def of(cls, text: str, before: Memory | None, cut: Callable[[str], list[Window]]) -> "Draft":
+        """What is read of a text; `cut` makes windows."""
+        _check(text)
+        if before is None or before.phrases is None:
+            windows = cut(text)
+            return cls(text, windows, _count(windows))
+        tail = before.phrases.tail
+        text = tail + JOINT + text if before.phrases.characters else text
+        windows = cut(text)
+        tokens = before.tokens - _count(cut(tail)) + _count(windows)
+        vectors = before.to_float32()[: before.phrases.tail_phrases]
+        return cls(text, windows, tokens, before.phrases.before_tail(), vectors)
+
+    def index(self, encoded: Sequence[tuple[Phrases, Floats]], size: int) -> tuple[PhraseIndex, Floats]:
+        """The phrases of the whole text and their vectors, from those of each window."""
+        sentences = list(sentence_spans(self.text))
+        vectors = [np.zeros((0, size), np.float32) if self.vectors is None else self.vectors]
+        phrases: Phrases = []
+        words: list[list[int]] = [[] for _ in sentences]
+        last, sentence = (0, 0, 0), -1
+        for window, (found, own) in zip(self.windows, encoded, strict=True):
+            # The tail begins with a sentence, so that it is cut into the same sentences again.
+            if window.sentences[0] > sentence:
+                sentence = int(window.sentences[0])
+                last = (sentences[sentence][0], len(phrases), sentence)
+            sentence = int(window.sentences[-1])
+            phrases += found
+            vectors.append(own)
+            for at in np.unique(window.sentences):
+                words[at] += np.unique(window.ids[window.sentences == at]).tolist()
+        index = PhraseIndex.of(self.text, phrases, sentences, words, tail=last)
+        return index if self.earlier is None else self.earlier.add(index, joint=0), np.concatenate(vectors)
+
+
+def text_groups(texts: Sequence[str]) -> list[list[str]]:
+    """Texts that are read together: windows of short texts fill batches, and few long texts are in memory at once."""
+    groups: list[list[str]] = []
+    size = _GROUP
+    for text in texts:
+        _check(text)
+        if size >= _GROUP:
+            groups.append([])
+            size = 0
+        groups[-1].append(text)
+        size += len(text)
+    return groups
+
+
+def _check(text: object) -> None:
+    if not isinstance(text, str):
+        raise DtypeError("text", "a string", type(text).__name__)
+
+
+def _count(windows: Sequence[Window]) -> int:
+    return sum(len(window.ids) for window in windows)

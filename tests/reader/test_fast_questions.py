@@ -1,0 +1,61 @@
+"""Questions encoded in numpy have the numbers of the network, and need no torch."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from attar.library import Library
+from attar.reader import Reader
+from attar.reader.fast_questions import FastQuestions, _gelu
+from attar.reader.phrase_questions import QuestionEncoder
+
+QUESTIONS = ["Who met Bob?", "", "What was in the letter to Ann and Lee?", "who " * 300, "🙂 \ud800 你好"]
+
+
+def padded(reader, questions):
+    ids = [each[:256] for each in reader.tokenizer.read_questions(questions)]
+    lengths = np.array([len(each) for each in ids])
+    mask = np.arange(lengths.max()) < lengths[:, None]
+    values = np.zeros(mask.shape, np.int64)
+    values[mask] = np.concatenate(ids)
+    return values, mask
+
+
+@pytest.mark.parametrize("kind", ["random weights", "shipped"])
+def test_it_agrees_with_the_network(kind, saved_phrases, phrase_reader):
+    reader = phrase_reader if kind == "random weights" else Reader.load()
+    saved = reader._saved
+    for questions in (QUESTIONS, QUESTIONS[:1]):
+        ids, mask = padded(reader, questions)
+        plain, fast = QuestionEncoder(saved).states(ids, mask), FastQuestions(saved).states(ids, mask)
+        for expected, found in zip(plain, fast, strict=True):
+            assert found.dtype == np.float32
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-5)
+
+
+def test_gelu_is_exact_to_float32():
+    import torch
+
+    x = np.linspace(-12, 12, 100_001, dtype=np.float32)
+    expected = torch.nn.functional.gelu(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(_gelu(x), expected, atol=1e-6)
+
+
+def test_a_library_answers_without_torch(tmp_path):
+    with Library(tmp_path / "library") as library:
+        library.add("letter", "Ann moved to Leeds in May. Bob stayed in Bath.")
+        expected = library.ask("letter", "Where did Ann move?")
+    code = (
+        "import sys; from attar import Library\n"
+        "answers = Library(sys.argv[1], read_only=True).ask('letter', 'Where did Ann move?')\n"
+        "assert not {'torch', 'scipy', 'numba'} & set(sys.modules)\n"
+        "for answer in answers: print(repr((answer.text, answer.quote, round(answer.probability, 3))))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "library"], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.splitlines() == [
+        repr((answer.text, answer.quote, round(answer.probability, 3))) for answer in expected
+    ]
