@@ -59,8 +59,8 @@ class Query:
         present = np.zeros(len(self.table), np.bool_)
         present[index.words] = True
         distinct = np.flatnonzero(present)
-        row = np.zeros(len(self.table), np.intp)
-        row[distinct] = np.arange(len(distinct))
+        row = np.empty(len(self.table), np.uint16)
+        row[distinct] = np.arange(len(distinct), dtype=np.uint16)
         alike = np.maximum(self.table[distinct] @ self.words.T, 0.0)
         own = np.zeros(len(starts) - 1, np.float32)
         filled = np.flatnonzero(starts[1:] > starts[:-1])

@@ -44,7 +44,7 @@ class Reader(ABC):
 
         return NamesReader.of(load_reader(folder), finder)
 
-    def prepare(self) -> None:
+    def prepare(self) -> None:  # noqa: B027  # a names reader has all at once
         """Load now what the first text or the first batch of questions would wait for."""
 
     @abstractmethod

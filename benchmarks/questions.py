@@ -1,0 +1,269 @@
+"""`python -m benchmarks.questions`: the default reader on one core, `attar ask` and the server, compared with targets.
+
+The bare encoders are the reader's own, on batches of 32 padded texts or questions that are ready: no tokens to
+find, no phrases to choose, nothing to rank.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Annotated
+
+import numpy as np
+import torch
+import typer
+from numpy.typing import NDArray
+
+from attar.bench import (
+    QUICK,
+    Case,
+    Comparison,
+    Contender,
+    Effort,
+    Goal,
+    Report,
+    Timer,
+    compare,
+    compare_with_limit,
+    run_cases,
+    this_machine,
+)
+from attar.cli.output import progress_bar
+from attar.errors import OptionError
+from attar.library import Library
+from attar.memory import Memory
+from attar.progress import Progress, tell_nobody
+from attar.reader import PhraseReader, Reader
+from attar.training import read_passages
+from benchmarks.command import Json, Only, Quick, run_command, show
+from benchmarks.load import drive_now
+from benchmarks.server_rows import check_statuses, json_request, serving
+from benchmarks.stories import tell_stories
+
+ALONE, PER_SECOND, BARE_SHARE = 0.005, 1_500, 0.8
+CPU_SECONDS, PEAK_BYTES = 2.0, 400e6
+SERVED_PER_SECOND, SERVED_P99 = 800, 0.150
+BATCH = 32
+EFFORT = Effort(budget=6.0, rounds=7)
+TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class Data:
+    """Texts, and questions with the number of their text."""
+
+    texts: list[str]
+    questions: list[tuple[int, str]]
+
+
+def load_data(file: Path | None, count: int) -> Data:
+    """`count` questions and their passages from a file of questions, or made up, one per story."""
+    if file is None:
+        stories = list(tell_stories(0, count))
+        asked = [
+            f"Who met {story.text.split()[0]} number {at} that evening by the river?"
+            for at, story in enumerate(stories)
+        ]
+        return Data([story.text for story in stories], list(enumerate(asked)))
+    passages = [each for each in read_passages(file) if each.questions]
+    # Passages from all over the file: those of an article are alike.
+    chosen = np.random.default_rng(0).permutation(len(passages))[:count]
+    if len(chosen) < count:
+        raise OptionError("--data", f"{count} passages with questions", str(len(chosen)))
+    texts = [passages[at].text for at in chosen]
+    return Data(texts, [(row, passages[at].questions[0].text) for row, at in enumerate(chosen)])
+
+
+def run(
+    file: Path | None = None,
+    *,
+    count: int = 256,
+    seconds: float = 5.0,
+    only: str | None = None,
+    quick: bool = False,
+    progress: Progress = tell_nobody,
+) -> Report:
+    """Measure every row; those in process with one thread."""
+    machine = this_machine()
+    torch.set_num_threads(1)
+    reader = Reader.load()
+    assert isinstance(reader, PhraseReader)  # the default
+    data = load_data(file, 8 if quick else count)
+    timer = Timer(QUICK if quick else EFFORT, threads=1)
+    with tempfile.TemporaryDirectory(prefix="attar-bench-") as place:
+        folder = Path(place) / "library"
+        memories = reader.read_many(data.texts)
+        with Library(folder, reader) as library:
+            for at, memory in enumerate(memories):
+                library.store.put(f"text {at}", memory, text=data.texts[at])
+        cases = [
+            *in_process(reader, data, memories, timer),
+            *of_command(folder, data, 1 if quick else 5),
+            of_server(folder, data, 0.5 if quick else seconds),
+        ]
+        notes = [] if file else ["Texts and questions are made up: --data FILE for real ones."]
+        return run_cases(machine, cases, only, progress, [*notes, *machine.busy_notes()], judged=not quick)
+
+
+def in_process(reader: PhraseReader, data: Data, memories: list[Memory], timer: Timer) -> list[Case]:
+    """Reading and answering in this process."""
+    asked = [question for _, question in data.questions]
+    about = [memories[at] for at, _ in data.questions]
+    texts = [data.texts[at] for at, _ in data.questions]
+    few = range(min(32, len(asked)))
+
+    def alone() -> object:
+        return [reader.answer(about[at], asked[at], top=5, text=texts[at]) for at in few]
+
+    def together() -> object:
+        return reader.answer_many(about, asked, top=5, texts=texts)
+
+    def error() -> float:
+        """The largest difference in probability between questions asked together and alone."""
+        many, one = (
+            reader.answer_many(about, asked, top=1),
+            [reader.answer(about[at], asked[at], top=1) for at in few],
+        )
+        return max(abs(a[0].probability - b[0].probability) for a, b in zip(many, one, strict=False))
+
+    tokens = sum(memory.tokens for memory in memories)
+    windows = [window.ids for text in data.texts for window in reader._windows(text)]
+    pieces = [each.astype(np.int64) for each in reader.tokenizer.read_questions(asked)]
+    batches, short = padded(windows), padded(pieces)
+
+    @torch.inference_mode()
+    def bare_texts() -> None:
+        for ids, mask in batches:
+            reader.network.encoder(ids, mask)
+
+    @torch.inference_mode()
+    def bare_questions() -> None:
+        for ids, mask in short:
+            reader.network.question_states(ids, mask, reader.quick)
+
+    def read() -> object:
+        return reader.read_many(data.texts)
+
+    def rate(result: Comparison, amount: float, what: str) -> Comparison:
+        per_second = amount / median(result.ours)
+        bare = f", bare encoder {amount / median(result.theirs):,.0f}" if result.theirs else ""
+        return replace(result, note=f"{per_second:,.0f} {what} per second{bare}")
+
+    count, answering = len(asked), Contender("PhraseReader.answer_many", together, error, TOLERANCE)
+    name = f"{count} questions to {len(texts)} documents in one call"
+    per_question = replace(answering, amount=count)
+    single = Contender("PhraseReader.answer", alone, amount=len(few))
+    return [
+        Case(
+            "one question alone",
+            "5 ms",
+            Goal(1, at_least=False),
+            lambda: compare_with_limit(single, ALONE, timer),
+        ),
+        Case(
+            name,
+            f"{PER_SECOND:,} per second",
+            Goal(1),
+            lambda: compare_with_limit(per_question, 1 / PER_SECOND, timer),
+        ),
+        Case(
+            name,
+            "the bare question encoder",
+            Goal(BARE_SHARE),
+            lambda: rate(compare(answering, [Contender("bare", bare_questions)], timer), count, "questions"),
+        ),
+        Case(
+            f"reading {len(data.texts)} texts of {tokens // len(data.texts)} tokens",
+            "the bare encoder",
+            Goal(1),
+            lambda: rate(
+                compare(Contender("read", read), [Contender("bare", bare_texts)], timer), tokens, "tokens"
+            ),
+        ),
+    ]
+
+
+def padded(rows: Sequence[NDArray[np.int64]]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Ids and masks in batches of similar length."""
+    ordered = sorted(rows, key=len)
+    made = []
+    for first in range(0, len(ordered), BATCH):
+        batch = ordered[first : first + BATCH]
+        lengths = np.array([len(row) for row in batch])
+        mask = np.arange(lengths[-1]) < lengths[:, None]
+        ids = np.zeros(mask.shape, np.int64)
+        ids[mask] = np.concatenate(batch)
+        made.append((torch.from_numpy(ids), torch.from_numpy(mask)))
+    return made
+
+
+def of_command(folder: Path, data: Data, rounds: int) -> list[Case]:
+    """`attar ask` from start to answer: processor seconds and peak memory."""
+    at, question = data.questions[0]
+    costs: list[tuple[float, float]] = []
+
+    def ask() -> list[tuple[float, float]]:
+        while len(costs) < rounds:
+            command = [sys.executable, "-m", "attar", "ask", str(folder), f"text {at}", question]
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode:
+                raise OptionError("attar ask", "an answer", f"exit code {process.returncode}")
+            costs.append((usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024))
+        return costs
+
+    def limited(which: int, limit: float, unit: str) -> Comparison:
+        ours = [cost[which] for cost in ask()]
+        return Comparison(ours, [limit] * len(ours), unit)
+
+    less = Goal(1, at_least=False)
+    return [
+        Case("attar ask, processor time", "2 s", less, lambda: limited(0, CPU_SECONDS, "s")),
+        Case("attar ask, peak memory", "400 MB", less, lambda: limited(1, PEAK_BYTES, "B")),
+    ]
+
+
+def of_server(folder: Path, data: Data, seconds: float) -> Case:
+    """`POST /v1/ask`, one question per request, 64 connections: seconds per question."""
+    requests = [
+        json_request("/v1/ask", {"document": f"text {at}", "question": question})
+        for at, question in data.questions
+    ]
+
+    def drive() -> Comparison:
+        with serving(folder, None) as server:
+            drive_now(server.port, requests, 64, min(2.0, seconds))
+            load = drive_now(server.port, requests, 64, seconds)
+        check_statuses("/v1/ask", load, [200])
+        p99 = load.percentile(99)
+        note = f"{load.per_second:,.0f} per second, p50 {load.percentile(50):.3f} s, p99 {p99:.3f} s"
+        note += f" ({'within' if p99 <= SERVED_P99 else 'over'} {SERVED_P99} s); the load takes a core too"
+        return Comparison([1 / load.per_second], [1 / SERVED_PER_SECOND], note=note)
+
+    return Case("POST /v1/ask, one question per request", f"{SERVED_PER_SECOND} per second", Goal(1), drive)
+
+
+def main(
+    data: Annotated[
+        Path | None, typer.Option(help="A file of questions, as for `attar train-questions`.")
+    ] = None,
+    documents: Annotated[int, typer.Option(min=1, help="How many texts, with a question each.")] = 256,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Seconds of load on the server.")] = 5.0,
+    only: Only = None,
+    json: Json = False,
+    quick: Quick = False,
+) -> None:
+    """Compare the default reader with the bare encoders, and with targets for its speed."""
+    with progress_bar() as progress:
+        report = run(data, count=documents, seconds=seconds, only=only, quick=quick, progress=progress)
+    show(report, json)
+
+
+if __name__ == "__main__":
+    run_command(main)
