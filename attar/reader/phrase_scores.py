@@ -70,14 +70,15 @@ def rank(
     top: int | None,
     text: str | None,
     calibration: tuple[float, float] = (1.0, 0.0),
+    total: float | None = None,
 ) -> list[Answer]:
     """Answers by probability; a phrase that overlaps a better one adds its probability to that.
 
-    "Not in this text" is one of them, with the probability that no phrase is the answer.
+    "Not in this text" is one of them, with the probability that no phrase is the answer. `total` is the logarithm of
+    the sum that probabilities are shares of, where phrases of other documents are candidates, too.
     """
     values = np.append(scores, np.float32(null)).astype(np.float64)
-    values = np.exp(values - values.max())
-    probabilities = values / values.sum()
+    probabilities = np.exp(values - (np.logaddexp.reduce(values) if total is None else total))
     answers: list[Answer] = []
     taken: list[tuple[int, int, int]] = []
     sums: list[float] = []

@@ -4,7 +4,7 @@ A text: word pieces → windows of whole sentences → hidden states → phrase 
 A question: word pieces → query, weights of its words → one score per phrase → answers, or "not in this text".
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,10 @@ _LONGEST_PHRASE = 1_000
 _SENTENCES = 2_000
 
 
+# Called for each window that is read: the number of its text, word pieces `[n]`, and hidden states `[n, d]`.
+OnStates = Callable[[int, NDArray[np.int64], Floats], None]
+
+
 @dataclass(frozen=True)
 class Window:
     """Whole sentences in word pieces: ids `[n]`, the place of each piece `[n, 2]`, its sentence's number `[n]`."""
@@ -47,6 +51,9 @@ class Window:
 
 class PhraseReader(Reader):
     """Reads texts into phrases, and answers questions from these."""
+
+    # Signatures are made of the states after so many layers: later ones tell what answers, not what a text is about.
+    signature_layers = 2
 
     def __init__(self, saved: SavedPhrases, *, quick: bool = True) -> None:
         self.network, self.quick, self.tokenizer = (
@@ -83,21 +90,48 @@ class PhraseReader(Reader):
         batch_size: int = _WINDOWS,
         budget: int | None = None,
         progress: Progress = tell_nobody,
+        on_states: OnStates | None = None,
     ) -> list[Memory]:
         """The memories of texts, in order; `shared_names` has no effect, as phrases always merge."""
         if batch_size < 1:
             raise OptionError("batch_size", "an integer of at least 1", repr(batch_size))
-        return [self._read(text, None, batch_size, budget, progress) for text in texts]
+        return [
+            self._read(text, None, batch_size, budget, progress, on_states, at)
+            for at, text in enumerate(texts)
+        ]
 
     def extend(
-        self, memory: Memory, text: str, *, budget: int | None = None, progress: Progress = tell_nobody
+        self,
+        memory: Memory,
+        text: str,
+        *,
+        budget: int | None = None,
+        progress: Progress = tell_nobody,
+        on_states: OnStates | None = None,
     ) -> Memory:
-        """The memory of both texts, the second a new paragraph: the same as reading them at once."""
+        """The memory of both texts, the second a new paragraph: the same as reading them at once.
+
+        The last window of the first, `memory.phrases.tail`, is read again; `on_states` is called for it, too.
+        """
         self.check_memory(memory)
-        return self._read(text, memory, _WINDOWS, budget, progress)
+        return self._read(text, memory, _WINDOWS, budget, progress, on_states)
+
+    def token_states(self, texts: Sequence[str], on_states: OnStates) -> None:
+        """Encode texts by as few layers as `on_states` needs, which is called for each window, as by `read_many`."""
+        for at, text in enumerate(texts):
+            windows = self._windows(text)
+            for first in range(0, len(windows), _WINDOWS):
+                self._hidden(windows[first : first + _WINDOWS], at, on_states, only_states=True)
 
     def _read(
-        self, text: str, before: Memory | None, batch_size: int, budget: int | None, progress: Progress
+        self,
+        text: str,
+        before: Memory | None,
+        batch_size: int,
+        budget: int | None,
+        progress: Progress,
+        on_states: OnStates | None = None,
+        number: int = 0,
     ) -> Memory:
         if not isinstance(text, str):
             raise DtypeError("text", "a string", type(text).__name__)
@@ -117,7 +151,7 @@ class PhraseReader(Reader):
             progress("reading", first, len(windows))
             for window, (found, own) in zip(
                 windows[first : first + batch_size],
-                self._encode(windows[first : first + batch_size]),
+                self._encode(windows[first : first + batch_size], number, on_states),
                 strict=True,
             ):
                 # The tail begins with a sentence, so that it is cut into the same sentences again.
@@ -173,15 +207,34 @@ class PhraseReader(Reader):
         close()
         return windows
 
-    def _encode(
-        self, windows: Sequence[Window]
-    ) -> Iterable[tuple[list[tuple[int, int, int, float]], Floats]]:
-        """The phrases of each window, in the order of the text, and their vectors."""
+    def _hidden(
+        self,
+        windows: Sequence[Window],
+        number: int,
+        on_states: OnStates | None,
+        only_states: bool = False,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The padded ids of windows, where they are, and their hidden states; `on_states` gets those it needs."""
         ids, mask, _ = _pad([window.ids for window in windows], self.tokenizer.cls, self.tokenizer.sep)
-        sentences, _, inside = _pad([window.sentences for window in windows], 0, 0)
+        encoder, early = self.network.encoder, self.signature_layers
         # Several threads pay for several windows only: they wait for each other, long on a busy machine.
         with inference() if len(windows) == 1 else torch.inference_mode():
-            texts = self.network.encode_texts(ids, mask)
+            hidden = encoder(ids, mask, layers=early)
+            if on_states is not None:
+                for window, states in zip(windows, hidden, strict=True):
+                    on_states(number, window.ids, states[1 : len(window.ids) + 1].float().numpy())
+            if not only_states:
+                hidden = encoder.continued(hidden, mask, slice(early, None))
+        return ids, mask, hidden
+
+    def _encode(
+        self, windows: Sequence[Window], number: int, on_states: OnStates | None
+    ) -> Iterable[tuple[list[tuple[int, int, int, float]], Floats]]:
+        """The phrases of each window, in the order of the text, and their vectors."""
+        ids, mask, hidden = self._hidden(windows, number, on_states)
+        sentences, _, inside = _pad([window.sentences for window in windows], 0, 0)
+        with inference() if len(windows) == 1 else torch.inference_mode():
+            texts = self.network.describe_texts(ids, hidden, mask)
             valid = valid_spans(sentences, inside) & self._whole_words(ids)
             priors = self.network.priors(texts, valid).flatten(1)
         for row, window in enumerate(windows):
@@ -217,19 +270,59 @@ class PhraseReader(Reader):
         given = [None] * len(about) if texts is None else list(texts)
         if len(given) != len(about):
             raise ShapeError("texts", f"one for each of {len(about)} memories", str(len(given)))
-        queries = self._questions(asked)
+        distinct = list(dict.fromkeys(asked))
+        queries = dict(zip(distinct, self._questions(distinct), strict=True))
         return [
-            self._rank(memory, query, top, text)
-            for memory, query, text in zip(about, queries, given, strict=True)
+            self._rank(memory, queries[question], top, text)
+            for memory, question, text in zip(about, asked, given, strict=True)
         ]
+
+    def answer_all(
+        self,
+        memories: Sequence[Memory],
+        question: str,
+        *,
+        biases: Sequence[float],
+        top: int | None = None,
+        texts: Sequence[str | None],
+    ) -> tuple[list[list[Answer]], float]:
+        """The answers from each of several memories, and the probability that none of them has the answer.
+
+        Probabilities are over the phrases of all memories; a bias is added to the scores of each memory's phrases.
+        """
+        self._checked(memories, question, top)
+        (query,) = self._questions([question])
+        scores = [
+            self._scores(memory, query) + np.float32(bias)
+            for memory, bias in zip(memories, biases, strict=True)
+        ]
+        total = float(np.logaddexp.reduce(np.concatenate([[query.null], *scores]).astype(np.float64)))
+        ranked = [
+            rank(own, query.null, _index(memory), top, text, self.calibration, total)
+            for own, memory, text in zip(scores, memories, texts, strict=True)
+        ]
+        answers = [[answer for answer in own if not answer.absent] for own in ranked]
+        return answers, float(np.exp(query.null - total))
+
+    def best_sentences(self, memory: Memory, question: str, count: int) -> list[tuple[int, int]]:
+        """The characters of the sentences that fit a question best: by words, and by their likeliest phrase."""
+        self.check_memory(memory)
+        (query,) = self._questions([question])
+        index = _index(memory)
+        best = query.overlap(index, np.zeros(2, np.float32))
+        scores = self._scores(memory, query)
+        highest = np.full(len(best), scores.min(initial=0.0), np.float32)
+        np.maximum.at(highest, index.sentences, scores)
+        order = np.argsort(-(best + highest), kind="stable")[:count]
+        starts, lengths = index.sentence_starts, index.sentence_lengths
+        return [(int(starts[at]), int(starts[at]) + int(lengths[at])) for at in order.tolist()]
 
     def explain(self, text: str, question: str) -> Explanation:
         """The answers to a question on a text, and the weight of each word for it: that of its sentence."""
         memory = self.read(text)
         answers = self.answer(memory, question, text=text)
         (query,) = self._questions([question])
-        index = memory.phrases
-        assert index is not None  # of a phrase reader
+        index = _index(memory)
         overlap = query.overlap(index, self.network.neighbours.detach().numpy())
         tokens, weights = [], []
         for at, (start, end) in enumerate(sentence_spans(text)):
@@ -280,15 +373,23 @@ class PhraseReader(Reader):
                 self._words: Floats = torch.nn.functional.normalize(table, dim=-1).numpy()
         return self._words
 
-    def _rank(self, memory: Memory, query: Query, top: int | None, text: str | None) -> list[Answer]:
-        index = memory.phrases
-        assert index is not None  # checked
+    def _scores(self, memory: Memory, query: Query) -> Floats:
+        """The score of each phrase."""
+        index = _index(memory)
         vectors = memory.to_float32()
         scores = vectors @ query.vector * self.network.options.size**-0.5 + index.priors.astype(np.float32)
         if len(scores):
             scores += query.overlap(index, self.network.neighbours.detach().numpy())[index.sentences]
             query.lower_repeated(scores, index)
-        return rank(scores, query.null, index, top, text, self.calibration)
+        return scores
+
+    def _rank(self, memory: Memory, query: Query, top: int | None, text: str | None) -> list[Answer]:
+        return rank(self._scores(memory, query), query.null, _index(memory), top, text, self.calibration)
+
+
+def _index(memory: Memory) -> PhraseIndex:
+    assert memory.phrases is not None  # of a phrase reader
+    return memory.phrases
 
 
 def within_budget(memory: Memory, budget: int) -> Memory:

@@ -10,6 +10,7 @@ from attar.store.lookups import compile_lookups
 from attar.store.maintenance import Stats
 from attar.store.parquet import ExportInfo, export_store, import_store, read_export_info
 from attar.store.repair import Repair, repair_store
+from attar.store.signatures import Signatures
 from attar.store.store import Store
 from attar.store.transactions import Snapshot, Transaction
 from attar.store.validation import Fault
@@ -21,6 +22,7 @@ __all__ = [
     "Fault",
     "Record",
     "Repair",
+    "Signatures",
     "Snapshot",
     "Stats",
     "Store",
