@@ -22,7 +22,8 @@ from attar.library import Library
 from attar.results import Change
 from attar.server import routes
 from attar.server.admission import Admission
-from attar.server.metrics import Metrics
+from attar.server.connections import REFUSED
+from attar.server.metrics import CONNECTION, PAGE, UNMATCHED, Metrics
 from attar.server.middleware import ROUTE, Middleware
 from attar.server.openapi import Route, html_document, openapi_document
 from attar.server.requests import JSON, read_body
@@ -51,7 +52,8 @@ register_url_convertor("any", _AnyConvertor())
 
 async def openapi(service: Service, request: Request) -> Response:
     """The OpenAPI document."""
-    return _json_response(describe_api())
+    prefix = service.settings.prefix
+    return _json_response(describe_api() | ({"servers": [{"url": prefix}]} if prefix else {}))
 
 
 async def docs(service: Service, request: Request) -> Response:
@@ -118,10 +120,11 @@ def make_app(settings: Settings, library: Library | None = None) -> ASGIApp:
     service = Service(library or open_library(settings), settings, metrics)
 
     @contextlib.asynccontextmanager
-    async def lifespan(app: object) -> AsyncIterator[None]:
+    async def lifespan(app: object) -> AsyncIterator[dict[str, Any]]:
         try:
             await service.open()
-            yield
+            # For the connections, which refuse what is not HTTP before there is a request.
+            yield {REFUSED: partial(metrics.count_request, CONNECTION)}
         finally:
             await service.close()
 
@@ -156,6 +159,11 @@ class _Endpoint:
     def __init__(self, service: Service, methods: dict[str, Route]) -> None:
         self._service, self._methods = service, methods
 
+    @property
+    def first(self) -> Route:
+        """The first route of the path."""
+        return next(iter(self._methods.values()))
+
     def route(self, method: str) -> Route:
         """The route of a method that the path has."""
         return self._methods["GET" if method == "HEAD" else method]
@@ -175,17 +183,20 @@ class _Endpoint:
 _FIXED = {(route.method, route.path): route.name for route in ROUTES if "{" not in route.path}
 
 
-def _route_name(router: Router, scope: Scope) -> str | None:
-    """The name of the route that a request would take; None for the page, and where no route matches."""
+def _route_name(router: Router, scope: Scope) -> str:
+    """The label of the route that a request would take, or that has its path but not its method."""
     # Matching patterns takes longer than refusing a request.
     if fixed := _FIXED.get((scope["method"], scope["path"])):
         return fixed
+    other = UNMATCHED if scope["path"].startswith("/v1/") else PAGE
     for route in router.routes:
         match, found = route.matches(scope)
-        if match is Match.FULL:
+        if match is not Match.NONE:
             endpoint: _Endpoint = found["endpoint"]
-            return endpoint.route(scope["method"]).name
-    return None
+            if match is Match.FULL:
+                return endpoint.route(scope["method"]).name
+            other = endpoint.first.name
+    return other
 
 
 def _json_response(value: object, status: int = 200) -> Response:

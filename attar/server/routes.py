@@ -4,6 +4,7 @@ import time
 
 import msgspec
 import numpy as np
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
@@ -165,9 +166,7 @@ async def readiness(service: Service, request: Request) -> Response:
 
 async def metrics(service: Service, request: Request) -> Response:
     """Metrics for Prometheus."""
-    stats = await service.stats()
-    media_type = "text/plain; version=0.0.4; charset=utf-8"
-    return Response("\n".join(service.metrics.lines(stats)) + "\n", media_type=media_type)
+    return Response(await service.metrics_text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 def _text_of(service: Service, name: str) -> str:
