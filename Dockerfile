@@ -19,7 +19,7 @@ RUN /opt/attar/bin/pip install ".[${EXTRAS}]" \
     && /opt/attar/bin/pip uninstall --yes pip
 
 FROM ${PYTHON_IMAGE}
-RUN useradd --system --uid 10001 --home-dir /data --shell /usr/sbin/nologin attar \
+RUN useradd --no-log-init --uid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin attar \
     && install --directory --owner attar --group attar --mode 700 /data
 COPY --from=build /opt/attar /opt/attar
 # Compiled lookups are kept in /tmp: all but /data and /tmp may be read-only.

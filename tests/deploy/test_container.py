@@ -93,14 +93,13 @@ def test_versions_are_those_of_the_constraints():
 
 
 def container_tool() -> str | None:
-    """A tool that has the base image already: a test pulls none."""
+    """A tool that runs containers, and has the base image already: a test pulls none."""
     image = re.search(r"PYTHON_IMAGE=(\S+)", DOCKERFILE)[1]
-    for tool in ("docker", "podman"):
-        if shutil.which(tool):
-            there = subprocess.run([tool, "image", "inspect", image], capture_output=True)
-            if there.returncode == 0:
-                return tool
-    return None
+    command = ["run", "--rm", "--pull=never", image, "true"]
+    found = filter(shutil.which, ("docker", "podman"))
+    return next(
+        (tool for tool in found if not subprocess.run([tool, *command], capture_output=True).returncode), None
+    )
 
 
 @pytest.mark.slow
