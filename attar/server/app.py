@@ -69,7 +69,12 @@ _LIST_QUERY: dict[str, tuple[str, dict[str, Any]]] = {
         {"type": "integer", "minimum": 1, "maximum": routes.MAX_PAGE_SIZE, "default": routes.PAGE_SIZE},
     ),
 }
-_SHOW_QUERY = {"memory": ("1: also the numbers of the memory", {"type": "string", "enum": ["0", "1"]})}
+_FLAG = {"type": "string", "enum": ["0", "1"], "default": "0"}
+_SHOW_QUERY = {"memory": ("1: also the numbers of the memory", _FLAG)}
+_FILE_QUERY: dict[str, tuple[str, dict[str, Any]]] = {
+    "name": ("the file's name", {"type": "string", "minLength": 1, "maxLength": wire.MAX_NAME}),
+    "replace": ("1: another text of that name is replaced", _FLAG),
+}
 
 # Method, path, handler, body, replies and errors. The first route that matches is taken: the busiest come first, and
 # "…/append" before the name alone.
@@ -87,6 +92,16 @@ ROUTES = (
     Route("POST", "/v1/explain", routes.explain, wire.Explain, {200: wire.Explanation}, (404,)),
     Route("POST", "/v1/compare", routes.compare, wire.Compare, {200: wire.Comparison}, (404,)),
     Route("GET", wire.DOCUMENTS, routes.list_documents, None, {200: wire.Page}, query=_LIST_QUERY),
+    Route(
+        "POST",
+        wire.FILES,
+        routes.add_file,
+        bytes,
+        {200: wire.Changes},
+        (403, 409),
+        query=_FILE_QUERY,
+        required=("name",),
+    ),
     Route("POST", wire.MERGE, routes.merge_documents, wire.Merge, {200: Change}, (403, 404, 409)),
     Route("POST", wire.REMOVE, routes.remove_documents, wire.Remove, {204: None}, (403, 404)),
     Route("POST", f"{_DOCUMENT}/append", routes.append_text, wire.AppendText, {200: Change}, (403, 404)),
