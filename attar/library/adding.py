@@ -139,34 +139,41 @@ class Adder:
         if all(_is_same(draft, known.get(draft.name)) for draft in group) and self._share_names(group):
             yield from (change_of(known[draft.name], "unchanged") for draft in group)
             return
-        memories, sums = self._read(group, shared_names=True)
-        with self.store.transaction() as changes:
-            written = [
-                self._put(changes, *each, again=True) for each in zip(group, memories, sums, strict=True)
-            ]
+        written: list[Change] = []
+        while not written:
+            reader = self.reader()
+            memories, sums = self._read(reader, group, shared_names=True)
+            with self.store.transaction() as changes:
+                if changes.header.reader in (None, reader.fingerprint):
+                    whole = zip(group, memories, sums, strict=True)
+                    written = [self._put(changes, *each, again=True) for each in whole]
         yield from written
 
     def _read(
-        self, drafts: Sequence[Draft], shared_names: bool = False
+        self, reader: "Reader", drafts: Sequence[Draft], shared_names: bool = False
     ) -> tuple[list[Memory], list[Sums | None]]:
         """The memories of documents, and the sums that their signatures are made of, from the same pass."""
-        collector: Collector | None = self.searching.collector()
+        collector: Collector | None = self.searching.collector(reader)
         more: dict[str, Any] = {} if collector is None else {"on_states": collector}
         texts = [draft.text for draft in drafts]
-        memories = self.reader().read_many(texts, shared_names=shared_names, progress=self.progress, **more)
+        memories = reader.read_many(texts, shared_names=shared_names, progress=self.progress, **more)
         return memories, [None if collector is None else collector.of(at) for at in range(len(drafts))]
 
     def _read_and_write(self, drafts: Sequence[Draft]) -> tuple[dict[str, Change], AttarError | None]:
         """Write documents atomically, up to the first that is refused; also return that one's error."""
-        memories, sums = self._read(drafts)
-        written: dict[str, Change] = {}
-        with self.store.transaction() as changes:
-            for draft, memory, own in zip(drafts, memories, sums, strict=True):
-                try:
-                    written[draft.name] = self._put(changes, draft, memory, own)
-                except OptionError as fault:
-                    return written, fault
-        return written, None
+        while True:
+            reader = self.reader()
+            memories, sums = self._read(reader, drafts)
+            written: dict[str, Change] = {}
+            with self.store.transaction() as changes:
+                # Otherwise another process has moved the library to another reader: read again, with that.
+                if changes.header.reader in (None, reader.fingerprint):
+                    for draft, memory, own in zip(drafts, memories, sums, strict=True):
+                        try:
+                            written[draft.name] = self._put(changes, draft, memory, own)
+                        except OptionError as fault:
+                            return written, fault
+                    return written, None
 
     def _put(
         self, changes: Transaction, draft: Draft, memory: Memory, sums: Sums | None, again: bool = False

@@ -23,7 +23,7 @@ from attar.search import (
     default_statistics,
     merged,
 )
-from attar.store import Record, Signatures, Store, Transaction
+from attar.store import Record, Signatures, Store, Transaction, key_of
 
 if TYPE_CHECKING:
     from attar.reader import PhraseReader, Reader
@@ -140,11 +140,10 @@ class Searching:
             raise OptionError(f"library {self._store.path}", expected, "one of a names reader", remedy)
         return reader
 
-    def signer(self) -> Signer | None:
+    def signer(self, reader: "Reader") -> Signer | None:
         """Makes signatures with the store's statistics, or the reader's own; None if there are none."""
         from attar.reader import PhraseReader
 
-        reader = self._reader()
         if not isinstance(reader, PhraseReader):
             return None
         with self._store.snapshot() as now:
@@ -162,9 +161,9 @@ class Searching:
                     self._signer = Signer.of(ReaderEncoder(reader), statistics)
             return self._signer
 
-    def collector(self) -> Collector | None:
+    def collector(self, reader: "Reader") -> Collector | None:
         """Adds up what a reader reads, for signatures."""
-        signer = self.signer()
+        signer = self.signer(reader)
         return None if signer is None else Collector(signer.projection)
 
     def record(self, changes: Transaction, sums: Sums | None, *, text_kept: bool) -> bytes | None:
@@ -182,17 +181,19 @@ class Searching:
             changes.put_signature(None, signer.statistics.data)
         return stored in (signer.statistics.data, self._known)
 
-    def extend(self, before: Record, text: str, progress: Progress) -> tuple[Memory, Sums | None]:
+    def extend(
+        self, reader: "Reader", before: Record, text: str, progress: Progress
+    ) -> tuple[Memory, Sums | None]:
         """A document continued: the memory of both texts, and their sums.
 
         The last window is read again with what follows, so its sums are subtracted first: the result is exact.
         """
         memory = before.memory
-        signer = self.signer()
+        signer = self.signer(reader)
         if signer is None or memory.phrases is None:
-            return self._reader().extend(memory, text, progress=progress), None
+            return reader.extend(memory, text, progress=progress), None
         collector = Collector(signer.projection)
-        longer = self._phrase_reader().extend(memory, text, progress=progress, on_states=collector)
+        longer = signer.encoder.reader.extend(memory, text, progress=progress, on_states=collector)
         earlier = self._kept_sums(before, signer)
         if earlier is None and before.text is not None:
             earlier = signer.sums(before.text)
@@ -202,7 +203,7 @@ class Searching:
 
     def _kept_sums(self, record: Record, signer: Signer) -> Sums | None:
         with self._store.snapshot() as now:
-            found = Signatures(now).get(record.key)
+            found = Signatures(now).get(key_of(record.name))
         if found is None or found[0] != record.entry.changed:
             return None
         try:
@@ -215,7 +216,7 @@ class Searching:
         """The signature of documents joined, if all of them keep their sums; needs no reader."""
         stored, found = Signatures(changes), []
         for record in records:
-            each = stored.get(record.key)
+            each = stored.get(key_of(record.name))
             if each is None or each[0] != record.entry.changed:
                 return None
             found.append(each[1])
@@ -226,7 +227,7 @@ class Searching:
 
     def refresh(self, progress: Progress = tell_nobody) -> SearchIndex:
         """The index, equal to the store as it is now; missing signatures are made from texts."""
-        signer = self.signer()
+        signer = self.signer(self._phrase_reader())
         if signer is None:
             expected = "one whose reader has statistics for search"
             remedy = "fit them to its documents: attar store refit STORE"
@@ -260,7 +261,7 @@ class Searching:
                         same = record.name in changes and changes.get(record.name).entry == record.entry
                         if same and self._agree(changes, signer):
                             changes.put_signature(record.name, data)
-            index.add([(record.key, record.entry.changed, data) for record, data in made])
+            index.add([(key_of(record.name), record.entry.changed, data) for record, data in made])
         return left_out
 
     def refit(self, progress: Progress = tell_nobody) -> int:

@@ -8,7 +8,7 @@ LMDB maps keys to values. A key is one letter for the kind of value, followed by
 | `f` | a document's `DocumentEntry`, msgpack |
 | `m` | its memory, as `attar.memory.record` describes |
 | `t` | its text if kept, UTF-8 compressed by zlib |
-| `s`, `j` | what search keeps: see `attar.store.signatures` |
+| `s`, `j` | what search keeps, see `signatures.py` |
 
 Every value lies in an envelope, little-endian:
 
@@ -270,14 +270,13 @@ def _utf8(text: str) -> bytes:
 class Record:
     """A document as it lies in the store: its entry, the memory's bytes, the compressed text's bytes.
 
-    Inside `Store.snapshot` the bytes are views into the file, valid until the snapshot ends. A `signature` is only
-    written: `Signatures` reads it.
+    Inside `Store.snapshot` the bytes are views into the file, valid until the snapshot ends.
     """
 
     entry: DocumentEntry
     memory_data: Buffer
     text_data: Buffer | None = None
-    signature: bytes | None = field(default=None, compare=False)
+    signature: bytes | None = field(default=None, compare=False)  # only to write it
 
     @classmethod
     def of(
@@ -309,11 +308,6 @@ class Record:
     def name(self) -> str:
         """The document's name."""
         return self.entry.name
-
-    @property
-    def key(self) -> bytes:
-        """The key of the document's name."""
-        return key_of(self.name)
 
     @property
     def memory(self) -> Memory:

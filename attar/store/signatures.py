@@ -45,6 +45,14 @@ def note_changes(transaction: LmdbTransaction, names: Sequence[str]) -> None:
         transaction.delete(_change_key(number - _CHANGES))
 
 
+def forget_signatures(transaction: LmdbTransaction) -> None:
+    """Delete all that search keeps; whoever has read signatures must read them all again."""
+    number = last_change(transaction) + _CHANGES + 1
+    for key in [key for key, _ in search_values(transaction)]:
+        transaction.delete(key)
+    transaction.put(_change_key(number), format.wrap(b"j", msgspec.msgpack.encode([])))
+
+
 def last_change(transaction: LmdbTransaction) -> int:
     """The number of the last change; 0 for a store of an earlier version."""
     with transaction.cursor() as cursor:
