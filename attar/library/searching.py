@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from attar.errors import DtypeError, OptionError, RecordError, UnknownDocumentError
+from attar.errors import DtypeError, FormatError, OptionError, RecordError, UnknownDocumentError
 from attar.library.cache import MemoryCache
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
@@ -151,7 +151,7 @@ class Searching:
         with self._lock:
             known = self._signer is not None and self._signer.encoder.reader is reader
             if not known or stored != self._known:
-                statistics = None if stored is None else Statistics.from_bytes(stored)
+                statistics = None if stored is None else self._stored(stored)
                 # Not if the library has moved to another reader since.
                 if statistics is None or statistics.reader != reader.fingerprint:
                     statistics = default_statistics(reader.fingerprint, self._folder)
@@ -160,6 +160,13 @@ class Searching:
                 if statistics is not None:
                     self._signer = Signer.of(ReaderEncoder(reader), statistics)
             return self._signer
+
+    def _stored(self, data: bytes) -> Statistics:
+        try:
+            return Statistics.from_bytes(data)
+        except FormatError as fault:
+            remedy = "fit them again: attar store refit STORE"
+            raise OptionError("statistics of the library", "whole ones", "damaged ones", remedy) from fault
 
     def collector(self, reader: "Reader") -> Collector | None:
         """Adds up what a reader reads, for signatures."""

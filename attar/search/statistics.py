@@ -244,8 +244,8 @@ def default_statistics(reader: str, folder: Path | None = None) -> Statistics | 
 def inverse_frequencies(frequencies: NDArray[np.int64], documents: int) -> Floats:
     """The weight of each word piece, as BM25 has it: high for a piece that few documents hold.
 
-    >>> inverse_frequencies(np.array([0, 2, 4]), 4).round(2).tolist()
-    [2.4, 0.69, 0.11]
+    >>> [f"{weight:.2f}" for weight in inverse_frequencies(np.array([0, 2, 4]), 4)]
+    ['2.30', '0.69', '0.11']
     """
     weights: Floats = np.log1p((documents - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32)
     return weights
