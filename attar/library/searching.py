@@ -13,6 +13,7 @@ from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
 from attar.results import ABSENT, Answer, Hit, Sentence
 from attar.search import (
+    RERANKED,
     Collector,
     ReaderEncoder,
     SearchIndex,
@@ -22,6 +23,7 @@ from attar.search import (
     Sums,
     default_statistics,
     merged,
+    rerank,
 )
 from attar.store import Record, Signatures, Store, Transaction, key_of
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 _BATCH = 64
 # Documents whose phrases answer a question to all, and how much a document's score adds to those of its phrases.
 # Chosen on questions of SQuAD's training set (docs/log.md).
-_ASKED, _BIAS = 10, 1.0
+_ASKED, _BIAS = 10, 0.8
 # Sentences shown per document.
 _SENTENCES = 2
 # A projection that keeps this much less of the documents' variance than of what it was fitted on is worth refitting.
@@ -82,11 +84,15 @@ class Searching:
         if isinstance(top, bool) or not isinstance(top, int) or top < 1:
             raise OptionError("top", "an integer of at least 1", repr(top))
         hits = []
-        for each in self._found(query, top):
+        found = self._found(query, max(top, RERANKED))
+        matches = reader.match([each.memory for each in found[:RERANKED]], query)
+        fitted = rerank([each.score for each in found], matches)
+        for at, score in fitted[:top]:
+            each = found[at]
             text = each.text
             places = [] if text is None else reader.best_sentences(each.memory, query, _SENTENCES)
             sentences = [Sentence((text or "")[start:end], start, end) for start, end in places]
-            hits.append(Hit(each.name, each.title, each.score, sentences))
+            hits.append(Hit(each.name, each.title, score, sentences))
         return hits
 
     def ask(self, question: str, top: int | None) -> list[Answer]:
