@@ -22,9 +22,10 @@ from attar.library.adding import (
 from attar.library.cache import MemoryCache
 from attar.library.finding import suggesting
 from attar.library.rereading import reread
+from attar.library.searching import Searching, SearchState
 from attar.memory import JOINT, Memory
 from attar.progress import Progress, tell_nobody
-from attar.results import Answer, Change, Document, DocumentDetails, Reread
+from attar.results import Answer, Change, Document, DocumentDetails, Hit, Reread
 from attar.store import DocumentEntry, Durability, Fault, Store
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Library:
         )
         self.keep_text = keep_text
         self._cache = MemoryCache(cache)
+        self._searching = Searching(self.store, lambda: self.reader, self._reader_path, self._cache)
 
     @property
     def reader(self) -> "Reader":
@@ -156,14 +158,15 @@ class Library:
                 if applied and applied[0] in before.entry.applied:
                     return change_of(before.entry, "appended")
                 reader = self._reader_of(before.memory.reader)
-                longer = reader.extend(before.memory, text, progress=progress)
+                longer, sums = self._searching.extend(reader, before, text, progress)
                 whole = None if before.text is None else SEPARATOR.join(filter(None, (before.text, text)))
                 # If another process has written the document meanwhile, its version is continued instead.
                 with self.store.transaction() as changes:
                     if changes.get(name).entry == before.entry:
                         ids = (*before.entry.applied, *applied)[-CHANGE_IDS:]
-                        facts = changes.put(name, longer, title=before.entry.title, text=whole, applied=ids)
-                        return change_of(facts, "appended")
+                        signature = self._searching.record(changes, sums, text_kept=False)
+                        kept: dict[str, Any] = {"title": before.entry.title, "text": whole, "applied": ids}
+                        return change_of(changes.put(name, longer, signature=signature, **kept), "appended")
 
     def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
         """The `top` most likely answers, most likely first, with quotes if the text is kept; all with `top=None`."""
@@ -181,6 +184,29 @@ class Library:
         memories, texts = zip(*(known[name] for name in asked), strict=True) if asked else ((), ())
         reader = self._reader_of(memories[0].reader) if memories else self.reader
         return reader.answer_many(memories, questions, top=top, texts=texts)
+
+    def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]:
+        """The most likely answers from all documents, each with its document; the kind "none": not in this library.
+
+        Search finds documents, their phrases answer. Probabilities are over the phrases of all found documents.
+        """
+        return self._searching.ask(question, top)
+
+    def search(self, query: str, *, top: int = 10) -> list[Hit]:
+        """The documents that fit a query best, best first, each with its sentences that fit best."""
+        return self._searching.search(query, top)
+
+    def refit(self, *, progress: Progress = tell_nobody) -> int:
+        """Fit the statistics of search to this library's documents, and make their signatures anew; returns how many.
+
+        Texts are read again; documents whose texts are not kept cannot be found afterwards.
+        """
+        return self._searching.refit(progress)
+
+    @property
+    def search_state(self) -> SearchState:
+        """What the last search found out about the library."""
+        return self._searching.state()
 
     def merge(
         self,
@@ -212,7 +238,9 @@ class Library:
             # To quote from and to read again: places of phrases are those of the joined text.
             keeps = self.keep_text and None not in texts
             text = SEPARATOR.join(text for text in texts if text is not None) if keeps else None
-            return change_of(changes.put(new, whole, title=title, text=text, applied=applied), "merged")
+            signature = self._searching.merged(changes, records)
+            facts = changes.put(new, whole, title=title, text=text, applied=applied, signature=signature)
+            return change_of(facts, "merged")
 
     def remove(self, *names: str) -> None:
         """Remove documents: all of them, or none if one does not exist."""
@@ -264,7 +292,7 @@ class Library:
         self.close()
 
     def _adder(self, replace: bool, progress: Progress = tell_nobody) -> Adder:
-        return Adder(self.store, lambda: self.reader, replace, self.keep_text, progress)
+        return Adder(self.store, lambda: self.reader, replace, self.keep_text, self._searching, progress)
 
 
 def _reader_and_path(

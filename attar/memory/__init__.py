@@ -1,5 +1,6 @@
 """What is kept of a document: a memory in one of seven forms, its algebra and its bytes. numpy only, no torch."""
 
+from attar.memory.algebra import within_budget
 from attar.memory.cooccurrence import Cooccurrence, weigh_cooccurrences
 from attar.memory.forms import FORMS, FORMS_OF, PRECISIONS, Floats, look_up_hidden, states_are_smaller
 from attar.memory.memory import Memory
@@ -20,4 +21,5 @@ __all__ = [
     "look_up_hidden",
     "states_are_smaller",
     "weigh_cooccurrences",
+    "within_budget",
 ]

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attar.errors import OptionError, ShapeError
 from attar.memory.forms import Floats, pad_rows, states_are_smaller
@@ -180,3 +181,29 @@ def _summable(a: "Memory", b: "Memory") -> tuple[str, Floats, Floats]:
     if "states" in (a.form, b.form):
         a, b = a.to_form("triangle"), b.to_form("triangle")
     return a.form, a.to_float32(), b.to_float32()
+
+
+def within_budget(memory: "Memory", budget: int) -> "Memory":
+    """The memory with only as many phrases, the likeliest to be asked about, as `budget` bytes hold."""
+    index = memory.phrases
+    if index is None or memory.nbytes <= budget:
+        return memory
+    order = np.argsort(-index.priors.astype(np.float32), kind="stable")
+    low, high = 0, len(order)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _take(memory, index, order[:middle]).nbytes <= budget:
+            low = middle
+        else:
+            high = middle - 1
+    smallest = _take(memory, index, order[:low])
+    if smallest.nbytes > budget:
+        remedy = "give more, or no budget"
+        raise OptionError("budget", f"at least {smallest.nbytes} bytes for this text", str(budget), remedy)
+    return smallest
+
+
+def _take(memory: "Memory", index: PhraseIndex, chosen: NDArray[np.intp]) -> "Memory":
+    kept = np.sort(chosen)
+    assert memory.scales is not None  # int8
+    return replace(memory, numbers=memory.numbers[kept], scales=memory.scales[kept], phrases=index.take(kept))

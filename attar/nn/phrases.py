@@ -102,7 +102,12 @@ class PhraseNetwork(nn.Module):
 
     def encode_texts(self, ids: Int[Tensor, "B n"], mask: Bool[Tensor, "B n"]) -> EncodedTexts:
         """Texts between [CLS] and [SEP]."""
-        hidden = self.encoder(ids, mask)
+        return self.describe_texts(ids, self.encoder(ids, mask), mask)
+
+    def describe_texts(
+        self, ids: Int[Tensor, "B n"], hidden: Float[Tensor, "B n d"], mask: Bool[Tensor, "B n"]
+    ) -> EncodedTexts:
+        """Texts whose hidden states are known."""
         priors = self.prior(hidden).float()
         words = self.word_vectors(ids, hidden, mask)
         return EncodedTexts(self.first(hidden), self.last(hidden), priors[..., 0], priors[..., 1], words)

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +80,32 @@ class Query:
         total[:-1] += neighbours[1] * own[1:]
         return total
 
+    def best_sentences(self, index: PhraseIndex, scores: Floats, count: int) -> list[tuple[int, int]]:
+        """The characters of the sentences that fit best: by shared words, and by the score of their best phrase."""
+        overlap = self.overlap(index, np.zeros(2, np.float32))
+        highest = np.full(len(overlap), scores.min(initial=0.0), np.float32)
+        np.maximum.at(highest, index.sentences, scores)
+        order = np.argsort(-(overlap + highest), kind="stable")[:count]
+        starts, lengths = index.sentence_starts[order].tolist(), index.sentence_lengths[order].tolist()
+        return [(start, start + length) for start, length in zip(starts, lengths, strict=True)]
+
+
+def rank_all(
+    scores: Sequence[Floats],
+    null: float,
+    indexes: Sequence[PhraseIndex],
+    top: int | None,
+    texts: Sequence[str | None],
+    calibration: tuple[float, float],
+) -> tuple[list[list[Answer]], float]:
+    """The answers of each of several documents, with probabilities over the phrases of all, and that of no answer."""
+    total = float(np.logaddexp.reduce(np.concatenate([[null], *scores]).astype(np.float64)))
+    ranked = [
+        rank(own, null, index, top, text, calibration, total)
+        for own, index, text in zip(scores, indexes, texts, strict=True)
+    ]
+    return [[answer for answer in own if not answer.absent] for own in ranked], float(np.exp(null - total))
+
 
 def rank(
     scores: Floats,
@@ -87,14 +114,15 @@ def rank(
     top: int | None,
     text: str | None,
     calibration: tuple[float, float] = (1.0, 0.0),
+    total: float | None = None,
 ) -> list[Answer]:
     """Answers by probability; a phrase that overlaps a better one adds its probability to that.
 
-    "Not in this text" is one of them, with the probability that no phrase is the answer.
+    "Not in this text" is one of them, with the probability that no phrase is the answer. `total` is the logarithm of
+    the sum that probabilities are shares of, where phrases of other documents are candidates, too.
     """
     values = np.append(scores, np.float32(null)).astype(np.float64)
-    values = np.exp(values - values.max())
-    probabilities = values / values.sum()
+    probabilities = np.exp(values - (np.logaddexp.reduce(values) if total is None else total))
     limit = len(scores) if top is None else min(len(scores), 4 * top + 12)
     order = np.argpartition(-scores, limit - 1)[:limit] if limit < len(scores) else np.arange(len(scores))
     order = order[np.argsort(-scores[order], kind="stable")]

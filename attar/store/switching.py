@@ -15,6 +15,7 @@ from attar.errors import StoreError, UnknownDocumentError, quoted
 from attar.store import format
 from attar.store.format import HEADER_KEY, DocumentEntry, Header
 from attar.store.lmdb_env import Environment, LmdbTransaction, store_errors
+from attar.store.signatures import forget_signatures
 from attar.store.transactions import Snapshot, entry_values, header_of
 from attar.store.validation import name_in
 
@@ -82,6 +83,8 @@ def _replace_all(
         transaction.put(b"m" + key, format.wrap(b"m", memory))
         header = header.plus(new)
     transaction.put(HEADER_KEY, format.wrap(b"a", format.encode(header)))
+    # Made again from the texts when they are needed: they are of the former reader.
+    forget_signatures(transaction)
     return header
 
 

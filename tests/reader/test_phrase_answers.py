@@ -11,6 +11,7 @@ from attar.memory import JOINT, PhraseIndex
 from attar.nn import LONGEST, valid_spans
 from attar.reader import PhraseReader
 from attar.reader.phrase_scores import rank
+from attar.reader.windows import cut_windows
 from attar.results import ABSENT
 
 TEXT = "Ann met Bob in Bath.  He wrote a letter to the house of Lee in 1999.\n\nThey ran! It was May."
@@ -148,7 +149,7 @@ class TestAlgebra:
             "Bob ran to the house of Lee. " * 16,
         )
         read, merged = phrase_reader.read(a + JOINT + b), phrase_reader.read(a) + phrase_reader.read(b)
-        assert len(phrase_reader._windows(a + JOINT + b)) == 2
+        assert len(cut_windows(phrase_reader.tokenizer, a + JOINT + b)) == 2
         for question in QUESTIONS:
             check_alike(phrase_reader.answer(read, question), phrase_reader.answer(merged, question))
 
@@ -173,7 +174,7 @@ class TestScores:
         """All in one window; special tokens belong to no sentence of a memory."""
         reader = PhraseReader(saved_phrases, quick=quick)
         network, tokenizer = reader.network, reader.tokenizer
-        (window,) = reader._windows(TEXT)
+        (window,) = cut_windows(reader.tokenizer, TEXT)
         numbers = [0, *window.sentences.tolist(), 0]
         ids = torch.tensor([[tokenizer.cls, *window.ids.tolist(), tokenizer.sep]])
         inside = torch.ones_like(ids, dtype=torch.bool)
@@ -181,7 +182,7 @@ class TestScores:
         sentences = torch.tensor([numbers])
         memory = reader.read(TEXT).astype("float32")
         index = memory.phrases
-        (found,) = reader._encode([window])
+        (found,) = reader._encode([window], 0, None)
         for question in ("who met bob in bath?", "what was it", ""):
             asked = torch.from_numpy(tokenizer.read_questions([question])[0].astype(np.int64))[None]
             with torch.inference_mode():

@@ -36,7 +36,7 @@ def second(tmp_path):
 
 def raw(store: Store) -> dict[bytes, bytes]:
     with store._environment.map.begin() as transaction, transaction.cursor() as cursor:
-        return {key: value for key, value in cursor if key != b"a"}
+        return {key: value for key, value in cursor if key[:1] not in (b"a", b"j")}
 
 
 def test_imported_documents_equal_the_exported_ones_byte_for_byte(filled, export, second, tmp_path):
