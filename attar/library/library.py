@@ -198,7 +198,7 @@ class Library:
             whole = merged(parts, [record.memory for record in records])
             texts = [record.text for record in records]
             # Only phrases have places in the text, which must be those of the joined text.
-            keeps = self.keep_text and whole.form == "phrases" and None not in texts
+            keeps = self.keep_text and whole.phrases is not None and None not in texts
             text = SEPARATOR.join(text for text in texts if text is not None) if keeps else None
             return change_of(changes.put(new, whole, title=title, text=text, applied=applied), "merged")
 

@@ -1,17 +1,22 @@
 """A question against the phrases of a memory: word overlap of sentences, ranking, probabilities."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attar.memory import Floats, PhraseIndex
+from attar.reader.confidence import Calibration, features_of
 from attar.results import ABSENT, Answer
 from attar.text import COMMON, kind_of
 
 # How much a phrase loses that only repeats words of the question, and among how many of the best phrases it is looked
 # for. EM on 455 questions of SQuAD dev: .532 without, .545 with 3, .549 with 6 (docs/log.md).
 _REPEATED, _REPEATED_AMONG = 4.0, 64
+# At least so many of the best phrases are compared, so that probabilities hardly depend on how many are asked for.
+_RANKED = 24
 _WORD = re.compile(r"\w+")
 
 
@@ -37,6 +42,10 @@ class Query:
     words: Floats
     table: Floats
     asked: frozenset[str]
+    numbers: NDArray[Any] = field(
+        default_factory=lambda: np.zeros(0, np.int64)
+    )  # ids of pieces that are numbers
+    question: str = ""
 
     def lower_repeated(self, scores: Floats, index: PhraseIndex) -> None:
         """Lower the scores of phrases that only repeat words of the question: few of them are answers."""
@@ -63,25 +72,33 @@ class Query:
         return total
 
 
-def rank(
-    scores: Floats,
-    null: float,
-    index: PhraseIndex,
-    top: int | None,
-    text: str | None,
-    calibration: tuple[float, float] = (1.0, 0.0),
-) -> list[Answer]:
-    """Answers by probability; a phrase that overlaps a better one adds its probability to that.
+class Ranked(NamedTuple):
+    """Phrases that do not overlap, the likeliest first: numbers, places, and the softmax of their scores.
 
-    "Not in this text" is one of them, with the probability that no phrase is the answer.
+    A phrase that overlaps a better one adds its probability to that. `absent` is the softmax of "no answer".
     """
+
+    phrases: list[int]
+    places: list[tuple[int, int]]
+    probabilities: list[float]
+    absent: float
+
+    def features(self, query: Query, index: PhraseIndex) -> Floats:
+        """What the calibration of the first phrase is computed from."""
+        second = self.probabilities[1] if len(self.phrases) > 1 else 0.0
+        absent = min(max(self.absent, 1e-30), 1 - 1e-12)
+        margin = float(np.log((1 - absent) / absent))
+        return features_of(query, index, self.phrases[0], self.probabilities[0], second, margin)
+
+
+def rank_phrases(scores: Floats, null: float, index: PhraseIndex, top: int | None) -> Ranked:
+    """The best phrases of a memory."""
     values = np.append(scores, np.float32(null)).astype(np.float64)
     values = np.exp(values - values.max())
     probabilities = values / values.sum()
-    answers: list[Answer] = []
     taken: list[tuple[int, int, int]] = []
     sums: list[float] = []
-    limit = len(scores) if top is None else min(len(scores), 4 * top + 12)
+    limit = len(scores) if top is None else min(len(scores), max(4 * top + 12, _RANKED))
     order = np.argpartition(-scores, limit - 1)[:limit] if limit < len(scores) else np.arange(len(scores))
     for at in order[np.argsort(-scores[order], kind="stable")].tolist():
         start = int(index.starts[at])
@@ -93,27 +110,48 @@ def rank(
         else:
             taken.append((start, end, at))
             sums.append(float(probabilities[at]))
-    for place in sorted(range(len(taken)), key=lambda each: -sums[each])[:top]:
-        start, end, at = taken[place]
-        phrase = index.text_of(at)
-        quote = None
-        if text is not None:
-            a, b = index.sentence_of(at)
-            quote = text[a:b]
-        answers.append(
-            Answer(phrase, calibrated(sums[place], calibration), kind_of(phrase), quote, start, end)
-        )
-    absent = Answer("", float(probabilities[-1]), ABSENT)
-    place = sum(answer.probability > absent.probability for answer in answers)
-    return [*answers[:place], absent, *answers[place:]][:top]
+    best = sorted(range(len(taken)), key=lambda each: -sums[each])
+    phrases, places = [taken[each][2] for each in best], [taken[each][:2] for each in best]
+    return Ranked(phrases, places, [sums[each] for each in best], float(probabilities[-1]))
 
 
-def calibrated(probability: float, calibration: tuple[float, float]) -> float:
-    """A probability whose log-odds are scaled and moved.
+def rank(
+    scores: Floats,
+    query: Query,
+    index: PhraseIndex,
+    top: int | None,
+    text: str | None,
+    calibration: Calibration | None = None,
+) -> list[Answer]:
+    """Answers by probability. "Not in this text" is one of them, and the first if the reader refuses to answer.
 
-    >>> calibrated(0.5, (1.0, 0.0)), round(calibrated(0.9, (0.5, 0.0)), 2)
-    (0.5, 0.75)
+    It refuses if that has a higher probability than the calibration's threshold, or, without one, than any phrase.
     """
-    bounded = min(max(probability, 1e-9), 1 - 1e-9)
-    odds = calibration[0] * np.log(bounded / (1 - bounded)) + calibration[1]
-    return float(1 / (1 + np.exp(-odds)))
+    ranked = rank_phrases(scores, query.null, index, top)
+    probabilities, absent, refused = ranked.probabilities, ranked.absent, False
+    if calibration is not None and ranked.phrases:
+        right, absent = calibration.probabilities(ranked.features(query, index))
+        refused = absent > calibration.threshold
+        probabilities = _shared_out(probabilities, right, 1 - right - absent)
+    answers = []
+    for at, (start, end), probability in list(zip(ranked.phrases, ranked.places, probabilities, strict=True))[
+        :top
+    ]:
+        phrase = index.text_of(at)
+        quote = None if text is None else text[slice(*index.sentence_of(at))]
+        answers.append(Answer(phrase, probability, kind_of(phrase), quote, start, end))
+    place = sum(answer.probability > absent for answer in answers)
+    if calibration is not None and answers:
+        place = 0 if refused else max(place, 1)
+    return [*answers[:place], Answer("", absent, ABSENT), *answers[place:]][:top]
+
+
+def _shared_out(probabilities: list[float], right: float, others: float) -> list[float]:
+    """Probabilities in the same proportions with the first `right`, the rest together at most `others`.
+
+    >>> [round(each, 2) for each in _shared_out([0.5, 0.25, 0.25], 0.8, 0.1)]
+    [0.8, 0.05, 0.05]
+    """
+    rest = [right * each / max(probabilities[0], 1e-30) for each in probabilities[1:]]
+    factor = min(1.0, max(others, 0.0) / max(sum(rest), 1e-30))
+    return [right, *(each * factor for each in rest)]

@@ -5,7 +5,7 @@ A question: word pieces → query, weights of its words → one score per phrase
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from attar.errors import DtypeError, OptionError, ShapeError
 from attar.memory import JOINT, Floats, Memory, PhraseIndex
 from attar.nn import LONGEST, following, valid_spans
 from attar.progress import Progress, tell_nobody
+from attar.reader.budget import within_budget
 from attar.reader.encoding import inference
 from attar.reader.phrase_files import SavedPhrases, save_phrase_reader
-from attar.reader.phrase_scores import Query, content_words, rank
+from attar.reader.phrase_scores import Query, content_words, rank, rank_phrases
 from attar.reader.reader import Reader
 from attar.results import Answer, Explanation
 from attar.text import NameTable, sentence_spans
@@ -48,6 +49,8 @@ class Window:
 class PhraseReader(Reader):
     """Reads texts into phrases, and answers questions from these."""
 
+    form = "phrases"
+
     def __init__(self, saved: SavedPhrases, *, quick: bool = True) -> None:
         self.network, self.quick, self.tokenizer = (
             saved.network,
@@ -56,11 +59,11 @@ class PhraseReader(Reader):
         )
         self.fingerprint, self.about = saved.fingerprint, saved.about
         self.density, self.calibration = saved.density, saved.calibration
-        self._saved = saved
+        self.saved = saved
 
     def save(self, path: str | Path) -> str:
         """Write the reader to a folder and return its fingerprint."""
-        saved = self._saved
+        saved = self.saved
         return save_phrase_reader(
             path,
             saved.network,
@@ -95,6 +98,12 @@ class PhraseReader(Reader):
         """The memory of both texts, the second a new paragraph: the same as reading them at once."""
         self.check_memory(memory)
         return self._read(text, memory, _WINDOWS, budget, progress)
+
+    def check_memory(self, memory: object) -> None:
+        """Refuse other objects, and memories of other readers or of another form."""
+        super().check_memory(memory)
+        if isinstance(memory, Memory) and memory.form != self.form:
+            raise OptionError("memory", f"one of form {self.form}", f"one of form {memory.form}")
 
     def _read(
         self, text: str, before: Memory | None, batch_size: int, budget: int | None, progress: Progress
@@ -268,7 +277,10 @@ class PhraseReader(Reader):
                 own = slice(1, length)
                 null = float(nulls[row])
                 asked = content_words(questions[at])
-                queries[at] = Query(vectors[row], null, weights[row, own], words[row, own], self.words, asked)
+                queries[at] = Query(
+                    vectors[row], null, weights[row, own], words[row, own], self.words, asked,
+                    ids[at][self.tokenizer.numeric[ids[at]]], questions[at],
+                )  # fmt: skip
         return [queries[at] for at in range(len(ids))]
 
     @property
@@ -281,40 +293,33 @@ class PhraseReader(Reader):
         return self._words
 
     def _rank(self, memory: Memory, query: Query, top: int | None, text: str | None) -> list[Answer]:
+        scores, index = self._scores(memory, query)
+        return rank(scores, query, index, top, text, self.calibration)
+
+    def features(self, memory: Memory, questions: Sequence[str]) -> list[tuple[str, Floats] | None]:
+        """The best phrase for each question, and what its calibration is computed from; None without a phrase."""
+        found: list[tuple[str, Floats] | None] = []
+        for query in self._questions(questions):
+            scores, index = self._scores(memory, query)
+            best = rank_phrases(scores, query.null, index, 1)
+            none = not best.phrases
+            found.append(None if none else (index.text_of(best.phrases[0]), best.features(query, index)))
+        return found
+
+    def _scores(self, memory: Memory, query: Query) -> tuple[Floats, PhraseIndex]:
+        """The score of each phrase of a memory."""
         index = memory.phrases
         assert index is not None  # checked
-        vectors = memory.to_float32()
-        scores = vectors @ query.vector * self.network.options.size**-0.5 + index.priors.astype(np.float32)
+        scores = self._products(memory, index, query) + index.priors.astype(np.float32)
         if len(scores):
             scores += query.overlap(index, self.network.neighbours.detach().numpy())[index.sentences]
             query.lower_repeated(scores, index)
-        return rank(scores, query.null, index, top, text, self.calibration)
+        return scores, index
 
-
-def within_budget(memory: Memory, budget: int) -> Memory:
-    """The memory with only as many phrases, the likeliest to be asked about, as `budget` bytes hold."""
-    index = memory.phrases
-    if index is None or memory.nbytes <= budget:
-        return memory
-    order = np.argsort(-index.priors.astype(np.float32), kind="stable")
-    low, high = 0, len(order)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _take(memory, index, order[:middle]).nbytes <= budget:
-            low = middle
-        else:
-            high = middle - 1
-    smallest = _take(memory, index, order[:low])
-    if smallest.nbytes > budget:
-        remedy = "give more, or no budget"
-        raise OptionError("budget", f"at least {smallest.nbytes} bytes for this text", str(budget), remedy)
-    return smallest
-
-
-def _take(memory: Memory, index: PhraseIndex, chosen: NDArray[np.intp]) -> Memory:
-    kept = np.sort(chosen)
-    assert memory.scales is not None  # int8
-    return replace(memory, numbers=memory.numbers[kept], scales=memory.scales[kept], phrases=index.take(kept))
+    def _products(self, memory: Memory, index: PhraseIndex, query: Query) -> Floats:
+        """Phrase vector · query, for each phrase."""
+        products: Floats = memory.to_float32() @ query.vector * self.network.options.size**-0.5
+        return products
 
 
 def _pad(
