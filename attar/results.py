@@ -45,6 +45,18 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     names_full: bool = False
 
 
+class Reread(msgspec.Struct, frozen=True):
+    """What `Library.reread` did: the reader that the library has now, its documents, and how many were read.
+
+    `aside`: the file with the documents that have no kept text, if they were set aside.
+    """
+
+    reader: str
+    documents: int
+    read: int
+    aside: str | None = None
+
+
 class Document(msgspec.Struct, frozen=True):
     """A document as lists show it. `bytes` is the size of its memory, `text_bytes` of its text if kept.
 

@@ -136,23 +136,33 @@ class Adder:
         if all(_is_same(draft, known.get(draft.name)) for draft in group) and self._share_names(group):
             yield from (change_of(known[draft.name], "unchanged") for draft in group)
             return
-        texts = [draft.text for draft in group]
-        memories = self.reader().read_many(texts, shared_names=True, progress=self.progress)
-        with self.store.transaction() as changes:
-            written = [self._put(changes, *each, again=True) for each in zip(group, memories, strict=True)]
+        written: list[Change] = []
+        while not written:
+            reader = self.reader()
+            memories = reader.read_many(
+                [draft.text for draft in group], shared_names=True, progress=self.progress
+            )
+            with self.store.transaction() as changes:
+                if changes.header.reader in (None, reader.fingerprint):
+                    pairs = zip(group, memories, strict=True)
+                    written = [self._put(changes, *each, again=True) for each in pairs]
         yield from written
 
     def _read_and_write(self, drafts: Sequence[Draft]) -> tuple[dict[str, Change], AttarError | None]:
         """Write documents atomically, up to the first that is refused; also return that one's error."""
-        memories = self.reader().read_many([draft.text for draft in drafts], progress=self.progress)
-        written: dict[str, Change] = {}
-        with self.store.transaction() as changes:
-            for draft, memory in zip(drafts, memories, strict=True):
-                try:
-                    written[draft.name] = self._put(changes, draft, memory)
-                except OptionError as fault:
-                    return written, fault
-        return written, None
+        while True:
+            reader = self.reader()
+            memories = reader.read_many([draft.text for draft in drafts], progress=self.progress)
+            written: dict[str, Change] = {}
+            with self.store.transaction() as changes:
+                # Otherwise another process has moved the library to another reader: read again, with that.
+                if changes.header.reader in (None, reader.fingerprint):
+                    for draft, memory in zip(drafts, memories, strict=True):
+                        try:
+                            written[draft.name] = self._put(changes, draft, memory)
+                        except OptionError as fault:
+                            return written, fault
+                    return written, None
 
     def _put(self, changes: Transaction, draft: Draft, memory: Memory, again: bool = False) -> Change:
         # Another process may have written the document since `_known`.

@@ -15,7 +15,8 @@ from torch import Tensor
 from attar.errors import FormatError
 from attar.nn import PhraseNetwork, PhraseOptions, QuickQuestions
 from attar.reader.confidence import FEATURES, Calibration
-from attar.reader.files import fingerprint_of, read_file, without_initialization, write_folder
+from attar.reader.files import fingerprint_of, without_initialization, write_folder
+from attar.reader.folders import read_file
 from attar.text import PieceTokenizer
 
 _FORMAT, _SCALE = 2, ".scale"

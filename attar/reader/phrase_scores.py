@@ -18,6 +18,8 @@ _REPEATED, _REPEATED_AMONG = 4.0, 64
 # At least so many of the best phrases are compared, so that probabilities hardly depend on how many are asked for.
 _RANKED = 24
 _WORD = re.compile(r"\w+")
+# How many numbers the overlap of words computes at a time: 16 MB.
+_NUMBERS = 2**22
 
 
 def content_words(text: str) -> frozenset[str]:
@@ -42,30 +44,42 @@ class Query:
     words: Floats
     table: Floats
     asked: frozenset[str]
-    numbers: NDArray[Any] = field(
-        default_factory=lambda: np.zeros(0, np.int64)
-    )  # ids of pieces that are numbers
+    # The ids of its pieces that are numbers.
+    numbers: NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int64))
     question: str = ""
 
     def lower_repeated(self, scores: Floats, index: PhraseIndex) -> None:
         """Lower the scores of phrases that only repeat words of the question: few of them are answers."""
         most = min(_REPEATED_AMONG, len(scores))
-        for at in np.argpartition(-scores, most - 1)[:most].tolist():
-            words = content_words(index.text_of(at))
-            if words and words <= self.asked:
+        best = np.argpartition(-scores, most - 1)[:most]
+        known = self.asked | COMMON
+        for at, text in zip(best.tolist(), index.texts_of(best), strict=True):
+            words = _WORD.findall(text.lower())
+            if known.issuperset(words) and not COMMON.issuperset(words):
                 scores[at] -= _REPEATED
 
     def overlap(self, index: PhraseIndex, neighbours: Floats) -> Floats:
         """How much each sentence shares words with the question, `[S]`."""
         starts = index.word_starts.astype(np.int64)
+        # Each word of the text once: a table of all ids is faster than sorting them.
+        present = np.zeros(len(self.table), np.bool_)
+        present[index.words] = True
+        distinct = np.flatnonzero(present)
+        row = np.zeros(len(self.table), np.intp)
+        row[distinct] = np.arange(len(distinct))
+        alike = np.maximum(self.table[distinct] @ self.words.T, 0.0)
+        own = np.zeros(len(starts) - 1, np.float32)
         filled = np.flatnonzero(starts[1:] > starts[:-1])
-        best = np.zeros((len(self.words), len(starts) - 1), np.float32)
-        if len(filled):
-            distinct, where = np.unique(index.words, return_inverse=True)
-            alike = self.words @ self.table[distinct].T
-            by_word = alike[:, where]
-            best[:, filled] = np.maximum.reduceat(by_word, starts[:-1][filled], axis=1)
-        own = self.weights @ np.maximum(best, 0.0)
+        # Some sentences at a time: a novel has 100,000 words, each with a number for every word of the question.
+        bounds = np.append(starts[:-1][filled], starts[-1])
+        first = 0
+        while first < len(filled):
+            limit = bounds[first] + _NUMBERS // max(1, len(self.words))
+            last = max(first + 1, int(np.searchsorted(bounds, limit, "right")) - 1)
+            by_word = alike[row[index.words[bounds[first] : bounds[last]]]]
+            best = np.maximum.reduceat(by_word, bounds[first:last] - bounds[first], axis=0)
+            own[filled[first:last]] = best @ self.weights
+            first = last
         total: Floats = own.copy()
         total[1:] += neighbours[0] * own[:-1]
         total[:-1] += neighbours[1] * own[1:]
@@ -96,23 +110,25 @@ def rank_phrases(scores: Floats, null: float, index: PhraseIndex, top: int | Non
     values = np.append(scores, np.float32(null)).astype(np.float64)
     values = np.exp(values - values.max())
     probabilities = values / values.sum()
-    taken: list[tuple[int, int, int]] = []
-    sums: list[float] = []
     limit = len(scores) if top is None else min(len(scores), max(4 * top + 12, _RANKED))
     order = np.argpartition(-scores, limit - 1)[:limit] if limit < len(scores) else np.arange(len(scores))
-    for at in order[np.argsort(-scores[order], kind="stable")].tolist():
-        start = int(index.starts[at])
-        end = start + int(index.lengths[at])
-        for place, (first, last, _) in enumerate(taken):
-            if start < last and end > first:
-                sums[place] += float(probabilities[at])
+    order = order[np.argsort(-scores[order], kind="stable")]
+    starts = index.starts[order].astype(np.int64)
+    ends = starts + index.lengths[order]
+    taken: list[list[Any]] = []  # start, end, phrase, probability
+    for at, start, end, probability in zip(
+        order.tolist(), starts.tolist(), ends.tolist(), probabilities[order].tolist(), strict=True
+    ):
+        for better in taken:
+            if start < better[1] and end > better[0]:
+                better[3] += probability
                 break
         else:
-            taken.append((start, end, at))
-            sums.append(float(probabilities[at]))
-    best = sorted(range(len(taken)), key=lambda each: -sums[each])
-    phrases, places = [taken[each][2] for each in best], [taken[each][:2] for each in best]
-    return Ranked(phrases, places, [sums[each] for each in best], float(probabilities[-1]))
+            taken.append([start, end, at, probability])
+    taken.sort(key=lambda each: -each[3])
+    places = [(start, end) for start, end, _, _ in taken]
+    sums = [probability for *_, probability in taken]
+    return Ranked([at for _, _, at, _ in taken], places, sums, float(probabilities[-1]))
 
 
 def rank(
@@ -134,10 +150,12 @@ def rank(
         refused = absent > calibration.threshold
         probabilities = _shared_out(probabilities, right, 1 - right - absent)
     answers = []
-    for at, (start, end), probability in list(zip(ranked.phrases, ranked.places, probabilities, strict=True))[
-        :top
-    ]:
-        phrase = index.text_of(at)
+    phrases = ranked.phrases[:top]
+    texts = index.texts_of(np.array(phrases, np.intp))
+    # There are more places and probabilities than answers.
+    for at, phrase, (start, end), probability in zip(
+        phrases, texts, ranked.places, probabilities, strict=False
+    ):
         quote = None if text is None else text[slice(*index.sentence_of(at))]
         answers.append(Answer(phrase, probability, kind_of(phrase), quote, start, end))
     place = sum(answer.probability > absent for answer in answers)

@@ -11,6 +11,7 @@ from attar.store.maintenance import Stats
 from attar.store.parquet import ExportInfo, export_store, import_store, read_export_info
 from attar.store.repair import Repair, repair_store
 from attar.store.store import Store
+from attar.store.switching import source_version
 from attar.store.transactions import Snapshot, Transaction
 from attar.store.validation import Fault
 
@@ -32,4 +33,5 @@ __all__ = [
     "import_store",
     "read_export_info",
     "repair_store",
+    "source_version",
 ]

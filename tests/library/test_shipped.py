@@ -170,6 +170,6 @@ class TestNames:
         monkeypatch.setattr(Reader, "load", lambda path=None: shipped)
         with Library(COMPAT / "stores" / "named", read_only=True) as library:
             name = next(iter(library.documents())).name
-            with pytest.raises(ReaderMismatchError, match="give that reader's folder") as refused:
+            with pytest.raises(ReaderMismatchError, match="give its folder") as refused:
                 library.ask(name, "Who?")
         assert "\n" not in str(refused.value)
