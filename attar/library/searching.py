@@ -102,7 +102,7 @@ class Searching:
         if not documents:
             return [Answer("", 1.0, ABSENT)]
         best = documents[0].score
-        lists, absent = reader.answer_all(
+        lists, absent, refused = reader.answer_all(
             [each.memory for each in documents],
             question,
             biases=[_BIAS * (each.score - best) for each in documents],
@@ -114,8 +114,10 @@ class Searching:
             for each, own in zip(documents, lists, strict=True)
             for answer in own
         ]
-        answers.append(Answer("", absent, ABSENT))
-        return sorted(answers, key=lambda answer: -answer.probability)[:top]
+        answers.sort(key=lambda answer: -answer.probability)
+        place = sum(answer.probability > absent for answer in answers)
+        answers.insert(0 if refused else max(place, min(1, len(answers))), Answer("", absent, ABSENT))
+        return answers[:top]
 
     def _found(self, query: str, count: int) -> list["_Found"]:
         """The best documents, as of one state of the store."""

@@ -17,7 +17,7 @@ from attar.nn import LONGEST, following, valid_spans
 from attar.progress import Progress, tell_nobody
 from attar.reader.encoding import inference
 from attar.reader.phrase_files import SavedPhrases, save_phrase_reader
-from attar.reader.phrase_scores import Query, content_words, rank, rank_all
+from attar.reader.phrase_scores import Query, content_words, rank, rank_all, rank_phrases
 from attar.reader.reader import Reader
 from attar.reader.windows import Window, cut_windows, pad
 from attar.results import Answer, Explanation
@@ -42,6 +42,7 @@ class PhraseReader(Reader):
 
     # Signatures are made of the states after so many layers: later ones tell what answers, not what a text is about.
     signature_layers = 2
+    form = "phrases"
 
     def __init__(self, saved: SavedPhrases, *, quick: bool = True) -> None:
         self.network, self.quick, self.tokenizer = (
@@ -51,11 +52,11 @@ class PhraseReader(Reader):
         )
         self.fingerprint, self.about = saved.fingerprint, saved.about
         self.density, self.calibration = saved.density, saved.calibration
-        self._saved = saved
+        self.saved = saved
 
     def save(self, path: str | Path) -> str:
         """Write the reader to a folder and return its fingerprint."""
-        saved = self._saved
+        saved = self.saved
         return save_phrase_reader(
             path,
             saved.network,
@@ -110,6 +111,12 @@ class PhraseReader(Reader):
             windows = cut_windows(self.tokenizer, text)
             for first in range(0, len(windows), _WINDOWS):
                 self._hidden(windows[first : first + _WINDOWS], at, on_states, only_states=True)
+
+    def check_memory(self, memory: object) -> None:
+        """Refuse other objects, and memories of other readers or of another form."""
+        super().check_memory(memory)
+        if isinstance(memory, Memory) and memory.form != self.form:
+            raise OptionError("memory", f"one of form {self.form}", f"one of form {memory.form}")
 
     def _read(
         self,
@@ -242,8 +249,8 @@ class PhraseReader(Reader):
         biases: Sequence[float],
         top: int | None = None,
         texts: Sequence[str | None],
-    ) -> tuple[list[list[Answer]], float]:
-        """The answers from each of several memories, and the probability that none of them has the answer.
+    ) -> tuple[list[list[Answer]], float, bool]:
+        """The answers from each of several memories, the probability of no answer, and whether the reader refuses.
 
         Probabilities are over the phrases of all memories; a bias is added to the scores of each memory's phrases.
         """
@@ -253,9 +260,8 @@ class PhraseReader(Reader):
             self._scores(memory, query) + np.float32(bias)
             for memory, bias in zip(memories, biases, strict=True)
         ]
-        return rank_all(
-            scores, query.null, [_index(memory) for memory in memories], top, texts, self.calibration
-        )
+        indexes = [_index(memory) for memory in memories]
+        return rank_all(scores, query, indexes, top, texts, self.calibration)
 
     def match(self, memories: Sequence[Memory], question: str) -> list[float]:
         """How well each memory fits a question: the logarithm of the sum over its phrases; comparable between them."""
@@ -316,7 +322,10 @@ class PhraseReader(Reader):
                 own = slice(1, length)
                 null = float(nulls[row])
                 asked = content_words(questions[at])
-                queries[at] = Query(vectors[row], null, weights[row, own], words[row, own], self.words, asked)
+                queries[at] = Query(
+                    vectors[row], null, weights[row, own], words[row, own], self.words, asked,
+                    ids[at][self.tokenizer.numeric[ids[at]]], questions[at],
+                )  # fmt: skip
         return [queries[at] for at in range(len(ids))]
 
     @property
@@ -328,18 +337,32 @@ class PhraseReader(Reader):
                 self._words: Floats = torch.nn.functional.normalize(table, dim=-1).numpy()
         return self._words
 
+    def _rank(self, memory: Memory, query: Query, top: int | None, text: str | None) -> list[Answer]:
+        return rank(self._scores(memory, query), query, _index(memory), top, text, self.calibration)
+
+    def features(self, memory: Memory, questions: Sequence[str]) -> list[tuple[str, Floats] | None]:
+        """The best phrase for each question, and what its calibration is computed from; None without a phrase."""
+        found: list[tuple[str, Floats] | None] = []
+        for query in self._questions(questions):
+            index = _index(memory)
+            best = rank_phrases(self._scores(memory, query), query.null, index, 1)
+            none = not best.phrases
+            found.append(None if none else (index.text_of(best.phrases[0]), best.features(query, index)))
+        return found
+
     def _scores(self, memory: Memory, query: Query) -> Floats:
-        """The score of each phrase."""
+        """The score of each phrase of a memory."""
         index = _index(memory)
-        vectors = memory.to_float32()
-        scores = vectors @ query.vector * self.network.options.size**-0.5 + index.priors.astype(np.float32)
+        scores = self._products(memory, index, query) + index.priors.astype(np.float32)
         if len(scores):
             scores += query.overlap(index, self.network.neighbours.detach().numpy())[index.sentences]
             query.lower_repeated(scores, index)
         return scores
 
-    def _rank(self, memory: Memory, query: Query, top: int | None, text: str | None) -> list[Answer]:
-        return rank(self._scores(memory, query), query.null, _index(memory), top, text, self.calibration)
+    def _products(self, memory: Memory, index: PhraseIndex, query: Query) -> Floats:
+        """Phrase vector · query, for each phrase."""
+        products: Floats = memory.to_float32() @ query.vector * self.network.options.size**-0.5
+        return products
 
 
 def _index(memory: Memory) -> PhraseIndex:

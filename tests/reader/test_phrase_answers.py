@@ -13,6 +13,7 @@ from attar.reader import PhraseReader
 from attar.reader.phrase_scores import rank
 from attar.reader.windows import cut_windows
 from attar.results import ABSENT
+from tests.reader.test_confidence import asked
 
 TEXT = "Ann met Bob in Bath.  He wrote a letter to the house of Lee in 1999.\n\nThey ran! It was May."
 OTHER = "Zoe left the house. Lee was in Bath."
@@ -216,17 +217,17 @@ class TestScores:
         phrases = [(0, 3, 0, 0.0), (0, 7, 0, 0.0), (4, 7, 0, 0.0), (12, 15, 0, 0.0)]
         index = PhraseIndex.of(text, phrases, [(0, 16)], [[1]])
         odds = np.array([1.0, 4.0, 2.0, 2.0], np.float32)
-        answers = rank(np.log(odds), 0.0, index, None, text)
+        answers = rank(np.log(odds), asked(0.0), index, None, text)
         assert [(each.text, round(each.probability, 6)) for each in answers] == [
             ("Ann Lee", 0.7),
             ("Bob", 0.2),
             ("", 0.1),
         ]
-        assert rank(np.log(odds), 0.0, index, 1, text) == answers[:1]
+        assert rank(np.log(odds), asked(0.0), index, 1, text) == answers[:1]
 
     def test_not_in_this_text_comes_first_if_it_is_likeliest(self):
         index = PhraseIndex.of("Ann left.", [(0, 3, 0, 0.0)], [(0, 9)], [[1]])
-        (absent, ann) = rank(np.zeros(1, np.float32), np.log(3.0), index, None, None)
+        (absent, ann) = rank(np.zeros(1, np.float32), asked(np.log(3.0)), index, None, None)
         assert absent.absent
         assert absent.probability == pytest.approx(0.75)
         assert (ann.text, ann.probability, ann.quote) == ("Ann", pytest.approx(0.25), None)

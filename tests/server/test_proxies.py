@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+import attar
+
 TOKEN = "s3cret"
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 QUESTION = {"document": "0", "question": "Who left?"}
@@ -74,3 +76,11 @@ def test_the_prefix_alone_leads_to_the_page(serve):
 
 def test_the_openapi_document_names_the_prefix(serve):
     assert serve(prefix="/attar").get("/attar/openapi.json").json()["servers"] == [{"url": "/attar"}]
+
+
+def test_the_client_takes_the_prefix_in_its_address(listen):
+    listening = listen(prefix="/attar", token=TOKEN)
+    for url in (f"{listening.url}/attar", f"{listening.url}/attar/"):
+        with attar.Client(url, token=TOKEN) as client:
+            assert [each.name for each in client.documents()] == ["0", "1"]
+            assert client.show("0").name == "0"
