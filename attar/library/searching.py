@@ -159,14 +159,13 @@ class Searching:
         with self._lock:
             known = self._signer is not None and self._signer.encoder.reader is reader
             if not known or stored != self._known:
+                encoder = ReaderEncoder(reader)
                 statistics = None if stored is None else self._stored(stored)
-                # Not if the library has moved to another reader since.
-                if statistics is None or statistics.reader != reader.fingerprint:
+                if statistics is None:
                     statistics = default_statistics(reader.fingerprint, self._folder)
+                fits = statistics is not None and statistics.fit_states(encoder.size, encoder.pieces)
                 self._known = stored
-                self._signer = None
-                if statistics is not None:
-                    self._signer = Signer.of(ReaderEncoder(reader), statistics)
+                self._signer = Signer.of(encoder, statistics) if statistics is not None and fits else None
             return self._signer
 
     def _stored(self, data: bytes) -> Statistics:
