@@ -222,9 +222,9 @@ class Searching:
             return None
         try:
             written = SignatureRecord.from_bytes(found[1], signer.options)
+            return written.sums() if written.statistics == signer.projection.digest else None
         except RecordError:
             return None
-        return written.sums() if written.statistics == signer.projection.digest else None
 
     def merged(self, changes: Transaction, records: Sequence[Record]) -> bytes | None:
         """The signature of documents joined, if all of them keep their sums; needs no reader."""

@@ -96,7 +96,8 @@ class SearchIndex:
                 record = SignatureRecord.from_bytes(data, self.signer.options)
             except RecordError:  # of other options or an older version: it is made again
                 continue
-            if record.statistics == self.signer.projection.digest:
+            known = record.word_counts[0].max(initial=0) < self.signer.encoder.pieces
+            if known and record.statistics == self.signer.projection.digest:
                 records.append((key, stamp, record))
         if not records:
             return
