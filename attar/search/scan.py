@@ -1,6 +1,6 @@
 """The exact scan: scores of all signatures for queries, in blocks.
 
-1-bit signatures with numba (the extra `fast`): `fast_scan`, which compares bits with the query in six bit planes, and
+1-bit signatures with numba (the extra `fast`): `fast_scan`, which compares bits with the query in three bit planes, and
 here the best of those with the query itself.
 """
 
