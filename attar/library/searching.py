@@ -25,7 +25,7 @@ from attar.search import (
     merged,
     rerank,
 )
-from attar.store import Record, Signatures, Store, Transaction, key_of
+from attar.store import Fault, Record, Signatures, Store, Transaction, key_of
 
 if TYPE_CHECKING:
     from attar.reader import PhraseReader, Reader
@@ -141,10 +141,7 @@ class Searching:
 
         reader = self._reader()
         if not isinstance(reader, PhraseReader):
-            expected, remedy = (
-                "one of a phrase reader",
-                "add its documents to a library of the default reader",
-            )
+            expected, remedy = "one of a phrase reader", "add its documents to one of the default reader"
             raise OptionError(f"library {self._store.path}", expected, "one of a names reader", remedy)
         return reader
 
@@ -251,8 +248,10 @@ class Searching:
         index = self._index
         with self._store.snapshot() as now:
             missing = index.refresh(now)
-        if missing:
+        if missing and missing != self._left_out:
             self._left_out = self._make(missing, signer, index, progress)
+        elif not missing:
+            self._left_out = []
         return index
 
     def _make(
@@ -264,7 +263,10 @@ class Searching:
             progress("signatures", first, len(names))
             made: list[tuple[Record, bytes]] = []
             for name in names[first : first + _BATCH]:
-                record = self._store.get_many([name])[0]
+                try:
+                    record = self._store.get(name)
+                except (UnknownDocumentError, RecordError):  # removed meanwhile, or damaged
+                    continue
                 if record.text is None or record.memory.form != "phrases":
                     left_out.append(name)
                 else:
@@ -282,7 +284,7 @@ class Searching:
         """Fit statistics to the library's own documents, and make all signatures anew, atomically."""
         reader = self._phrase_reader()
         encoder = ReaderEncoder(reader)
-        names = [str(entry.name) for entry in self._store.documents()]
+        names = [entry.name for entry in self._store.documents() if not isinstance(entry, Fault)]
         statistics = Statistics.empty(reader.fingerprint, size=encoder.size, pieces=encoder.pieces)
         for at, name in enumerate(names):
             progress("fitting", at, len(names))

@@ -18,7 +18,7 @@ from attar.search.lexical import Lexical
 from attar.search.records import SignatureRecord, Signer
 from attar.search.signatures import query_of
 from attar.search.statistics import Floats
-from attar.store import Signatures, Snapshot
+from attar.store import Signatures, Snapshot, key_of
 
 # How much each voice counts, in standard deviations over the documents; chosen on questions of SQuAD's training set.
 SIGNATURE_WEIGHT, WORDS_WEIGHT = 1.0, 1.0
@@ -52,6 +52,7 @@ class SearchIndex:
 
     def _clear(self) -> None:
         self._change = -1
+        self._missing: list[str] = []
         self._rows: dict[bytes, int] = {}
         self._keys: list[bytes] = []
         self._changed: list[int] = []
@@ -76,11 +77,13 @@ class SearchIndex:
                 for key in changed:
                     self._remove(key)
                 self._append([(key, *each) for key, each in found if each is not None])
-            self._change = stored.change
-            if now.header().documents == len(self._rows):
-                return []
-            missing = [stored.entry(key) for key in stored.document_keys() if key not in self._rows]
-            return [entry.name for entry in missing if entry is not None]
+            if self._change != stored.change or changed is None:
+                self._change = stored.change
+                self._missing = []
+                if now.header().documents != len(self._rows):
+                    entries = map(stored.entry, (set(stored.document_keys()) - self._rows.keys()))
+                    self._missing = sorted(entry.name for entry in entries if entry is not None)
+            return self._missing
 
     def add(self, found: Sequence[tuple[bytes, int, bytes]]) -> None:
         """Add signatures that the store does not have: key, time of change and record of each document."""
@@ -88,6 +91,8 @@ class SearchIndex:
             for key, _, _ in found:
                 self._remove(key)
             self._append(found)
+            made = {key for key, _, _ in found}
+            self._missing = [name for name in self._missing if key_of(name) not in made]
 
     def _append(self, found: Sequence[tuple[bytes, int, bytes]]) -> None:
         records = []
