@@ -18,10 +18,10 @@ STEP = 0.586
 
 
 @intrinsic
-def popcount(context, value):  # type: ignore[no-untyped-def]
+def popcount(context, value):
     """The bits of an unsigned integer that are 1."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         return builder.ctpop(arguments[0])
 
     return types.int64(types.uint64), generate
@@ -58,7 +58,7 @@ def _words(packed: NDArray[np.uint8], words: int) -> NDArray[np.uint64]:
 
 
 @njit(parallel=True, cache=True, fastmath=True)
-def count_bits(rows, planes, ones, found, totals, low, step, numbers):  # type: ignore[no-untyped-def]
+def count_bits(rows, planes, ones, found, totals, low, step, numbers):
     """Fill `found [N, m]`: 2 Σ q_i t_i − Σ q_i, of the rounded query."""
     words = rows.shape[1]
     for at in prange(rows.shape[0]):
@@ -67,12 +67,13 @@ def count_bits(rows, planes, ones, found, totals, low, step, numbers):  # type: 
         for word in range(words):
             positive += popcount(row[word] & ones[word])
         for query in range(planes.shape[0]):
-            inner = 0
-            for plane in range(planes.shape[1]):
-                bits = planes[query, plane]
-                count = 0
-                for word in range(words):
-                    count += popcount(row[word] & bits[word])
-                inner += count << plane
+            low_bits, middle_bits, high_bits = planes[query, 0], planes[query, 1], planes[query, 2]
+            ones_in_low, ones_in_middle, ones_in_high = 0, 0, 0
+            for word in range(words):
+                bits = row[word]
+                ones_in_low += popcount(bits & low_bits[word])
+                ones_in_middle += popcount(bits & middle_bits[word])
+                ones_in_high += popcount(bits & high_bits[word])
+            inner = ones_in_low + 2 * ones_in_middle + 4 * ones_in_high
             signed = step[query] * (2 * inner - totals[query]) + low[query] * (2 * positive - numbers)
             found[at, query] = signed

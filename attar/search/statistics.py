@@ -162,8 +162,10 @@ class Statistics:
         largest_values = values[::-1][:size]
         scales = 1 / np.sqrt(np.maximum(largest_values, 1e-6 * largest_values[0] + 1e-30))
         weights = inverse_frequencies(self.frequencies, self.documents) ** _WEIGHT_POWER
-        arrays = (self.mean, directions, scales, weights)
-        return Projection(*(each.astype(np.float32) for each in arrays), kept, self.digest)
+        mean, directions, scales, weights = (
+            each.astype(np.float32) for each in (self.mean, directions, scales, weights)
+        )
+        return Projection(mean, directions, scales, weights, kept, self.digest)
 
     @cached_property
     def data(self) -> bytes:
