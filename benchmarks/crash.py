@@ -125,14 +125,11 @@ class Follower:
     def follow(self, snapshot: Snapshot) -> None:
         """Take over what changed; raises if that is not what the store holds."""
         stored = Signatures(snapshot)
-        changed = stored.changed_since(self.change) if self.change >= 0 else None
         everything = {key: (stamp, data) for key, stamp, data in stored}
-        if changed is None:
-            self.found = dict(everything)
-        for key in changed or ():
-            self.found.pop(key, None)
-            if (each := stored.get(key)) is not None:
-                self.found[key] = each
+        changed = stored.changed_since(self.change) if self.change >= 0 else None
+        found = everything if changed is None else self.found
+        now = {key: stored.get(key) for key in changed or ()}
+        self.found = {key: each for key, each in (found | now).items() if each is not None}
         self.change = stored.change
         if self.found != everything:
             raise AssertionError("the list of changes misses a signature")

@@ -98,7 +98,7 @@ def _published(folder: Path) -> "PhraseReader":
         raise FormatError(str(folder), "a published BERT-like encoder", f"another folder ({came})") from fault
     tokenizer = PieceTokenizer.load(folder / "tokenizer.json")
     digest = hashlib.sha256(data).hexdigest()
-    reader = PhraseReader(SavedPhrases(network.eval(), None, tokenizer, digest, {}, 0.4, (1.0, 0.0)))
+    reader = PhraseReader(SavedPhrases(network.eval(), None, tokenizer, digest, {}, 0.4, None))
     reader.signature_layers = shape.layers
     return reader
 

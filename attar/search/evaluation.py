@@ -209,7 +209,7 @@ def interval(values: NDArray[Any], seed: int = 0) -> tuple[float, float, float]:
 
 def evaluation_table(rows: Sequence[Measured]) -> list[tuple[str, ...]]:
     """The rows of a table for people, with a heading."""
-    table = [("way", "bytes", *FIGURES, "build", "query")]
+    table: list[tuple[str, ...]] = [("way", "bytes", *FIGURES, "build", "query")]
     for row in rows:
         cells = [f"{mean:.3f} ({low:.3f}-{high:.3f})" for mean, low, high in row.figures.values()]
         table.append(

@@ -5,6 +5,8 @@ t AND q_p. Three planes are eight levels: the scores correlate by .98 with the e
 exactly.
 """
 
+from typing import no_type_check
+
 import numpy as np
 from numba import njit, prange, types
 from numba.extending import intrinsic
@@ -57,6 +59,7 @@ def _words(packed: NDArray[np.uint8], words: int) -> NDArray[np.uint64]:
     return padded.view(np.uint64)
 
 
+@no_type_check
 @njit(parallel=True, cache=True, fastmath=True)
 def count_bits(rows, planes, ones, found, totals, low, step, numbers):
     """Fill `found [N, m]`: 2 Σ q_i t_i − Σ q_i, of the rounded query."""

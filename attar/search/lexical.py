@@ -41,8 +41,11 @@ class _Postings(NamedTuple):
 
     def joined(self, other: "_Postings") -> "_Postings":
         """Both."""
-        pieces, rows, counts = (np.concatenate(both) for both in zip(self, other, strict=True))
-        return _Postings(pieces, rows, counts)
+        return _Postings(
+            np.concatenate((self.pieces, other.pieces)),
+            np.concatenate((self.rows, other.rows)),
+            np.concatenate((self.counts, other.counts)),
+        )
 
     def take(self, where: Any) -> "_Postings":
         """Some of the postings."""

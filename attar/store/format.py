@@ -1,6 +1,6 @@
 """The format on disk: keys, the envelope around each value, and the structs inside.
 
-LMDB maps keys to values. A key is one letter for the kind of value, followed by the document's name:
+LMDB maps keys to values. A key is one letter for the kind, two of them in `signatures.py`, and the document's name:
 
 | kind | value |
 |---|---|
@@ -8,7 +8,6 @@ LMDB maps keys to values. A key is one letter for the kind of value, followed by
 | `f` | a document's `DocumentEntry`, msgpack |
 | `m` | its memory, as `attar.memory.record` describes |
 | `t` | its text if kept, UTF-8 compressed by zlib |
-| `s`, `j` | what search keeps, see `signatures.py` |
 
 Every value lies in an envelope, little-endian:
 
@@ -299,9 +298,8 @@ class Record:
         changed = now()
         created = changed if created is None else created
         sizes = len(memory_data), None if text_data is None else len(text_data)
-        kind = memory.tokens, memory.form, memory.dtype
-        extra = applied, memory.names.is_full
-        entry = DocumentEntry(name, title, digest, created, changed, *kind, *sizes, *extra)
+        kind, full = (memory.tokens, memory.form, memory.dtype), memory.names.is_full
+        entry = DocumentEntry(name, title, digest, created, changed, *kind, *sizes, applied, full)
         return cls(entry, memory_data, text_data, signature)
 
     @property

@@ -162,7 +162,7 @@ class _Step(NamedTuple):
     entry: DocumentEntry | None = None
     values: tuple[tuple[bytes, bytes], ...] = ()
     reader: str | None = None
-    adds: bool = False  # values are added to the document, which stays
+    adds: bool = False  # the document stays
 
 
 class Transaction:
@@ -225,8 +225,8 @@ class Transaction:
             converted = memory.astype("float32")
         with contextlib.suppress(RecordError):
             earlier = _find_entry(self._transaction, name)
-        created = None if earlier is None else earlier.created
-        facts: dict[str, Any] = {"title": title, "digest": digest, "created": created, "applied": applied}
+        facts: dict[str, Any] = {"title": title, "digest": digest, "applied": applied}
+        facts["created"] = None if earlier is None else earlier.created
         record = Record.of(name, converted, text=text, signature=signature, **facts)
         return self.put_record(record, memory.reader)
 
@@ -254,9 +254,8 @@ class Transaction:
 
     def put_signature(self, name: str | None, data: bytes) -> None:
         """Write a document's signature, or with None the statistics of all; documents stay as they are."""
-        if name is None:
-            value = signatures.STATISTICS_KEY, format.wrap(b"s", data)
-        else:
+        value = signatures.STATISTICS_KEY, format.wrap(b"s", data)
+        if name is not None:
             value = b"s" + key_of(name), signatures.wrapped(self.get(name).entry, data)
         self._do(_Step(name or "", values=(value,), adds=True))
 
