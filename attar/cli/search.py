@@ -69,7 +69,7 @@ def search_eval(
         bool, typer.Option("--own-statistics", help="Fit statistics to the set, not those of the reader.")
     ] = False,
     baselines: Annotated[
-        bool, typer.Option("--baselines/--no-baselines", help="Also mean vectors, bm25s, MaxSim and MUVERA.")
+        bool, typer.Option("--baselines/--no-baselines", help="Also bm25s, MaxSim and MUVERA.")
     ] = True,
     as_json: options.AsJson = False,
 ) -> None:
