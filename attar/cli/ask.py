@@ -49,7 +49,8 @@ def ask(
             raise OptionError("questions", "at least one, or --questions FILE", "none")
         asked = asked or [name]
         answers = [library.ask_all(name, top=top)] if everywhere else library.ask_many(name, asked, top=top)
-        print_search_state(library.search_state.lines() if everywhere else [])
+        if everywhere:
+            print_search_state(library.search_state.lines())
     if as_json:
         rows = [
             {"question": question, "answers": msgspec.to_builtins(best)}
