@@ -58,11 +58,12 @@ def _cells(answer: "Answer") -> tuple[str, str, str]:
     """An answer, its probability, and the sentence it stands in."""
     text = "not in this text" if answer.absent else shown(answer.text)
     quote = " ".join((answer.quote or "").split())
-    return text, f"{answer.probability:.0%}", shown(quote)
+    place = f" ({shown(answer.place)})" if answer.place else ""
+    return text, f"{answer.probability:.0%}", shown(quote) + place
 
 
 def _read_questions(file: Path) -> list[str]:
-    from attar.text import decode_text
+    from attar.documents import decode_text
 
     try:
         data = sys.stdin.buffer.read() if file == Path("-") else file.read_bytes()

@@ -1,13 +1,13 @@
 """A library: a reader and a store; documents by name, questions in, answers out."""
 
-from attar.library.adding import Draft
+from attar.library.drafts import Draft
 from attar.library.library import Library, open_store, suggesting
-from attar.library.sources import find_files, read_files
+from attar.library.sources import gone_documents, read_files
 
 __all__ = [
     "Draft",
     "Library",
-    "find_files",
+    "gone_documents",
     "open_store",
     "read_files",
     "suggesting",

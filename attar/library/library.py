@@ -9,20 +9,19 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attar.errors import ReaderMismatchError, StoreError, UnknownDocumentError
+from attar.errors import AttarError, ReaderMismatchError, StoreError, UnknownDocumentError
 from attar.library.adding import (
     CHANGE_IDS,
     Adder,
-    Draft,
     change_ids,
     change_of,
     check_merge,
-    check_string,
-    check_text,
     merged,
     name_taken,
 )
 from attar.library.cache import MemoryCache
+from attar.library.drafts import Draft, check_string
+from attar.library.places import appended_origin, merged_origin, with_places
 from attar.memory import JOINT, Memory
 from attar.progress import Progress, tell_nobody
 from attar.results import Answer, Change, Document, DocumentDetails
@@ -115,15 +114,17 @@ class Library:
         shared_names: bool = False,
         batch: int = _BATCH,
         on_change: Callable[[Change], None] | None = None,
+        on_refused: Callable[[AttarError], None] | None = None,
         progress: Progress = tell_nobody,
     ) -> list[Change]:
         """Add names and texts, `batch` at a time; `on_change` is called for each document once it is on disk.
 
+        A document that is refused ends it, or `on_refused` is called with its error and the others are added.
         `progress` is called with the tokens of a batch that are read. With `shared_names` all documents are read
         under one table of names, so that they can be merged with any mechanism, and are written atomically.
         """
         drafts = (each if isinstance(each, Draft) else Draft.of(*each) for each in documents)
-        adder = self._adder(replace, progress)
+        adder = self._adder(replace, progress, on_refused)
         changes = []
         for change in adder.add_with_shared_names(drafts) if shared_names else adder.add(drafts, batch):
             changes.append(change)
@@ -132,13 +133,14 @@ class Library:
         return changes
 
     def append(
-        self, name: str, text: str, *, key: str | None = None, progress: Progress = tell_nobody
+        self, name: str, text: "str | Draft", *, key: str | None = None, progress: Progress = tell_nobody
     ) -> Change:
         """Continue a document: its memory becomes that of both texts, read as one.
 
         A `key` names the change: to append the same text with the same key again changes nothing.
         """
-        check_text(name, text)
+        draft = text if isinstance(text, Draft) else Draft.of(name, text)
+        text = draft.text
         applied = change_ids(key, text)
         with suggesting(self.store, [name]):
             while True:
@@ -151,7 +153,10 @@ class Library:
                 with self.store.transaction() as changes:
                     if changes.get(name).entry == before.entry:
                         ids = (*before.entry.applied, *applied)[-CHANGE_IDS:]
-                        facts = changes.put(name, longer, title=before.entry.title, text=whole, applied=ids)
+                        origin = appended_origin(before, draft.origin.parts, len(SEPARATOR))
+                        facts = changes.put(
+                            name, longer, title=before.entry.title, text=whole, applied=ids, origin=origin
+                        )
                         return change_of(facts, "appended")
 
     def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
@@ -165,10 +170,13 @@ class Library:
         asked = [names] if isinstance(names, str) else list(names)
         with suggesting(self.store, asked), self.store.snapshot() as now:
             known = {name: self._cache.get(now, name) for name in dict.fromkeys(asked)}
+            parts = {name: now.entry(name).parts for name in known}
         if isinstance(names, str):
             asked = [names] * (1 if isinstance(questions, str) else len(questions))
         memories, texts = zip(*(known[name] for name in asked), strict=True) if asked else ((), ())
-        return self.reader.answer_many(memories, questions, top=top, texts=texts)
+        answers = self.reader.answer_many(memories, questions, top=top, texts=texts)
+        asked = asked if len(asked) == len(answers) else asked * len(answers)
+        return [with_places(each, parts[name], name) for each, name in zip(answers, asked, strict=True)]
 
     def merge(
         self,
@@ -200,7 +208,9 @@ class Library:
             # Only phrases have places in the text, which must be those of the joined text.
             keeps = self.keep_text and whole.form == "phrases" and None not in texts
             text = SEPARATOR.join(text for text in texts if text is not None) if keeps else None
-            return change_of(changes.put(new, whole, title=title, text=text, applied=applied), "merged")
+            origin = merged_origin(records, len(SEPARATOR))
+            facts = changes.put(new, whole, title=title, text=text, applied=applied, origin=origin)
+            return change_of(facts, "merged")
 
     def remove(self, *names: str) -> None:
         """Remove documents: all of them, or none if one does not exist."""
@@ -251,8 +261,13 @@ class Library:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _adder(self, replace: bool, progress: Progress = tell_nobody) -> Adder:
-        return Adder(self.store, lambda: self.reader, replace, self.keep_text, progress)
+    def _adder(
+        self,
+        replace: bool,
+        progress: Progress = tell_nobody,
+        on_refused: Callable[[AttarError], None] | None = None,
+    ) -> Adder:
+        return Adder(self.store, lambda: self.reader, replace, self.keep_text, progress, on_refused)
 
 
 def open_store(
@@ -292,6 +307,7 @@ def _fields(facts: DocumentEntry | Fault) -> dict[str, Any]:
         "digest": facts.digest.hex() or None,
         "created": datetime.fromtimestamp(facts.created / 1e6, UTC),
         "changed": datetime.fromtimestamp(facts.changed / 1e6, UTC),
+        "date": facts.date or None,
     }
 
 

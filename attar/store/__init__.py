@@ -8,6 +8,7 @@ from attar.store.format import DocumentEntry, Record, check_name, digest_of
 from attar.store.lmdb_env import Durability
 from attar.store.lookups import compile_lookups
 from attar.store.maintenance import Stats
+from attar.store.origin import Origin, Parts, joined_parts, pack_parts, place_in, shifted, unpack_parts
 from attar.store.parquet import ExportInfo, export_store, import_store, read_export_info
 from attar.store.repair import Repair, repair_store
 from attar.store.store import Store
@@ -19,6 +20,8 @@ __all__ = [
     "Durability",
     "ExportInfo",
     "Fault",
+    "Origin",
+    "Parts",
     "Record",
     "Repair",
     "Snapshot",
@@ -30,6 +33,11 @@ __all__ = [
     "digest_of",
     "export_store",
     "import_store",
+    "joined_parts",
+    "pack_parts",
+    "place_in",
     "read_export_info",
     "repair_store",
+    "shifted",
+    "unpack_parts",
 ]

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from attar.memory import Floats, Memory
 from attar.store import format, lookups
 from attar.store.format import HEADER_KEY, LONGEST_PLAIN_KEY, DocumentEntry, Header, Record, key_of, unwrap
 from attar.store.lmdb_env import Environment, LmdbTransaction, store_error, store_errors
+from attar.store.origin import Origin
 from attar.store.validation import Fault, check_numbers, entry_data, entry_or_fault
 
 
@@ -212,6 +214,7 @@ class Transaction:
         text: str | None = None,
         digest: bytes | None = None,
         applied: tuple[bytes, ...] = (),
+        origin: Origin | None = None,
     ) -> DocumentEntry:
         """Write or replace a document; its memory is converted to the store's dtype, if that can hold it."""
         earlier = None
@@ -225,8 +228,12 @@ class Transaction:
             earlier = _find_entry(self._transaction, name)
         created = None if earlier is None else earlier.created
         record = Record.of(
-            name, converted, title=title, text=text, digest=digest, created=created, applied=applied
-        )
+            name, converted, title=title, text=text, digest=digest, created=created, applied=applied, origin=origin
+        )  # fmt: skip
+        if origin is None and earlier is not None and earlier.digest == record.entry.digest != b"":
+            # The same text, read again, came from where it came from.
+            same = {field: getattr(earlier, field) for field in Origin._fields}
+            record = replace(record, entry=msgspec.structs.replace(record.entry, **same))
         return self.put_record(record, memory.reader)
 
     def put_record(self, record: Record, reader: str) -> DocumentEntry:
