@@ -121,7 +121,7 @@ class TextBuilder:
 
     def build(self, title: str = "", date: str = "", name: str | None = None) -> Extracted:
         """The text so far."""
-        return Extracted("".join(self._pieces), short(title), date, tuple(self._parts), name)
+        return Extracted("".join(self._pieces), short(title), short(date), tuple(self._parts), name)
 
     def _note(self, start: int, label: str) -> None:
         if (self._parts[-1].label if self._parts else "") == label or len(self._parts) > MAX_PARTS:

@@ -13,6 +13,7 @@ from attar.documents.extracted import (
     parsing,
     row_sentence,
     sentence,
+    short,
 )
 from attar.errors import FormatError
 
@@ -115,7 +116,7 @@ def _document(row: dict[str, Any], blob: Blob, number: int) -> Extracted:
     names = (str(row[key]) for key in ("id", "name", "title") if row.get(key))
     title, date = (row.get(key) if isinstance(row.get(key), str) else "" for key in ("title", "date"))
     name = next(names, f"{blob.name.rpartition('/')[2]}-{number}")
-    return Extracted(row["text"], title or "", date or "", (), name)
+    return Extracted(row["text"], short(title or ""), short(date or ""), (), name)
 
 
 def _add_value(builder: TextBuilder, value: object) -> None:
