@@ -77,13 +77,13 @@ def _extract(data: bytes, where: str) -> Extracted:
 
 
 def _introduction(message: Message, date: datetime | None) -> str:
-    """Who wrote to whom, and when, as a sentence."""
+    """Who wrote to whom, and when: two sentences, from which readers answer better than from one."""
     writer, *receivers = (_addresses(message, name) for name in ("From", "To", "Cc"))
-    words = [f"{writer or 'Somebody'} sent this e-mail"]
-    words += [f"to {receivers[0]}"] if receivers[0] else []
+    words = [f"to {receivers[0]}"] if receivers[0] else []
     words += [f"with a copy to {receivers[1]}"] if receivers[1] else []
     words += [f"on {date:%A} {date.day} {date:%B %Y at %H:%M}"] if date is not None else []
-    return " ".join(words) + "."
+    first = f"This e-mail was sent by {writer}. " if writer else ""
+    return first + (f"{'It' if writer else 'This e-mail'} was sent {' '.join(words)}." if words else "")
 
 
 def _addresses(message: Message, name: str) -> str:

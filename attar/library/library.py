@@ -20,7 +20,7 @@ from attar.library.adding import (
     name_taken,
 )
 from attar.library.cache import MemoryCache
-from attar.library.drafts import Draft, check_string
+from attar.library.drafts import Draft, check_string, check_text
 from attar.library.places import appended_origin, merged_origin, with_places
 from attar.memory import JOINT, Memory
 from attar.progress import Progress, tell_nobody
@@ -139,8 +139,8 @@ class Library:
 
         A `key` names the change: to append the same text with the same key again changes nothing.
         """
-        draft = text if isinstance(text, Draft) else Draft.of(name, text)
-        text = draft.text
+        text, parts = (text.text, text.origin.parts) if isinstance(text, Draft) else (text, ())
+        check_text(name, text)
         applied = change_ids(key, text)
         with suggesting(self.store, [name]):
             while True:
@@ -153,7 +153,7 @@ class Library:
                 with self.store.transaction() as changes:
                     if changes.get(name).entry == before.entry:
                         ids = (*before.entry.applied, *applied)[-CHANGE_IDS:]
-                        origin = appended_origin(before, draft.origin.parts, len(SEPARATOR))
+                        origin = appended_origin(before, parts, len(SEPARATOR))
                         facts = changes.put(
                             name, longer, title=before.entry.title, text=whole, applied=ids, origin=origin
                         )

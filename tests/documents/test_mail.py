@@ -7,7 +7,7 @@ from benchmarks.document_files import eml_of, mbox_of
 from tests.documents.conftest import TEXT, place_of, recovered
 
 INTRODUCTION = (
-    "Ann Lee (ann@example.org) sent this e-mail to Bob Ray (bob@example.org) "
+    "This e-mail was sent by Ann Lee (ann@example.org). It was sent to Bob Ray (bob@example.org) "
     "on Wednesday 4 March 2026 at 14:05."
 )
 
