@@ -12,6 +12,7 @@ from attar.documents.sources import (
     SourceDocument,
     SourceFile,
     find_files,
+    read_bytes,
     read_source_file,
     read_sources,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "SourceFile",
     "decode_text",
     "find_files",
+    "read_bytes",
     "read_source_file",
     "read_sources",
     "replace_surrogates",

@@ -1,11 +1,12 @@
 """Files and folders as documents, in a fixed order, one file's text in memory at a time."""
 
+import io
 import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from attar.documents.extracted import Blob, OnBad, Part, replace_surrogates
 from attar.documents.kinds import document_name, is_known, other_kind, read_blob
@@ -79,12 +80,7 @@ def read_source_file(
     """
     try:
         with open(file.path, "rb") as stream:
-            blob = Blob(str(file.path), file.name, stream, max_bytes, report=on_bad)
-            for each in read_blob(blob, file.path.name):
-                name = file.name if each.name is None else each.name
-                yield SourceDocument(
-                    replace_surrogates(file.source), replace_surrogates(name), each.text, *each[1:4]
-                )
+            yield from _read_stream(file, stream, max_bytes, on_bad)
     except AttarError as fault:
         if on_bad is None:
             raise
@@ -94,6 +90,25 @@ def read_source_file(
         if on_bad is None:
             raise error from fault
         on_bad(error)
+
+
+def read_bytes(name: str, data: bytes, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[SourceDocument]:
+    """Yield the documents of a file that is in memory, such as one that was sent to a server.
+
+    >>> [document.text for document in read_bytes("a.md", b"# Ann *left*")]
+    ['Ann left']
+    """
+    file = SourceFile(Path(name), document_name(name), document_name(name), len(data))
+    yield from _read_stream(file, io.BytesIO(data), max_bytes, None)
+
+
+def _read_stream(
+    file: SourceFile, stream: IO[bytes], max_bytes: int, on_bad: OnBad | None
+) -> Iterator[SourceDocument]:
+    blob = Blob(str(file.path), file.name, stream, max_bytes, report=on_bad)
+    for each in read_blob(blob, file.path.name):
+        name = file.name if each.name is None else each.name
+        yield SourceDocument(replace_surrogates(file.source), replace_surrogates(name), each.text, *each[1:4])
 
 
 def _find(path: Path) -> tuple[list[SourceFile], list[SkippedFile]]:

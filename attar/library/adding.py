@@ -2,13 +2,11 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from operator import add
-from typing import TYPE_CHECKING, Literal
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Literal
 
 from attar.errors import (
     AttarError,
@@ -19,10 +17,12 @@ from attar.errors import (
     quoted,
 )
 from attar.library.drafts import Draft, Pace, batches, check_string
+from attar.library.searching import Searching
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
 from attar.results import Change
-from attar.store import DocumentEntry, Snapshot, Store, Transaction, digest_of, pack_parts
+from attar.search import Collector, Sums
+from attar.store import DocumentEntry, Snapshot, Store, Transaction, digest_of
 
 if TYPE_CHECKING:
     from attar.reader import Reader
@@ -62,6 +62,7 @@ class Adder:
     reader: Callable[[], "Reader"]
     replace: bool
     keep_text: bool
+    searching: Searching
     progress: Progress = tell_nobody
     # Called for a document that is refused, if the others are to be added nevertheless.
     on_refused: Callable[[AttarError], None] | None = None
@@ -117,13 +118,8 @@ class Adder:
             return
         with self.store.transaction() as changes:
             for draft in drafts:
-                record = changes.get(draft.name)
-                if _comes_from_elsewhere(draft, record.entry):
-                    source, date, parts = draft.origin
-                    entry = msgspec.structs.replace(
-                        record.entry, source=source, date=date, parts=pack_parts(parts)
-                    )
-                    changes.put_record(replace(record, entry=entry), record.memory.reader)
+                if _comes_from_elsewhere(draft, changes.get(draft.name).entry):
+                    changes.put_origin(draft.name, draft.origin)
 
     def add_with_shared_names(self, drafts: Iterable[Draft]) -> Iterator[Change]:
         """Read all documents under one table of names and write them atomically: all of them, or none."""
@@ -140,25 +136,45 @@ class Adder:
         if all(_is_same(draft, known.get(draft.name)) for draft in group) and self._share_names(group):
             yield from (change_of(known[draft.name], "unchanged") for draft in group)
             return
-        texts = [draft.text for draft in group]
-        memories = self.reader().read_many(texts, shared_names=True, progress=self.progress)
-        with self.store.transaction() as changes:
-            written = [self._put(changes, *each, again=True) for each in zip(group, memories, strict=True)]
+        written: list[Change] = []
+        while not written:
+            reader = self.reader()
+            memories, sums = self._read(reader, group, shared_names=True)
+            with self.store.transaction() as changes:
+                if changes.header.reader in (None, reader.fingerprint):
+                    whole = zip(group, memories, sums, strict=True)
+                    written = [self._put(changes, *each, again=True) for each in whole]
         yield from written
+
+    def _read(
+        self, reader: "Reader", drafts: Sequence[Draft], shared_names: bool = False
+    ) -> tuple[list[Memory], list[Sums | None]]:
+        """The memories of documents, and the sums that their signatures are made of, from the same pass."""
+        collector: Collector | None = self.searching.collector(reader)
+        more: dict[str, Any] = {} if collector is None else {"on_states": collector}
+        texts = [draft.text for draft in drafts]
+        memories = reader.read_many(texts, shared_names=shared_names, progress=self.progress, **more)
+        return memories, [None if collector is None else collector.of(at) for at in range(len(drafts))]
 
     def _read_and_write(self, drafts: Sequence[Draft]) -> tuple[dict[str, Change], AttarError | None]:
         """Write documents atomically, up to the first that is refused; also return that one's error."""
-        memories = self.reader().read_many([draft.text for draft in drafts], progress=self.progress)
-        written: dict[str, Change] = {}
-        with self.store.transaction() as changes:
-            for draft, memory in zip(drafts, memories, strict=True):
-                try:
-                    written[draft.name] = self._put(changes, draft, memory)
-                except OptionError as fault:
-                    return written, fault
-        return written, None
+        while True:
+            reader = self.reader()
+            memories, sums = self._read(reader, drafts)
+            written: dict[str, Change] = {}
+            with self.store.transaction() as changes:
+                # Otherwise another process has moved the library to another reader: read again, with that.
+                if changes.header.reader in (None, reader.fingerprint):
+                    for draft, memory, own in zip(drafts, memories, sums, strict=True):
+                        try:
+                            written[draft.name] = self._put(changes, draft, memory, own)
+                        except OptionError as fault:
+                            return written, fault
+                    return written, None
 
-    def _put(self, changes: Transaction, draft: Draft, memory: Memory, again: bool = False) -> Change:
+    def _put(
+        self, changes: Transaction, draft: Draft, memory: Memory, sums: Sums | None, again: bool = False
+    ) -> Change:
         # Another process may have written the document since `_known`.
         earlier = _sound_facts(changes, draft.name)
         if earlier is not None and _is_same(draft, earlier) and not again:
@@ -166,9 +182,9 @@ class Adder:
         if self._refuses(draft, earlier):
             raise name_taken(draft.name)
         text = draft.text if self.keep_text else None
-        facts = changes.put(
-            draft.name, memory, title=draft.title, text=text, digest=draft.digest, origin=draft.origin
-        )
+        kept: dict[str, Any] = {"title": draft.title, "text": text, "digest": draft.digest}
+        signature = self.searching.record(changes, sums, text_kept=self.keep_text)
+        facts = changes.put(draft.name, memory, signature=signature, origin=draft.origin, **kept)
         return change_of(facts, "replaced" if earlier is not None else "added")
 
     def _known(self, group: Sequence[Draft]) -> dict[str, DocumentEntry]:

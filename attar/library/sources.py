@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 
-from attar.documents import OnBad, SourceFile, read_source_file
+from attar.documents import OnBad, SourceFile, read_bytes, read_source_file
 from attar.errors import AttarError, FormatError
 from attar.files import MAX_DECOMPRESSED
 from attar.library.drafts import Draft
@@ -50,6 +50,14 @@ def read_files(
             read[source] = names
         before += file.bytes
         progress(before)
+
+
+def read_upload(name: str, data: bytes, max_bytes: int = MAX_DECOMPRESSED) -> list[Draft]:
+    """The checked documents of a file that was sent; they have no file of their own."""
+    return [
+        Draft.of(document.name, document.text, document.title, Origin("", document.date, document.parts))
+        for document in read_bytes(name, data, max_bytes)
+    ]
 
 
 def gone_documents(store: Store, folders: Iterable[Path], read: Mapping[str, set[str]]) -> list[str]:

@@ -57,6 +57,12 @@ def test_many_documents_at_once_have_their_own_places(filled):
     assert places == ["page 1", None]
 
 
+def test_an_answer_from_all_documents_names_its_document_and_page(filled):
+    answers = filled.ask_all("How much did Bob Ray pay?", top=None)
+    best = next(answer for answer in answers if "900" in answer.text)
+    assert (best.document, best.place) == ("rent.pdf", "page 2")
+
+
 def test_what_is_appended_has_its_own_places(filled):
     filled.append("rent.pdf", "Liv Berg sings alto.")
     filled.append("rent.pdf", Draft.of("rent.pdf", "Max Orr teaches.", origin=Origin(parts=[(0, "page 1")])))
