@@ -97,11 +97,12 @@ class DocumentDetails(Document, frozen=True, kw_only=True):
 
 
 class Sentence(msgspec.Struct, frozen=True):
-    """A sentence of a document, and its characters."""
+    """A sentence of a document, its characters, and its place, as in `Answer`."""
 
     text: str
     start: int
     end: int
+    place: str | None = None
 
 
 class Hit(msgspec.Struct, frozen=True):

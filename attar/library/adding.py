@@ -97,8 +97,8 @@ class Adder:
                     yield change_of(known[draft.name], "unchanged")
                 elif self.on_refused is None:
                     break
-            if fault or refused:
-                raise fault or refused or AssertionError
+            if (error := fault or refused) is not None:
+                raise error
 
     def _write_all(self, new: Sequence[Draft]) -> tuple[dict[str, Change], AttarError | None]:
         """Write documents; a refused one is reported and those after it are written, or its error is returned."""

@@ -24,7 +24,7 @@ from attar.search import (
     default_statistics,
     merged,
 )
-from attar.store import Record, Signatures, Store, Transaction, key_of
+from attar.store import Record, Signatures, Store, Transaction, key_of, place_in, unpack_parts
 
 if TYPE_CHECKING:
     from attar.reader import PhraseReader, Reader
@@ -86,7 +86,10 @@ class Searching:
         for each in self._found(query, top):
             text = each.text
             places = [] if text is None else reader.best_sentences(each.memory, query, _SENTENCES)
-            sentences = [Sentence((text or "")[start:end], start, end) for start, end in places]
+            parts = unpack_parts(each.parts, each.name) if places else []
+            sentences = [
+                Sentence((text or "")[start:end], start, end, place_in(parts, start)) for start, end in places
+            ]
             hits.append(Hit(each.name, each.title, each.score, sentences))
         return hits
 

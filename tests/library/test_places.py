@@ -61,6 +61,8 @@ def test_an_answer_from_all_documents_names_its_document_and_page(filled):
     answers = filled.ask_all("How much did Bob Ray pay?", top=None)
     best = next(answer for answer in answers if "900" in answer.text)
     assert (best.document, best.place) == ("rent.pdf", "page 2")
+    best_sentence = filled.search("Bob Ray paid pounds to the landlord")[0].sentences[0]
+    assert (best_sentence.text, best_sentence.place) == (PAGES[1], "page 2")
 
 
 def test_what_is_appended_has_its_own_places(filled):
