@@ -1,16 +1,12 @@
-"""HTML: the main text of a page, without scripts and menus; headings and tables kept. EPUB: the pages of a book."""
+"""HTML: the main text of a page, without scripts and menus; headings and tables kept."""
 
-import io
 import logging
 import re
-import zipfile
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import unquote
 
-from attar.documents.extracted import Blob, Extracted, TextBuilder, check_size, clean, parsing
+from attar.documents.extracted import Blob, Extracted, TextBuilder, clean, parsing
 from attar.documents.plain import decode_text
-from attar.errors import FormatError
 
 _CHARSET = re.compile(rb"""<(?:meta[^>]+charset\s*=|\?xml[^>]+encoding\s*=)\s*["']?\s*([\w.:-]+)""", re.I)
 _XML_DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
@@ -22,7 +18,8 @@ _DROPPED = frozenset(
     )
 )
 # What stands around the text of a web page.
-_AROUND = frozenset(("footer", "aside", "form", "nav", "menu"))
+_AROUND = frozenset(("footer", "aside", "nav", "menu"))
+_AROUND_TAGS = frozenset(("div", "ul", "ol", "section", "header", "p", "form", "span"))
 _AROUND_ROLES = frozenset(
     _WORDS.findall("navigation banner contentinfo search complementary dialog alert menu menubar")
 )
@@ -43,9 +40,8 @@ _BREAK = "\0"
 _MAX_COLUMNS, _LONGEST_CELL = 40, 400
 # A block of which most is links is a menu, if it has at least so many.
 _LINKED, _LINKS = 0.75, 4
-# A paragraph of at least so many words is prose; trafilatura must keep this share of it.
+# A paragraph of at least so many words is prose; trafilatura must keep this share of it and of headings.
 _PROSE_WORDS, _PROSE_KEPT = 8, 0.98
-_MAX_PAGE = 2**26
 
 
 def read_html(blob: Blob) -> Iterator[Extracted]:
@@ -68,37 +64,33 @@ def decode_html(data: bytes, where: str) -> str:
 
 def extract_page(markup: str) -> Extracted:
     """The main text of a page: all of a plain document; of a web page, what trafilatura takes for its text."""
-    root = _parse(markup)
+    root = parse_html(markup)
     if root is None:
         return Extracted("")
-    title = clean(root.findtext(".//title") or root.findtext(".//h1") or "")
-    date = _date(root)
+    title, date = clean(root.findtext(".//title") or root.findtext(".//h1") or ""), _date(root)
     is_web_page = _remove_around(root)
-    whole = TextBuilder()
-    add_html(whole, root)
-    text = whole.build(title, date)
-    if is_web_page and (main := _main_text(markup)) is not None:
-        chosen = TextBuilder()
-        add_html(chosen, main)
-        shorter = chosen.build(title, date)
+    whole = _extracted(root, title, date)
+    main = _main_text(root) if is_web_page else None
+    if main is not None:
+        shorter = _extracted(main, title, date)
         kept = set(shorter.text.split())
-        prose = [
-            word
-            for part in text.text.split("\n\n")
-            if len(words := part.split()) >= _PROSE_WORDS
-            for word in words
-        ]
-        if sum(word in kept for word in prose) >= _PROSE_KEPT * len(prose) and shorter.text:
+        prose = [words for part in whole.text.split("\n\n") if len(words := part.split()) >= _PROSE_WORDS]
+        needed = [word for words in (*prose, *(label.split() for _, label in whole.parts)) for word in words]
+        if shorter.text and sum(word in kept for word in needed) >= _PROSE_KEPT * len(needed):
             return shorter
-    return text
+    return whole
+
+
+def _extracted(root: Any, title: str, date: str) -> Extracted:
+    builder = TextBuilder()
+    add_html(builder, root)
+    return builder.build(title, date)
 
 
 def text_of_html(markup: str) -> str:
     """The text of a piece of HTML, without choosing parts of it."""
-    builder, root = TextBuilder(), _parse(markup)
-    if root is not None:
-        add_html(builder, root)
-    return builder.build().text
+    root = parse_html(markup)
+    return "" if root is None else _extracted(root, "", "").text
 
 
 def add_html(builder: TextBuilder, root: Any) -> None:
@@ -136,57 +128,7 @@ def add_html(builder: TextBuilder, root: Any) -> None:
     close()
 
 
-def read_epub(blob: Blob) -> Iterator[Extracted]:
-    """A book: its pages in the order of its spine, with its title and date."""
-    with parsing(blob.where, "an EPUB book"):
-        archive = zipfile.ZipFile(io.BytesIO(blob.data()))
-        check_size(blob.where, sum(member.file_size for member in archive.infolist()), blob.max_bytes)
-        if "META-INF/rights.xml" in archive.namelist():
-            raise FormatError(blob.where, "an EPUB book to read", "an encrypted one", "leave it out")
-        container = _parse_xml(archive.read("META-INF/container.xml"))
-        place = next(iter(container.xpath("//*[local-name()='rootfile']/@full-path")), "")
-        package = _parse_xml(archive.read(place))
-        items = {
-            item.get("id"): item.get("href") or ""
-            for item in package.xpath("//*[local-name()='manifest']/*[local-name()='item']")
-        }
-        builder = TextBuilder()
-        for reference in package.xpath("//*[local-name()='spine']/*[local-name()='itemref']/@idref"):
-            folder = place.rpartition("/")[0]
-            page = unquote(items.get(reference, "")).partition("#")[0]
-            member = _joined(folder, page)
-            if not page or member not in archive.NameToInfo:
-                continue
-            check_size(blob.where, archive.NameToInfo[member].file_size, min(blob.max_bytes, _MAX_PAGE))
-            root = _parse(decode_html(archive.read(member) or b" ", blob.where))
-            if root is not None:
-                builder.begin("")
-                add_html(builder, root)
-        facts = [
-            clean(
-                "".join(package.xpath(f"(//*[local-name()='metadata']/*[local-name()='{name}'])[1]//text()"))
-            )
-            for name in ("title", "date")
-        ]
-    yield builder.build(*facts)
-
-
-def _joined(folder: str, page: str) -> str:
-    """The path of a page from the folder of the book's description.
-
-    >>> _joined("OEBPS/text", "../pages/one.xhtml"), _joined("", "one.xhtml")
-    ('OEBPS/pages/one.xhtml', 'one.xhtml')
-    """
-    parts = [part for part in folder.split("/") if part]
-    for part in page.split("/"):
-        if part == "..":
-            parts = parts[:-1]
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/".join(parts)
-
-
-def _parse(markup: str) -> Any:
+def parse_html(markup: str) -> Any:
     """The tree of a page; None for an empty one. HTML has no entities of its own that could expand."""
     from lxml import etree
 
@@ -197,35 +139,17 @@ def _parse(markup: str) -> Any:
     return etree.fromstring(markup.encode("utf-8", "replace"), parser)
 
 
-def _parse_xml(data: bytes) -> Any:
-    from lxml import etree
-
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
-    return etree.fromstring(data, parser)
-
-
 def _remove_around(root: Any) -> bool:
     """Remove menus, footers and the like; returns whether it is a web page, which has some."""
     is_web_page = False
+    whole = _length(root)
     for element in [*root.iter("*")]:
         parent = element.getparent()
-        if parent is None or element.tag in ("html", "body", "main", "article"):
+        if parent is None or element.tag in ("html", "body"):
             continue
-        names = f"{element.get('class') or ''} {element.get('id') or ''}"
-        hidden = element.get("hidden") is not None or "display:none" in (element.get("style") or "").replace(
-            " ", ""
-        )
-        around = (
-            element.tag in _AROUND
-            or element.get("role") in _AROUND_ROLES
-            or (
-                _AROUND_NAMES.search(names) is not None
-                and element.tag in ("div", "ul", "section", "header", "p")
-            )
-            or (element.tag in ("ul", "ol", "div", "header") and _is_menu(element))
-        )
+        around = element.tag in _AROUND or (_is_around(element) and 2 * _length(element) < whole)
         is_web_page = is_web_page or around or element.tag in ("script", "main", "article")
-        if around or hidden or element.tag in ("script", "style"):
+        if around or element.tag in ("script", "style"):
             previous, tail = element.getprevious(), element.tail
             parent.remove(element)
             if tail and previous is not None:
@@ -233,6 +157,26 @@ def _remove_around(root: Any) -> bool:
             elif tail:
                 parent.text = (parent.text or "") + tail
     return is_web_page
+
+
+def _is_around(element: Any) -> bool:
+    """Whether an element looks as if it were not the text; one that holds most of the text nevertheless is."""
+    if element.tag not in _AROUND_TAGS:
+        return False
+    style = (element.get("style") or "").replace(" ", "")
+    names = f"{element.get('class') or ''} {element.get('id') or ''}"
+    return (
+        element.tag == "form"
+        or element.get("hidden") is not None
+        or "display:none" in style
+        or element.get("role") in _AROUND_ROLES
+        or _AROUND_NAMES.search(names) is not None
+        or _is_menu(element)
+    )
+
+
+def _length(element: Any) -> int:
+    return sum(len(text.strip()) for text in element.itertext() if text)
 
 
 def _is_menu(element: Any) -> bool:
@@ -246,18 +190,23 @@ def _is_menu(element: Any) -> bool:
     return linked >= _LINKED * whole and sum(map(len, texts)) < 5 * len(texts)
 
 
-def _main_text(markup: str) -> Any:
+def _main_text(root: Any) -> Any:
     import trafilatura
+    from lxml import etree
 
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
     logging.getLogger("htmldate").setLevel(logging.CRITICAL)
     try:
         main = trafilatura.extract(
-            markup, output_format="html", include_tables=True, include_comments=False, favor_recall=True
+            etree.tostring(root, encoding="unicode", method="html"),
+            output_format="html",
+            include_tables=True,
+            include_comments=False,
+            favor_recall=True,
         )
     except Exception:  # of a page that it cannot handle, all text is taken
         return None
-    return None if not main else _parse(main)
+    return None if not main else parse_html(main)
 
 
 def _date(root: Any) -> str:

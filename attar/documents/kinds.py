@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from attar.documents.archives import decompressed, decompressing, read_tar, read_zip
+from attar.documents.epub import read_epub
 from attar.documents.extracted import Blob, Extracted
-from attar.documents.html import read_epub, read_html
+from attar.documents.html import read_html
 from attar.documents.mail import read_eml, read_mbox
 from attar.documents.markdown import read_markdown
 from attar.documents.office import read_csv, read_docx, read_xlsx

@@ -54,6 +54,18 @@ def test_a_page_is_decoded_by_what_it_says_if_that_is_right(one, encoding, named
     assert one("a.html", page.encode(encoding)).text == "Emily Brontë left."
 
 
+@pytest.mark.parametrize(
+    "wrapper", ['form action="/"', 'div class="page has-sidebar"', 'div style="display: none"']
+)
+def test_what_holds_most_of_the_text_is_kept_whatever_it_looks_like(one, wrapper):
+    tag = wrapper.split()[0]
+    body = html_of(TEXT).decode().partition("<body>")[2].partition("</body>")[0]
+    page = f"<html><body><div id='menu'>Menuword</div><{wrapper}>{body}</{tag}></body></html>"
+    text = one("a.html", page.encode()).text
+    assert recovered(text, PLAIN) >= 0.99
+    assert "Menuword" not in text
+
+
 def test_a_page_without_text_is_refused(one):
     with pytest.raises(FormatError, match=r"a\.html: expected text, got none in it"):
         one("a.html", b"<html><script>var a = 1;</script></html>")
