@@ -65,16 +65,17 @@ def ask(
 
 
 def _cells(answer: "Answer", everywhere: bool) -> tuple[str, ...]:
-    """An answer, its probability, its document if all were asked, and the sentence it stands in."""
+    """An answer, its probability, its document if all were asked, and the sentence it stands in, with its place."""
     where = "library" if everywhere else "text"
     text = f"not in this {where}" if answer.absent else shown(answer.text)
     quote = shown(" ".join((answer.quote or "").split()))
+    place = f" ({shown(answer.place)})" if answer.place else ""
     document = (shown(answer.document or ""),) if everywhere else ()
-    return text, f"{answer.probability:.0%}", *document, quote
+    return text, f"{answer.probability:.0%}", *document, quote + place
 
 
 def _read_questions(file: Path) -> list[str]:
-    from attar.text import decode_text
+    from attar.documents import decode_text
 
     try:
         data = sys.stdin.buffer.read() if file == Path("-") else file.read_bytes()
