@@ -89,8 +89,8 @@ def shard_paths(folder: Path) -> list[Path]:
                 readers.setdefault(store.reader, path)
     if len(readers) > 1:
         (first, one), (second, other) = list(readers.items())[:2]
-        expected = f"shards of one reader ({first[:12]}, {one.name})"
-        raise ReaderMismatchError(str(folder), expected, f"{second[:12]} in {other.name}", "attar reread one")
+        what, came = f"shards of one reader ({first[:12]}, {one.name})", f"{second[:12]} in {other.name}"
+        raise ReaderMismatchError(str(folder), what, came, f"attar reread {other}")
     return paths
 
 
