@@ -2,9 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test quick lint docs bench fuzz crash way clean
+.PHONY: demo test quick lint docs bench fuzz crash way release clean
 
-demo: .venv/ready
+demo: .venv/demo
 	$(BIN)/attar demo
 
 test: lint docs
@@ -49,11 +49,27 @@ crash: .venv/ready
 way: .venv/ready
 	$(BIN)/python benchmarks/way.py
 
+# Builds and checks the wheel and the sdist, and installs the wheel in an empty environment of each Python that is
+# found. Publishes nothing.
+release: .venv/ready
+	$(BIN)/python -m benchmarks.release --torch-index '$(TORCH_INDEX)'
+
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist site
 
-# The environment is made anew whenever what it is made from changes.
-.venv/ready: pyproject.toml constraints.txt
+# The environment is made anew whenever what it is made from changes: what users need first, and for developers the
+# rest. torch comes without CUDA where there is no NVIDIA driver; TORCH_INDEX= takes that of your package index.
+TORCH_INDEX ?= $(if $(shell command -v nvidia-smi),,https://download.pytorch.org/whl/cpu)
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.venv/demo: pyproject.toml constraints.txt
+	@echo "Making .venv, @SIZE@ GB on disk$(if $(TORCH_INDEX),, and some more for CUDA); it takes minutes."
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,documents,fast,gpu,search,server,train]'
+	$(if $(TORCH_INDEX),$(INSTALL) --retries 1 --no-deps --index-url $(TORCH_INDEX) torch || echo "No torch at $(TORCH_INDEX): taking another, which may have CUDA.")
+	$(INSTALL) --editable '.[documents,fast,search,server]'
+	touch $@
+
+.venv/ready: .venv/demo
+	@echo "Adding the developers' tools to .venv, @MORE@ GB."
+	$(INSTALL) --editable '.[dev,documents,fast,gpu,search,server,train]'
 	touch $@

@@ -3,13 +3,24 @@
 import asyncio
 import contextlib
 import itertools
+import os
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attar import errors, wire
-from attar.calls import Call, Reply, append_call, ask_calls, document_path, error_for, list_call, merge_call
+from attar.calls import (
+    Call,
+    Reply,
+    append_call,
+    ask_calls,
+    document_path,
+    error_for,
+    file_call,
+    list_call,
+    merge_call,
+)
 from attar.errors import UnavailableError
 from attar.results import Answer, Change, Document, DocumentDetails
 
@@ -98,6 +109,12 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
             if on_change is not None:
                 on_change(changes[-1])
         return changes
+
+    def add_file(
+        self, file: str | os.PathLike[str] | bytes, name: str | None = None, *, replace: bool = False
+    ) -> list[Change]:
+        """Add a file, given as a path or as its bytes and its name; an archive has several documents."""
+        return self._send(file_call(file, name, replace)).changes
 
     def append(self, name: str, text: str, *, key: str | None = None) -> Change:
         """Like `Library.append`; with a new key unless one is given."""
@@ -204,6 +221,12 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
             if on_change is not None:
                 on_change(changes[-1])
         return changes
+
+    async def add_file(
+        self, file: str | os.PathLike[str] | bytes, name: str | None = None, *, replace: bool = False
+    ) -> list[Change]:
+        """Add a file, given as a path or as its bytes and its name; an archive has several documents."""
+        return (await self._send(file_call(file, name, replace))).changes
 
     async def append(self, name: str, text: str, *, key: str | None = None) -> Change:
         """Like `Library.append`; with a new key unless one is given."""

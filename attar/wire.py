@@ -17,7 +17,7 @@ import msgspec
 
 from attar import results
 from attar.errors import FormatError, OptionError, ShapeError
-from attar.results import Answer, Document, DocumentDetails
+from attar.results import Answer, Change, Document, DocumentDetails
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 DOCUMENTS = "/v1/documents"  # and /v1/documents/{name}, /v1/documents/{name}/append
 ASK, LOOKUP, MERGE, REMOVE = "/v1/ask", "/v1/lookup", "/v1/merge", "/v1/remove"
+FILES = "/v1/files"
 JSON, MEDIA = "application/json", "application/octet-stream"
 KEY_HEADER = "idempotency-key"
 
@@ -210,6 +211,12 @@ class ShownDocument(DocumentDetails, frozen=True):
     """One document in full; `memory` only if the request asks for it."""
 
     memory: Picture | None = None
+
+
+class Changes(msgspec.Struct):
+    """What happened to each document of a file."""
+
+    changes: list[Change]
 
 
 class Page(msgspec.Struct):

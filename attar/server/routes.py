@@ -4,6 +4,7 @@ import time
 
 import msgspec
 import numpy as np
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
@@ -14,6 +15,7 @@ from attar.results import Change
 from attar.server import requests
 from attar.server.problems import ProblemError
 from attar.server.service import AskJob, LookupJob, Service, compare_costs
+from attar.text import decode_text
 
 PAGE_SIZE, MAX_PAGE_SIZE = 100, 1_000
 # No screen shows a larger heat map.
@@ -36,6 +38,15 @@ async def append_text(service: Service, request: Request, body: wire.AppendText)
     requests.check_length("text", body.text, service.settings.max_text)
     key = requests.idempotency_key(request)
     return await service.write(lambda: service.library.append(name, body.text, key=key))
+
+
+async def add_file(service: Service, request: Request, body: bytes) -> wire.Changes:
+    """Add the documents of one file; the ones before a refused one are added."""
+    name, replace = requests.file_name(request), requests.query_flag(request, "replace")
+    documents = await service.run_slow(lambda: _read_file(name, body))
+    for _, text in documents:
+        requests.check_length("text", text, service.settings.max_text)
+    return wire.Changes(await service.write(lambda: service.library.add_many(documents, replace=replace)))
 
 
 async def merge_documents(service: Service, request: Request, body: wire.Merge) -> Change:
@@ -68,13 +79,11 @@ async def list_documents(service: Service, request: Request) -> wire.Page:
 
 async def show_document(service: Service, request: Request) -> wire.ShownDocument:
     """Show a document; with `memory=1` also the numbers of its memory."""
-    name, with_memory = requests.document_name(request), request.query_params.get("memory", "0")
-    if with_memory not in ("0", "1"):
-        raise OptionError("memory", "0 or 1", repr(with_memory[:20]))
+    name, with_memory = requests.document_name(request), requests.query_flag(request, "memory")
 
     def show() -> wire.ShownDocument:
         fields = msgspec.structs.asdict(service.library.show(name))
-        picture = _picture(service.library.memory(name)) if with_memory == "1" else None
+        picture = _picture(service.library.memory(name)) if with_memory else None
         return wire.ShownDocument(**fields, memory=picture)
 
     return await service.read(show)
@@ -165,9 +174,12 @@ async def readiness(service: Service, request: Request) -> Response:
 
 async def metrics(service: Service, request: Request) -> Response:
     """Metrics for Prometheus."""
-    stats = await service.stats()
-    media_type = "text/plain; version=0.0.4; charset=utf-8"
-    return Response("\n".join(service.metrics.lines(stats)) + "\n", media_type=media_type)
+    return Response(await service.metrics_text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+
+def _read_file(name: str, data: bytes) -> list[tuple[str, str]]:
+    """The names and texts of a file's documents."""
+    return [(name.removesuffix(".txt"), decode_text(data, name))]
 
 
 def _text_of(service: Service, name: str) -> str:

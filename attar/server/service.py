@@ -151,6 +151,13 @@ class Service:
         """The store's totals, for operators."""
         return await self._status.run(self.library.store.stats)
 
+    async def metrics_text(self) -> bytes:
+        """Metrics for Prometheus, with the store's totals."""
+        library = self.library
+        return await self._status.run(
+            lambda: self.metrics.text(library.store.stats(), library.reader.fingerprint)
+        )
+
     async def check_disk(self) -> None:
         """Refuse if the store's disk cannot be written, for example because it is full."""
         if not self.settings.read_only:

@@ -12,6 +12,7 @@ import httpx
 import pytest
 import torch
 import uvicorn
+from prometheus_client.parser import text_string_to_metric_families
 
 from attar.library import Library
 from attar.nn.network import Network
@@ -53,6 +54,12 @@ class Listening:
         self.socket.close()
 
 
+def read_metric(text: str, name: str, /, **labels: str) -> float | None:
+    """The value of a sample in Prometheus's text format, or None if there is none."""
+    samples = [each for family in text_string_to_metric_families(text) for each in family.samples]
+    return next((each.value for each in samples if (each.name, each.labels) == (name, labels)), None)
+
+
 class Served:
     """An application on its own event loop: `served.post("/v1/ask", {...})`."""
 
@@ -82,6 +89,10 @@ class Served:
 
     def put(self, path: str, body: Any = None, **words: Any) -> httpx.Response:
         return self.call("PUT", path, body, **words)
+
+    def metric(self, name: str, /, headers: dict[str, str] | None = None, **labels: str) -> float | None:
+        """A value from /metrics, or None if there is none."""
+        return read_metric(self.get("/metrics", headers=headers).text, name, **labels)
 
     def call_concurrently(self, calls: list[tuple[str, str, Any]]) -> list[httpx.Response]:
         async def send() -> list[httpx.Response]:
@@ -175,6 +186,12 @@ def listen(make: Callable[..., tuple[Any, Library]]) -> Iterator[Callable[..., L
 @pytest.fixture
 def served(serve: Callable[..., Served]) -> Served:
     return serve()
+
+
+@pytest.fixture
+def metric() -> Callable[..., float | None]:
+    """Reads a value from Prometheus's text format: `metric(text, "attar_queue_length", work="ask")`."""
+    return read_metric
 
 
 @pytest.fixture

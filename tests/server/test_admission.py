@@ -78,7 +78,7 @@ def full(make, listening_at, monkeypatch):
 def refusals(listening):
     metrics = listening.send_raw(METRICS).decode()
     lines = [line for line in metrics.splitlines() if 'route="ask",status="503"' in line]
-    return int(lines[0].split()[-1]) if lines else 0
+    return float(lines[0].split()[-1]) if lines else 0
 
 
 def test_a_request_is_refused_before_its_body_is_sent(full):

@@ -55,7 +55,7 @@ def wait_until(there):
 
 
 def is_idle(listening):
-    return b"\nattar_requests_in_flight 0\n" in listening.send_raw(METRICS)
+    return b"\nattar_requests_in_flight 0.0\n" in listening.send_raw(METRICS)
 
 
 @pytest.fixture

@@ -239,8 +239,9 @@ def test_read_only_needs_an_existing_store(folder):
     assert (code, "no such folder" in line) == (2, True)
 
 
-def test_a_missing_dependency_is_named(folder, tmp_path):
-    code = "import sys; sys.modules['uvicorn'] = None; sys.argv = ['attar', 'serve', sys.argv[1]]\n"
+@pytest.mark.parametrize("package", ["uvicorn", "starlette", "prometheus_client"])
+def test_a_missing_dependency_is_named(folder, tmp_path, package):
+    code = f"import sys; sys.modules['{package}'] = None; sys.argv = ['attar', 'serve', sys.argv[1]]\n"
     script = tmp_path / "without.py"
     script.write_text(code + "from attar.cli.main import main; main()")
     root = Path(attar.__file__).parents[1]
