@@ -118,6 +118,16 @@ def ask_calls(
         yield Call("POST", wire.ASK, wire.ManyAnswers, body)
 
 
+def ask_all_call(question: str, top: int | None) -> Call[wire.Answers]:
+    """The request for a question to all documents."""
+    return Call("POST", wire.ASK, wire.Answers, wire.Ask(question=question, top=top))
+
+
+def search_call(query: str, top: int) -> Call[wire.Hits]:
+    """The request for the documents that fit a query best."""
+    return Call("POST", wire.SEARCH, wire.Hits, wire.Search(query, top))
+
+
 def error_for(status: int, body: bytes) -> AttarError:
     """The error for a refused request: one for the status, or else of the class that the server names."""
     kind, message = "", f"server: expected an answer, got status {status}"

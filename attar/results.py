@@ -14,6 +14,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `kind` is name, date, time, money, number or phrase. With the kind "none" the text is empty: the answer is not in
     the document. `quote` is the sentence of the phrase, if the text is kept; `start` and `end` are its characters.
+    `document` is the name of the document, where all documents were asked.
 
     >>> Answer("Ann Lee", 0.5, "name").absent, Answer("", 0.9, ABSENT).absent
     (False, True)
@@ -25,6 +26,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     quote: str | None = None
     start: int | None = None
     end: int | None = None
+    document: str | None = None
 
     @property
     def absent(self) -> bool:
@@ -43,6 +45,18 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     tokens: int
     bytes: int
     names_full: bool = False
+
+
+class Reread(msgspec.Struct, frozen=True):
+    """What `Library.reread` did: the reader that the library has now, its documents, and how many were read.
+
+    `aside`: the file with the documents that have no kept text, if they were set aside.
+    """
+
+    reader: str
+    documents: int
+    read: int
+    aside: str | None = None
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -76,6 +90,26 @@ class DocumentDetails(Document, frozen=True, kw_only=True):
     names: list[str]
     text: str | None
     names_full: bool = False
+
+
+class Sentence(msgspec.Struct, frozen=True):
+    """A sentence of a document, and its characters."""
+
+    text: str
+    start: int
+    end: int
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """A document that search found, with its sentences that fit best; none if its text is not kept.
+
+    `score` is in standard deviations above the mean of all documents.
+    """
+
+    document: str
+    title: str
+    score: float
+    sentences: list[Sentence]
 
 
 class Explanation(msgspec.Struct, frozen=True):

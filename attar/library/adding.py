@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from operator import add
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from attar.errors import (
     AttarError,
@@ -17,9 +17,11 @@ from attar.errors import (
     UnknownDocumentError,
     quoted,
 )
+from attar.library.searching import Searching
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
 from attar.results import Change
+from attar.search import Collector, Sums
 from attar.store import DocumentEntry, Snapshot, Store, Transaction, check_name, digest_of
 
 if TYPE_CHECKING:
@@ -99,6 +101,7 @@ class Adder:
     reader: Callable[[], "Reader"]
     replace: bool
     keep_text: bool
+    searching: Searching
     progress: Progress = tell_nobody
 
     def add(self, drafts: Iterable[Draft], batch: int) -> Iterator[Change]:
@@ -136,25 +139,45 @@ class Adder:
         if all(_is_same(draft, known.get(draft.name)) for draft in group) and self._share_names(group):
             yield from (change_of(known[draft.name], "unchanged") for draft in group)
             return
-        texts = [draft.text for draft in group]
-        memories = self.reader().read_many(texts, shared_names=True, progress=self.progress)
-        with self.store.transaction() as changes:
-            written = [self._put(changes, *each, again=True) for each in zip(group, memories, strict=True)]
+        written: list[Change] = []
+        while not written:
+            reader = self.reader()
+            memories, sums = self._read(reader, group, shared_names=True)
+            with self.store.transaction() as changes:
+                if changes.header.reader in (None, reader.fingerprint):
+                    whole = zip(group, memories, sums, strict=True)
+                    written = [self._put(changes, *each, again=True) for each in whole]
         yield from written
+
+    def _read(
+        self, reader: "Reader", drafts: Sequence[Draft], shared_names: bool = False
+    ) -> tuple[list[Memory], list[Sums | None]]:
+        """The memories of documents, and the sums that their signatures are made of, from the same pass."""
+        collector: Collector | None = self.searching.collector(reader)
+        more: dict[str, Any] = {} if collector is None else {"on_states": collector}
+        texts = [draft.text for draft in drafts]
+        memories = reader.read_many(texts, shared_names=shared_names, progress=self.progress, **more)
+        return memories, [None if collector is None else collector.of(at) for at in range(len(drafts))]
 
     def _read_and_write(self, drafts: Sequence[Draft]) -> tuple[dict[str, Change], AttarError | None]:
         """Write documents atomically, up to the first that is refused; also return that one's error."""
-        memories = self.reader().read_many([draft.text for draft in drafts], progress=self.progress)
-        written: dict[str, Change] = {}
-        with self.store.transaction() as changes:
-            for draft, memory in zip(drafts, memories, strict=True):
-                try:
-                    written[draft.name] = self._put(changes, draft, memory)
-                except OptionError as fault:
-                    return written, fault
-        return written, None
+        while True:
+            reader = self.reader()
+            memories, sums = self._read(reader, drafts)
+            written: dict[str, Change] = {}
+            with self.store.transaction() as changes:
+                # Otherwise another process has moved the library to another reader: read again, with that.
+                if changes.header.reader in (None, reader.fingerprint):
+                    for draft, memory, own in zip(drafts, memories, sums, strict=True):
+                        try:
+                            written[draft.name] = self._put(changes, draft, memory, own)
+                        except OptionError as fault:
+                            return written, fault
+                    return written, None
 
-    def _put(self, changes: Transaction, draft: Draft, memory: Memory, again: bool = False) -> Change:
+    def _put(
+        self, changes: Transaction, draft: Draft, memory: Memory, sums: Sums | None, again: bool = False
+    ) -> Change:
         # Another process may have written the document since `_known`.
         earlier = _sound_facts(changes, draft.name)
         if earlier is not None and _is_same(draft, earlier) and not again:
@@ -162,7 +185,10 @@ class Adder:
         if self._refuses(draft, earlier):
             raise name_taken(draft.name)
         text = draft.text if self.keep_text else None
-        facts = changes.put(draft.name, memory, title=draft.title, text=text, digest=draft.digest)
+        signature = self.searching.record(changes, sums, text_kept=self.keep_text)
+        facts = changes.put(
+            draft.name, memory, title=draft.title, text=text, digest=draft.digest, signature=signature
+        )
         return change_of(facts, "replaced" if earlier is not None else "added")
 
     def _known(self, group: Sequence[Draft]) -> dict[str, DocumentEntry]:

@@ -1,15 +1,12 @@
 """Library: documents by name, questions in, answers out."""
 
-import contextlib
-import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attar.errors import ReaderMismatchError, StoreError, UnknownDocumentError
+from attar.errors import StoreError
 from attar.library.adding import (
     CHANGE_IDS,
     Adder,
@@ -23,9 +20,12 @@ from attar.library.adding import (
     name_taken,
 )
 from attar.library.cache import MemoryCache
+from attar.library.finding import suggesting
+from attar.library.rereading import reread
+from attar.library.searching import Searching, SearchState
 from attar.memory import JOINT, Memory
 from attar.progress import Progress, tell_nobody
-from attar.results import Answer, Change, Document, DocumentDetails
+from attar.results import Answer, Change, Document, DocumentDetails, Hit, Reread
 from attar.store import DocumentEntry, Durability, Fault, Store
 
 if TYPE_CHECKING:
@@ -39,10 +39,6 @@ _CACHE = 2**28
 _DTYPE = "float16"
 # Between a text and the text appended to it, where texts are kept: a paragraph's end.
 SEPARATOR = JOINT
-# Of a million names not all are compared with an unknown one: the first, and those next to it in order.
-_FIRST, _NEIGHBOURS = 10_000, 500
-# difflib takes quadratic time in the length.
-_COMPARED = 120
 
 
 class Library:
@@ -67,18 +63,14 @@ class Library:
         cache: int = _CACHE,
     ) -> None:
         """Open a library, or create it; a new one stores memories as float16 unless `dtype` is given."""
-        self._reader: Reader | None = None
-        self._reader_path: Path | None = None
-        if reader is None or isinstance(reader, str | os.PathLike):
-            self._reader_path = None if reader is None else Path(reader)
-        else:
-            self._reader = reader
+        self._reader, self._reader_path = _reader_and_path(reader)
         fingerprint = None if self._reader is None else self._reader.fingerprint
         self.store: Store = open_store(
             path, fingerprint, dtype=dtype, durability=durability, read_only=read_only, create=create
         )
         self.keep_text = keep_text
         self._cache = MemoryCache(cache)
+        self._searching = Searching(self.store, lambda: self.reader, self._reader_path, self._cache)
 
     @property
     def reader(self) -> "Reader":
@@ -86,18 +78,38 @@ class Library:
 
         One that differs from the store's is refused.
         """
-        if self._reader is None:
-            from attar.reader import Reader, shipped_reader
+        return self._reader_of(self.store.reader)
 
-            expected = self.store.reader
-            path = self._reader_path or (shipped_reader(expected) if expected else None)
-            reader = Reader.load(path)
-            if expected not in (None, reader.fingerprint):
-                remedy = "give that reader's folder (--reader DIR), or make another library"
-                what, came = f"library {self.store.path}", f"the reader {reader.fingerprint[:12]}"
-                raise ReaderMismatchError(what, f"its reader {str(expected)[:12]}", came, remedy)
-            self._reader = reader
+    def _reader_of(self, expected: str | None) -> "Reader":
+        """The reader with this fingerprint; another process may have moved the library to it."""
+        if self._reader is None or expected not in (None, self._reader.fingerprint):
+            from attar.reader import find_reader
+
+            what, moved = f"library {self.store.path}", self._reader is not None
+            path = find_reader(what, self._reader_path, expected, moved=moved)
+            # Imported last: a reader that is refused must not wait for torch.
+            from attar.reader import Reader
+
+            self._reader = Reader.load(path)
         return self._reader
+
+    def reread(
+        self,
+        reader: "Reader | str | os.PathLike[str] | None" = None,
+        *,
+        set_aside: bool = False,
+        progress: Progress = tell_nobody,
+    ) -> Reread:
+        """Move the library to another reader (None: the default): all kept texts are read again with it.
+
+        Others can ask and add meanwhile; they get the new reader's answers once all documents are read. After an
+        interruption, the same call continues. Documents without a kept text are refused, or with `set_aside` moved
+        into a Parquet file in the library's folder.
+        """
+        given, path = _reader_and_path(reader)
+        done = reread(self.store, given, path, set_aside=set_aside, progress=progress)
+        self._reader, self._reader_path = given, path
+        return done
 
     def add(self, name: str, text: str, *, title: str = "", replace: bool = False) -> Change:
         """Read a document and store its memory.
@@ -145,14 +157,16 @@ class Library:
                 before = self.store.get(name)
                 if applied and applied[0] in before.entry.applied:
                     return change_of(before.entry, "appended")
-                longer = self.reader.extend(before.memory, text, progress=progress)
+                reader = self._reader_of(before.memory.reader)
+                longer, sums = self._searching.extend(reader, before, text, progress)
                 whole = None if before.text is None else SEPARATOR.join(filter(None, (before.text, text)))
                 # If another process has written the document meanwhile, its version is continued instead.
                 with self.store.transaction() as changes:
                     if changes.get(name).entry == before.entry:
                         ids = (*before.entry.applied, *applied)[-CHANGE_IDS:]
-                        facts = changes.put(name, longer, title=before.entry.title, text=whole, applied=ids)
-                        return change_of(facts, "appended")
+                        signature = self._searching.record(changes, sums, text_kept=False)
+                        kept: dict[str, Any] = {"title": before.entry.title, "text": whole, "applied": ids}
+                        return change_of(changes.put(name, longer, signature=signature, **kept), "appended")
 
     def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
         """The `top` most likely answers, most likely first, with quotes if the text is kept; all with `top=None`."""
@@ -168,7 +182,31 @@ class Library:
         if isinstance(names, str):
             asked = [names] * (1 if isinstance(questions, str) else len(questions))
         memories, texts = zip(*(known[name] for name in asked), strict=True) if asked else ((), ())
-        return self.reader.answer_many(memories, questions, top=top, texts=texts)
+        reader = self._reader_of(memories[0].reader) if memories else self.reader
+        return reader.answer_many(memories, questions, top=top, texts=texts)
+
+    def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]:
+        """The most likely answers from all documents, each with its document; the kind "none": not in this library.
+
+        Search finds documents, their phrases answer. Probabilities are over the phrases of all found documents.
+        """
+        return self._searching.ask(question, top)
+
+    def search(self, query: str, *, top: int = 10) -> list[Hit]:
+        """The documents that fit a query best, best first, each with its sentences that fit best."""
+        return self._searching.search(query, top)
+
+    def refit(self, *, progress: Progress = tell_nobody) -> int:
+        """Fit the statistics of search to this library's documents, and make their signatures anew; returns how many.
+
+        Texts are read again; documents whose texts are not kept cannot be found afterwards.
+        """
+        return self._searching.refit(progress)
+
+    @property
+    def search_state(self) -> SearchState:
+        """What the last search found out about the library."""
+        return self._searching.state()
 
     def merge(
         self,
@@ -197,10 +235,12 @@ class Library:
             records = [changes.get(name) for name in parts]
             whole = merged(parts, [record.memory for record in records])
             texts = [record.text for record in records]
-            # Only phrases have places in the text, which must be those of the joined text.
-            keeps = self.keep_text and whole.form == "phrases" and None not in texts
+            # To quote from and to read again: places of phrases are those of the joined text.
+            keeps = self.keep_text and None not in texts
             text = SEPARATOR.join(text for text in texts if text is not None) if keeps else None
-            return change_of(changes.put(new, whole, title=title, text=text, applied=applied), "merged")
+            signature = self._searching.merged(changes, records)
+            facts = changes.put(new, whole, title=title, text=text, applied=applied, signature=signature)
+            return change_of(facts, "merged")
 
     def remove(self, *names: str) -> None:
         """Remove documents: all of them, or none if one does not exist."""
@@ -252,7 +292,15 @@ class Library:
         self.close()
 
     def _adder(self, replace: bool, progress: Progress = tell_nobody) -> Adder:
-        return Adder(self.store, lambda: self.reader, replace, self.keep_text, progress)
+        return Adder(self.store, lambda: self.reader, replace, self.keep_text, self._searching, progress)
+
+
+def _reader_and_path(
+    given: "Reader | str | os.PathLike[str] | None",
+) -> "tuple[Reader | None, Path | None]":
+    if given is None or isinstance(given, str | os.PathLike):
+        return None, None if given is None else Path(given)
+    return given, None
 
 
 def open_store(
@@ -293,28 +341,3 @@ def _fields(facts: DocumentEntry | Fault) -> dict[str, Any]:
         "created": datetime.fromtimestamp(facts.created / 1e6, UTC),
         "changed": datetime.fromtimestamp(facts.changed / 1e6, UTC),
     }
-
-
-@contextlib.contextmanager
-def suggesting(store: Store, names: Iterable[str]) -> Iterator[None]:
-    """Add similar names to the error for a name that does not exist."""
-    try:
-        yield
-    except UnknownDocumentError:
-        for name in names:
-            if name not in store:
-                raise UnknownDocumentError(name, _similar_names(store, name)) from None
-        raise
-
-
-def _similar_names(store: Store, name: str) -> list[str]:
-    """At most three similar names, compared without case, with and without their folders."""
-    neighbours = store.documents(after=name[: len(name) // 2] or None, limit=_NEIGHBOURS)
-    by_spelling: dict[str, list[str]] = {}
-    for other in dict.fromkeys(
-        facts.name or "" for facts in chain(store.documents(limit=_FIRST), neighbours)
-    ):
-        for spelling in {other[:_COMPARED].lower(), other.rpartition("/")[2][:_COMPARED].lower()}:
-            by_spelling.setdefault(spelling, []).append(other)
-    similar = difflib.get_close_matches(name[:_COMPARED].lower(), by_spelling, n=3, cutoff=0.6)
-    return list(dict.fromkeys(other for spelling in similar for other in by_spelling[spelling]))[:3]

@@ -2,12 +2,9 @@
 
 import hashlib
 import json
-import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 import safetensors.torch
@@ -18,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from attar.errors import AttarError, FormatError, OptionError, quoted, writing_to
 from attar.files import atomic_file
 from attar.nn import Network, NetworkOptions
+from attar.reader.folders import open_file, read_file
 from attar.text import Vocabulary
 
 _FORMAT = 1
@@ -142,7 +140,7 @@ def _read_config(folder: Path) -> _Config:
 
 def _check_header(file: Path, network: dict[str, torch.Tensor]) -> None:
     """Refuse weights that are not this network's, by the names, types and shapes in the file's first bytes."""
-    with _opened(file) as opened:
+    with open_file(file) as opened:
         length = int.from_bytes(opened.read(8), "little")
         if length > file.stat().st_size:
             raise FormatError(str(file), "this reader's weights", "a part of them, or another file")
@@ -196,25 +194,6 @@ def fingerprint_of(options: dict[str, Any], tokenizer: bytes, weights: dict[str,
         digest.update(f"{name} {value.dtype} {list(value.shape)}".encode())
         digest.update(value.contiguous().numpy().tobytes())
     return digest.hexdigest()
-
-
-def read_file(file: Path) -> bytes:
-    """The bytes of a reader's file."""
-    with _opened(file) as opened:
-        return opened.read()
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[BinaryIO]:
-    try:
-        # A pipe or a device has no end.
-        if not stat.S_ISREG(file.stat().st_mode):
-            raise FormatError(str(file), "a reader's file", "no regular file", "check the path")
-        with file.open("rb") as opened:
-            yield opened
-    except OSError as fault:
-        came = fault.strerror or "an unreadable one"
-        raise FormatError(str(file), "a reader's file", came, "check the path") from fault
 
 
 def _write(file: Path, data: bytes) -> None:

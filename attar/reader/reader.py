@@ -9,13 +9,10 @@ from typing import Any
 from attar.errors import DtypeError, FormatError, OptionError, ShapeError
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
-from attar.reader.files import load_reader, read_file
+from attar.reader.files import load_reader
+from attar.reader.folders import read_file, reader_folder
 from attar.results import Answer, Explanation
 from attar.text import NameFinder
-
-# The readers that ship with the package, by name; `answers` is the default (docs/reader.md).
-SHIPPED = Path(__file__).parent / "readers"
-DEFAULT = "answers"
 
 
 class Reader(ABC):
@@ -35,7 +32,7 @@ class Reader(ABC):
         from attar.reader.phrase_files import load_phrase_reader
         from attar.reader.phrases import PhraseReader
 
-        folder = _folder(path)
+        folder = reader_folder(path)
         config = read_file(folder / "config.json")
         if _kind(folder, config) == "phrases":
             return PhraseReader(load_phrase_reader(folder, config))
@@ -110,23 +107,6 @@ class Reader(ABC):
         for memory in {id(memory): memory for memory in about}.values():
             self.check_memory(memory)
         return about, asked
-
-
-def shipped_reader(fingerprint: str) -> str | None:
-    """The name of the shipped reader with this fingerprint, if there is one."""
-    for folder in sorted(SHIPPED.iterdir()):
-        config = folder / "config.json"
-        if config.is_file() and json.loads(config.read_bytes())["fingerprint"] == fingerprint:
-            return folder.name
-    return None
-
-
-def _folder(path: str | Path | None) -> Path:
-    name = DEFAULT if path is None else str(path)
-    shipped = SHIPPED / name
-    if name in (DEFAULT, "names") and shipped.is_dir() and not Path(name).is_dir():
-        return shipped
-    return Path(name)
 
 
 def _kind(folder: Path, config: bytes) -> str:

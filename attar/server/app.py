@@ -89,6 +89,7 @@ ROUTES = (
         (404,),
         binary=True,
     ),
+    Route("POST", wire.SEARCH, routes.search, wire.Search, {200: wire.Hits}),
     Route("POST", "/v1/explain", routes.explain, wire.Explain, {200: wire.Explanation}, (404,)),
     Route("POST", "/v1/compare", routes.compare, wire.Compare, {200: wire.Comparison}, (404,)),
     Route("GET", wire.DOCUMENTS, routes.list_documents, None, {200: wire.Page}, query=_LIST_QUERY),

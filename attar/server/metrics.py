@@ -1,7 +1,7 @@
 """Metrics for Prometheus, summed over all worker processes.
 
-Counting is ours, since it happens in every request: prometheus_client's own counters for several processes take
-twenty times as long, leave a file for each process that ever was, and have no `process_…`. The rest is its.
+Counting is ours, since every request does it: 0.6 µs, for which prometheus_client's counters of several processes
+take 4 to 6, leave a file for each process that ever was, and have no `process_…`. The text is prometheus_client's.
 """
 
 import fcntl

@@ -97,16 +97,27 @@ async def remove_document(service: Service, request: Request) -> Response:
 
 
 async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answers | wire.ManyAnswers:
-    """Answer one or many questions about one or many documents."""
+    """Answer one or many questions about one or many documents, or about all."""
     started = time.perf_counter()
     names, questions = body.pairs()
     requests.check_count("questions", questions, service.settings.max_questions)
-    answers, read = await service.ask(AskJob(names, questions, body.top))
+    if body.asks_all:
+        answers, read = await service.ask_all(questions, body.top), 0
+    else:
+        answers, read = await service.ask(AskJob(names, questions, body.top))
     seconds = time.perf_counter() - started
+    about = [name or None for name in names]
     if body.single:
-        return wire.Answers(names[0], questions[0], answers[0], seconds, read)
-    results = [wire.Result(*each) for each in zip(names, questions, answers, strict=True)]
+        return wire.Answers(about[0], questions[0], answers[0], seconds, read)
+    results = [wire.Result(*each) for each in zip(about, questions, answers, strict=True)]
     return wire.ManyAnswers(results, seconds, read)
+
+
+async def search(service: Service, request: Request, body: wire.Search) -> wire.Hits:
+    """Rank all documents by a query."""
+    started = time.perf_counter()
+    hits = await service.search(body.query, body.top)
+    return wire.Hits(body.query, hits, time.perf_counter() - started)
 
 
 async def lookup(

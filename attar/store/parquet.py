@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,27 +102,37 @@ def _record(row: dict[str, Any], path: Path) -> tuple[Record, str]:
 
 
 def export_store(
-    store: Store, path: str | os.PathLike[str], *, on_fault: Callable[[Fault], None] | None = None
+    store: Store,
+    path: str | os.PathLike[str],
+    *,
+    on_fault: Callable[[Fault], None] | None = None,
+    only: Collection[str] | None = None,
 ) -> int:
     """Write a snapshot of the store to a Parquet file, atomically; returns the number of documents.
 
-    A document that cannot be read is left out and `on_fault` is called with it; without `on_fault` it raises.
+    A document that cannot be read is left out and `on_fault` is called with it; without `on_fault` it raises. With
+    `only`, the documents of these names are written.
     """
     import pyarrow.parquet as pq
 
     count, path = 0, Path(path)
     with store_errors(path), atomic_file(path) as partial, store.snapshot() as snapshot:
         header = snapshot.header()
-        schema = _schema(ExportInfo(VERSION, header.reader, header.dtype, header.documents))
+        documents = header.documents if only is None else len(only)
+        schema = _schema(ExportInfo(VERSION, header.reader, header.dtype, documents))
         with pq.ParquetWriter(partial, schema, compression="zstd") as file:
-            for group in _groups(_readable(snapshot, on_fault)):
+            for group in _groups(_readable(snapshot, on_fault, only)):
                 file.write_table(_table(group, schema))
                 count += len(group)
     return count
 
 
-def _readable(snapshot: Snapshot, on_fault: Callable[[Fault], None] | None) -> Iterator[Record]:
+def _readable(
+    snapshot: Snapshot, on_fault: Callable[[Fault], None] | None, only: Collection[str] | None
+) -> Iterator[Record]:
     for entry in snapshot.documents():
+        if only is not None and entry.name not in only:
+            continue
         try:
             if isinstance(entry, Fault):
                 raise RecordError(f"document {quoted(entry.name or '')}", "one that can be read", entry.line)

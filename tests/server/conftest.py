@@ -1,6 +1,8 @@
 """Applications over libraries of generated stories, called in the same process, and real servers."""
 
 import asyncio
+import json
+import re
 import socket
 import threading
 import time
@@ -25,6 +27,36 @@ from benchmarks.stories import Story, tell_stories
 
 ENTITIES = 60
 URL = "http://localhost"
+
+# Parts of requests that are sent as bytes.
+HEAD = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
+END = b"connection: close\r\n\r\n"
+GET = HEAD + b"\r\n"
+ASK = {"document": "0", "question": "Who left?"}
+JSON = "content-type: application/json"
+CLOSE = "connection: close"
+
+
+def request(path, body, *lines, version="1.1"):
+    """The head and the body of a request."""
+    sent = json.dumps(body).encode()
+    head = [f"POST {path} HTTP/{version}", "host: localhost", f"content-length: {len(sent)}", JSON, *lines]
+    return "\r\n".join([*head, "\r\n"]).encode(), sent
+
+
+def statuses_in(answers):
+    return [int(status) for status in re.findall(rb"HTTP/1.1 (\d+) ", answers)]
+
+
+def read_all(connection):
+    return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+def wait_until(there):
+    deadline = time.monotonic() + 30
+    while not there():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 class Listening:
@@ -206,3 +238,27 @@ def refused() -> Callable[[httpx.Response, int], str]:
         return problem["detail"]
 
     return check
+
+
+@pytest.fixture
+def held(make, listening_at, monkeypatch):
+    """Starts a server whose answers wait until `go` is set."""
+    opened, begun, go = [], threading.Event(), threading.Event()
+
+    def start(**settings):
+        app, library = make(**settings)
+        ask_many = library.ask_many
+
+        def wait_and_ask(*arguments, **options):
+            begun.set()
+            assert go.wait(30)
+            return ask_many(*arguments, **options)
+
+        monkeypatch.setattr(library, "ask_many", wait_and_ask)
+        opened.append(listening_at(app))
+        return opened[-1], begun, go
+
+    yield start
+    go.set()
+    for each in opened:
+        each.close()

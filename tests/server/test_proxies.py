@@ -1,12 +1,23 @@
 """Behind a proxy: the client's own address in the log, and paths under a prefix."""
 
 import logging
+import time
 
 import pytest
+
+import attar
 
 TOKEN = "s3cret"
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 QUESTION = {"document": "0", "question": "Who left?"}
+
+
+def client_in(caplog):
+    """The client's address in the first line of the log, which is written after the answer is sent."""
+    deadline = time.monotonic() + 60
+    while not caplog.records:
+        assert time.monotonic() < deadline
+    return caplog.records[0].fields["client"]
 
 
 @pytest.mark.parametrize(
@@ -26,7 +37,7 @@ def test_a_forwarded_address_is_logged_if_its_proxy_is_trusted(listen, caplog, t
     caplog.clear()
     head = f"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx-forwarded-for: {sent}\r\n\r\n"
     listening.send_raw(head.encode())
-    assert [record.fields["client"] for record in caplog.records] == [logged]
+    assert client_in(caplog) == logged
 
 
 def test_a_forwarded_address_is_cut_and_escaped_in_the_log(listen, caplog):
@@ -37,7 +48,7 @@ def test_a_forwarded_address_is_cut_and_escaped_in_the_log(listen, caplog):
     listening.send_raw(
         b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx-forwarded-for: %b\r\n\r\n" % sent
     )
-    client = caplog.records[0].fields["client"]
+    client = client_in(caplog)
     assert client.isprintable()
     assert len(client) < 100
 
@@ -65,3 +76,11 @@ def test_the_prefix_alone_leads_to_the_page(serve):
 
 def test_the_openapi_document_names_the_prefix(serve):
     assert serve(prefix="/attar").get("/attar/openapi.json").json()["servers"] == [{"url": "/attar"}]
+
+
+def test_the_client_takes_the_prefix_in_its_address(listen):
+    listening = listen(prefix="/attar", token=TOKEN)
+    for url in (f"{listening.url}/attar", f"{listening.url}/attar/"):
+        with attar.Client(url, token=TOKEN) as client:
+            assert [each.name for each in client.documents()] == ["0", "1"]
+            assert client.show("0").name == "0"

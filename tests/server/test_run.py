@@ -195,6 +195,7 @@ def test_a_worker_may_take_long_to_import_torch(start, tmp_path):
     assert not [line for line in running.lines if "died" in line]
 
 
+@pytest.mark.slow
 def test_a_worker_answers_health_checks_before_it_imports_torch():
     code = "import sys, attar.server.run; assert not {'torch', 'scipy'} & set(sys.modules)"
     env = os.environ | {"PYTHONPATH": str(Path(attar.__file__).parents[1])}
@@ -239,6 +240,7 @@ def test_read_only_needs_an_existing_store(folder):
     assert (code, "no such folder" in line) == (2, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["uvicorn", "starlette", "prometheus_client"])
 def test_a_missing_dependency_is_named(folder, tmp_path, package):
     code = f"import sys; sys.modules['{package}'] = None; sys.argv = ['attar', 'serve', sys.argv[1]]\n"

@@ -36,7 +36,7 @@ def second(tmp_path):
 
 def raw(store: Store) -> dict[bytes, bytes]:
     with store._environment.map.begin() as transaction, transaction.cursor() as cursor:
-        return {key: value for key, value in cursor if key != b"a"}
+        return {key: value for key, value in cursor if key[:1] not in (b"a", b"j")}
 
 
 def test_imported_documents_equal_the_exported_ones_byte_for_byte(filled, export, second, tmp_path):
@@ -241,9 +241,9 @@ def test_a_memory_with_numbers_that_are_not_finite_is_refused(filled, second, tm
 
 
 def test_a_file_that_claims_more_than_the_limit_is_refused_before_it_is_read(export, second, tmp_path):
-    big = with_column(export, tmp_path / "big.parquet", "memory", [bytes(10**8)] * 4, pa.large_binary())
+    big = with_column(export, tmp_path / "big.parquet", "memory", [bytes(2 * 10**7)] * 4, pa.large_binary())
     assert big.stat().st_size < 10**7
-    with pytest.raises(FormatError, match=r"at most 10,000,000 bytes, got one of 100,.*max-decompressed-mb"):
+    with pytest.raises(FormatError, match=r"at most 10,000,000 bytes, got one of 20,.*max-decompressed-mb"):
         import_store(second, big, max_bytes=10**7)
     with pytest.raises(FormatError, match="document 'a"):
         import_store(second, big, max_bytes=10**9)
@@ -262,6 +262,7 @@ with Store.open(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.slow
 def test_one_large_value_in_every_row_does_not_fill_the_memory(export, tmp_path):
     rows, value = 256, bytes(20_000_000)
     table = pa.concat_tables([pq.read_table(export)] * (rows // 4))

@@ -1,0 +1,85 @@
+"""Which folder holds a reader, and whose fingerprint it has: without loading it, and without torch."""
+
+import json
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from attar.errors import FormatError, ReaderMismatchError
+
+# The readers that ship with the package, by name; `answers` is the default (docs/reader.md).
+SHIPPED = Path(__file__).parent / "readers"
+DEFAULT = "answers"
+
+
+def shipped_reader(fingerprint: str) -> str | None:
+    """The name of the shipped reader with this fingerprint, if there is one."""
+    for folder in sorted(SHIPPED.iterdir()):
+        if (folder / "config.json").is_file() and read_fingerprint(folder) == fingerprint:
+            return folder.name
+    return None
+
+
+def reader_folder(path: str | Path | None) -> Path:
+    """The folder of a reader: a path, or the name of a shipped one; None is the default."""
+    name = DEFAULT if path is None else str(path)
+    shipped = SHIPPED / name
+    if name in (DEFAULT, "names") and shipped.is_dir() and not Path(name).is_dir():
+        return shipped
+    return Path(name)
+
+
+def read_fingerprint(path: str | Path | None) -> str:
+    """The fingerprint that a reader's config states; loading the reader compares it with the weights."""
+    config = reader_folder(path) / "config.json"
+    written = read_file(config)
+    try:
+        return str(json.loads(written)["fingerprint"])
+    except (ValueError, TypeError, KeyError, RecursionError) as fault:
+        raise FormatError(str(config), "a reader's config", f"another file ({fault})") from fault
+
+
+def find_reader(
+    what: str, path: str | Path | None, expected: str | None, *, moved: bool = False
+) -> str | Path | None:
+    """The path or name of the reader with the fingerprint `expected`: the given one, or a shipped one.
+
+    `what` names the library in the error if there is none. With `moved`, the library has left its first reader for
+    another since it was opened, and the given path is only one of two places to look.
+    """
+    if expected is None or (path is not None and read_fingerprint(path) == expected):
+        return path
+    shipped = shipped_reader(expected) if path is None or moved else None
+    if shipped is None:
+        if path is None:
+            came, remedy = "none such in the package", "give its folder (--reader DIR)"
+        else:
+            came, remedy = (
+                f"the reader {read_fingerprint(path)[:12]}",
+                "give that reader's folder (--reader DIR)",
+            )
+        remedy += ", or move the library to another reader with attar reread"
+        raise ReaderMismatchError(what, f"its reader {expected[:12]}", came, remedy)
+    return shipped
+
+
+def read_file(file: Path) -> bytes:
+    """The bytes of a reader's file."""
+    with open_file(file) as opened:
+        return opened.read()
+
+
+@contextmanager
+def open_file(file: Path) -> Iterator[BinaryIO]:
+    """Open a reader's file."""
+    try:
+        # A pipe or a device has no end.
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise FormatError(str(file), "a reader's file", "no regular file", "check the path")
+        with file.open("rb") as opened:
+            yield opened
+    except OSError as fault:
+        came = fault.strerror or "an unreadable one"
+        raise FormatError(str(file), "a reader's file", came, "check the path") from fault
