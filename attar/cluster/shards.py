@@ -10,6 +10,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +19,7 @@ import msgspec
 from attar.errors import FormatError, OptionError, ReaderMismatchError, StoreError, writing_to
 from attar.files import atomic_file, sync_folder
 from attar.progress import Progress, tell_nobody
-from attar.store import Fault, Record, Store
+from attar.store import Fault, Record, Signatures, Store, key_of
 
 MANIFEST, _SHARD = "shards.json", "shard.json"
 _FORMAT = 1
@@ -131,6 +132,7 @@ def _copy(sources: list[Path], folder: Path, into: int, progress: Progress) -> i
         ]
         waiting: list[list[Record]] = [[] for _ in stores]
         reader = next((store.reader for store in opened if store.reader is not None), None)
+        _copy_statistics(opened, stores)
         copied = waiting_bytes = 0
         for record in _records(opened):
             waiting[shard_of(record.name, into)].append(record)
@@ -144,15 +146,31 @@ def _copy(sources: list[Path], folder: Path, into: int, progress: Progress) -> i
         return copied
 
 
+def _copy_statistics(sources: list[Store], stores: list[Store]) -> None:
+    """What signatures are made with; shards of one split have the same."""
+    for source in sources:
+        with source.snapshot() as now:
+            statistics = Signatures(now).statistics
+        if statistics is not None:
+            for store in stores:
+                with store.transaction() as changes:
+                    changes.put_signature(None, statistics)
+            return
+
+
 def _records(stores: list[Store]) -> Iterator[Record]:
     """Yield the records of stores, each store in one state."""
     for store in stores:
         with store.snapshot() as now:
+            signatures = Signatures(now)
             for entry in now.documents():
                 if isinstance(entry, Fault):
                     remedy = f"attar store repair {store.path}"
                     raise StoreError(f"store {store.path}", "intact documents", entry.line, remedy)
-                yield now.get(entry.name).copied()
+                signature = signatures.get(key_of(entry.name))
+                # One of an earlier version of the document is made anew when it is needed.
+                own = signature[1] if signature is not None and signature[0] == entry.changed else None
+                yield replace(now.get(entry.name).copied(), signature=own)
 
 
 def _write(stores: list[Store], waiting: list[list[Record]], reader: str | None) -> None:

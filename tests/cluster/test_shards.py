@@ -16,7 +16,7 @@ import pytest
 from attar.cluster import is_sharded, shard_of, shard_paths, split
 from attar.errors import AttarError, FormatError, OptionError, ReaderMismatchError, StoreError
 from attar.memory import Memory
-from attar.store import Record, Store
+from attar.store import Record, Signatures, Store
 
 NAMES = [f"letters/{number}" for number in range(60)] + ["Emma", "straße", "x" * 600]
 
@@ -55,6 +55,21 @@ def test_every_document_is_in_the_shard_of_its_name_and_unchanged(source, shards
     for number, path in enumerate(paths):
         assert {shard_of(name, 4) for name in records(path)} == {number}
     assert records(*paths) == records(source)
+
+
+def test_signatures_and_their_statistics_go_with_the_documents(source, tmp_path):
+    with Store.open(source, create=False) as store, store.transaction() as changes:
+        changes.put_signature(None, b"statistics")
+        changes.put_signature("Emma", b"signature of Emma")
+    split(source, tmp_path / "shards", 3)
+    paths = shard_paths(tmp_path / "shards")
+    for path in paths:
+        with Store.open(path, create=False) as store, store.snapshot() as now:
+            assert Signatures(now).statistics == b"statistics"
+            assert list(store.check()) == []
+    with Store.open(paths[shard_of("Emma", 3)], create=False) as store, store.snapshot() as now:
+        ((key, changed, data),) = Signatures(now)
+        assert (key, changed, data) == (b"Emma", now.entry("Emma").changed, b"signature of Emma")
 
 
 def test_names_spread_evenly():
