@@ -6,7 +6,7 @@ import json
 def test_a_library_is_split_and_joined_again(filled, listed):
     assert filled("shard", "S", "--into", 2, "--out", "two") == (0, ["3 documents in 2 shards: two"], [])
     parts = [listed(f"two/shard-0000{number}") for number in range(2)]
-    assert sorted(sum(parts, [])) == listed("S")
+    assert sorted([*parts[0], *parts[1]]) == listed("S")
     code, (line,), _ = filled("shard", "two", "--into", 1, "--out", "one", "--json")
     assert (code, json.loads(line)) == (0, {"documents": 3, "shards": 1, "folder": "one"})
     assert listed("one") == listed("S")
