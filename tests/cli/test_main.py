@@ -29,7 +29,7 @@ def test_help_names_every_command(flag):
     assert set(listed) == {
         *("demo", "add", "append", "ask", "merge", "remove", "list", "show", "export", "import"),
         *("train", "evaluate", "compare", "train-questions", "evaluate-questions"),
-        *("serve", "store", "cloze", "bench"),
+        *("serve", "search", "search-eval", "shard", "store", "cloze", "bench"),
     }
 
 
