@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attar.cli import options
-from attar.cli.output import adding_bar, error_line, print_change, print_json, progress_bar
+from attar.cli.output import adding_bar, error_line, note_reader, print_change, print_json, progress_bar
 from attar.errors import AttarError, OptionError
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def add(
             durability=durability,  # type: ignore[arg-type]  # the store checks it
             keep_text=keep_text,
         ) as library:
+            note_reader(library.store, store, reader)
             try:
                 library.add_many(
                     drafts, replace=replace, shared_names=together, on_change=added, progress=bar.tokens_read
@@ -117,14 +118,15 @@ def append(
 
     attar append stories emma chapter2.txt
     """
-    from attar.library import Library, find_files, read_files
+    from attar.library import Library, find_document, find_files, read_files
 
     limit = max_decompressed_mb * 2**20
     drafts = _stdin_draft(name) if file == _STDIN else read_files(find_files([file]), max_bytes=limit)
     draft = _only_draft(drafts, name)
     library = Library(store, reader, durability=durability, create=False)  # type: ignore[arg-type]
     with library, progress_bar() as progress:
-        change = library.append(name, draft.text, progress=progress)
+        note_reader(library.store, store, reader)
+        change = library.append(find_document(library.store, name), draft.text, progress=progress)
     print_change(change, as_json=as_json)
 
 
