@@ -46,7 +46,8 @@ def search(
     for hit in hits:
         print(f"{shown(hit.document)}  {hit.score:.1f}")
         for sentence in hit.sentences:
-            print(f"  {printable(' '.join(sentence.text.split()))}")
+            place = f" ({shown(sentence.place)})" if sentence.place else ""
+            print(f"  {printable(' '.join(sentence.text.split()))}{place}")
     if not hits:
         print("no documents")
 

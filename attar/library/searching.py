@@ -9,6 +9,7 @@ import msgspec
 
 from attar.errors import DtypeError, FormatError, OptionError, RecordError, UnknownDocumentError
 from attar.library.cache import MemoryCache
+from attar.library.places import with_places
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
 from attar.results import ABSENT, Answer, Hit, Sentence
@@ -25,7 +26,7 @@ from attar.search import (
     merged,
     rerank,
 )
-from attar.store import Fault, Record, Signatures, Store, Transaction, key_of
+from attar.store import Fault, Record, Signatures, Store, Transaction, key_of, place_in, unpack_parts
 
 if TYPE_CHECKING:
     from attar.reader import PhraseReader, Reader
@@ -91,7 +92,10 @@ class Searching:
             each = found[at]
             text = each.text
             places = [] if text is None else reader.best_sentences(each.memory, query, _SENTENCES)
-            sentences = [Sentence((text or "")[start:end], start, end) for start, end in places]
+            parts = unpack_parts(each.parts, each.name) if places else []
+            sentences = [
+                Sentence((text or "")[start:end], start, end, place_in(parts, start)) for start, end in places
+            ]
             hits.append(Hit(each.name, each.title, score, sentences))
         return hits
 
@@ -112,7 +116,7 @@ class Searching:
         answers = [
             msgspec.structs.replace(answer, document=each.name)
             for each, own in zip(documents, lists, strict=True)
-            for answer in own
+            for answer in with_places(own, each.parts, each.name)
         ]
         answers.sort(key=lambda answer: -answer.probability)
         place = sum(answer.probability > absent for answer in answers)
@@ -133,7 +137,8 @@ class Searching:
                     memory, text = self._cache.get(now, name)
                 except (RecordError, UnknownDocumentError):  # damaged: `attar store check` tells
                     continue
-                found.append(_Found(name, now.entry(name).title, score, memory, text))
+                entry = now.entry(name)
+                found.append(_Found(name, entry.title, score, memory, text, entry.parts))
         return found
 
     def _phrase_reader(self) -> "PhraseReader":
@@ -310,10 +315,11 @@ class Searching:
 
 
 class _Found(NamedTuple):
-    """A document that search found, its memory, and its text if kept."""
+    """A document that search found, its memory, its text if kept, and the parts of that as they are stored."""
 
     name: str
     title: str
     score: float
     memory: Memory
     text: str | None
+    parts: bytes

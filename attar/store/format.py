@@ -34,6 +34,7 @@ import msgspec
 
 from attar.errors import OptionError, RecordError, quoted
 from attar.memory import FORMS, PRECISIONS, Memory
+from attar.store.origin import Origin, pack_parts
 
 Buffer = bytes | memoryview
 Kind = Literal[b"a", b"f", b"m", b"t", b"s", b"j"]
@@ -176,6 +177,10 @@ class DocumentEntry(msgspec.Struct, frozen=True, array_like=True):
     applied: tuple[Annotated[bytes, msgspec.Meta(max_length=32)], ...] = ()
     # Whether the table of names is full, so that names of the text may be missing.
     names_full: bool = False
+    # The file that it was read from and has not been changed since, the document's own date, and `pack_parts`.
+    source: str = ""
+    date: str = ""
+    parts: bytes = b""
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True):
@@ -289,6 +294,7 @@ class Record:
         created: int | None = None,
         applied: tuple[bytes, ...] = (),
         signature: bytes | None = None,
+        origin: Origin | None = None,
     ) -> "Record":
         """Make the record of a document; `digest` is that of `text` unless given."""
         memory_data = memory.to_bytes()
@@ -298,8 +304,11 @@ class Record:
         changed = now()
         created = changed if created is None else created
         sizes = len(memory_data), None if text_data is None else len(text_data)
-        kind, full = (memory.tokens, memory.form, memory.dtype), memory.names.is_full
-        entry = DocumentEntry(name, title, digest, created, changed, *kind, *sizes, applied, full)
+        source, date, parts = origin or Origin()
+        entry = DocumentEntry(
+            name, title, digest, created, changed, memory.tokens, memory.form, memory.dtype, *sizes,
+            applied=applied, names_full=memory.names.is_full, source=source, date=date, parts=pack_parts(parts),
+        )  # fmt: skip
         return cls(entry, memory_data, text_data, signature)
 
     @property

@@ -78,6 +78,9 @@ def _replace_all(
             changed=max(moment, entry.changed + 1),
             text_bytes=entry.text_bytes,
             applied=entry.applied,
+            source=entry.source,
+            date=entry.date,
+            parts=entry.parts,
         )
         transaction.put(b"f" + key, format.wrap(b"f", format.encode(new)))
         transaction.put(b"m" + key, format.wrap(b"m", memory))

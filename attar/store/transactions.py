@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from attar.memory import Floats, Memory
 from attar.store import format, lookups, signatures
 from attar.store.format import HEADER_KEY, LONGEST_PLAIN_KEY, DocumentEntry, Header, Record, key_of, unwrap
 from attar.store.lmdb_env import Environment, LmdbTransaction, store_error, store_errors
+from attar.store.origin import Origin
 from attar.store.validation import Fault, check_numbers, entry_data, entry_or_fault
 
 
@@ -214,6 +216,7 @@ class Transaction:
         digest: bytes | None = None,
         applied: tuple[bytes, ...] = (),
         signature: bytes | None = None,
+        origin: Origin | None = None,
     ) -> DocumentEntry:
         """Write or replace a document; its memory is converted to the store's dtype, if that can hold it."""
         earlier = None
@@ -225,9 +228,13 @@ class Transaction:
             converted = memory.astype("float32")
         with contextlib.suppress(RecordError):
             earlier = _find_entry(self._transaction, name)
-        facts: dict[str, Any] = {"title": title, "digest": digest, "applied": applied}
-        facts["created"] = None if earlier is None else earlier.created
-        record = Record.of(name, converted, text=text, signature=signature, **facts)
+        created = None if earlier is None else earlier.created
+        facts: dict[str, Any] = {"title": title, "digest": digest, "created": created, "applied": applied}
+        record = Record.of(name, converted, text=text, signature=signature, origin=origin, **facts)
+        if origin is None and earlier is not None and earlier.digest == record.entry.digest != b"":
+            # The same text, read again, came from where it came from.
+            same = {field: getattr(earlier, field) for field in Origin._fields}
+            record = replace(record, entry=msgspec.structs.replace(record.entry, **same))
         return self.put_record(record, memory.reader)
 
     def put_record(self, record: Record, reader: str) -> DocumentEntry:
@@ -251,6 +258,15 @@ class Transaction:
             values.append((b"s" + key, signatures.wrapped(record.entry, record.signature)))
         self._do(_Step(record.name, record.entry, tuple(values), reader))
         return record.entry
+
+    def put_origin(self, name: str, origin: Origin) -> None:
+        """Note where a document came from; its memory, text and signature stay."""
+        source, date, parts = origin
+        entry = msgspec.structs.replace(
+            self.get(name).entry, source=source, date=date, parts=format.pack_parts(parts)
+        )
+        value = b"f" + key_of(name), format.wrap(b"f", entry_data(entry))
+        self._do(_Step(name, values=(value,), adds=True))
 
     def put_signature(self, name: str | None, data: bytes) -> None:
         """Write a document's signature, or with None the statistics of all; documents stay as they are."""
