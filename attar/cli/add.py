@@ -78,7 +78,7 @@ def add(
     bad: list[str] = []
     changes: list[Change] = []
     removed: list[str] = []
-    read: dict[str, set[str]] = {}
+    read: dict[str, tuple[str, set[str]]] = {}
     found = FoundFiles([], [], []) if files == [_STDIN] else find_files(files)
     if sync and not found.folders:
         raise OptionError("--sync", "a folder", "files only")
