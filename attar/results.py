@@ -108,7 +108,7 @@ class Sentence(msgspec.Struct, frozen=True):
 class Hit(msgspec.Struct, frozen=True):
     """A document that search found, with its sentences that fit best; none if its text is not kept.
 
-    `score` is in standard deviations above the mean of all documents.
+    `score` is comparable between the documents of one search, not between searches.
     """
 
     document: str

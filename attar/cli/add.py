@@ -13,6 +13,7 @@ from attar.cli import options
 from attar.cli.output import (
     adding_bar,
     error_line,
+    note_reader,
     print_change,
     print_json,
     printable,
@@ -105,6 +106,7 @@ def add(
         if first is not None or (sync and store.exists()):
             opened: Any = {"dtype": dtype, "durability": durability, "keep_text": keep_text}
             with Library(store, reader, **opened) as library:
+                note_reader(library.store, store, reader)
                 try:
                     library.add_many(
                         chain([] if first is None else [first], drafts),
@@ -157,7 +159,7 @@ def append(
     attar append stories emma chapter2.txt
     """
     from attar.documents import find_files
-    from attar.library import Library, read_files
+    from attar.library import Library, find_document, read_files
 
     if file == _STDIN:
         draft = _stdin_draft(name)
@@ -166,7 +168,8 @@ def append(
         draft = _only_draft(read_files(find_files([file]).files, max_bytes=limit), name)
     library = Library(store, reader, durability=durability, create=False)  # type: ignore[arg-type]
     with library, progress_bar() as progress:
-        change = library.append(name, draft, progress=progress)
+        note_reader(library.store, store, reader)
+        change = library.append(find_document(library.store, name), draft, progress=progress)
     print_change(change, as_json=as_json)
 
 

@@ -36,6 +36,8 @@ def search(
     from attar.library import Library
 
     with Library(store, reader, read_only=True) as library:
+        with progress_bar() as progress:
+            library.make_signatures(progress=progress)
         hits = library.search(query, top=top)
         print_search_state(library.search_state.lines())
     if as_json:

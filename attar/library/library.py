@@ -203,6 +203,10 @@ class Library:
         """The documents that fit a query best, best first, each with its sentences that fit best."""
         return self._searching.search(query, top)
 
+    def make_signatures(self, *, progress: Progress = tell_nobody) -> None:
+        """Make the signatures that are missing, from texts; searching and asking all do it when they need them."""
+        self._searching.refresh(progress)
+
     def refit(self, *, progress: Progress = tell_nobody) -> int:
         """Fit the statistics of search to this library's documents, and make their signatures anew; returns how many.
 

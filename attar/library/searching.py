@@ -14,6 +14,7 @@ from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
 from attar.results import ABSENT, Answer, Hit, Sentence
 from attar.search import (
+    RERANKED,
     Collector,
     ReaderEncoder,
     SearchIndex,
@@ -23,8 +24,9 @@ from attar.search import (
     Sums,
     default_statistics,
     merged,
+    rerank,
 )
-from attar.store import Record, Signatures, Store, Transaction, key_of, place_in, unpack_parts
+from attar.store import Fault, Record, Signatures, Store, Transaction, key_of, place_in, unpack_parts
 
 if TYPE_CHECKING:
     from attar.reader import PhraseReader, Reader
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 _BATCH = 64
 # Documents whose phrases answer a question to all, and how much a document's score adds to those of its phrases.
 # Chosen on questions of SQuAD's training set (docs/log.md).
-_ASKED, _BIAS = 10, 1.0
+_ASKED, _BIAS = 10, 0.8
 # Sentences shown per document.
 _SENTENCES = 2
 # A projection that keeps this much less of the documents' variance than of what it was fitted on is worth refitting.
@@ -83,14 +85,18 @@ class Searching:
         if isinstance(top, bool) or not isinstance(top, int) or top < 1:
             raise OptionError("top", "an integer of at least 1", repr(top))
         hits = []
-        for each in self._found(query, top):
+        found = self._found(query, max(top, RERANKED))
+        matches = reader.match([each.memory for each in found[:RERANKED]], query)
+        fitted = rerank([each.score for each in found], matches)
+        for at, score in fitted[:top]:
+            each = found[at]
             text = each.text
             places = [] if text is None else reader.best_sentences(each.memory, query, _SENTENCES)
             parts = unpack_parts(each.parts, each.name) if places else []
             sentences = [
                 Sentence((text or "")[start:end], start, end, place_in(parts, start)) for start, end in places
             ]
-            hits.append(Hit(each.name, each.title, each.score, sentences))
+            hits.append(Hit(each.name, each.title, score, sentences))
         return hits
 
     def ask(self, question: str, top: int | None) -> list[Answer]:
@@ -140,10 +146,7 @@ class Searching:
 
         reader = self._reader()
         if not isinstance(reader, PhraseReader):
-            expected, remedy = (
-                "one of a phrase reader",
-                "add its documents to a library of the default reader",
-            )
+            expected, remedy = "one of a phrase reader", "add its documents to one of the default reader"
             raise OptionError(f"library {self._store.path}", expected, "one of a names reader", remedy)
         return reader
 
@@ -158,14 +161,13 @@ class Searching:
         with self._lock:
             known = self._signer is not None and self._signer.encoder.reader is reader
             if not known or stored != self._known:
+                encoder = ReaderEncoder(reader)
                 statistics = None if stored is None else self._stored(stored)
-                # Not if the library has moved to another reader since.
-                if statistics is None or statistics.reader != reader.fingerprint:
+                if statistics is None:
                     statistics = default_statistics(reader.fingerprint, self._folder)
+                fits = statistics is not None and statistics.fit_states(encoder.size, encoder.pieces)
                 self._known = stored
-                self._signer = None
-                if statistics is not None:
-                    self._signer = Signer.of(ReaderEncoder(reader), statistics)
+                self._signer = Signer.of(encoder, statistics) if statistics is not None and fits else None
             return self._signer
 
     def _stored(self, data: bytes) -> Statistics:
@@ -222,9 +224,9 @@ class Searching:
             return None
         try:
             written = SignatureRecord.from_bytes(found[1], signer.options)
+            return written.sums() if written.statistics == signer.projection.digest else None
         except RecordError:
             return None
-        return written.sums() if written.statistics == signer.projection.digest else None
 
     def merged(self, changes: Transaction, records: Sequence[Record]) -> bytes | None:
         """The signature of documents joined, if all of them keep their sums; needs no reader."""
@@ -251,8 +253,10 @@ class Searching:
         index = self._index
         with self._store.snapshot() as now:
             missing = index.refresh(now)
-        if missing:
+        if missing and missing != self._left_out:
             self._left_out = self._make(missing, signer, index, progress)
+        elif not missing:
+            self._left_out = []
         return index
 
     def _make(
@@ -264,7 +268,10 @@ class Searching:
             progress("signatures", first, len(names))
             made: list[tuple[Record, bytes]] = []
             for name in names[first : first + _BATCH]:
-                record = self._store.get_many([name])[0]
+                try:
+                    record = self._store.get(name)
+                except (UnknownDocumentError, RecordError):  # removed meanwhile, or damaged
+                    continue
                 if record.text is None or record.memory.form != "phrases":
                     left_out.append(name)
                 else:
@@ -282,7 +289,7 @@ class Searching:
         """Fit statistics to the library's own documents, and make all signatures anew, atomically."""
         reader = self._phrase_reader()
         encoder = ReaderEncoder(reader)
-        names = [str(entry.name) for entry in self._store.documents()]
+        names = [entry.name for entry in self._store.documents() if not isinstance(entry, Fault)]
         statistics = Statistics.empty(reader.fingerprint, size=encoder.size, pieces=encoder.pieces)
         for at, name in enumerate(names):
             progress("fitting", at, len(names))

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
 from attar.search import baselines, scan
 from attar.search.data import RetrievalSet
 from attar.search.encoders import TokenEncoder, Tokens
-from attar.search.index import SIGNATURE_WEIGHT, WORDS_WEIGHT, standardised
+from attar.search.index import RERANKED, SIGNATURE_WEIGHT, WORDS_WEIGHT, rerank, standardised
 from attar.search.lexical import Lexical
 from attar.search.signatures import DTYPES, SignatureOptions, Sums, pack, query_of
 from attar.search.statistics import Floats, Projection, Statistics, unit_rows
@@ -50,7 +51,7 @@ class Evaluation:
         sizes: Sequence[int] = (64, 128),
         progress: Progress = tell_nobody,
     ) -> None:
-        self.data, self.sizes = data, sizes
+        self.data, self.sizes, self.reader = data, sizes, encoder.answering
         self.size, self.pieces = encoder.size, encoder.pieces
         self.documents = _encoded(encoder, data.documents, "documents", progress)
         self.queries = _encoded(encoder, data.queries, "queries", progress)
@@ -78,9 +79,13 @@ class Evaluation:
                 yield self._measured(_name(options), options.bytes, build, query)
         default = SignatureOptions()
         if default.size in self.sizes:
-            name = "default: 1-bit signature, k = 128, and word pieces"
-            size = default.bytes + words.bytes
-            yield self._measured(name, size, lambda: None, lambda _: self._mixed(_name(default)))
+            mix, size = _name(default) + ", and word pieces", default.bytes + words.bytes
+            yield self._measured(mix, size, lambda: None, lambda _: self._mixed(_name(default)))
+            if self.reader is not None:
+                memories = self.reader.read_many(self.data.documents)
+                size += float(np.mean([memory.nbytes for memory in memories]))
+                name = f"default: that, and the best {RERANKED} again by phrases"
+                yield self._measured(name, size, lambda: memories, partial(self._reranked, mix))
 
     def _baselines(self) -> Iterator[Measured]:
         size, measured = self.size, self._measured
@@ -135,6 +140,16 @@ class Evaluation:
             SIGNATURE_WEIGHT * standardised(a, live) + WORDS_WEIGHT * standardised(b, live) for a, b in rows
         )
         return np.stack(list(weighted))
+
+    def _reranked(self, mix: str, memories: Sequence[Memory]) -> Floats:
+        assert self.reader is not None
+        found = np.full_like(self.scores[mix], -np.inf)
+        for row, (mixed, query) in enumerate(zip(self.scores[mix], self.data.queries, strict=True)):
+            order = np.argsort(-mixed, kind="stable")
+            matches = self.reader.match([memories[at] for at in order[:RERANKED]], query)
+            for place, score in rerank(mixed[order].tolist(), matches):
+                found[row, order[place]] = score
+        return found
 
     def _measured(
         self, name: str, size: float, build: Callable[[], Any], query: Callable[[Any], Floats]

@@ -1,7 +1,8 @@
 """`scan.scores` for 1-bit signatures, compiled by numba: the query in bit planes, ANDed with the signs and counted.
 
 With q ≈ a + b Σ_p 2^p q_p, where q_p are bits, Σ_i q_i s_i over signs s_i = 2 t_i − 1 follows from the counts of
-t AND q_p. Six planes: the error is a 63rd of the query's range per number, and errors cancel.
+t AND q_p. Three planes are eight levels: the scores correlate by .98 with the exact ones, and `scan` compares the best
+exactly.
 """
 
 import numpy as np
@@ -11,7 +12,9 @@ from numpy.typing import NDArray
 
 from attar.search.statistics import Floats
 
-PLANES = 6
+PLANES = 3
+# Steps between the levels that lose least of a normally distributed number, in standard deviations (Max, 1960).
+STEP = 0.586
 
 
 @intrinsic
@@ -28,9 +31,10 @@ def scores(packed: NDArray[np.uint8], queries: Floats) -> Floats:
     """The scores of signatures `[N, bytes]` for queries `[m, numbers]`, `[m, N]`, up to the rounding of queries."""
     numbers = queries.shape[1]
     words = -(-numbers // 64)
-    low = queries.min(1)
-    step = np.maximum((queries.max(1) - low) / (2**PLANES - 1), 1e-30)
-    levels = np.rint((queries - low[:, None]) / step[:, None]).astype(np.uint8)
+    most = 2**PLANES - 1
+    step = np.maximum(STEP * queries.std(1), np.float32(1e-30))
+    low = queries.mean(1) - most / 2 * step
+    levels = np.clip(np.rint((queries - low[:, None]) / step[:, None]), 0, most).astype(np.uint8)
     planes = np.zeros((len(queries), PLANES, 8 * words), np.uint8)
     for plane in range(PLANES):
         bits = np.packbits((levels >> plane) & 1, axis=1, bitorder="little")

@@ -139,6 +139,10 @@ class Statistics:
         """The digest of statistics as bytes."""
         return hashlib.sha256(data).digest()[:8]
 
+    def fit_states(self, size: int, pieces: int) -> bool:
+        """Whether they are of states of this size, and of so many word pieces."""
+        return len(self.total) == size and len(self.frequencies) == pieces
+
     def projection(self, size: int) -> Projection:
         """The `size` directions of most variance; of each, the largest component is positive.
 
@@ -229,15 +233,16 @@ class Statistics:
 
 
 def default_statistics(reader: str, folder: Path | None = None) -> Statistics | None:
-    """The statistics in a reader's folder, given or shipped; None if there are none, or of another reader."""
+    """The statistics in a reader's folder, given or shipped; None if there are none.
+
+    They are those of an encoder, so that a reader that is calibrated anew can keep them.
+    """
     from attar.reader import SHIPPED, shipped_reader  # torch takes seconds
 
     shipped = shipped_reader(reader)
     for place in (folder, None if shipped is None else SHIPPED / shipped):
         if place is not None and (place / STATISTICS_FILE).is_file():
-            statistics = Statistics.load(place / STATISTICS_FILE)
-            if statistics.reader == reader:
-                return statistics
+            return Statistics.load(place / STATISTICS_FILE)
     return None
 
 

@@ -172,13 +172,18 @@ def read_export_info(path: str | os.PathLike[str]) -> ExportInfo:
 
 
 def import_store(
-    store: Store, path: str | os.PathLike[str], *, replace: bool = False, max_bytes: int = MAX_DECOMPRESSED
+    store: Store,
+    path: str | os.PathLike[str],
+    *,
+    replace: bool = False,
+    max_bytes: int = MAX_DECOMPRESSED,
+    convert: bool = False,
 ) -> int:
     """Write the documents of an exported file into a store; returns how many it did not have already.
 
     Each group of rows is one transaction; run again after an interruption, it continues. A name that the store
     has for another document is refused unless `replace`. A file with a row group of more than `max_bytes`,
-    decompressed, is refused.
+    decompressed, is refused. With `convert`, memories get the store's dtype, as those that are put do.
     """
     count, path = 0, Path(path)
     with _open_export(path) as (file, info):
@@ -188,7 +193,7 @@ def import_store(
         readers: dict[str, str] = {}
         for group in _groups(_records(file, path, max_bytes, readers)):
             with store.transaction() as changes:
-                for record in group:
+                for record in (_converted(each, store.dtype) for each in group) if convert else group:
                     earlier = _sound(changes, record.name)
                     if earlier == record:
                         continue
@@ -200,6 +205,16 @@ def import_store(
                     count += 1
             readers.clear()
     return count
+
+
+def _converted(record: Record, dtype: str) -> Record:
+    try:
+        memory = record.memory.astype(dtype)
+    except OptionError:  # float16 does not hold all that float32 does
+        return record
+    data = memory.to_bytes()
+    entry = msgspec.structs.replace(record.entry, dtype=memory.dtype, memory_bytes=len(data))
+    return Record(entry, data, record.text_data)
 
 
 def _sound(changes: Transaction, name: str) -> Record | None:

@@ -18,13 +18,20 @@ from benchmarks.fuzz.documents import documents_target
 from benchmarks.fuzz.folders import cloze_target, import_target, reader_target
 from benchmarks.fuzz.http import http_target
 from benchmarks.fuzz.reading import library_target, source_target, text_target
-from benchmarks.fuzz.records import envelope_target, memory_target, name_table_target, store_target
+from benchmarks.fuzz.records import (
+    envelope_target,
+    memory_target,
+    name_table_target,
+    signature_target,
+    store_target,
+)
 from benchmarks.fuzz.target import Target, run
 
 TARGETS = {
     "memory": memory_target,
     "envelope": envelope_target,
     "names": name_table_target,
+    "signatures": signature_target,
     "store": store_target,
     "import": import_target,
     "reader": reader_target,
