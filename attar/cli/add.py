@@ -122,8 +122,9 @@ def add(
                         f"attar: stopped; {kept}, and the same command continues from there", file=sys.stderr
                     )
                     raise typer.Exit(130) from None
-                removed = gone_documents(library.store, found.folders, read) if sync else []
-                library.remove(*removed)
+                if sync:
+                    removed = gone_documents(library.store, found.folders, read)
+                    library.remove(*removed)
     skipped = [f"{file.path}: {file.reason}" for file in found.skipped]
     if as_json:
         print_json({"documents": changes, "removed": removed, "bad": bad, "skipped": skipped})
