@@ -30,7 +30,7 @@ from typing import IO, Annotated, Any
 import torch
 import typer
 
-from attar.store import Durability, Store
+from attar.store import Durability, Signatures, Snapshot, Store, key_of
 from benchmarks import killed
 from benchmarks.command import Json, run_command
 from benchmarks.killed import Change
@@ -116,17 +116,45 @@ def fork(work: Callable[..., object], *arguments: object) -> int:
     return child
 
 
-def read_texts(store: Store) -> dict[str, str]:
-    """Every document's text; raises if one is torn."""
+class Follower:
+    """The signatures of a store, kept by its list of changes as an index keeps them."""
+
+    def __init__(self) -> None:
+        self.change, self.found = -1, dict[bytes, tuple[int, bytes]]()
+
+    def follow(self, snapshot: Snapshot) -> None:
+        """Take over what changed; raises if that is not what the store holds."""
+        stored = Signatures(snapshot)
+        changed = stored.changed_since(self.change) if self.change >= 0 else None
+        everything = {key: (stamp, data) for key, stamp, data in stored}
+        if changed is None:
+            self.found = dict(everything)
+        for key in changed or ():
+            self.found.pop(key, None)
+            if (each := stored.get(key)) is not None:
+                self.found[key] = each
+        self.change = stored.change
+        if self.found != everything:
+            raise AssertionError("the list of changes misses a signature")
+
+
+def read_texts(store: Store, follower: Follower | None = None) -> dict[str, str]:
+    """Every document's text; raises if one is torn, or if its signature is of another version."""
     texts: dict[str, str] = {}
     with store.snapshot() as snapshot:
+        (follower or Follower()).follow(snapshot)
+        signatures = {key: data for key, _, data in Signatures(snapshot)}
         for entry in snapshot.documents():
             name = str(entry.name)
             record = snapshot.get(name)
             text, memory = str(record.text), record.memory
             if memory.reader == killed.READER and killed.is_torn(text, memory):
                 raise AssertionError(f"{name[:40]!r} is torn: {text[:40]!r}, {memory}")
+            if signatures.pop(key_of(name), text.encode()) != text.encode():
+                raise AssertionError(f"the signature of {name[:40]!r} is of another version")
             texts[name] = text
+    if signatures:
+        raise AssertionError(f"signatures without documents: {sorted(signatures)[0][:40]!r}")
     return texts
 
 
@@ -154,9 +182,9 @@ class Crashes:
 
         def observe() -> None:
             os.close(ask)
-            store = Store.open(self.folder / "observed", read_only=True)
+            store, follower = Store.open(self.folder / "observed", read_only=True), Follower()
             while True:
-                texts = read_texts(store)
+                texts = read_texts(store, follower)
                 if len({texts.get(name) for name in killed.PAIR}) > 1:
                     raise AssertionError("half a change")
                 if select.select([asked], [], [], 0)[0]:

@@ -2,7 +2,7 @@
 
 An event is a line of JSON: `[writer, {name: text or null, …}]` before a change, all of whose documents are written or
 none, and `[writer, null]` once the store has acknowledged it. Documents written here are one number throughout: as
-text, as every number of the memory, and as its count of tokens. So a torn one is known at sight.
+text, as every number of the memory, as its count of tokens, and as its signature. So a torn one is known at sight.
 """
 
 import http.client
@@ -75,7 +75,7 @@ def _apply(store: Store, change: Change) -> None:
             if text is None:
                 changes.remove(name)
             else:
-                changes.put(name, memory_of(int(text)), text=text)
+                changes.put(name, memory_of(int(text)), text=text, signature=text.encode())
 
 
 def compact(folder: Path, start: int, pipe: int, durability: Durability) -> None:

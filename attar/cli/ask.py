@@ -9,6 +9,7 @@ import typer
 
 from attar.cli import options
 from attar.cli.output import error_line, note_reader, print_json, printable
+from attar.cli.search import print_search_state
 from attar.errors import AttarError, FormatError, OptionError
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def ask(
     the others are answered, and the exit code is 2.
 
     attar ask stories emma "Who married Elizabeth?" "The ball was at ___ ."
+
+    attar ask stories "Who married Elizabeth?"
     """
     from attar.library import Library
 
@@ -67,6 +70,7 @@ def ask(
                 raise OptionError(where, "a question", "nothing")
         answers = Asker(library, document, top).ask([question for _, question in asked])
         note_reader(library.store, store, reader)
+        print_search_state(library.search_state.lines() if document is None else [])
         for (where, _), found in zip(asked, answers, strict=True):
             if isinstance(found, AttarError):
                 print(error_line(Exception(f"{where}: {found}")), file=sys.stderr)
@@ -165,7 +169,7 @@ def _print(
 
 def _read_questions(file: Path) -> list[tuple[str, str]]:
     """The questions of a file, each with the line it stands on."""
-    from attar.text import decode_text
+    from attar.documents import decode_text
 
     try:
         data = sys.stdin.buffer.read() if file == _STDIN else file.read_bytes()

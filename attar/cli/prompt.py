@@ -49,8 +49,6 @@ class Prompt:
         """Read lines with `read_line`, which is given the prompt, until the end."""
         count = len(self.library)
         print(f"{count:,} {'document' if count == 1 else 'documents'}; :help shows the commands")
-        if self._must_choose():
-            print("choose a document with :doc NAME")
         with _history(self._complete):
             while True:
                 try:
@@ -73,9 +71,6 @@ class Prompt:
     def _prompt(self) -> str:
         return f"{one_line(self.document) if self.document is not None else 'all'}> "
 
-    def _must_choose(self) -> bool:
-        return self.document is None and not hasattr(self.library, "ask_all")
-
     def _obey(self, line: str) -> None:
         command, _, rest = line.partition(" ")
         if command == ":doc" and rest.strip():
@@ -84,8 +79,6 @@ class Prompt:
             self._choose(find_document(self.library.store, rest.strip()))
         elif command == ":all":
             self._choose(None)
-            if self._must_choose():
-                print("choose a document with :doc NAME")
         elif command == ":list":
             names = list(islice((each.name for each in self.library.documents()), _LISTED))
             left = len(self.library) - len(names)

@@ -23,6 +23,7 @@ class Quotes:
 
     def __init__(self, library: "Library", document: str | None) -> None:
         self._library, self._document = library, document
+        self._absent = "not in this library" if document is None else "not in this text"
         self._texts: dict[str, str | None] = {}
         self._marks = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
         self._width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -33,7 +34,7 @@ class Quotes:
             return "no names in this document"
         heads = [
             (
-                "not in this text" if each.absent else shown(each.text),
+                self._absent if each.absent else shown(each.text),
                 f"{each.probability:.0%}",
                 self._place(each),
             )
@@ -48,16 +49,18 @@ class Quotes:
         return "\n".join(f"{start}  {quote}".rstrip() for start, quote in zip(starts, quotes, strict=True))
 
     def _place(self, answer: "Answer") -> str:
-        """The document, where several were asked, and the line."""
+        """The document, where several were asked, and the page or the like, or else the line."""
         name = self._name(answer)
         text = self._text(name)
         place = [] if name is None or name == self._document else [one_line(name)]
-        if text is not None and answer.start is not None:
+        if answer.place:
+            place.append(shown(answer.place))
+        elif text is not None and answer.start is not None:
             place.append(f"line {text.count(chr(10), 0, answer.start) + 1:,}")
         return ", ".join(place)
 
     def _name(self, answer: "Answer") -> str | None:
-        return self._document if self._document is not None else getattr(answer, "document", None)
+        return self._document if self._document is not None else answer.document
 
     def _text(self, name: str | None) -> str | None:
         if name is not None and name not in self._texts:

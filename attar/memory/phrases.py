@@ -120,8 +120,13 @@ class PhraseIndex:
 
     def text_of(self, phrase: int) -> str:
         """The characters of a phrase."""
-        start = int(self._places_in_covered[phrase])
-        return self.covered[start : start + int(self.lengths[phrase])]
+        return self.texts_of(np.array([phrase]))[0]
+
+    def texts_of(self, phrases: NDArray[np.intp]) -> list[str]:
+        """The characters of phrases."""
+        starts = self._places_in_covered[phrases]
+        ends = starts + self.lengths[phrases]
+        return [self.covered[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     def sentence_of(self, phrase: int) -> tuple[int, int]:
         """Where the sentence of a phrase starts and ends."""
@@ -136,7 +141,7 @@ class PhraseIndex:
 
     def take(self, kept: NDArray[np.intp]) -> "PhraseIndex":
         """The index with only some of its phrases, in order."""
-        covered = [self.text_of(at) for at in kept]
+        covered = self.texts_of(kept)
         starts, lengths = self.starts[kept], self.lengths[kept]
         pieces, end = [], 0
         for at, text in enumerate(covered):

@@ -36,6 +36,7 @@ from attar.nn.phrases import (
     following,
     valid_spans,
 )
+from attar.nn.ridge import RIDGE, RidgeReadout, Written
 from attar.nn.transformer import Transformer, TransformerShape, from_published
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "LONGEST",
     "LONGEST_LOOK",
     "MECHANISMS",
+    "RIDGE",
     "AdaptiveAttention",
     "BidirectionalEncoder",
     "CooccurrenceScore",
@@ -69,11 +71,13 @@ __all__ = [
     "PhraseOptions",
     "Questions",
     "QuickQuestions",
+    "RidgeReadout",
     "SecondOrderEncoder",
     "SoftmaxAttention",
     "Transformer",
     "TransformerShape",
     "TwoWayEncoder",
+    "Written",
     "attention",
     "cut_long_sentences",
     "encoder",

@@ -66,8 +66,14 @@ class Transformer(nn.Module):
         x: Tensor = self.norm(self.words(ids) + self.positions(places) + kinds)
         if self.training:
             x = nn.functional.dropout(x, 0.1)
+        return self.continued(x, mask, slice(0, layers))
+
+    def continued(
+        self, x: Float[Tensor, "B n d"], mask: Bool[Tensor, "B n"] | None, layers: slice
+    ) -> Float[Tensor, "B n d"]:
+        """The states after some of the layers, from those before them."""
         padding = None if mask is None else ~mask
-        for layer in self.layers.layers[:layers]:
+        for layer in self.layers.layers[layers]:
             x = layer(x, src_key_padding_mask=padding)
         return x
 

@@ -8,17 +8,30 @@ from typing import TYPE_CHECKING
 from attar._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from attar.reader.confidence import FEATURES, Calibration
     from attar.reader.files import READER_FILES, SavedReader, load_reader, save_reader
+    from attar.reader.fixed_size import FIXED_SIZE, FixedSizeReader
     from attar.reader.folders import DEFAULT, SHIPPED, find_reader, read_fingerprint, shipped_reader
     from attar.reader.names import NamesReader, answers_alone
-    from attar.reader.phrase_files import SavedPhrases, load_phrase_reader, save_phrase_reader
+    from attar.reader.phrase_files import (
+        POSITIONS,
+        SavedPhrases,
+        load_phrase_reader,
+        save_phrase_reader,
+        with_calibration,
+    )
     from attar.reader.phrases import PhraseReader
     from attar.reader.reader import Reader
 
 __all__ = [
     "DEFAULT",
+    "FEATURES",
+    "FIXED_SIZE",
+    "POSITIONS",
     "READER_FILES",
     "SHIPPED",
+    "Calibration",
+    "FixedSizeReader",
     "NamesReader",
     "PhraseReader",
     "Reader",
@@ -32,6 +45,7 @@ __all__ = [
     "save_phrase_reader",
     "save_reader",
     "shipped_reader",
+    "with_calibration",
 ]
 
 if not TYPE_CHECKING:  # so that mypy knows which names there are

@@ -14,13 +14,14 @@ from torch import Tensor
 
 from attar.errors import FormatError
 from attar.nn import PhraseNetwork, PhraseOptions, QuickQuestions
+from attar.reader.confidence import FEATURES, Calibration
 from attar.reader.files import fingerprint_of, without_initialization, write_folder
 from attar.reader.folders import read_file
 from attar.text import PieceTokenizer
 
 _FORMAT, _SCALE = 2, ".scale"
 # Windows have 318 pieces and two special tokens; a memory has 16 bits for the id of a piece.
-_POSITIONS, _VOCABULARY = 320, 2**16
+POSITIONS, _VOCABULARY = 320, 2**16
 
 
 class PhraseConfig(msgspec.Struct, forbid_unknown_fields=True):
@@ -51,7 +52,7 @@ class _Network(msgspec.Struct, forbid_unknown_fields=True):
 
     phrases: PhraseOptions
     density: Annotated[float, msgspec.Meta(gt=0, le=10)]
-    calibration: tuple[float, float]
+    calibration: Calibration | None = None
     quick: _Quick | None = None
 
 
@@ -65,7 +66,7 @@ class SavedPhrases:
     fingerprint: str
     about: dict[str, Any]
     density: float  # phrases kept per word piece
-    calibration: tuple[float, float]  # scale and bias of the log-odds of an answer
+    calibration: Calibration | None = None  # without it probabilities are a softmax of scores
 
 
 def save_phrase_reader(
@@ -76,12 +77,13 @@ def save_phrase_reader(
     about: dict[str, Any] | None = None,
     *,
     density: float = 0.4,
-    calibration: tuple[float, float] = (1.0, 0.0),
+    calibration: Calibration | None = None,
 ) -> str:
     """Write a phrase reader's folder and return its fingerprint."""
     state = {f"network.{name}": value for name, value in network.state_dict().items()}
     options: dict[str, Any] = {"phrases": asdict(network.options), "density": density}
-    options["calibration"] = list(calibration)
+    if calibration is not None:
+        options["calibration"] = msgspec.to_builtins(calibration)
     if quick is not None:
         state |= {f"quick.{name}": value for name, value in quick.state_dict().items()}
         options["quick"] = {"shared": quick.shared, "layers": len(quick.layers.layers)}
@@ -89,6 +91,21 @@ def save_phrase_reader(
     digest = fingerprint_of(options, tokenizer, weights)
     config = PhraseConfig(_FORMAT, "phrases", digest, options, about or {})
     write_folder(Path(path), msgspec.to_builtins(config), tokenizer, weights)
+    return digest
+
+
+def with_calibration(
+    source: str | Path, folder: str | Path, calibration: Calibration, about: dict[str, Any]
+) -> str:
+    """Write a phrase reader's folder again with another calibration; its weights stay as they are."""
+    source = Path(source)
+    config = msgspec.json.decode(read_file(source / "config.json"), type=PhraseConfig)
+    tokenizer = read_file(source / "tokenizer.json")
+    weights = safetensors.torch.load(read_file(source / "weights.safetensors"))
+    options = config.network | {"calibration": msgspec.to_builtins(calibration)}
+    digest = fingerprint_of(options, tokenizer, weights)
+    changed = PhraseConfig(_FORMAT, "phrases", digest, options, config.about | about)
+    write_folder(Path(folder), msgspec.to_builtins(changed), tokenizer, weights)
     return digest
 
 
@@ -102,7 +119,8 @@ def load_phrase_reader(folder: Path, config: bytes) -> SavedPhrases:
             raise FormatError(str(folder), f"format {_FORMAT} or older", str(newer), remedy)
         given = msgspec.json.decode(config, type=PhraseConfig)
         options = msgspec.convert(given.network, _Network)
-        if asdict(options.phrases) != given.network["phrases"]:
+        # Readers without memories of fixed size need not say so.
+        if asdict(options.phrases) != {"values": 0, **given.network["phrases"]}:
             raise msgspec.ValidationError(f"other options than {', '.join(asdict(options.phrases))}")
     except msgspec.DecodeError as fault:
         raise _unlike(folder / "config.json", "a phrase reader's config", fault) from fault
@@ -159,14 +177,22 @@ def _check_sizes(config: Path, options: _Network, weights: dict[str, Tensor]) ->
         == _count(weights, "quick.layers.layers."),
         "shared layers that exist": 0 <= quick.shared <= shape.layers,
         "heads that divide the size": shape.heads > 0 and shape.size % shape.heads == 0,
-        f"{_POSITIONS} positions or more": shape.positions >= _POSITIONS,
+        f"{POSITIONS} positions or more": shape.positions >= POSITIONS,
         f"at most {_VOCABULARY} word pieces": shape.vocabulary <= _VOCABULARY,
         "word overlap of static vectors": phrases.match == "static",
-        "a finite calibration": all(map(math.isfinite, options.calibration)),
+        f"a calibration with {len(FEATURES)} finite weights each": _is_sound(options.calibration),
     }
     for expected, is_so in sound.items():
         if not is_so:
             raise FormatError(str(config), expected, "others", "copy the whole folder again")
+
+
+def _is_sound(calibration: Calibration | None) -> bool:
+    if calibration is None:
+        return True
+    parts = (calibration.right, calibration.absent)
+    values = (*calibration.right, *calibration.absent, calibration.threshold)
+    return all(len(part) == len(FEATURES) for part in parts) and all(map(math.isfinite, values))
 
 
 def _count(weights: dict[str, Tensor], prefix: str) -> int:

@@ -4,49 +4,45 @@ A text: word pieces → windows of whole sentences → hidden states → phrase 
 A question: word pieces → query, weights of its words → one score per phrase → answers, or "not in this text".
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from attar.errors import DtypeError, OptionError, ShapeError
-from attar.memory import JOINT, Floats, Memory, PhraseIndex
+from attar.memory import JOINT, Floats, Memory, PhraseIndex, within_budget
 from attar.nn import LONGEST, following, valid_spans
 from attar.progress import Progress, tell_nobody
 from attar.reader.encoding import inference
 from attar.reader.phrase_files import SavedPhrases, save_phrase_reader
-from attar.reader.phrase_scores import Query, content_words, rank
+from attar.reader.phrase_scores import Query, content_words, rank, rank_all, rank_phrases
 from attar.reader.reader import Reader
+from attar.reader.windows import Window, cut_windows, pad
 from attar.results import Answer, Explanation
 from attar.text import NameTable, sentence_spans
 
-# Pieces per window, and from which on a window ends at a blank line.
-WINDOW, PARAGRAPH = 318, 128
 # Windows per batch, and questions: a question has about 16 pieces.
 _WINDOWS, _QUESTIONS = 8, 64
 # The longest question, in pieces; the rest of a longer one is not read.
 _LONGEST_QUESTION = 256
 # The longest phrase, in characters: a word that the tokenizer does not know may be as long as the text.
 _LONGEST_PHRASE = 1_000
-# Sentences tokenized at a time.
-_SENTENCES = 2_000
 
 
-@dataclass(frozen=True)
-class Window:
-    """Whole sentences in word pieces: ids `[n]`, the place of each piece `[n, 2]`, its sentence's number `[n]`."""
-
-    ids: NDArray[np.int64]
-    places: NDArray[np.int64]
-    sentences: NDArray[np.int64]
+# The score of a memory without phrases.
+_NOTHING = -50.0
+# Called for each window that is read: the number of its text, word pieces `[n]`, and hidden states `[n, d]`.
+OnStates = Callable[[int, NDArray[np.int64], Floats], None]
 
 
 class PhraseReader(Reader):
     """Reads texts into phrases, and answers questions from these."""
+
+    # Signatures are made of the states after so many layers: later ones tell what answers, not what a text is about.
+    signature_layers = 2
+    form = "phrases"
 
     def __init__(self, saved: SavedPhrases, *, quick: bool = True) -> None:
         self.network, self.quick, self.tokenizer = (
@@ -56,11 +52,11 @@ class PhraseReader(Reader):
         )
         self.fingerprint, self.about = saved.fingerprint, saved.about
         self.density, self.calibration = saved.density, saved.calibration
-        self._saved = saved
+        self.saved = saved
 
     def save(self, path: str | Path) -> str:
         """Write the reader to a folder and return its fingerprint."""
-        saved = self._saved
+        saved = self.saved
         return save_phrase_reader(
             path,
             saved.network,
@@ -83,21 +79,54 @@ class PhraseReader(Reader):
         batch_size: int = _WINDOWS,
         budget: int | None = None,
         progress: Progress = tell_nobody,
+        on_states: OnStates | None = None,
     ) -> list[Memory]:
         """The memories of texts, in order; `shared_names` has no effect, as phrases always merge."""
         if batch_size < 1:
             raise OptionError("batch_size", "an integer of at least 1", repr(batch_size))
-        return [self._read(text, None, batch_size, budget, progress) for text in texts]
+        return [
+            self._read(text, None, batch_size, budget, progress, on_states, at)
+            for at, text in enumerate(texts)
+        ]
 
     def extend(
-        self, memory: Memory, text: str, *, budget: int | None = None, progress: Progress = tell_nobody
+        self,
+        memory: Memory,
+        text: str,
+        *,
+        budget: int | None = None,
+        progress: Progress = tell_nobody,
+        on_states: OnStates | None = None,
     ) -> Memory:
-        """The memory of both texts, the second a new paragraph: the same as reading them at once."""
+        """The memory of both texts, the second a new paragraph: the same as reading them at once.
+
+        The last window of the first, `memory.phrases.tail`, is read again; `on_states` is called for it, too.
+        """
         self.check_memory(memory)
-        return self._read(text, memory, _WINDOWS, budget, progress)
+        return self._read(text, memory, _WINDOWS, budget, progress, on_states)
+
+    def token_states(self, texts: Sequence[str], on_states: OnStates) -> None:
+        """Encode texts by as few layers as `on_states` needs, which is called for each window, as by `read_many`."""
+        for at, text in enumerate(texts):
+            windows = cut_windows(self.tokenizer, text)
+            for first in range(0, len(windows), _WINDOWS):
+                self._hidden(windows[first : first + _WINDOWS], at, on_states, only_states=True)
+
+    def check_memory(self, memory: object) -> None:
+        """Refuse other objects, and memories of other readers or of another form."""
+        super().check_memory(memory)
+        if isinstance(memory, Memory) and memory.form != self.form:
+            raise OptionError("memory", f"one of form {self.form}", f"one of form {memory.form}")
 
     def _read(
-        self, text: str, before: Memory | None, batch_size: int, budget: int | None, progress: Progress
+        self,
+        text: str,
+        before: Memory | None,
+        batch_size: int,
+        budget: int | None,
+        progress: Progress,
+        on_states: OnStates | None = None,
+        number: int = 0,
     ) -> Memory:
         if not isinstance(text, str):
             raise DtypeError("text", "a string", type(text).__name__)
@@ -108,16 +137,16 @@ class PhraseReader(Reader):
             earlier = before.phrases.before_tail()
             vectors = [before.to_float32()[: before.phrases.tail_phrases]]
             tail = before.phrases.tail
-            tokens = before.tokens - sum(len(window.ids) for window in self._windows(tail))
+            tokens = before.tokens - sum(len(window.ids) for window in cut_windows(self.tokenizer, tail))
             text = tail + JOINT + text if before.phrases.characters else text
-        windows, sentences = self._windows(text), list(sentence_spans(text))
+        windows, sentences = cut_windows(self.tokenizer, text), list(sentence_spans(text))
         phrases: list[tuple[int, int, int, float]] = []
         last, sentence = (0, 0, 0), -1
         for first in range(0, len(windows), batch_size):
             progress("reading", first, len(windows))
             for window, (found, own) in zip(
                 windows[first : first + batch_size],
-                self._encode(windows[first : first + batch_size]),
+                self._encode(windows[first : first + batch_size], number, on_states),
                 strict=True,
             ):
                 # The tail begins with a sentence, so that it is cut into the same sentences again.
@@ -142,46 +171,34 @@ class PhraseReader(Reader):
         ).astype("int8")  # fmt: skip
         return memory if budget is None else within_budget(memory, budget)
 
-    def _windows(self, text: str) -> list[Window]:
-        """A text in windows of whole sentences, each decided by what is before its end."""
-        spans = list(sentence_spans(text))
-        windows: list[Window] = []
-        parts: list[tuple[NDArray[np.int64], NDArray[np.int64], int]] = []
-        count = 0
-
-        def close() -> None:
-            nonlocal parts, count
-            if parts:
-                numbers = [np.full(len(ids), at) for ids, _, at in parts]
-                ids, places = (np.concatenate([part[which] for part in parts]) for which in (0, 1))
-                windows.append(Window(ids, places, np.concatenate(numbers)))
-            parts, count = [], 0
-
-        for first in range(0, len(spans), _SENTENCES):
-            chunk = spans[first : first + _SENTENCES]
-            read = self.tokenizer.read_sentences([text[start:end] for start, end in chunk])
-            for at, ((start, _), (ids, places)) in enumerate(zip(chunk, read, strict=True), first):
-                new_paragraph = at > 0 and "\n\n" in text[spans[at - 1][1] : start].replace(" ", "")
-                if count + len(ids) > WINDOW or (new_paragraph and count >= PARAGRAPH):
-                    close()
-                for cut in range(0, len(ids), WINDOW):
-                    if count and cut:
-                        close()
-                    piece = slice(cut, cut + WINDOW)
-                    parts.append((ids[piece], places[piece] + start, at))
-                    count += len(ids[piece])
-        close()
-        return windows
-
-    def _encode(
-        self, windows: Sequence[Window]
-    ) -> Iterable[tuple[list[tuple[int, int, int, float]], Floats]]:
-        """The phrases of each window, in the order of the text, and their vectors."""
-        ids, mask, _ = _pad([window.ids for window in windows], self.tokenizer.cls, self.tokenizer.sep)
-        sentences, _, inside = _pad([window.sentences for window in windows], 0, 0)
+    def _hidden(
+        self,
+        windows: Sequence[Window],
+        number: int,
+        on_states: OnStates | None,
+        only_states: bool = False,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The padded ids of windows, where they are, and their hidden states; `on_states` gets those it needs."""
+        ids, mask, _ = pad([window.ids for window in windows], self.tokenizer.cls, self.tokenizer.sep)
+        encoder, early = self.network.encoder, self.signature_layers
         # Several threads pay for several windows only: they wait for each other, long on a busy machine.
         with inference() if len(windows) == 1 else torch.inference_mode():
-            texts = self.network.encode_texts(ids, mask)
+            hidden = encoder(ids, mask, layers=early)
+            if on_states is not None:
+                for window, states in zip(windows, hidden, strict=True):
+                    on_states(number, window.ids, states[1 : len(window.ids) + 1].float().numpy())
+            if not only_states:
+                hidden = encoder.continued(hidden, mask, slice(early, None))
+        return ids, mask, hidden
+
+    def _encode(
+        self, windows: Sequence[Window], number: int, on_states: OnStates | None
+    ) -> Iterable[tuple[list[tuple[int, int, int, float]], Floats]]:
+        """The phrases of each window, in the order of the text, and their vectors."""
+        ids, mask, hidden = self._hidden(windows, number, on_states)
+        sentences, _, inside = pad([window.sentences for window in windows], 0, 0)
+        with inference() if len(windows) == 1 else torch.inference_mode():
+            texts = self.network.describe_texts(ids, hidden, mask)
             valid = valid_spans(sentences, inside) & self._whole_words(ids)
             priors = self.network.priors(texts, valid).flatten(1)
         for row, window in enumerate(windows):
@@ -217,19 +234,56 @@ class PhraseReader(Reader):
         given = [None] * len(about) if texts is None else list(texts)
         if len(given) != len(about):
             raise ShapeError("texts", f"one for each of {len(about)} memories", str(len(given)))
-        queries = self._questions(asked)
+        distinct = list(dict.fromkeys(asked))
+        queries = dict(zip(distinct, self._questions(distinct), strict=True))
         return [
-            self._rank(memory, query, top, text)
-            for memory, query, text in zip(about, queries, given, strict=True)
+            self._rank(memory, queries[question], top, text)
+            for memory, question, text in zip(about, asked, given, strict=True)
         ]
+
+    def answer_all(
+        self,
+        memories: Sequence[Memory],
+        question: str,
+        *,
+        biases: Sequence[float],
+        top: int | None = None,
+        texts: Sequence[str | None],
+    ) -> tuple[list[list[Answer]], float, bool]:
+        """The answers from each of several memories, the probability of no answer, and whether the reader refuses.
+
+        Probabilities are over the phrases of all memories; a bias is added to the scores of each memory's phrases.
+        """
+        self._checked(memories, question, top)
+        (query,) = self._questions([question])
+        scores = [
+            self._scores(memory, query) + np.float32(bias)
+            for memory, bias in zip(memories, biases, strict=True)
+        ]
+        indexes = [_index(memory) for memory in memories]
+        return rank_all(scores, query, indexes, top, texts, self.calibration)
+
+    def match(self, memories: Sequence[Memory], question: str) -> list[float]:
+        """How well each memory fits a question: the logarithm of the sum over its phrases; comparable between them."""
+        self._checked(memories, question, None)
+        (query,) = self._questions([question])
+        return [
+            float(np.logaddexp.reduce(np.append(self._scores(memory, query), _NOTHING)))
+            for memory in memories
+        ]
+
+    def best_sentences(self, memory: Memory, question: str, count: int) -> list[tuple[int, int]]:
+        """The characters of the sentences that fit a question best: by words, and by their likeliest phrase."""
+        self.check_memory(memory)
+        (query,) = self._questions([question])
+        return query.best_sentences(_index(memory), self._scores(memory, query), count)
 
     def explain(self, text: str, question: str) -> Explanation:
         """The answers to a question on a text, and the weight of each word for it: that of its sentence."""
         memory = self.read(text)
         answers = self.answer(memory, question, text=text)
         (query,) = self._questions([question])
-        index = memory.phrases
-        assert index is not None  # of a phrase reader
+        index = _index(memory)
         overlap = query.overlap(index, self.network.neighbours.detach().numpy())
         tokens, weights = [], []
         for at, (start, end) in enumerate(sentence_spans(text)):
@@ -268,7 +322,10 @@ class PhraseReader(Reader):
                 own = slice(1, length)
                 null = float(nulls[row])
                 asked = content_words(questions[at])
-                queries[at] = Query(vectors[row], null, weights[row, own], words[row, own], self.words, asked)
+                queries[at] = Query(
+                    vectors[row], null, weights[row, own], words[row, own], self.words, asked,
+                    ids[at][self.tokenizer.numeric[ids[at]]], questions[at],
+                )  # fmt: skip
         return [queries[at] for at in range(len(ids))]
 
     @property
@@ -281,52 +338,33 @@ class PhraseReader(Reader):
         return self._words
 
     def _rank(self, memory: Memory, query: Query, top: int | None, text: str | None) -> list[Answer]:
-        index = memory.phrases
-        assert index is not None  # checked
-        vectors = memory.to_float32()
-        scores = vectors @ query.vector * self.network.options.size**-0.5 + index.priors.astype(np.float32)
+        return rank(self._scores(memory, query), query, _index(memory), top, text, self.calibration)
+
+    def features(self, memory: Memory, questions: Sequence[str]) -> list[tuple[str, Floats] | None]:
+        """The best phrase for each question, and what its calibration is computed from; None without a phrase."""
+        found: list[tuple[str, Floats] | None] = []
+        for query in self._questions(questions):
+            index = _index(memory)
+            best = rank_phrases(self._scores(memory, query), query.null, index, 1)
+            none = not best.phrases
+            found.append(None if none else (index.text_of(best.phrases[0]), best.features(query, index)))
+        return found
+
+    def _scores(self, memory: Memory, query: Query) -> Floats:
+        """The score of each phrase of a memory."""
+        index = _index(memory)
+        scores = self._products(memory, index, query) + index.priors.astype(np.float32)
         if len(scores):
             scores += query.overlap(index, self.network.neighbours.detach().numpy())[index.sentences]
             query.lower_repeated(scores, index)
-        return rank(scores, query.null, index, top, text, self.calibration)
+        return scores
+
+    def _products(self, memory: Memory, index: PhraseIndex, query: Query) -> Floats:
+        """Phrase vector · query, for each phrase."""
+        products: Floats = memory.to_float32() @ query.vector * self.network.options.size**-0.5
+        return products
 
 
-def within_budget(memory: Memory, budget: int) -> Memory:
-    """The memory with only as many phrases, the likeliest to be asked about, as `budget` bytes hold."""
-    index = memory.phrases
-    if index is None or memory.nbytes <= budget:
-        return memory
-    order = np.argsort(-index.priors.astype(np.float32), kind="stable")
-    low, high = 0, len(order)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _take(memory, index, order[:middle]).nbytes <= budget:
-            low = middle
-        else:
-            high = middle - 1
-    smallest = _take(memory, index, order[:low])
-    if smallest.nbytes > budget:
-        remedy = "give more, or no budget"
-        raise OptionError("budget", f"at least {smallest.nbytes} bytes for this text", str(budget), remedy)
-    return smallest
-
-
-def _take(memory: Memory, index: PhraseIndex, chosen: NDArray[np.intp]) -> Memory:
-    kept = np.sort(chosen)
-    assert memory.scales is not None  # int8
-    return replace(memory, numbers=memory.numbers[kept], scales=memory.scales[kept], phrases=index.take(kept))
-
-
-def _pad(
-    rows: Sequence[NDArray[Any]], first: int, last: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Rows between two values, padded with 0; where they are, and where they are without the two."""
-    width = max(len(row) for row in rows) + 2
-    values = np.zeros((len(rows), width), np.int64)
-    inside = np.zeros((len(rows), width), np.bool_)
-    mask = np.zeros((len(rows), width), np.bool_)
-    for at, row in enumerate(rows):
-        values[at, 0], values[at, 1 : len(row) + 1], values[at, len(row) + 1] = first, row, last
-        inside[at, 1 : len(row) + 1] = mask[at, : len(row) + 2] = True
-        mask[at, : len(row) + 2] = True
-    return torch.from_numpy(values), torch.from_numpy(mask), torch.from_numpy(inside)
+def _index(memory: Memory) -> PhraseIndex:
+    assert memory.phrases is not None  # of a phrase reader
+    return memory.phrases

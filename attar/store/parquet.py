@@ -35,6 +35,8 @@ _BYTES = 2**25
 
 # The fields of a `DocumentEntry` that are columns; the sizes follow from the memory and the text.
 _FIELDS = ("name", "title", "digest", "created", "changed", "tokens", "form", "dtype")
+# Columns that exports of version 0.1.0 do not have.
+_LATER_FIELDS = ("source", "date", "parts")
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -50,6 +52,9 @@ class _Row(msgspec.Struct, frozen=True):
     dtype: str
     memory: bytes
     text: str | None
+    source: str = ""
+    date: str = ""
+    parts: bytes = b""
 
 
 class ExportInfo(msgspec.Struct, frozen=True):
@@ -68,6 +73,7 @@ def _schema(info: ExportInfo) -> "pa.Schema":
     types = (pa.string(), pa.string(), pa.binary(), time, time, pa.int64(), pa.string(), pa.string())
     columns: dict[str, Any] = dict(zip(_FIELDS, types, strict=True))
     columns |= {"memory": pa.large_binary(), "text": pa.large_string()}
+    columns |= {"source": pa.string(), "date": pa.string(), "parts": pa.binary()}
     return pa.schema(columns, metadata={"attar": msgspec.json.encode(info)})
 
 
@@ -75,7 +81,7 @@ def _table(records: list[Record], schema: "pa.Schema") -> "pa.Table":
     import pyarrow as pa
 
     rows = [
-        {field: getattr(record.entry, field) for field in _FIELDS}
+        {field: getattr(record.entry, field) for field in (*_FIELDS, *_LATER_FIELDS)}
         | {"memory": bytes(record.memory_data), "text": record.text}
         for record in records
     ]
@@ -89,7 +95,7 @@ def _record(row: dict[str, Any], path: Path) -> tuple[Record, str]:
         checked = msgspec.convert(row, _Row, builtin_types=(bytes,))
         text_data = None if checked.text is None else compress(checked.text)
         text_bytes = None if text_data is None else len(text_data)
-        fields = {field: getattr(checked, field) for field in _FIELDS}
+        fields = {field: getattr(checked, field) for field in (*_FIELDS, *_LATER_FIELDS)}
         entry = DocumentEntry(**fields, memory_bytes=len(checked.memory), text_bytes=text_bytes)
         entry_data(entry)
         record = Record(entry, checked.memory, text_data)
@@ -276,7 +282,7 @@ def _open_export(path: Path) -> Iterator[tuple[Any, ExportInfo]]:
             raise FormatError(what, "a store's Parquet file", "one of another kind") from fault
         if info.version > VERSION:
             raise FormatError(what, f"version {VERSION}", f"version {info.version}", "update attar")
-        if any(names.count(column) != 1 for column in _schema(info).names):
+        if any(names.count(column) != 1 for column in _schema(info).names if column not in _LATER_FIELDS):
             came = repr(", ".join(names))[1:-1][:200]  # on one line
             raise FormatError(what, "a store's columns, each once", came)
         yield file, info

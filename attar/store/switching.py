@@ -15,11 +15,15 @@ from attar.errors import StoreError, UnknownDocumentError, quoted
 from attar.store import format
 from attar.store.format import HEADER_KEY, DocumentEntry, Header
 from attar.store.lmdb_env import Environment, LmdbTransaction, store_errors
+from attar.store.signatures import forget_signatures
 from attar.store.transactions import Snapshot, entry_values, header_of
 from attar.store.validation import name_in
 
 if TYPE_CHECKING:
     from attar.store.store import Store
+
+# The fields of an entry that follow from the memory.
+_OF_MEMORY = ("tokens", "form", "dtype", "memory_bytes", "names_full")
 
 
 def source_version(entry: DocumentEntry) -> tuple[bytes, ...]:
@@ -62,6 +66,8 @@ def _replace_all(
 ) -> Header:
     before = header_of(transaction, environment)
     header, moment = Header(reader, before.dtype, before.created), format.now()
+    # They are of the old reader; search makes new ones from the texts when they are needed.
+    forget_signatures(transaction)
     for key in [key for key, _ in entry_values(transaction)]:
         entry = format.read_entry(transaction.get(b"f" + key), name_in(key))
         if entry.name in dropped:
@@ -70,18 +76,17 @@ def _replace_all(
             continue
         new, memory = _staged(memories, entry)
         new = msgspec.structs.replace(
-            new,
-            title=entry.title,
-            created=entry.created,
+            entry,
             # Later than before: caches of other processes know by it that the memory is another.
             changed=max(moment, entry.changed + 1),
-            text_bytes=entry.text_bytes,
-            applied=entry.applied,
+            **{field: getattr(new, field) for field in _OF_MEMORY},
         )
         transaction.put(b"f" + key, format.wrap(b"f", format.encode(new)))
         transaction.put(b"m" + key, format.wrap(b"m", memory))
         header = header.plus(new)
     transaction.put(HEADER_KEY, format.wrap(b"a", format.encode(header)))
+    # Made again from the texts when they are needed: they are of the former reader.
+    forget_signatures(transaction)
     return header
 
 

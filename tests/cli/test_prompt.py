@@ -70,19 +70,12 @@ def test_the_only_document_is_chosen(session, attar, place):
     assert session("Who left?", store="one")[2] == ["story0> ", "story0> "]
 
 
-@pytest.mark.parametrize("is_there", [True, False], ids=["with ask_all", "without"])
-def test_all_documents_are_asked_where_the_library_can(session, monkeypatch, is_there):
-    if is_there:
-        asked = lambda library, question, top: library.ask("story1", question, top=top)  # noqa: E731
-        monkeypatch.setattr(Library, "ask_all", asked, raising=False)
-    else:
-        monkeypatch.delattr(Library, "ask_all", raising=False)
+def test_all_documents_are_asked_without_a_name(session, monkeypatch):
+    _, (error,), _ = session("Who left?")
+    assert "name one document, or move the library to the default reader: attar reread STORE" in error
+    monkeypatch.setattr(Library, "ask_all", lambda self, question, top: self.ask("story1", question, top=top))
     lines, errors, _ = session("Who left?")
-    if is_there:
-        assert ("%" in lines[1], errors) == (True, [])
-    else:
-        assert "choose a document with :doc NAME" in lines
-        assert "expected the name of one, got none, and 3 documents" in errors[0]
+    assert ("%" in lines[1], errors) == (True, [])
 
 
 def test_names_and_commands_are_completed(filled, reader):
