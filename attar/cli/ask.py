@@ -46,8 +46,6 @@ def ask(
     the others are answered, and the exit code is 2.
 
     attar ask stories emma "Who married Elizabeth?" "The ball was at ___ ."
-
-    attar ask stories "Who married Elizabeth?"
     """
     from attar.library import Library
 
@@ -70,7 +68,6 @@ def ask(
                 raise OptionError(where, "a question", "nothing")
         answers = Asker(library, document, top).ask([question for _, question in asked])
         note_reader(library.store, store, reader)
-        print_search_state(library.search_state.lines() if document is None else [])
         for (where, _), found in zip(asked, answers, strict=True):
             if isinstance(found, AttarError):
                 print(error_line(Exception(f"{where}: {found}")), file=sys.stderr)
@@ -107,13 +104,9 @@ class Asker:
     def _ask(self, questions: Sequence[str]) -> list["list[Answer]"]:
         if self.document is not None:
             return self.library.ask_many(self.document, questions, top=self.top)
-        ask_all: Any = getattr(self.library, "ask_all", None)
-        if ask_all is None or not len(self.library):
-            came = f"none, and {len(self.library):,} documents"
-            raise OptionError(
-                "document", "the name of one", came, "see attar list, or :doc NAME at the prompt"
-            )
-        return [ask_all(question, top=self.top) for question in questions]
+        answers = [self.library.ask_all(question, top=self.top) for question in questions]
+        print_search_state(self.library.search_state.lines())
+        return answers
 
 
 def only_document(library: "Library") -> str | None:

@@ -19,11 +19,10 @@ _SHORTEST = 40
 
 
 class Quotes:
-    """Prints answers; the texts they quote from are read once."""
+    """Prints answers with the texts they quote from."""
 
     def __init__(self, library: "Library", document: str | None) -> None:
         self._library, self._document = library, document
-        self._absent = "not in this library" if document is None else "not in this text"
         self._texts: dict[str, str | None] = {}
         self._marks = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
         self._width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -32,9 +31,11 @@ class Quotes:
         """One line per answer: phrase, probability, place and quote."""
         if not answers:
             return "no names in this document"
+        self._texts.clear()  # at a prompt, documents may change between two questions
+        absent = "not in this text" if self._document is not None else "not in this library"
         heads = [
             (
-                self._absent if each.absent else shown(each.text),
+                absent if each.absent else shown(each.text),
                 f"{each.probability:.0%}",
                 self._place(each),
             )
@@ -49,7 +50,7 @@ class Quotes:
         return "\n".join(f"{start}  {quote}".rstrip() for start, quote in zip(starts, quotes, strict=True))
 
     def _place(self, answer: "Answer") -> str:
-        """The document, where several were asked, and the page or the like, or else the line."""
+        """The document, where several were asked, and the page, heading or row, or else the line."""
         name = self._name(answer)
         text = self._text(name)
         place = [] if name is None or name == self._document else [one_line(name)]

@@ -66,8 +66,6 @@ def _replace_all(
 ) -> Header:
     before = header_of(transaction, environment)
     header, moment = Header(reader, before.dtype, before.created), format.now()
-    # They are of the old reader; search makes new ones from the texts when they are needed.
-    forget_signatures(transaction)
     for key in [key for key, _ in entry_values(transaction)]:
         entry = format.read_entry(transaction.get(b"f" + key), name_in(key))
         if entry.name in dropped:

@@ -43,6 +43,7 @@ def test_all_documents_of_an_archive_are_read(read, name):
         ("a.pdf.gz", gzip.compress(pdf_of(["Ann left."])), ("a.pdf.gz", "Ann left.")),
         ("a.gz", gzip.compress(b"Ann left."), ("a.gz", "Ann left.")),
     ],
+    ids=["text", "markdown", "pdf", "without a suffix"],
 )
 def test_a_compressed_file_is_read(one, name, data, expected):
     assert one(name, data)[1:3] == expected
@@ -116,7 +117,11 @@ def test_an_encrypted_member_is_reported(read):
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tar", "a.tar.gz", "a.txt.gz", "a.jsonl.xz"])
-@pytest.mark.parametrize("data", [b"not an archive", b"", b"\x1f\x8b\x08\0cut", zip_of(FILES)[:50]])
+@pytest.mark.parametrize(
+    "data",
+    [b"not an archive", b"", b"\x1f\x8b\x08\0cut", zip_of(FILES)[:50]],
+    ids=["text", "empty", "cut gzip", "cut zip"],
+)
 def test_a_damaged_archive_is_refused_in_one_line(read, name, data):
     with pytest.raises(FormatError) as caught:
         read(name, data)

@@ -89,7 +89,9 @@ def test_many_rows_share_parts(one):
 
 
 @pytest.mark.parametrize("name", ["a.docx", "a.xlsx"])
-@pytest.mark.parametrize("data", [b"PK\3\4 cut", b"Ann left.", zip_of({"a.xml": b"<a/>"})])
+@pytest.mark.parametrize(
+    "data", [b"PK\3\4 cut", b"Ann left.", zip_of({"a.xml": b"<a/>"})], ids=["cut", "text", "other zip"]
+)
 def test_a_damaged_file_is_refused_in_one_line(one, name, data):
     with pytest.raises(FormatError, match=rf"{name}: expected an? \w+ file, got a damaged one") as caught:
         one(name, data)

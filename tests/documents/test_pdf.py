@@ -61,7 +61,9 @@ def test_a_scan_without_text_is_refused(one):
         one("a.pdf", pdf_of(["", ""]))
 
 
-@pytest.mark.parametrize("data", [b"%PDF-1.7 cut", b"Ann left.", pdf_of(["Ann left."])[:400]])
+@pytest.mark.parametrize(
+    "data", [b"%PDF-1.7 cut", b"Ann left.", pdf_of(["Ann left."])[:400]], ids=["head", "text", "cut"]
+)
 def test_a_damaged_file_is_refused_in_one_line(one, data):
     with pytest.raises(FormatError, match=r"a\.pdf: expected a PDF file, got a damaged one") as caught:
         one("a.pdf", data)

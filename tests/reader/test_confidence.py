@@ -50,6 +50,8 @@ class TestFeatures:
         # 3 is in the next sentence; 4 and 5 are in none; [SEP] does not count.
         assert (found["unmatched"], found["unmatched_share"], found["largest_unmatched"]) == (2, 0.5, 1)
         assert found["pieces"] == 4
+        near = values(asked(pieces=(1, 3, 7)))
+        assert (near["unmatched"], near["largest_unmatched"]) == (0, 1)
 
     @pytest.mark.parametrize(("pieces", "missing"), [((), 0), ((2,), 0), ((4,), 1), ((2, 4), 1)])
     def test_find_a_number_that_is_not_in_the_text(self, pieces: tuple[int, ...], missing: int) -> None:
