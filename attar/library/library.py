@@ -108,6 +108,7 @@ class Library:
         given, path = _reader_and_path(reader)
         done = reread(self.store, given, path, set_aside=set_aside, progress=progress)
         self._reader, self._reader_path = given, path
+        self._searching = Searching(self.store, lambda: self.reader, path, self._cache)
         return done
 
     def add(self, name: str, text: str, *, title: str = "", replace: bool = False) -> Change:
