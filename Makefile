@@ -2,17 +2,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test quick lint docs bench fuzz crash way clean
+.PHONY: demo test quick lint docs bench fuzz crash screenshot way release clean
 
-demo: .venv/ready
+demo: .venv/demo
 	$(BIN)/attar demo
 
 test: lint docs
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-# Lint and all tests that are not marked slow.
+# Lint and all tests that are not marked slow, with fewer examples of properties: under two minutes on two cores.
 quick: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" --hypothesis-profile quick
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -32,6 +32,7 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.store
 	$(BIN)/python -m benchmarks.reader
 	$(BIN)/python -m benchmarks.questions
+	$(BIN)/python -m benchmarks.everyday_files
 	for mechanism in gated named softmax; do $(BIN)/python -m benchmarks.training --mechanism $$mechanism || exit; done
 	$(BIN)/python -m benchmarks.server
 	$(BIN)/python -m benchmarks.overload
@@ -46,15 +47,38 @@ KILLS ?= 500
 crash: .venv/ready
 	$(BIN)/python -m benchmarks.crash --kills $(KILLS)
 
+# The page's picture in README and docs, made by a test that checks what it shows.
+screenshot: .venv/ready
+	$(BIN)/python -m pytest -q tests/server/page/test_screenshot.py
+	cp out/screenshots/page.png docs/figures/page.png
+
 # The files that `attar add`, `attar ask` and `POST /v1/ask` run through.
 way: .venv/ready
 	$(BIN)/python benchmarks/way.py
 
+# Builds and checks the wheel and the sdist, and installs the wheel in an empty environment of each Python that is
+# found. Publishes nothing.
+release: .venv/ready
+	$(BIN)/python -m benchmarks.release --torch-index '$(TORCH_INDEX)'
+
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist site
 
-# The environment is made anew whenever what it is made from changes.
-.venv/ready: pyproject.toml constraints.txt
+# The environment is made anew whenever what it is made from changes: what users need first, and for developers the
+# rest. torch comes without CUDA where there is no NVIDIA driver; TORCH_INDEX= takes that of your package index.
+TORCH_INDEX ?= $(if $(shell command -v nvidia-smi),,https://download.pytorch.org/whl/cpu)
+# Not compiled: of 250 MB of byte code, 30 are used, and Python writes those itself.
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+
+.venv/demo: pyproject.toml constraints.txt
+	@echo "Making .venv: 1.4 GB on disk$(if $(TORCH_INDEX),, and several more for CUDA), half of it PyTorch."
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,documents,fast,gpu,search,server,train]'
+	test -z "$(TORCH_INDEX)" || $(INSTALL) --retries 1 --no-deps --index-url "$(TORCH_INDEX)" torch || \
+	    echo "No torch at $(TORCH_INDEX): taking another, which may have CUDA."
+	$(INSTALL) --editable '.[documents,search,server]'
+	touch $@
+
+.venv/ready: .venv/demo
+	@echo "Adding what developers need to .venv: 1.5 GB, half of it Triton."
+	$(INSTALL) --editable '.[dev,documents,fast,gpu,search,server,train]'
 	touch $@

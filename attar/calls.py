@@ -1,9 +1,11 @@
 """The requests of the clients: one call per method of a library, which of them may be repeated, and their errors."""
 
 import contextlib
+import os
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -44,14 +46,14 @@ class Call(Generic[Reply]):
     @property
     def is_change(self) -> bool:
         """Whether it adds, appends or merges: a server that ran out of time may have made the change."""
-        return self.method == "PUT" or self.key is not None
+        return self.method == "PUT" or self.key is not None or self.path == wire.FILES
 
     def options(self) -> dict[str, Any]:
         """Query, body and content type, as httpx takes them."""
         if self.body is None:
             return {"params": self.query}
         if isinstance(self.body, bytes):
-            return {"content": self.body, "headers": {"content-type": wire.MEDIA}}
+            return {"content": self.body, "headers": {"content-type": wire.MEDIA}, "params": self.query}
         headers = {"content-type": wire.JSON} | ({} if self.key is None else {wire.KEY_HEADER: self.key})
         return {"content": msgspec.json.encode(self.body), "headers": headers}
 
@@ -74,6 +76,21 @@ def append_call(name: str, text: str, key: str | None) -> Call[Change]:
     """The request that appends a text."""
     path, body = document_path(name, "/append"), wire.AppendText(text)
     return Call("POST", path, Change, body, key=uuid.uuid4().hex if key is None else key)
+
+
+def file_call(file: str | os.PathLike[str] | bytes, name: str | None, replace: bool) -> Call[wire.Changes]:
+    """The request that adds a file: one at a path, or bytes, which need a name."""
+    if isinstance(file, bytes):
+        if name is None:
+            raise OptionError("name", "the file's name, to know its kind", "none", 'for example name="a.pdf"')
+        data = file
+    else:
+        try:
+            data, name = Path(file).read_bytes(), name or Path(file).name
+        except OSError as fault:
+            raise errors.FormatError(str(file), "a file to read", fault.strerror or str(fault)) from fault
+    query = {"name": name, "replace": int(replace)}
+    return Call("POST", wire.FILES, wire.Changes, data, query)
 
 
 def merge_call(body: wire.Merge, key: str | None) -> Call[Change]:
@@ -99,6 +116,16 @@ def ask_calls(
         part = about if isinstance(names, str) else about[at : at + _QUESTIONS]
         body = wire.Ask(documents=part, questions=asked[at : at + _QUESTIONS], top=top)
         yield Call("POST", wire.ASK, wire.ManyAnswers, body)
+
+
+def ask_all_call(question: str, top: int | None) -> Call[wire.Answers]:
+    """The request for a question to all documents."""
+    return Call("POST", wire.ASK, wire.Answers, wire.Ask(question=question, top=top))
+
+
+def search_call(query: str, top: int) -> Call[wire.Hits]:
+    """The request for the documents that fit a query best."""
+    return Call("POST", wire.SEARCH, wire.Hits, wire.Search(query, top))
 
 
 def error_for(status: int, body: bytes) -> AttarError:

@@ -3,15 +3,28 @@
 import asyncio
 import contextlib
 import itertools
+import os
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attar import errors, wire
-from attar.calls import Call, Reply, append_call, ask_calls, document_path, error_for, list_call, merge_call
+from attar.calls import (
+    Call,
+    Reply,
+    append_call,
+    ask_all_call,
+    ask_calls,
+    document_path,
+    error_for,
+    file_call,
+    list_call,
+    merge_call,
+    search_call,
+)
 from attar.errors import UnavailableError
-from attar.results import Answer, Change, Document, DocumentDetails
+from attar.results import Answer, Change, Document, DocumentDetails, Hit
 
 if TYPE_CHECKING:
     import httpx
@@ -99,6 +112,12 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
                 on_change(changes[-1])
         return changes
 
+    def add_file(
+        self, file: str | os.PathLike[str] | bytes, name: str | None = None, *, replace: bool = False
+    ) -> list[Change]:
+        """Add a file, given as a path or as its bytes and its name; an archive has several documents."""
+        return self._send(file_call(file, name, replace)).changes
+
     def append(self, name: str, text: str, *, key: str | None = None) -> Change:
         """Like `Library.append`; with a new key unless one is given."""
         return self._send(append_call(name, text, key))
@@ -113,6 +132,14 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         """Like `Library.ask_many`; at most 256 questions per request."""
         replies = map(self._send, ask_calls(names, questions, top))
         return [result.answers for reply in replies for result in reply.results]
+
+    def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]:
+        """Like `Library.ask_all`."""
+        return self._send(ask_all_call(question, top)).answers
+
+    def search(self, query: str, *, top: int = 10) -> list[Hit]:
+        """Like `Library.search`."""
+        return self._send(search_call(query, top)).hits
 
     def lookup(self, names: str | Sequence[str], vectors: "NDArray[Any]") -> "NDArray[Any]":
         """The readouts of vectors `[m, k]`, all from one document or each from its own."""
@@ -205,6 +232,12 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
                 on_change(changes[-1])
         return changes
 
+    async def add_file(
+        self, file: str | os.PathLike[str] | bytes, name: str | None = None, *, replace: bool = False
+    ) -> list[Change]:
+        """Add a file, given as a path or as its bytes and its name; an archive has several documents."""
+        return (await self._send(file_call(file, name, replace))).changes
+
     async def append(self, name: str, text: str, *, key: str | None = None) -> Change:
         """Like `Library.append`; with a new key unless one is given."""
         return await self._send(append_call(name, text, key))
@@ -219,6 +252,14 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
         """Like `Library.ask_many`; at most 256 questions per request, all requests at once."""
         replies = await asyncio.gather(*map(self._send, ask_calls(names, questions, top)))
         return [result.answers for reply in replies for result in reply.results]
+
+    async def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]:
+        """Like `Library.ask_all`."""
+        return (await self._send(ask_all_call(question, top))).answers
+
+    async def search(self, query: str, *, top: int = 10) -> list[Hit]:
+        """Like `Library.search`."""
+        return (await self._send(search_call(query, top))).hits
 
     async def lookup(self, names: str | Sequence[str], vectors: "NDArray[Any]") -> "NDArray[Any]":
         """The readouts of vectors `[m, k]`, all from one document or each from its own."""

@@ -17,7 +17,7 @@ import msgspec
 
 from attar import results
 from attar.errors import FormatError, OptionError, ShapeError
-from attar.results import Answer, Document, DocumentDetails
+from attar.results import Answer, Change, Document, DocumentDetails, Hit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 DOCUMENTS = "/v1/documents"  # and /v1/documents/{name}, /v1/documents/{name}/append
-ASK, LOOKUP, MERGE, REMOVE = "/v1/ask", "/v1/lookup", "/v1/merge", "/v1/remove"
+ASK, LOOKUP, MERGE, REMOVE, SEARCH = "/v1/ask", "/v1/lookup", "/v1/merge", "/v1/remove", "/v1/search"
+FILES = "/v1/files"
 JSON, MEDIA = "application/json", "application/octet-stream"
 KEY_HEADER = "idempotency-key"
 
@@ -80,7 +81,10 @@ class Remove(RequestBody):
 
 
 class Ask(RequestBody):
-    """A question about a document, or lists: one question per document, or one of either for all."""
+    """A question about a document, or lists: one question per document, or one of either for all.
+
+    Without any document, all documents are asked.
+    """
 
     document: Name | None = None
     question: Question | None = None
@@ -90,8 +94,13 @@ class Ask(RequestBody):
 
     @property
     def single(self) -> bool:
-        """Whether it is one question about one document, which gets the `Answers` reply."""
+        """Whether it is one question, about one document or all, which gets the `Answers` reply."""
         return self.documents is None and self.questions is None
+
+    @property
+    def asks_all(self) -> bool:
+        """Whether no document is given: all are asked."""
+        return self.document is None and self.documents is None
 
     def pairs(self) -> tuple[list[str], list[str]]:
         """Documents' names and questions, of equal length.
@@ -99,6 +108,8 @@ class Ask(RequestBody):
         >>> Ask(document="emma", questions=["Who left?", "Who came?"]).pairs()
         (['emma', 'emma'], ['Who left?', 'Who came?'])
         """
+        if self.asks_all:
+            return _paired("question", "", None, self.question, self.questions)
         return _paired("question", self.document, self.documents, self.question, self.questions)
 
 
@@ -134,10 +145,25 @@ class Compare(RequestBody):
     document: Name
 
 
-class Result(msgspec.Struct):
-    """The answers to one of several questions, most likely first."""
+class Search(RequestBody):
+    """A query to rank all documents by."""
 
-    document: str
+    query: Question
+    top: Annotated[int, msgspec.Meta(ge=1, le=1_000, description="documents, at most")] = 10
+
+
+class Hits(msgspec.Struct):
+    """The documents that fit a query best, best first, and the seconds the server took."""
+
+    query: str
+    hits: list[Hit]
+    seconds: float
+
+
+class Result(msgspec.Struct):
+    """The answers to one of several questions, most likely first; without a document if all were asked."""
+
+    document: str | None
     question: str
     answers: list[Answer]
 
@@ -210,6 +236,12 @@ class ShownDocument(DocumentDetails, frozen=True):
     """One document in full; `memory` only if the request asks for it."""
 
     memory: Picture | None = None
+
+
+class Changes(msgspec.Struct):
+    """What happened to each document of a file."""
+
+    changes: list[Change]
 
 
 class Page(msgspec.Struct):

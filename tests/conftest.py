@@ -9,6 +9,7 @@ import jaxtyping
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 from jaxtyping import install_import_hook
 
 PACKAGE = Path(__file__).resolve().parents[1] / "attar"
@@ -28,8 +29,12 @@ def modules_with_shapes() -> list[str]:
     return [".".join(f.relative_to(PACKAGE.parent).with_suffix("").parts) for f in checked]
 
 
-# Folders whose tests build wheels or start browsers; other slow tests are marked one by one.
-SLOW_FOLDERS = [Path(__file__).parent / folder for folder in ("packaging", "server/page")]
+# Folders whose tests build wheels, run kernels under Triton's interpreter or start browsers; other slow tests are
+# marked in their files.
+SLOW_FOLDERS = [Path(__file__).parent / folder for folder in ("packaging", "ops/triton", "server/page")]
+
+# `make quick` tries fewer examples of each property.
+settings.register_profile("quick", max_examples=15)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -56,6 +61,7 @@ def no_user_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     home = tmp_path_factory.mktemp("home")
     places = {"HOME": home, "XDG_CACHE_HOME": home / "cache", "XDG_DATA_HOME": home / "data"}
     places |= {"XDG_CONFIG_HOME": home / "config", "MPLCONFIGDIR": home / "matplotlib"}
+    places |= {"XDG_STATE_HOME": home / "state"}
     with pytest.MonkeyPatch.context() as patch:
         for name, place in places.items():
             patch.setenv(name, str(place))

@@ -72,6 +72,7 @@ def test_importing_attar_loads_nothing_heavy():
     assert loaded_by("import attar; attar.AttarError") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -90,10 +91,12 @@ def test_version_and_help_load_nothing_heavy(arguments):
     assert loaded_by(run_main(*arguments)) == []
 
 
+@pytest.mark.slow
 def test_a_client_loads_nothing_heavy():
     assert loaded_by("import attar, attar.wire; attar.Client().close()") == []
 
 
+@pytest.mark.slow
 def test_a_worker_process_loads_nothing_heavy_before_it_answers_the_health_check():
     # The function that makes its application is unpickled first.
     assert loaded_by("from attar.server.run import _make_worker_app") == []
@@ -104,6 +107,7 @@ def test_a_lazy_name_is_a_plain_attribute_after_its_first_use():
     assert attar.ops.lookup is vars(attar.ops)["lookup"]
 
 
+@pytest.mark.slow
 def test_ops_loads_torch_with_the_first_name_that_needs_it():
     assert "torch" not in loaded_by("import attar; attar.ops")
     assert "torch" in loaded_by("import attar; attar.ops.encode")

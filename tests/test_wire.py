@@ -75,7 +75,7 @@ def test_documents_and_questions_are_paired(body, names, questions):
 @pytest.mark.parametrize(
     ("body", "error", "message"),
     [
-        ({"question": "Q"}, OptionError, '"document" or "documents", got neither'),
+        ({}, OptionError, '"question" or "questions", got neither'),
         ({"document": "a", "documents": ["a"], "question": "Q"}, OptionError, "got both"),
         ({"document": "a"}, OptionError, '"question" or "questions", got neither'),
         ({"documents": [], "question": "Q"}, OptionError, "at least one"),

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import attar
-from attar.cli import add, ask, bench, cloze, documents, questions, serve, store, train
+from attar.cli import add, ask, bench, cloze, cluster, documents, questions, search, serve, store, train
 from attar.cli.options import accepting_former
 from attar.cli.output import error_line
 from attar.training import TrainingOptions
@@ -34,19 +34,24 @@ def demo() -> None:
 app.command("add")(add.add)
 app.command("append")(add.append)
 app.command("ask")(ask.ask)
+app.command("search")(search.search)
 app.command("merge")(documents.merge)
 app.command("remove")(documents.remove)
 app.command("list")(documents.list_documents)
 app.command("show")(documents.show)
+app.command("reread")(documents.reread)
+store.app.command("refit")(search.refit)
 app.add_typer(store.app, name="store")
 app.command("export")(store.export_documents)
 app.command("import")(store.import_documents)
+app.command("shard")(cluster.shard)
 app.add_typer(cloze.app, name="cloze")
 app.command("train", cls=accepting_former(TrainingOptions))(train.train)
 app.command("evaluate", cls=accepting_former(batch_size="batch"))(train.evaluate)
 app.command("compare", cls=accepting_former(TrainingOptions, jobs="side_by_side"))(train.compare)
 app.command("train-questions")(questions.train_questions)
 app.command("evaluate-questions")(questions.evaluate_questions)
+app.command("search-eval")(search.search_eval)
 app.command("serve")(serve.serve)
 app.add_typer(bench.app, name="bench")
 

@@ -34,11 +34,13 @@ def serve(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:
+        import prometheus_client  # noqa: F401  # the workers' only
+
         from attar.server import listen
         from attar.server import serve as run
     except ModuleNotFoundError as fault:
         part = str(fault.name).partition(".")[0]
-        if part not in ("starlette", "uvicorn", "httptools"):
+        if part not in ("starlette", "uvicorn", "httptools", "prometheus_client"):
             raise
         raise MissingError(
             "attar serve", "the server's packages", f"no {part}", install_command("server")

@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 from typing import NamedTuple
 
-from attar.memory import Memory
+from attar.memory import INDEXED, Memory
 from attar.store import Snapshot
 
 # A decoded name takes 200 bytes, 615 after a question has looked for parts of names (tracemalloc, nine names
@@ -48,7 +48,7 @@ class MemoryCache:
                 return cached.memory, cached.text
         memory = _decoded(bytes(now.view(name, check=True)))
         # Only phrases have places in the text.
-        text = now.get(name).text if memory.form == "phrases" and facts.text_bytes is not None else None
+        text = now.get(name).text if memory.form in INDEXED and facts.text_bytes is not None else None
         size = _bytes(memory) + len(text or "")
         self._put(name, _Cached(version, memory, text, size))
         return memory, text

@@ -1,31 +1,30 @@
 """Library: documents by name, questions in, answers out."""
 
-import contextlib
-import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attar.errors import ReaderMismatchError, StoreError, UnknownDocumentError
+from attar.errors import AttarError, StoreError
 from attar.library.adding import (
     CHANGE_IDS,
     Adder,
-    Draft,
     change_ids,
     change_of,
     check_merge,
-    check_string,
-    check_text,
     merged,
     name_taken,
 )
 from attar.library.cache import MemoryCache
+from attar.library.drafts import Draft, check_string, check_text
+from attar.library.finding import suggesting
+from attar.library.places import appended_origin, merged_origin, with_places
+from attar.library.rereading import reread
+from attar.library.searching import Searching, SearchState
 from attar.memory import JOINT, Memory
 from attar.progress import Progress, tell_nobody
-from attar.results import Answer, Change, Document, DocumentDetails
+from attar.results import Answer, Change, Document, DocumentDetails, Hit, Reread
 from attar.store import DocumentEntry, Durability, Fault, Store
 
 if TYPE_CHECKING:
@@ -39,10 +38,6 @@ _CACHE = 2**28
 _DTYPE = "float16"
 # Between a text and the text appended to it, where texts are kept: a paragraph's end.
 SEPARATOR = JOINT
-# Of a million names not all are compared with an unknown one: the first, and those next to it in order.
-_FIRST, _NEIGHBOURS = 10_000, 500
-# difflib takes quadratic time in the length.
-_COMPARED = 120
 
 
 class Library:
@@ -67,18 +62,14 @@ class Library:
         cache: int = _CACHE,
     ) -> None:
         """Open a library, or create it; a new one stores memories as float16 unless `dtype` is given."""
-        self._reader: Reader | None = None
-        self._reader_path: Path | None = None
-        if reader is None or isinstance(reader, str | os.PathLike):
-            self._reader_path = None if reader is None else Path(reader)
-        else:
-            self._reader = reader
+        self._reader, self._reader_path = _reader_and_path(reader)
         fingerprint = None if self._reader is None else self._reader.fingerprint
         self.store: Store = open_store(
             path, fingerprint, dtype=dtype, durability=durability, read_only=read_only, create=create
         )
         self.keep_text = keep_text
         self._cache = MemoryCache(cache)
+        self._searching = Searching(self.store, lambda: self.reader, self._reader_path, self._cache)
 
     @property
     def reader(self) -> "Reader":
@@ -86,18 +77,39 @@ class Library:
 
         One that differs from the store's is refused.
         """
-        if self._reader is None:
-            from attar.reader import Reader, shipped_reader
+        return self._reader_of(self.store.reader)
 
-            expected = self.store.reader
-            path = self._reader_path or (shipped_reader(expected) if expected else None)
-            reader = Reader.load(path)
-            if expected not in (None, reader.fingerprint):
-                remedy = "give that reader's folder (--reader DIR), or make another library"
-                what, came = f"library {self.store.path}", f"the reader {reader.fingerprint[:12]}"
-                raise ReaderMismatchError(what, f"its reader {str(expected)[:12]}", came, remedy)
-            self._reader = reader
+    def _reader_of(self, expected: str | None) -> "Reader":
+        """The reader with this fingerprint; another process may have moved the library to it."""
+        if self._reader is None or expected not in (None, self._reader.fingerprint):
+            from attar.reader import find_reader
+
+            what, moved = f"library {self.store.path}", self._reader is not None
+            path = find_reader(what, self._reader_path, expected, moved=moved)
+            # Imported last: a reader that is refused must not wait for torch.
+            from attar.reader import Reader
+
+            self._reader = Reader.load(path)
         return self._reader
+
+    def reread(
+        self,
+        reader: "Reader | str | os.PathLike[str] | None" = None,
+        *,
+        set_aside: bool = False,
+        progress: Progress = tell_nobody,
+    ) -> Reread:
+        """Move the library to another reader (None: the default): all kept texts are read again with it.
+
+        Others can ask and add meanwhile; they get the new reader's answers once all documents are read. After an
+        interruption, the same call continues. Documents without a kept text are refused, or with `set_aside` moved
+        into a Parquet file in the library's folder.
+        """
+        given, path = _reader_and_path(reader)
+        done = reread(self.store, given, path, set_aside=set_aside, progress=progress)
+        self._reader, self._reader_path = given, path
+        self._searching = Searching(self.store, lambda: self.reader, path, self._cache)
+        return done
 
     def add(self, name: str, text: str, *, title: str = "", replace: bool = False) -> Change:
         """Read a document and store its memory.
@@ -115,15 +127,17 @@ class Library:
         shared_names: bool = False,
         batch: int = _BATCH,
         on_change: Callable[[Change], None] | None = None,
+        on_refused: Callable[[AttarError], None] | None = None,
         progress: Progress = tell_nobody,
     ) -> list[Change]:
         """Add names and texts, `batch` at a time; `on_change` is called for each document once it is on disk.
 
+        A document that is refused ends it, or `on_refused` is called with its error and the others are added.
         `progress` is called with the tokens of a batch that are read. With `shared_names` all documents are read
         under one table of names, so that they can be merged with any mechanism, and are written atomically.
         """
         drafts = (each if isinstance(each, Draft) else Draft.of(*each) for each in documents)
-        adder = self._adder(replace, progress)
+        adder = self._adder(replace, progress, on_refused)
         changes = []
         for change in adder.add_with_shared_names(drafts) if shared_names else adder.add(drafts, batch):
             changes.append(change)
@@ -132,12 +146,13 @@ class Library:
         return changes
 
     def append(
-        self, name: str, text: str, *, key: str | None = None, progress: Progress = tell_nobody
+        self, name: str, text: "str | Draft", *, key: str | None = None, progress: Progress = tell_nobody
     ) -> Change:
         """Continue a document: its memory becomes that of both texts, read as one.
 
         A `key` names the change: to append the same text with the same key again changes nothing.
         """
+        text, parts = (text.text, text.origin.parts) if isinstance(text, Draft) else (text, ())
         check_text(name, text)
         applied = change_ids(key, text)
         with suggesting(self.store, [name]):
@@ -145,13 +160,17 @@ class Library:
                 before = self.store.get(name)
                 if applied and applied[0] in before.entry.applied:
                     return change_of(before.entry, "appended")
-                longer = self.reader.extend(before.memory, text, progress=progress)
+                reader = self._reader_of(before.memory.reader)
+                longer, sums = self._searching.extend(reader, before, text, progress)
                 whole = None if before.text is None else SEPARATOR.join(filter(None, (before.text, text)))
                 # If another process has written the document meanwhile, its version is continued instead.
                 with self.store.transaction() as changes:
                     if changes.get(name).entry == before.entry:
                         ids = (*before.entry.applied, *applied)[-CHANGE_IDS:]
-                        facts = changes.put(name, longer, title=before.entry.title, text=whole, applied=ids)
+                        signature = self._searching.record(changes, sums, text_kept=False)
+                        kept: dict[str, Any] = {"title": before.entry.title, "text": whole, "applied": ids}
+                        origin = appended_origin(before, parts, len(SEPARATOR))
+                        facts = changes.put(name, longer, signature=signature, origin=origin, **kept)
                         return change_of(facts, "appended")
 
     def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
@@ -165,10 +184,44 @@ class Library:
         asked = [names] if isinstance(names, str) else list(names)
         with suggesting(self.store, asked), self.store.snapshot() as now:
             known = {name: self._cache.get(now, name) for name in dict.fromkeys(asked)}
+            parts = {name: now.entry(name).parts for name in known}
         if isinstance(names, str):
             asked = [names] * (1 if isinstance(questions, str) else len(questions))
         memories, texts = zip(*(known[name] for name in asked), strict=True) if asked else ((), ())
-        return self.reader.answer_many(memories, questions, top=top, texts=texts)
+        reader = self._reader_of(memories[0].reader) if memories else self.reader
+        answers = reader.answer_many(memories, questions, top=top, texts=texts)
+        asked = asked if len(asked) == len(answers) else asked * len(answers)
+        return [
+            with_places(each, parts[name], name) if parts[name] else each
+            for each, name in zip(answers, asked, strict=True)
+        ]
+
+    def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]:
+        """The most likely answers from all documents, each with its document; the kind "none": not in this library.
+
+        Search finds documents, their phrases answer. Probabilities are over the phrases of all found documents.
+        """
+        return self._searching.ask(question, top)
+
+    def search(self, query: str, *, top: int = 10) -> list[Hit]:
+        """The documents that fit a query best, best first, each with its sentences that fit best."""
+        return self._searching.search(query, top)
+
+    def make_signatures(self, *, progress: Progress = tell_nobody) -> None:
+        """Make the signatures that are missing, from texts; searching and asking all do it when they need them."""
+        self._searching.refresh(progress)
+
+    def refit(self, *, progress: Progress = tell_nobody) -> int:
+        """Fit the statistics of search to this library's documents, and make their signatures anew; returns how many.
+
+        Texts are read again; documents whose texts are not kept cannot be found afterwards.
+        """
+        return self._searching.refit(progress)
+
+    @property
+    def search_state(self) -> SearchState:
+        """What the last search found out about the library."""
+        return self._searching.state()
 
     def merge(
         self,
@@ -197,10 +250,16 @@ class Library:
             records = [changes.get(name) for name in parts]
             whole = merged(parts, [record.memory for record in records])
             texts = [record.text for record in records]
-            # Only phrases have places in the text, which must be those of the joined text.
-            keeps = self.keep_text and whole.form == "phrases" and None not in texts
+            # To quote from and to read again: places of phrases are those of the joined text.
+            keeps = self.keep_text and None not in texts
             text = SEPARATOR.join(text for text in texts if text is not None) if keeps else None
-            return change_of(changes.put(new, whole, title=title, text=text, applied=applied), "merged")
+            signature, origin = (
+                self._searching.merged(changes, records),
+                merged_origin(records, len(SEPARATOR)),
+            )
+            kept: dict[str, Any] = {"title": title, "text": text, "applied": applied}
+            facts = changes.put(new, whole, signature=signature, origin=origin, **kept)
+            return change_of(facts, "merged")
 
     def remove(self, *names: str) -> None:
         """Remove documents: all of them, or none if one does not exist."""
@@ -251,8 +310,22 @@ class Library:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _adder(self, replace: bool, progress: Progress = tell_nobody) -> Adder:
-        return Adder(self.store, lambda: self.reader, replace, self.keep_text, progress)
+    def _adder(
+        self,
+        replace: bool,
+        progress: Progress = tell_nobody,
+        on_refused: Callable[[AttarError], None] | None = None,
+    ) -> Adder:
+        kept = self.keep_text, self._searching
+        return Adder(self.store, lambda: self.reader, replace, *kept, progress, on_refused)
+
+
+def _reader_and_path(
+    given: "Reader | str | os.PathLike[str] | None",
+) -> "tuple[Reader | None, Path | None]":
+    if given is None or isinstance(given, str | os.PathLike):
+        return None, None if given is None else Path(given)
+    return given, None
 
 
 def open_store(
@@ -292,29 +365,5 @@ def _fields(facts: DocumentEntry | Fault) -> dict[str, Any]:
         "digest": facts.digest.hex() or None,
         "created": datetime.fromtimestamp(facts.created / 1e6, UTC),
         "changed": datetime.fromtimestamp(facts.changed / 1e6, UTC),
+        "date": facts.date or None,
     }
-
-
-@contextlib.contextmanager
-def suggesting(store: Store, names: Iterable[str]) -> Iterator[None]:
-    """Add similar names to the error for a name that does not exist."""
-    try:
-        yield
-    except UnknownDocumentError:
-        for name in names:
-            if name not in store:
-                raise UnknownDocumentError(name, _similar_names(store, name)) from None
-        raise
-
-
-def _similar_names(store: Store, name: str) -> list[str]:
-    """At most three similar names, compared without case, with and without their folders."""
-    neighbours = store.documents(after=name[: len(name) // 2] or None, limit=_NEIGHBOURS)
-    by_spelling: dict[str, list[str]] = {}
-    for other in dict.fromkeys(
-        facts.name or "" for facts in chain(store.documents(limit=_FIRST), neighbours)
-    ):
-        for spelling in {other[:_COMPARED].lower(), other.rpartition("/")[2][:_COMPARED].lower()}:
-            by_spelling.setdefault(spelling, []).append(other)
-    similar = difflib.get_close_matches(name[:_COMPARED].lower(), by_spelling, n=3, cutoff=0.6)
-    return list(dict.fromkeys(other for spelling in similar for other in by_spelling[spelling]))[:3]

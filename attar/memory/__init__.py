@@ -1,7 +1,17 @@
-"""What is kept of a document: a memory in one of seven forms, its algebra and its bytes. numpy only, no torch."""
+"""What is kept of a document: a memory in one of eight forms, its algebra and its bytes. numpy only, no torch."""
 
+from attar.memory.algebra import within_budget
 from attar.memory.cooccurrence import Cooccurrence, weigh_cooccurrences
-from attar.memory.forms import FORMS, FORMS_OF, PRECISIONS, Floats, look_up_hidden, states_are_smaller
+from attar.memory.forms import (
+    FORMS,
+    FORMS_OF,
+    INDEXED,
+    PRECISIONS,
+    RIDGE,
+    Floats,
+    look_up_hidden,
+    states_are_smaller,
+)
 from attar.memory.memory import Memory
 from attar.memory.phrases import JOINT, PhraseIndex
 from attar.memory.record import NUMBERS_AT, RecordLayout
@@ -9,9 +19,11 @@ from attar.memory.record import NUMBERS_AT, RecordLayout
 __all__ = [
     "FORMS",
     "FORMS_OF",
+    "INDEXED",
     "JOINT",
     "NUMBERS_AT",
     "PRECISIONS",
+    "RIDGE",
     "Cooccurrence",
     "Floats",
     "Memory",
@@ -20,4 +32,5 @@ __all__ = [
     "look_up_hidden",
     "states_are_smaller",
     "weigh_cooccurrences",
+    "within_budget",
 ]

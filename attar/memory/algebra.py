@@ -4,6 +4,7 @@
     keyed               C + C', C − C'
     named               C_e + C'_e, C_e − C'_e per name, whatever the ids; co-occurrence counts likewise
     phrases             the phrases of both texts; the second text is a new paragraph
+    ridge               C + C', G + G', C − C', G − G'; the index of phrases as above
     softmax             H and H' concatenated; cannot be subtracted
     none                the state of the second text; cannot be subtracted
     decayed, adaptive   the second text's words decide how much of the first is kept: only extending is exact
@@ -15,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attar.errors import OptionError, ShapeError
 from attar.memory.forms import Floats, pad_rows, states_are_smaller
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from attar.memory.memory import Memory
 
 _FORGETTING = ("decayed", "adaptive")
-_SUBTRACTIVE = ("linear", "gated", "keyed", "named", "phrases")
+_SUBTRACTIVE = ("linear", "gated", "keyed", "named", "phrases", "ridge")
 
 
 def add(first: "Memory", second: "Memory") -> "Memory":
@@ -41,7 +43,8 @@ def add(first: "Memory", second: "Memory") -> "Memory":
         return replace(last, tokens=tokens, names=names)
     changes: dict[str, Any] = {"tokens": tokens, "names": names, "state": last.state, "scales": None}
     if first.phrases is not None and second.phrases is not None:
-        numbers = np.concatenate((first.to_float32(), second.to_float32()))
+        a, b = first.to_float32(), second.to_float32()
+        numbers = a + b if first.form == "ridge" else np.concatenate((a, b))
         joined = first.phrases.add(second.phrases)
         return replace(first, numbers=numbers, phrases=joined, **changes).astype(first.dtype)
     if first.form == "names":
@@ -99,7 +102,8 @@ def _without_phrases(whole: "Memory", part: "Memory", index: PhraseIndex, remove
     sizes[first : first + count] = 0
     starts = np.append(0, np.cumsum(sizes)).astype(np.uint32)
     remaining = replace(index.take(kept), words=words, word_starts=starts, tail=_blanked(index, first, count))
-    numbers = whole.to_float32()[kept]
+    numbers = whole.to_float32()
+    numbers = numbers - part.to_float32() if whole.form == "ridge" else numbers[kept]
     changed = replace(
         whole, numbers=numbers, scales=None, phrases=remaining, tokens=whole.tokens - part.tokens
     )
@@ -126,7 +130,7 @@ def _check_compatible(what: str, a: "Memory", b: "Memory") -> None:
         raise OptionError(what, f"two {a.mechanism} memories", f"{a.mechanism} and {b.mechanism}")
     if a.size != b.size:
         raise ShapeError(what, f"memories of size {a.size}", f"one of size {b.size}")
-    if a.form == "rectangle" and a.numbers.shape != b.numbers.shape:
+    if a.form in ("rectangle", "ridge") and a.numbers.shape != b.numbers.shape:
         raise ShapeError(what, str(list(a.numbers.shape)), str(list(b.numbers.shape)), remedy)
     if (a.cooccurrence is None) != (b.cooccurrence is None):
         expected = "co-occurrence counts in both memories or in neither"
@@ -180,3 +184,31 @@ def _summable(a: "Memory", b: "Memory") -> tuple[str, Floats, Floats]:
     if "states" in (a.form, b.form):
         a, b = a.to_form("triangle"), b.to_form("triangle")
     return a.form, a.to_float32(), b.to_float32()
+
+
+def within_budget(memory: "Memory", budget: int) -> "Memory":
+    """The memory with only as many phrases, the likeliest to be asked about, as `budget` bytes hold."""
+    index = memory.phrases
+    if index is None or memory.nbytes <= budget:
+        return memory
+    order = np.argsort(-index.priors.astype(np.float32), kind="stable")
+    low, high = 0, len(order)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _take(memory, index, order[:middle]).nbytes <= budget:
+            low = middle
+        else:
+            high = middle - 1
+    smallest = _take(memory, index, order[:low])
+    if smallest.nbytes > budget:
+        remedy = "give more, or no budget"
+        raise OptionError("budget", f"at least {smallest.nbytes} bytes for this text", str(budget), remedy)
+    return smallest
+
+
+def _take(memory: "Memory", index: PhraseIndex, chosen: NDArray[np.intp]) -> "Memory":
+    kept = np.sort(chosen)
+    if memory.form == "ridge":  # its sums stay; there is less to choose from
+        return replace(memory, phrases=index.take(kept))
+    assert memory.scales is not None  # int8
+    return replace(memory, numbers=memory.numbers[kept], scales=memory.scales[kept], phrases=index.take(kept))

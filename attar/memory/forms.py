@@ -1,4 +1,4 @@
-"""The seven forms of a memory: the shape of each, how a query reads it, and its precisions.
+"""The eight forms of a memory: the shape of each, how a query reads it, and its precisions.
 
 form        numbers         lookup                  contents
 triangle    [k(k+1)/2]      C q                     the lower triangle of C, row by row
@@ -8,6 +8,7 @@ states      [n, k]          Fᵀ (F q)                F itself, while it is smal
 hidden      [n, k]          Hᵀ softmax(H q)         every hidden state
 last        [k]             the state itself        independent of the query
 phrases     [count, k]      C q                     one vector per phrase, one score per phrase
+ridge       [k, d + k]      Cᵀ (G + λI)⁻¹ q         C = Σ key valueᵀ of phrases beside G = Σ key keyᵀ
 
 Memories are computed in float32, and stored in float32, float16 or int8. With one scale s_i per row:
 
@@ -27,7 +28,7 @@ from attar.errors import OptionError
 Floats = NDArray[np.float32]
 
 # The position in these tuples is the code in a record: see `attar.memory.record`.
-FORMS = ("triangle", "rectangle", "names", "states", "hidden", "last", "phrases")
+FORMS = ("triangle", "rectangle", "names", "states", "hidden", "last", "phrases", "ridge")
 PRECISIONS = ("float32", "float16", "int8")
 # The forms that the memories of a mechanism may have. The first is the one that encoding produces.
 FORMS_OF = {
@@ -40,12 +41,17 @@ FORMS_OF = {
     "keyed": ("rectangle",),
     "named": ("names",),
     "phrases": ("phrases",),
+    "ridge": ("ridge",),
 }
 MECHANISMS = tuple(FORMS_OF)
 
 # With at least this many queries, unpacking C for one product is faster than one product each (k = 64 to 256).
 UNPACK_FROM = 4
 LEVELS = 127
+# Forms that come with an index of phrases.
+INDEXED = ("phrases", "ridge")
+# λ of the ridge, compared with the mean of G's diagonal.
+RIDGE = 0.1
 
 
 def shape_for(form: str, size: int, count: int) -> tuple[int, ...]:
@@ -58,14 +64,14 @@ def shape_for(form: str, size: int, count: int) -> tuple[int, ...]:
         return (size * (size + 1) // 2,)
     if form == "last":
         return (size,)
-    return (size, count) if form == "rectangle" else (count, size)
+    return (size, count) if form in ("rectangle", "ridge") else (count, size)
 
 
 def count_in(form: str, shape: tuple[int, ...]) -> int:
     """The dimension that is not k: names, tokens or the values' size; 0 if there is none."""
     if len(shape) < 2:
         return 0
-    return shape[1] if form == "rectangle" else shape[0]
+    return shape[1] if form in ("rectangle", "ridge") else shape[0]
 
 
 def states_are_smaller(count: int, size: int) -> bool:
@@ -155,12 +161,29 @@ def look_up_hidden(H: Floats, queries: Floats) -> Floats:
     return readouts
 
 
+def look_up_ridge(both: Floats, queries: Floats) -> Floats:
+    """Cᵀ (G + λI)⁻¹ q per query `[m, k]`, of C `[k, d]` beside G `[k, k]`; zeros if nothing was written.
+
+    >>> look_up_ridge(np.array([[3.0, 0.9, 0.0], [5.0, 0.0, 0.9]], np.float32), np.eye(2, dtype=np.float32)).round(2)
+    array([[3.03],
+           [5.05]], dtype=float32)
+    """
+    k = len(both)
+    C, G = both[:, :-k].astype(np.float64), both[:, -k:].astype(np.float64)
+    ridge = RIDGE * np.trace(G) / k
+    if ridge <= 0:
+        return np.zeros((len(queries), C.shape[1]), np.float32)
+    readouts: Floats = (queries @ np.linalg.solve(G + ridge * np.eye(k), C)).astype(np.float32)
+    return readouts
+
+
 # Each takes the numbers in float32, and queries [m, k].
 _LOOKUPS: dict[str, Callable[[Floats, Floats], Floats]] = {
     "triangle": _look_up_triangle,
     "rectangle": lambda C, queries: queries @ C,
     "names": lambda C, queries: queries @ C.T,
     "phrases": lambda C, queries: queries @ C.T,
+    "ridge": look_up_ridge,
     "states": lambda F, queries: np.matmul(queries @ F.T, F),
     "hidden": look_up_hidden,
     "last": lambda state, queries: np.tile(state, (len(queries), 1)),

@@ -19,7 +19,7 @@ _LONGEST_FINGERPRINT = 2**16 - 1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Memory:
-    """What was read of a document: numbers in one of seven forms (`attar.memory.forms`), names, and the encoder state.
+    """What was read of a document: numbers in one of eight forms (`attar.memory.forms`), names, and the encoder state.
 
     Immutable: its arrays are read-only, and its names are copied before more are learned.
 
@@ -45,7 +45,7 @@ class Memory:
     reader: str  # its fingerprint
     # For the form names only. A default factory, as a class attribute would prevent decoding on first use.
     cooccurrence: Cooccurrence | None = field(default_factory=lambda: None)
-    # For the form phrases only, and always.
+    # For the forms phrases and ridge only, and always.
     phrases: PhraseIndex | None = field(default_factory=lambda: None)
 
     def __post_init__(self) -> None:
@@ -82,8 +82,8 @@ class Memory:
             raise ShapeError("scales", f"{needed or 'none'} for {self.dtype}", str(scales or "none"))
         if self.cooccurrence is not None and self.form != "names":
             raise OptionError("cooccurrence", "a memory with one vector per name", self.form)
-        if (self.form == "phrases") != (self.phrases is not None) or (
-            self.phrases is not None and len(self.phrases) != len(self.numbers)
+        if (self.form in forms.INDEXED) != (self.phrases is not None) or (
+            self.phrases is not None and self.form == "phrases" and len(self.phrases) != len(self.numbers)
         ):
             raise OptionError(
                 "phrases", "an index of the form's phrases", f"another, or none for {self.form}"
@@ -213,7 +213,7 @@ class Memory:
         """The memory with its numbers in float32, float16 or int8."""
         if dtype == self.dtype:
             return self
-        if dtype == "float16" and self.form == "phrases":
+        if dtype == "float16" and self.form in forms.INDEXED:
             return self.astype("int8")  # a store's default; phrases lose nothing that can be measured in int8
         numbers, scales = forms.to_precision(self.form, self.to_float32(), dtype)
         return replace(self, numbers=numbers, scales=scales)
@@ -280,7 +280,7 @@ class Memory:
             decoded = NameTable.from_bytes(written)
         elif name == "phrases":
             decoded = PhraseIndex.from_bytes(written)
-            if len(decoded) != len(self.numbers):
+            if self.form == "phrases" and len(decoded) != len(self.numbers):
                 expected = f"an index of {len(self.numbers)} phrases"
                 raise RecordError("memory", expected, f"one of {len(decoded)}", "the record is damaged")
         else:

@@ -5,11 +5,11 @@ A memory:
     at      bytes   contents
     0       4       "attm"
     4       4       CRC-32 of everything after it
-    8       2       version of this layout: 2 with co-occurrence counts, 3 with phrases, else 1
-    10      1       form: triangle 0, rectangle 1, names 2, states 3, hidden 4, last 5, phrases 6
+    8       2       version of this layout: 2 with co-occurrence counts, 3 with an index of phrases, else 1
+    10      1       form: triangle 0, rectangle 1, names 2, states 3, hidden 4, last 5, phrases 6, ridge 7
     11      1       precision: float32 0, float16 1, int8 2
     12      1       mechanism: none 0, softmax 1, linear 2, gated 3, decayed 4, adaptive 5, keyed 6, named 7,
-                    phrases 8
+                    phrases 8, ridge 9
     13      1       0
     14      2       r, the length of the reader's fingerprint
     16      4       k
@@ -52,7 +52,16 @@ import numpy as np
 
 from attar.errors import RecordError
 from attar.memory.counting import ID_TYPES, TIMES_TYPES, Integers, narrow
-from attar.memory.forms import FORMS, FORMS_OF, MECHANISMS, PRECISIONS, count_in, scale_count, shape_for
+from attar.memory.forms import (
+    FORMS,
+    FORMS_OF,
+    INDEXED,
+    MECHANISMS,
+    PRECISIONS,
+    count_in,
+    scale_count,
+    shape_for,
+)
 
 if TYPE_CHECKING:
     from attar.memory.cooccurrence import Cooccurrence
@@ -90,9 +99,9 @@ class RecordLayout:
 def write_record(memory: "Memory", names: bytes) -> bytes:
     """The bytes of a memory, given those of its table of names."""
     reader = memory.reader.encode()
-    part = memory.phrases if memory.form == "phrases" else memory.cooccurrence
+    part = memory.phrases if memory.form in INDEXED else memory.cooccurrence
     counts = b"" if part is None else part.to_bytes()
-    with_part = _WITH_PHRASES if memory.form == "phrases" else _WITH_COOCCURRENCE
+    with_part = _WITH_PHRASES if memory.form in INDEXED else _WITH_COOCCURRENCE
     numbers = memory.numbers.astype(DTYPES[PRECISIONS.index(memory.dtype)], copy=False)
     header = _HEADER.pack(
         with_part if counts else VERSION,
@@ -142,10 +151,12 @@ def read_record(buffer: Bytes, check: bool) -> dict[str, Any]:
     form, mechanism = FORMS[form_code], MECHANISMS[mechanism_code]
     if form not in FORMS_OF[mechanism] or not size:
         raise _damaged("memory", f"a form of {mechanism}", f"{form} of size {size}")
-    forms_of_version = {VERSION: FORMS[:6], _WITH_COOCCURRENCE: ("names",), _WITH_PHRASES: ("phrases",)}
+    forms_of_version = {VERSION: FORMS[:6], _WITH_COOCCURRENCE: ("names",), _WITH_PHRASES: INDEXED}
     if (c > 0) != (version != VERSION) or form not in forms_of_version[version]:
         came = f"{c} bytes in a record of version {version}, form {form}"
         raise _damaged("memory", "co-occurrence in version 2 and phrases in version 3 only", came)
+    if form == "ridge" and count <= size:
+        raise _damaged("memory", f"more than {size} columns", str(count))
     shape, dtype = shape_for(form, size, count), DTYPES[precision]
     rows = scale_count(form, size, shape) if precision == 2 else 0
     total = shape[0] if len(shape) == 1 else shape[0] * shape[1]

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         following,
         valid_spans,
     )
+    from attar.nn.ridge import RIDGE, RidgeReadout, Written
     from attar.nn.transformer import Transformer, from_published
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "LONGEST",
     "LONGEST_LOOK",
     "MECHANISMS",
+    "RIDGE",
     "AdaptiveAttention",
     "BidirectionalEncoder",
     "CooccurrenceScore",
@@ -76,11 +78,13 @@ __all__ = [
     "PhraseOptions",
     "Questions",
     "QuickQuestions",
+    "RidgeReadout",
     "SecondOrderEncoder",
     "SoftmaxAttention",
     "Transformer",
     "TransformerShape",
     "TwoWayEncoder",
+    "Written",
     "attention",
     "cut_long_sentences",
     "encoder",

@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from attar.nn.mechanisms.base import Device
 from attar.nn.phrase_options import LONGEST, PhraseOptions, TransformerShape
+from attar.nn.ridge import RidgeReadout
 from attar.nn.transformer import Transformer, run_layers
 
 
@@ -82,14 +83,23 @@ class PhraseNetwork(nn.Module):
         self.null = nn.Linear(size, 1, device=device)
         self.weight = nn.Linear(size, 1, device=device)
         self.word = nn.Linear(size, options.word_size, bias=False, device=device)
+        self.ridge = RidgeReadout(size, k, options.values, device=device) if options.values else None
         # How much the sentences before and after count.
         self.neighbours = nn.Parameter(torch.full((2,), 0.2, device=device))
 
     def encode_texts(self, ids: Int[Tensor, "B n"], mask: Bool[Tensor, "B n"]) -> EncodedTexts:
         """Texts between [CLS] and [SEP]."""
-        hidden = self.encoder(ids, mask)
+        return self.describe_texts(ids, self.encoder(ids, mask), mask)
+
+    def describe_texts(
+        self, ids: Int[Tensor, "B n"], hidden: Float[Tensor, "B n d"], mask: Bool[Tensor, "B n"]
+    ) -> EncodedTexts:
+        """Texts whose hidden states are known."""
         priors = self.prior(hidden).float()
-        words = self.word_vectors(ids, hidden, mask)
+        # Without [CLS] and [SEP]: a memory keeps the words of sentences only.
+        inside = mask & functional.pad(mask[:, 1:], (0, 1))
+        inside[:, 0] = False
+        words = self.word_vectors(ids, hidden, inside)
         return EncodedTexts(self.first(hidden), self.last(hidden), priors[..., 0], priors[..., 1], words)
 
     def encode_questions(

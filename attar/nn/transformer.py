@@ -56,7 +56,13 @@ class Transformer(nn.Module):
         x: Tensor = self.norm(self.words(ids) + self.positions(places) + kinds)
         if self.training:
             x = functional.dropout(x, 0.1)
-        return run_layers(list(self.layers.layers[:layers]), x, mask)
+        return self.continued(x, mask, slice(0, layers))
+
+    def continued(
+        self, x: Float[Tensor, "B n d"], mask: Bool[Tensor, "B n"] | None, layers: slice
+    ) -> Float[Tensor, "B n d"]:
+        """The states after some of the layers, from those before them."""
+        return run_layers(list(self.layers.layers[layers]), x, mask)
 
 
 def run_layers(

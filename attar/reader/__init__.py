@@ -1,6 +1,6 @@
 """Readers: text to memories, memories and questions to answers. A reader is kept in a folder.
 
-Names load when they are first used: a question needs no torch, which takes two seconds to import.
+Names load on first use: which reader a library has is known without torch.
 """
 
 from typing import TYPE_CHECKING
@@ -8,27 +8,44 @@ from typing import TYPE_CHECKING
 from attar._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from attar.reader.files import SavedReader, load_reader, save_reader
-    from attar.reader.folders import READER_FILES
+    from attar.reader.confidence import FEATURES, Calibration
+    from attar.reader.files import READER_FILES, SavedReader, load_reader, save_reader
+    from attar.reader.fixed_size import FIXED_SIZE, FixedSizeReader
+    from attar.reader.folders import DEFAULT, SHIPPED, find_reader, read_fingerprint, shipped_reader
     from attar.reader.names import NamesReader, answers_alone
-    from attar.reader.phrase_files import SavedPhrases, load_phrase_reader, save_phrase_reader
+    from attar.reader.phrase_config import POSITIONS
+    from attar.reader.phrase_files import (
+        SavedPhrases,
+        load_phrase_reader,
+        save_phrase_reader,
+        with_calibration,
+    )
     from attar.reader.phrases import PhraseReader
-    from attar.reader.reader import SHIPPED, Reader, shipped_reader
+    from attar.reader.reader import Reader
 
 __all__ = [
+    "DEFAULT",
+    "FEATURES",
+    "FIXED_SIZE",
+    "POSITIONS",
     "READER_FILES",
     "SHIPPED",
+    "Calibration",
+    "FixedSizeReader",
     "NamesReader",
     "PhraseReader",
     "Reader",
     "SavedPhrases",
     "SavedReader",
     "answers_alone",
+    "find_reader",
     "load_phrase_reader",
     "load_reader",
+    "read_fingerprint",
     "save_phrase_reader",
     "save_reader",
     "shipped_reader",
+    "with_calibration",
 ]
 
 if not TYPE_CHECKING:  # so that mypy knows which names there are

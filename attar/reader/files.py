@@ -11,20 +11,15 @@ import torch
 from safetensors import SafetensorError
 from torch.overrides import TorchFunctionMode
 
-from attar.errors import FormatError, OptionError, quoted
+from attar.errors import AttarError, FormatError, OptionError, quoted, writing_to
+from attar.files import atomic_file
 from attar.nn import Network, NetworkOptions
-from attar.reader.folders import (
-    CONFIG,
-    TOKENIZER,
-    WEIGHTS,
-    fingerprint_of,
-    opened_file,
-    read_file,
-    write_folder,
-)
+from attar.reader.folders import fingerprint_of, open_file, read_file
 from attar.text import Vocabulary
 
 _FORMAT = 1
+_CONFIG, _TOKENIZER, _WEIGHTS = "config.json", "tokenizer.json", "weights.safetensors"
+READER_FILES = (_CONFIG, _TOKENIZER, _WEIGHTS)
 Precision = Literal["float32", "float16"]
 
 
@@ -81,41 +76,54 @@ def save_reader(
     return digest
 
 
+def write_folder(
+    folder: Path, config: dict[str, Any], tokenizer: bytes, weights: dict[str, torch.Tensor]
+) -> None:
+    """Write the files of a reader."""
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        # The config is written last: a folder with a config is complete.
+        (folder / _CONFIG).unlink(missing_ok=True)
+    _write(folder / _TOKENIZER, tokenizer)
+    _write(folder / _WEIGHTS, safetensors.torch.save(weights))
+    _write(folder / _CONFIG, (json.dumps(config, indent=2) + "\n").encode())
+
+
 def load_reader(path: str | Path) -> SavedReader:
     """Load a reader's folder, in float32; the error for a missing, damaged or foreign file names the file."""
     folder = Path(path)
     config = _read_config(folder)
-    tokenizer = read_file(folder / TOKENIZER)
-    vocabulary = Vocabulary.from_bytes(tokenizer, str(folder / TOKENIZER))
+    tokenizer = read_file(folder / _TOKENIZER)
+    vocabulary = Vocabulary.from_bytes(tokenizer, str(folder / _TOKENIZER))
     try:
         # Without memory, and without random initialization, which would change the caller's random state.
         with without_initialization(), torch.device("meta"):
             network = Network(NetworkOptions.from_json(config.network))
     except (OptionError, RuntimeError, OverflowError) as fault:
-        raise _unlike(folder / CONFIG, "a reader's config", fault) from fault
+        raise _unlike(folder / _CONFIG, "a reader's config", fault) from fault
     options = network.options
     if (len(vocabulary), vocabulary.entities) != (options.words, options.entities):
         expected = f"{options.words} tokens, {options.entities} of them names"
         came = f"{len(vocabulary)} and {vocabulary.entities}"
-        raise FormatError(str(folder / TOKENIZER), expected, came, "copy the whole folder again")
+        raise FormatError(str(folder / _TOKENIZER), expected, came, "copy the whole folder again")
     try:
-        _check_header(folder / WEIGHTS, network.state_dict())
-        weights = safetensors.torch.load(read_file(folder / WEIGHTS))
+        _check_header(folder / _WEIGHTS, network.state_dict())
+        weights = safetensors.torch.load(read_file(folder / _WEIGHTS))
         if fingerprint_of(config.network, tokenizer, weights) != config.fingerprint:
             remedy = "copy the whole folder again"
             raise FormatError(str(folder), f"the reader {config.fingerprint[:12]}", "other files", remedy)
         floats = {name: value.float() for name, value in weights.items()}
         if not all(bool(value.isfinite().all()) for value in floats.values()):
             remedy = "train it again, with a lower --lr"
-            raise FormatError(str(folder / WEIGHTS), "finite weights", "infinite ones or NaN", remedy)
+            raise FormatError(str(folder / _WEIGHTS), "finite weights", "infinite ones or NaN", remedy)
         network.load_state_dict(floats, assign=True)
     except (SafetensorError, RuntimeError, TypeError) as fault:
-        raise _unlike(folder / WEIGHTS, "this reader's weights", fault) from fault
+        raise _unlike(folder / _WEIGHTS, "this reader's weights", fault) from fault
     return SavedReader(network.eval(), vocabulary, config.fingerprint, config.about)
 
 
 def _read_config(folder: Path) -> _Config:
-    written = read_file(folder / CONFIG)
+    written = read_file(folder / _CONFIG)
     try:
         config = json.loads(written)  # not msgspec's, which refuses NaN: a history may have it
         newer = msgspec.convert(config, _Format).format
@@ -126,12 +134,12 @@ def _read_config(folder: Path) -> _Config:
     except FormatError:
         raise
     except (ValueError, RecursionError) as fault:
-        raise _unlike(folder / CONFIG, "a reader's config", fault) from fault
+        raise _unlike(folder / _CONFIG, "a reader's config", fault) from fault
 
 
 def _check_header(file: Path, network: dict[str, torch.Tensor]) -> None:
     """Refuse weights that are not this network's, by the names, types and shapes in the file's first bytes."""
-    with opened_file(file) as opened:
+    with open_file(file) as opened:
         length = int.from_bytes(opened.read(8), "little")
         if length > file.stat().st_size:
             raise FormatError(str(file), "this reader's weights", "a part of them, or another file")
@@ -174,3 +182,11 @@ class without_initialization(TorchFunctionMode):  # noqa: N801  # used as a func
         ):
             return args[0] if args else given["tensor"]
         return func(*args, **given)
+
+
+def _write(file: Path, data: bytes) -> None:
+    try:
+        with atomic_file(file) as partial:
+            partial.write_bytes(data)
+    except OSError as fault:
+        raise AttarError(str(file), "a file that can be written", fault.strerror or str(fault)) from fault

@@ -1,4 +1,4 @@
-"""The files of a reader's folder: reading, writing, and the fingerprint of their contents. No torch is loaded."""
+"""Which folder holds a reader, and whose fingerprint it has: without loading it, and without torch."""
 
 import hashlib
 import json
@@ -11,28 +11,65 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.errors import AttarError, FormatError, writing_to
-from attar.files import atomic_file
+from attar.errors import FormatError, ReaderMismatchError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-CONFIG, TOKENIZER, WEIGHTS = READER_FILES = ("config.json", "tokenizer.json", "weights.safetensors")
+# The readers that ship with the package, by name; `answers` is the default (docs/reader.md).
+SHIPPED = Path(__file__).parent / "readers"
+DEFAULT = "answers"
 
 
-def write_folder(
-    folder: Path, config: dict[str, Any], tokenizer: bytes, weights: dict[str, "Tensor"]
-) -> None:
-    """Write the files of a reader."""
-    import safetensors.torch
+def shipped_reader(fingerprint: str) -> str | None:
+    """The name of the shipped reader with this fingerprint, if there is one."""
+    for folder in sorted(SHIPPED.iterdir()):
+        if (folder / "config.json").is_file() and read_fingerprint(folder) == fingerprint:
+            return folder.name
+    return None
 
-    with writing_to(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        # The config is written last: a folder with a config is complete.
-        (folder / CONFIG).unlink(missing_ok=True)
-    _write(folder / TOKENIZER, tokenizer)
-    _write(folder / WEIGHTS, safetensors.torch.save(weights))
-    _write(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
+
+def reader_folder(path: str | Path | None) -> Path:
+    """The folder of a reader: a path, or the name of a shipped one; None is the default."""
+    name = DEFAULT if path is None else str(path)
+    shipped = SHIPPED / name
+    if name in (DEFAULT, "names") and shipped.is_dir() and not Path(name).is_dir():
+        return shipped
+    return Path(name)
+
+
+def read_fingerprint(path: str | Path | None) -> str:
+    """The fingerprint that a reader's config states; loading the reader compares it with the weights."""
+    config = reader_folder(path) / "config.json"
+    written = read_file(config)
+    try:
+        return str(json.loads(written)["fingerprint"])
+    except (ValueError, TypeError, KeyError, RecursionError) as fault:
+        raise FormatError(str(config), "a reader's config", f"another file ({fault})") from fault
+
+
+def find_reader(
+    what: str, path: str | Path | None, expected: str | None, *, moved: bool = False
+) -> str | Path | None:
+    """The path or name of the reader with the fingerprint `expected`: the given one, or a shipped one.
+
+    `what` names the library in the error if there is none. With `moved`, the library has left its first reader for
+    another since it was opened, and the given path is only one of two places to look.
+    """
+    if expected is None or (path is not None and read_fingerprint(path) == expected):
+        return path
+    shipped = shipped_reader(expected) if path is None or moved else None
+    if shipped is None:
+        if path is None:
+            came, remedy = "none such in the package", "give its folder (--reader DIR)"
+        else:
+            came, remedy = (
+                f"the reader {read_fingerprint(path)[:12]}",
+                "give that reader's folder (--reader DIR)",
+            )
+        remedy += ", or move the library to another reader with attar reread"
+        raise ReaderMismatchError(what, f"its reader {expected[:12]}", came, remedy)
+    return shipped
 
 
 def fingerprint_of(
@@ -50,13 +87,13 @@ def fingerprint_of(
 
 def read_file(file: Path) -> bytes:
     """The bytes of a reader's file."""
-    with opened_file(file) as opened:
+    with open_file(file) as opened:
         return opened.read()
 
 
 @contextmanager
-def opened_file(file: Path) -> Iterator[BinaryIO]:
-    """A reader's file, open."""
+def open_file(file: Path) -> Iterator[BinaryIO]:
+    """Open a reader's file."""
     try:
         # A pipe or a device has no end.
         if not stat.S_ISREG(file.stat().st_mode):
@@ -66,11 +103,3 @@ def opened_file(file: Path) -> Iterator[BinaryIO]:
     except OSError as fault:
         came = fault.strerror or "an unreadable one"
         raise FormatError(str(file), "a reader's file", came, "check the path") from fault
-
-
-def _write(file: Path, data: bytes) -> None:
-    try:
-        with atomic_file(file) as partial:
-            partial.write_bytes(data)
-    except OSError as fault:
-        raise AttarError(str(file), "a file that can be written", fault.strerror or str(fault)) from fault

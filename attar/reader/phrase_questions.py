@@ -44,6 +44,7 @@ class QuestionEncoder:
         plain = self._fast is None or len(distinct) >= _FEW or "torch" in sys.modules
         order = sorted(range(len(ids)), key=lambda at: len(ids[at]))
         queries: dict[str, Query] = {}
+        numeric = self._saved.tokenizer.numeric
         for first in range(0, len(order), _BATCH):
             chosen = order[first : first + _BATCH]
             lengths = np.array([len(ids[at]) for at in chosen])
@@ -55,7 +56,10 @@ class QuestionEncoder:
             for row, at in enumerate(chosen):
                 own, words = weights[row, 1 : lengths[row]], self.words[ids[at][1:]]
                 asked = content_words(distinct[at])
-                query = Query(vectors[row], float(nulls[row]), own, words, self.words, asked)
+                query = Query(
+                    vectors[row], float(nulls[row]), own, words, self.words, asked,
+                    ids[at][numeric[ids[at]]], distinct[at],
+                )  # fmt: skip
                 queries[distinct[at]] = query
         return [queries[question] for question in questions]
 

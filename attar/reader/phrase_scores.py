@@ -1,19 +1,23 @@
 """A question against the phrases of a memory: word overlap of sentences, ranking, probabilities."""
 
-import math
 import re
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attar.memory import Floats, PhraseIndex
+from attar.reader.confidence import Calibration, features_of
 from attar.results import ABSENT, Answer
 from attar.text import COMMON, kind_of
 
 # How much a phrase loses that only repeats words of the question, and among how many of the best phrases it is looked
 # for. EM on 455 questions of SQuAD dev: .532 without, .545 with 3, .549 with 6 (docs/log.md).
 _REPEATED, _REPEATED_AMONG = 4.0, 64
+# At least so many of the best phrases are compared, so that probabilities hardly depend on how many are asked for.
+_RANKED = 24
 _WORD = re.compile(r"\w+")
 # How many numbers the overlap of words computes at a time: 16 MB.
 _NUMBERS = 2**22
@@ -41,6 +45,9 @@ class Query:
     words: Floats
     table: Floats
     asked: frozenset[str]
+    # The ids of its pieces that are numbers.
+    numbers: NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int64))
+    question: str = ""
 
     def lower_repeated(self, scores: Floats, index: PhraseIndex) -> None:
         """Lower the scores of phrases that only repeat words of the question: few of them are answers."""
@@ -79,23 +86,45 @@ class Query:
         total[:-1] += neighbours[1] * own[1:]
         return total
 
+    def best_sentences(self, index: PhraseIndex, scores: Floats, count: int) -> list[tuple[int, int]]:
+        """The characters of the sentences that fit best: by shared words, and by the score of their best phrase."""
+        overlap = self.overlap(index, np.zeros(2, np.float32))
+        highest = np.full(len(overlap), scores.min(initial=0.0), np.float32)
+        np.maximum.at(highest, index.sentences, scores)
+        order = np.argsort(-(overlap + highest), kind="stable")[:count]
+        starts, lengths = index.sentence_starts[order].tolist(), index.sentence_lengths[order].tolist()
+        return [(start, start + length) for start, length in zip(starts, lengths, strict=True)]
 
-def rank(
-    scores: Floats,
-    null: float,
-    index: PhraseIndex,
-    top: int | None,
-    text: str | None,
-    calibration: tuple[float, float] = (1.0, 0.0),
-) -> list[Answer]:
-    """Answers by probability; a phrase that overlaps a better one adds its probability to that.
 
-    "Not in this text" is one of them, with the probability that no phrase is the answer.
+class Ranked(NamedTuple):
+    """Phrases that do not overlap, the likeliest first: numbers, places, and the softmax of their scores.
+
+    A phrase that overlaps a better one adds its probability to that. `absent` is the softmax of "no answer".
+    """
+
+    phrases: list[int]
+    places: list[tuple[int, int]]
+    probabilities: list[float]
+    absent: float
+
+    def features(self, query: Query, index: PhraseIndex) -> Floats:
+        """What the calibration of the first phrase is computed from."""
+        second = self.probabilities[1] if len(self.phrases) > 1 else 0.0
+        margin = _log_odds_of_any(self.absent)
+        return features_of(query, index, self.phrases[0], self.probabilities[0], second, margin)
+
+
+def rank_phrases(
+    scores: Floats, null: float, index: PhraseIndex, top: int | None, total: float | None = None
+) -> Ranked:
+    """The best phrases of a memory.
+
+    `total` is the logarithm of the sum that probabilities are shares of, where phrases of other documents are
+    candidates, too.
     """
     values = np.append(scores, np.float32(null)).astype(np.float64)
-    values = np.exp(values - values.max())
-    probabilities = values / values.sum()
-    limit = len(scores) if top is None else min(len(scores), 4 * top + 12)
+    probabilities = np.exp(values - (np.logaddexp.reduce(values) if total is None else total))
+    limit = len(scores) if top is None else min(len(scores), max(4 * top + 12, _RANKED))
     order = np.argpartition(-scores, limit - 1)[:limit] if limit < len(scores) else np.arange(len(scores))
     order = order[np.argsort(-scores[order], kind="stable")]
     starts = index.starts[order].astype(np.int64)
@@ -110,29 +139,108 @@ def rank(
                 break
         else:
             taken.append([start, end, at, probability])
-    taken = sorted(taken, key=lambda each: -each[3])[:top]
-    answers: list[Answer] = []
-    for (start, end, at, probability), phrase in zip(
-        taken, index.texts_of(np.array([each[2] for each in taken], np.intp)), strict=True
-    ):
-        quote = None
-        if text is not None:
-            a, b = index.sentence_of(at)
-            quote = text[a:b]
-        answers.append(
-            Answer(phrase, calibrated(probability, calibration), kind_of(phrase), quote, start, end)
-        )
-    absent = Answer("", float(probabilities[-1]), ABSENT)
-    place = sum(answer.probability > absent.probability for answer in answers)
-    return [*answers[:place], absent, *answers[place:]][:top]
+    taken.sort(key=lambda each: -each[3])
+    places = [(start, end) for start, end, _, _ in taken]
+    sums = [probability for *_, probability in taken]
+    return Ranked([at for _, _, at, _ in taken], places, sums, float(probabilities[-1]))
 
 
-def calibrated(probability: float, calibration: tuple[float, float]) -> float:
-    """A probability whose log-odds are scaled and moved.
+def rank_all(
+    scores: Sequence[Floats],
+    query: Query,
+    indexes: Sequence[PhraseIndex],
+    top: int | None,
+    texts: Sequence[str | None],
+    calibration: Calibration | None = None,
+) -> tuple[list[list[Answer]], float, bool]:
+    """The answers of each of several documents, the probability of no answer, and whether the reader refuses.
 
-    >>> calibrated(0.5, (1.0, 0.0)), round(calibrated(0.9, (0.5, 0.0)), 2)
-    (0.5, 0.75)
+    Probabilities are over the phrases of all documents.
     """
-    bounded = min(max(probability, 1e-9), 1 - 1e-9)
-    odds = calibration[0] * math.log(bounded / (1 - bounded)) + calibration[1]
-    return 1 / (1 + math.exp(-max(odds, -700.0)))
+    total = float(np.logaddexp.reduce(np.concatenate([[query.null], *scores]).astype(np.float64)))
+    ranked = [
+        rank_phrases(own, query.null, index, top, total) for own, index in zip(scores, indexes, strict=True)
+    ]
+    probabilities = [each.probabilities for each in ranked]
+    firsts = sorted(
+        (
+            (own[place], at, place)
+            for at, own in enumerate(probabilities)
+            for place in range(min(2, len(own)))
+        ),
+        reverse=True,
+    )
+    absent = float(np.exp(query.null - total))
+    refused = bool(firsts) and absent > firsts[0][0]
+    if calibration is not None and firsts:
+        (first, at, place), second = firsts[0], firsts[1][0] if len(firsts) > 1 else 0.0
+        margin = _log_odds_of_any(absent)
+        features = features_of(query, indexes[at], ranked[at].phrases[place], first, second, margin)
+        right, absent = calibration.probabilities(features)
+        refused = absent > calibration.threshold
+        rest = sum(map(sum, probabilities)) - first
+        factor = min(right / first, max(1 - right - absent, 0.0) / max(rest, 1e-30))
+        probabilities = [[each * factor for each in own] for own in probabilities]
+        probabilities[at][place] = right
+    answers = [
+        _answers(each, own[:top], index, text)
+        for each, own, index, text in zip(ranked, probabilities, indexes, texts, strict=True)
+    ]
+    return answers, absent, refused
+
+
+def rank(
+    scores: Floats,
+    query: Query,
+    index: PhraseIndex,
+    top: int | None,
+    text: str | None,
+    calibration: Calibration | None = None,
+) -> list[Answer]:
+    """Answers by probability. "Not in this text" is one of them, and the first if the reader refuses to answer.
+
+    It refuses if that has a higher probability than the calibration's threshold, or, without one, than any phrase.
+    """
+    ranked = rank_phrases(scores, query.null, index, top)
+    probabilities, absent, refused = ranked.probabilities, ranked.absent, False
+    if calibration is not None and ranked.phrases:
+        right, absent = calibration.probabilities(ranked.features(query, index))
+        refused = absent > calibration.threshold
+        probabilities = _shared_out(probabilities, right, 1 - right - absent)
+    answers = _answers(ranked, probabilities[:top], index, text)
+    place = sum(answer.probability > absent for answer in answers)
+    if calibration is not None and answers:
+        place = 0 if refused else max(place, 1)
+    return [*answers[:place], Answer("", absent, ABSENT), *answers[place:]][:top]
+
+
+def _answers(
+    ranked: Ranked, probabilities: list[float], index: PhraseIndex, text: str | None
+) -> list[Answer]:
+    """The first phrases as answers, as many as there are probabilities."""
+    phrases = ranked.phrases[: len(probabilities)]
+    texts = index.texts_of(np.array(phrases, np.intp))
+    answers = []
+    for at, phrase, (start, end), probability in zip(
+        phrases, texts, ranked.places, probabilities, strict=False
+    ):
+        quote = None if text is None else text[slice(*index.sentence_of(at))]
+        answers.append(Answer(phrase, probability, kind_of(phrase), quote, start, end))
+    return answers
+
+
+def _shared_out(probabilities: list[float], right: float, others: float) -> list[float]:
+    """Probabilities in the same proportions with the first `right`, the rest together at most `others`.
+
+    >>> [round(each, 2) for each in _shared_out([0.5, 0.25, 0.25], 0.8, 0.1)]
+    [0.8, 0.05, 0.05]
+    """
+    rest = [right * each / max(probabilities[0], 1e-30) for each in probabilities[1:]]
+    factor = min(1.0, max(others, 0.0) / max(sum(rest), 1e-30))
+    return [right, *(each * factor for each in rest)]
+
+
+def _log_odds_of_any(absent: float) -> float:
+    """The log-odds that any phrase answers, from the probability that none does."""
+    bounded = min(max(absent, 1e-30), 1 - 1e-12)
+    return float(np.log((1 - bounded) / bounded))

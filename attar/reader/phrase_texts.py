@@ -4,23 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attar.errors import DtypeError
 from attar.memory import JOINT, Floats, Memory, PhraseIndex
+from attar.reader.windows import Window
 from attar.text import sentence_spans
 
 # Characters of the texts that are read together.
 _GROUP = 2**20
-
-
-@dataclass(frozen=True)
-class Window:
-    """Whole sentences in word pieces: ids `[n]`, the place of each piece `[n, 2]`, its sentence's number `[n]`."""
-
-    ids: NDArray[np.int64]
-    places: NDArray[np.int64]
-    sentences: NDArray[np.int64]
 
 
 Phrases = list[tuple[int, int, int, float]]  # start, end, sentence, prior
@@ -71,16 +62,16 @@ class Draft:
         return index if self.earlier is None else self.earlier.add(index, joint=0), np.concatenate(vectors)
 
 
-def text_groups(texts: Sequence[str]) -> list[list[str]]:
-    """Texts that are read together: windows of short texts fill batches, and few long texts are in memory at once."""
-    groups: list[list[str]] = []
+def text_groups(texts: Sequence[str]) -> list[list[tuple[int, str]]]:
+    """Numbered texts that are read together: short ones fill batches, few long ones are in memory at once."""
+    groups: list[list[tuple[int, str]]] = []
     size = _GROUP
-    for text in texts:
+    for at, text in enumerate(texts):
         _check(text)
         if size >= _GROUP:
             groups.append([])
             size = 0
-        groups[-1].append(text)
+        groups[-1].append((at, text))
         size += len(text)
     return groups
 

@@ -9,13 +9,9 @@ from typing import Any
 from attar.errors import DtypeError, FormatError, OptionError, ShapeError
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
-from attar.reader.folders import read_file
+from attar.reader.folders import read_file, reader_folder
 from attar.results import Answer, Explanation
 from attar.text import NameFinder
-
-# The readers that ship with the package, by name; `answers` is the default (docs/reader.md).
-SHIPPED = Path(__file__).parent / "readers"
-DEFAULT = "answers"
 
 
 class Reader(ABC):
@@ -31,14 +27,14 @@ class Reader(ABC):
     @classmethod
     def load(cls, path: str | Path | None = None, *, finder: NameFinder | None = None) -> "Reader":
         """Load the reader in a folder, or one of the package: "answers", the default, or "names"."""
-        folder = _folder(path)
+        folder = reader_folder(path)
         config = read_file(folder / "config.json")
-        # Imported here: a phrase reader needs no torch for a question, a names reader does.
         if _kind(folder, config) == "phrases":
             from attar.reader.phrase_files import load_phrase_reader
             from attar.reader.phrases import PhraseReader
 
             return PhraseReader(load_phrase_reader(folder, config))
+        # Imported here: a names reader needs torch, a phrase reader does not for a question.
         from attar.reader.files import load_reader
         from attar.reader.names import NamesReader
 
@@ -116,23 +112,6 @@ class Reader(ABC):
         for memory in {id(memory): memory for memory in about}.values():
             self.check_memory(memory)
         return about, asked
-
-
-def shipped_reader(fingerprint: str) -> str | None:
-    """The name of the shipped reader with this fingerprint, if there is one."""
-    for folder in sorted(SHIPPED.iterdir()):
-        config = folder / "config.json"
-        if config.is_file() and json.loads(config.read_bytes())["fingerprint"] == fingerprint:
-            return folder.name
-    return None
-
-
-def _folder(path: str | Path | None) -> Path:
-    name = DEFAULT if path is None else str(path)
-    shipped = SHIPPED / name
-    if name in (DEFAULT, "names") and shipped.is_dir() and not Path(name).is_dir():
-        return shipped
-    return Path(name)
 
 
 def _kind(folder: Path, config: bytes) -> str:

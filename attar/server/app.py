@@ -22,7 +22,8 @@ from attar.library import Library
 from attar.results import Change
 from attar.server import routes
 from attar.server.admission import Admission
-from attar.server.metrics import Metrics
+from attar.server.connections import REFUSED
+from attar.server.metrics import CONNECTION, PAGE, UNMATCHED, Metrics
 from attar.server.middleware import ROUTE, Middleware
 from attar.server.openapi import Route, html_document, openapi_document
 from attar.server.requests import JSON, read_body
@@ -51,7 +52,8 @@ register_url_convertor("any", _AnyConvertor())
 
 async def openapi(service: Service, request: Request) -> Response:
     """The OpenAPI document."""
-    return _json_response(describe_api())
+    prefix = service.settings.prefix
+    return _json_response(describe_api() | ({"servers": [{"url": prefix}]} if prefix else {}))
 
 
 async def docs(service: Service, request: Request) -> Response:
@@ -67,7 +69,12 @@ _LIST_QUERY: dict[str, tuple[str, dict[str, Any]]] = {
         {"type": "integer", "minimum": 1, "maximum": routes.MAX_PAGE_SIZE, "default": routes.PAGE_SIZE},
     ),
 }
-_SHOW_QUERY = {"memory": ("1: also the numbers of the memory", {"type": "string", "enum": ["0", "1"]})}
+_FLAG = {"type": "string", "enum": ["0", "1"], "default": "0"}
+_SHOW_QUERY = {"memory": ("1: also the numbers of the memory", _FLAG)}
+_FILE_QUERY: dict[str, tuple[str, dict[str, Any]]] = {
+    "name": ("the file's name", {"type": "string", "minLength": 1, "maxLength": wire.MAX_NAME}),
+    "replace": ("1: another text of that name is replaced", _FLAG),
+}
 
 # Method, path, handler, body, replies and errors. The first route that matches is taken: the busiest come first, and
 # "…/append" before the name alone.
@@ -82,9 +89,20 @@ ROUTES = (
         (404,),
         binary=True,
     ),
+    Route("POST", wire.SEARCH, routes.search, wire.Search, {200: wire.Hits}),
     Route("POST", "/v1/explain", routes.explain, wire.Explain, {200: wire.Explanation}, (404,)),
     Route("POST", "/v1/compare", routes.compare, wire.Compare, {200: wire.Comparison}, (404,)),
     Route("GET", wire.DOCUMENTS, routes.list_documents, None, {200: wire.Page}, query=_LIST_QUERY),
+    Route(
+        "POST",
+        wire.FILES,
+        routes.add_file,
+        bytes,
+        {200: wire.Changes},
+        (403, 409),
+        query=_FILE_QUERY,
+        required=("name",),
+    ),
     Route("POST", wire.MERGE, routes.merge_documents, wire.Merge, {200: Change}, (403, 404, 409)),
     Route("POST", wire.REMOVE, routes.remove_documents, wire.Remove, {204: None}, (403, 404)),
     Route("POST", f"{_DOCUMENT}/append", routes.append_text, wire.AppendText, {200: Change}, (403, 404)),
@@ -118,10 +136,11 @@ def make_app(settings: Settings, library: Library | None = None) -> ASGIApp:
     service = Service(library or open_library(settings), settings, metrics)
 
     @contextlib.asynccontextmanager
-    async def lifespan(app: object) -> AsyncIterator[None]:
+    async def lifespan(app: object) -> AsyncIterator[dict[str, Any]]:
         try:
             await service.open()
-            yield
+            # For the connections, which refuse what is not HTTP before there is a request.
+            yield {REFUSED: partial(metrics.count_request, CONNECTION)}
         finally:
             await service.close()
 
@@ -156,6 +175,11 @@ class _Endpoint:
     def __init__(self, service: Service, methods: dict[str, Route]) -> None:
         self._service, self._methods = service, methods
 
+    @property
+    def first(self) -> Route:
+        """The first route of the path."""
+        return next(iter(self._methods.values()))
+
     def route(self, method: str) -> Route:
         """The route of a method that the path has."""
         return self._methods["GET" if method == "HEAD" else method]
@@ -175,17 +199,20 @@ class _Endpoint:
 _FIXED = {(route.method, route.path): route.name for route in ROUTES if "{" not in route.path}
 
 
-def _route_name(router: Router, scope: Scope) -> str | None:
-    """The name of the route that a request would take; None for the page, and where no route matches."""
+def _route_name(router: Router, scope: Scope) -> str:
+    """The label of the route that a request would take, or that has its path but not its method."""
     # Matching patterns takes longer than refusing a request.
     if fixed := _FIXED.get((scope["method"], scope["path"])):
         return fixed
+    other = UNMATCHED if scope["path"].startswith("/v1/") else PAGE
     for route in router.routes:
         match, found = route.matches(scope)
-        if match is Match.FULL:
+        if match is not Match.NONE:
             endpoint: _Endpoint = found["endpoint"]
-            return endpoint.route(scope["method"]).name
-    return None
+            if match is Match.FULL:
+                return endpoint.route(scope["method"]).name
+            other = endpoint.first.name
+    return other
 
 
 def _json_response(value: object, status: int = 200) -> Response:

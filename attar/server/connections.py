@@ -17,6 +17,8 @@ from attar.server.problems import ProblemError, new_request_id
 
 log = logging.getLogger("attar.server")
 
+# The key of the lifespan's state with the function that counts what is refused here, by status and seconds.
+REFUSED = "attar.refused"
 # Bytes of a head, of trailers, or between two chunks of a body; as h11, uvicorn's other HTTP parser, has it.
 _MAX_HEAD = 65_536
 _MAX_FIELDS = 256
@@ -181,6 +183,8 @@ class Connection(HttpToolsProtocol):
         head = b"".join(b"%s: %s\r\n" % header for header in response.raw_headers)
         self.transport.write(b"%s%s\r\n%s" % (STATUS_LINE[problem.status], head, bytes(response.body)))
         self.transport.close()
+        if count := self.app_state.get(REFUSED):
+            count(problem.status, 0.0)
         client = (self.transport.get_extra_info("peername") or ["unknown"])[0]
         fields = {"request": request_id, "client": client, "status": problem.status, "fault": problem.detail}
         log.warning("refused", extra={"fields": fields})

@@ -11,10 +11,11 @@ from functools import lru_cache
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from attar.server.admission import Admission
-from attar.server.metrics import PAGE, Metrics
+from attar.server.metrics import Metrics
 from attar.server.problems import ProblemError, new_request_id, printable, problem_for
 from attar.server.settings import Settings
 
@@ -28,8 +29,8 @@ _PUBLIC = re.compile(r"/(?!v1(/|$)|metrics$)")
 _MAX_LENGTH_DIGITS = 18
 # A client's own request id is kept if it is safe to log.
 _REQUEST_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
-# Characters of a path in the log.
-_MAX_PATH = 200
+# Characters of a path and of a client's address in the log; the address may be what a proxy was told.
+_MAX_PATH, _MAX_CLIENT = 200, 60
 # Paths may be percent-encoded only where a document's name follows: a proxy that guards "/v1/" must see it.
 _NAMED = b"/v1/documents/"
 # Proxies differ in which of two they take.
@@ -56,10 +57,11 @@ class Middleware:
         settings: Settings,
         metrics: Metrics,
         admission: Admission,
-        route_name: Callable[[Scope], str | None],
+        route_name: Callable[[Scope], str],
     ) -> None:
         self.app, self._settings, self._metrics, self._route_name = app, settings, metrics, route_name
         self._admission = admission
+        self._prefix = settings.prefix
         self._token = None if settings.token is None else settings.token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,6 +69,12 @@ class Middleware:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
+            if self._prefix:
+                if scope["path"] == self._prefix:
+                    # The links of the page are relative to the path with a slash.
+                    await RedirectResponse(f"{self._prefix}/", 308)(scope, receive, send)
+                    return
+                scope = _without_prefix(scope, self._prefix)
             if self._admission.is_full(scope["path"]):
                 await self._refuse(scope, send)
                 return
@@ -78,7 +86,7 @@ class Middleware:
         """Refuse a request of which nothing was read: count it, but neither route nor log it."""
         started = time.perf_counter()
         given = next((value for name, value in scope["headers"] if name == b"x-request-id"), None)
-        route = self._route_name(scope) or PAGE
+        route = self._route_name(scope)
         self._metrics.count_request(route, 503, time.perf_counter() - started)
         await self._admission.refuse(scope, _request_id(given), send)
 
@@ -135,7 +143,7 @@ class Middleware:
         seconds = time.perf_counter() - exchange.started
         status = exchange.status or 499  # the client closed the connection before there was a reply
         # A request that was refused before routing counts for the route that it asked for.
-        route = exchange.scope.get(ROUTE) or self._route_name(exchange.scope) or PAGE
+        route = exchange.scope.get(ROUTE) or self._route_name(exchange.scope)
         self._metrics.count_request(route, status, seconds)
         is_bug = error is not None and problem is None
         is_fault = is_bug or (problem is not None and problem.server_fault)
@@ -144,7 +152,7 @@ class Middleware:
             return
         fields = {
             "request": exchange.request_id,
-            "client": (exchange.scope.get("client") or ["unknown"])[0],
+            "client": printable((exchange.scope.get("client") or ["unknown"])[0], _MAX_CLIENT),
             "method": exchange.scope["method"],
             # Percent-encoded, as it was sent: a name may contain line ends.
             "path": printable(exchange.raw_path.decode("latin-1"), _MAX_PATH),
@@ -192,6 +200,18 @@ class _Exchange:
                 headers += _PAGE_HEADERS
             message = {**message, "headers": headers}
         await self._send(message)
+
+
+def _without_prefix(scope: Scope, prefix: str) -> Scope:
+    """The scope of a request as it would be without the proxy; many proxies have removed the prefix already.
+
+    >>> _without_prefix({"path": "/attar/docs", "raw_path": b"/attar/docs"}, "/attar")
+    {'path': '/docs', 'raw_path': b'/docs'}
+    """
+    if not scope["path"].startswith(f"{prefix}/"):
+        return scope
+    raw_path = (scope.get("raw_path") or b"").removeprefix(prefix.encode())
+    return {**scope, "path": scope["path"].removeprefix(prefix), "raw_path": raw_path}
 
 
 def _request_id(given: bytes | None) -> str:

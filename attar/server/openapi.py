@@ -10,7 +10,7 @@ import msgspec
 from attar.server.problems import MEDIA_TYPE, TITLES
 from attar.wire import Problem
 
-Shape = Any  # a struct, a union of structs, or None for plain text
+Shape = Any  # a struct, a union of structs, bytes, or None for plain text
 
 _JSON, _BINARY, _TEXT = "application/json", "application/octet-stream", "text/plain"
 _SCHEMAS = "#/components/schemas/"
@@ -29,19 +29,20 @@ _COMMON_ERRORS, _API_ERRORS, _BODY_ERRORS = (401, 421, 503, 504), (413, 422), (4
 class Route:
     """One route: routing, OpenAPI and the labels of metrics are made from it.
 
-    `handler` takes the service, the request and, if there is a `body`, its struct. It returns a struct of `replies`,
-    a status and a struct, or a response. Its name is the route's label in metrics, its docstring the summary.
+    `handler` takes the service, the request and, if there is a `body`, its struct or bytes. It returns a struct of
+    `replies`, a status and a struct, or a response. Its name is the label in metrics, its docstring the summary.
     """
 
     method: str
     path: str
     handler: Callable[..., Awaitable[object]]
-    body: type[msgspec.Struct] | None = None
+    body: type[msgspec.Struct] | type[bytes] | None = None
     replies: dict[int, Shape] = field(default_factory=lambda: {200: None})
     errors: tuple[int, ...] = ()
     _: KW_ONLY
     binary: bool = False  # whether packed vectors are read and returned too
     query: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+    required: tuple[str, ...] = ()  # parameters of the query that must be given
     documented: bool = True
 
     @property
@@ -86,7 +87,8 @@ def html_document(routes: Sequence[Route]) -> str:
     """The routes as one page of HTML that loads nothing."""
     rows = []
     for route in routes:
-        body = html.escape(route.body.__doc__ or "") if route.body is not None else ""
+        described = "The bytes of a file." if route.body is bytes else getattr(route.body, "__doc__", None)
+        body = html.escape(described or "") if route.body is not None else ""
         fields = ", ".join(getattr(route.body, "__struct_fields__", ()))
         rows.append(
             f"<tr><td><code>{route.method} {html.escape(_plain(route.path))}</code></td>"
@@ -107,7 +109,10 @@ def _operation(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {"operationId": route.operation, "summary": route.summary, "responses": {}}
     parameters: list[dict[str, Any]] = [_NAME] if "{name" in route.path else []
     for name, (text, schema) in route.query.items():
-        parameters.append({"name": name, "in": "query", "description": text, "schema": schema})
+        is_required = name in route.required
+        parameters.append(
+            {"name": name, "in": "query", "required": is_required, "description": text, "schema": schema}
+        )
     if parameters:
         operation["parameters"] = parameters
     if route.body is not None:
@@ -128,13 +133,15 @@ def _content(shape: Shape, binary: bool) -> dict[str, Any]:
     """The media types of a body and their schemas."""
     if shape is None:
         return {_TEXT: {"schema": {"type": "string"}}}
+    if shape is bytes:
+        return {_BINARY: {"schema": {"type": "string", "format": "binary"}}}
     schemas = [{"$ref": _SCHEMAS + struct.__name__} for struct in _structs(shape)]
     content = {_JSON: {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}}
     return content | ({_BINARY: {"schema": {"type": "string", "format": "binary"}}} if binary else {})
 
 
 def _structs(shape: Shape) -> Sequence[type[msgspec.Struct]]:
-    return getattr(shape, "__args__", [shape]) if shape is not None else []
+    return getattr(shape, "__args__", [shape]) if shape not in (None, bytes) else []
 
 
 def _plain(path: str) -> str:

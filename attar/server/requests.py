@@ -24,17 +24,20 @@ _DOCUMENTS, _APPEND = b"/v1/documents/", b"/append"
 _decoder = cache(msgspec.json.Decoder)
 
 
-async def read_body(request: Request, struct: type[msgspec.Struct], binary: bool = False) -> Any:
-    """The JSON body as a struct, or its bytes where `binary` allows packed vectors and they are sent.
+async def read_body(
+    request: Request, struct: type[msgspec.Struct] | type[bytes], binary: bool = False
+) -> Any:
+    """The JSON body as a struct, or its bytes: of a file, or where `binary` allows packed vectors and they are sent.
 
     The content type is required: a browser does not send it to another site without that site's consent.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if binary and media_type == wire.MEDIA:
+    if (binary or struct is bytes) and media_type == wire.MEDIA:
         return await request.body()
-    if media_type != JSON:
+    expected = wire.MEDIA if struct is bytes else JSON
+    if media_type != expected:
         came = printable(media_type, 60) or "none"
-        raise ProblemError(415, f"content-type: expected {JSON}, got {came}", {"accept": JSON})
+        raise ProblemError(415, f"content-type: expected {expected}, got {came}", {"accept": expected})
     return _decoder(struct).decode(await request.body())
 
 
@@ -67,6 +70,22 @@ def query_number(request: Request, name: str, default: int, most: int) -> int:
     if not (written.isascii() and written.isdigit()) or len(written) > 9 or not 1 <= int(written) <= most:
         raise OptionError(name, f"a whole number from 1 to {most:,}", repr(written[:20]))
     return int(written)
+
+
+def query_flag(request: Request, name: str) -> bool:
+    """Whether the query string has this parameter as 1; it is 0 unless given."""
+    written = request.query_params.get(name, "0")
+    if written not in ("0", "1"):
+        raise OptionError(name, "0 or 1", repr(written[:20]))
+    return written == "1"
+
+
+def file_name(request: Request) -> str:
+    """The name of a file in the query string."""
+    name = request.query_params.get("name", "")
+    if not 0 < len(name) <= wire.MAX_NAME:
+        raise OptionError("name", f"a file's name of 1 to {wire.MAX_NAME:,} characters", f"{len(name):,}")
+    return name
 
 
 def check_length(what: str, text: str, limit: int) -> None:

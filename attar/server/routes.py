@@ -4,11 +4,13 @@ import time
 
 import msgspec
 import numpy as np
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from attar import wire
 from attar.errors import FormatError, OptionError
+from attar.library import read_upload
 from attar.memory import Floats, Memory
 from attar.results import Change
 from attar.server import requests
@@ -18,6 +20,8 @@ from attar.server.service import AskJob, LookupJob, Service, compare_costs
 PAGE_SIZE, MAX_PAGE_SIZE = 100, 1_000
 # No screen shows a larger heat map.
 _MAX_ROWS, _MAX_COLUMNS = 256, 512
+# Bytes that a file may have when it is decompressed, at least: its pictures count too.
+_DECOMPRESSED = 2**26
 
 
 async def put_document(service: Service, request: Request, body: wire.PutDocument) -> tuple[int, Change]:
@@ -36,6 +40,16 @@ async def append_text(service: Service, request: Request, body: wire.AppendText)
     requests.check_length("text", body.text, service.settings.max_text)
     key = requests.idempotency_key(request)
     return await service.write(lambda: service.library.append(name, body.text, key=key))
+
+
+async def add_file(service: Service, request: Request, body: bytes) -> wire.Changes:
+    """Add the documents of one file; the ones before a refused one are added."""
+    name, replace = requests.file_name(request), requests.query_flag(request, "replace")
+    limit = max(_DECOMPRESSED, 4 * service.settings.max_text)
+    drafts = await service.run_slow(lambda: read_upload(name, body, limit))
+    for draft in drafts:
+        requests.check_length("text", draft.text, service.settings.max_text)
+    return wire.Changes(await service.write(lambda: service.library.add_many(drafts, replace=replace)))
 
 
 async def merge_documents(service: Service, request: Request, body: wire.Merge) -> Change:
@@ -68,13 +82,11 @@ async def list_documents(service: Service, request: Request) -> wire.Page:
 
 async def show_document(service: Service, request: Request) -> wire.ShownDocument:
     """Show a document; with `memory=1` also the numbers of its memory."""
-    name, with_memory = requests.document_name(request), request.query_params.get("memory", "0")
-    if with_memory not in ("0", "1"):
-        raise OptionError("memory", "0 or 1", repr(with_memory[:20]))
+    name, with_memory = requests.document_name(request), requests.query_flag(request, "memory")
 
     def show() -> wire.ShownDocument:
         fields = msgspec.structs.asdict(service.library.show(name))
-        picture = _picture(service.library.memory(name)) if with_memory == "1" else None
+        picture = _picture(service.library.memory(name)) if with_memory else None
         return wire.ShownDocument(**fields, memory=picture)
 
     return await service.read(show)
@@ -88,16 +100,27 @@ async def remove_document(service: Service, request: Request) -> Response:
 
 
 async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answers | wire.ManyAnswers:
-    """Answer one or many questions about one or many documents."""
+    """Answer one or many questions about one or many documents, or about all."""
     started = time.perf_counter()
     names, questions = body.pairs()
     requests.check_count("questions", questions, service.settings.max_questions)
-    answers, read = await service.ask(AskJob(names, questions, body.top))
+    if body.asks_all:
+        answers, read = await service.ask_all(questions, body.top), 0
+    else:
+        answers, read = await service.ask(AskJob(names, questions, body.top))
     seconds = time.perf_counter() - started
+    about = [name or None for name in names]
     if body.single:
-        return wire.Answers(names[0], questions[0], answers[0], seconds, read)
-    results = [wire.Result(*each) for each in zip(names, questions, answers, strict=True)]
+        return wire.Answers(about[0], questions[0], answers[0], seconds, read)
+    results = [wire.Result(*each) for each in zip(about, questions, answers, strict=True)]
     return wire.ManyAnswers(results, seconds, read)
+
+
+async def search(service: Service, request: Request, body: wire.Search) -> wire.Hits:
+    """Rank all documents by a query."""
+    started = time.perf_counter()
+    hits = await service.search(body.query, body.top)
+    return wire.Hits(body.query, hits, time.perf_counter() - started)
 
 
 async def lookup(
@@ -165,9 +188,7 @@ async def readiness(service: Service, request: Request) -> Response:
 
 async def metrics(service: Service, request: Request) -> Response:
     """Metrics for Prometheus."""
-    stats = await service.stats()
-    media_type = "text/plain; version=0.0.4; charset=utf-8"
-    return Response("\n".join(service.metrics.lines(stats)) + "\n", media_type=media_type)
+    return Response(await service.metrics_text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 def _text_of(service: Service, name: str) -> str:

@@ -89,8 +89,9 @@ def uvicorn_options(settings: Settings) -> dict[str, Any]:
         "log_config": None,
         "access_log": False,
         "server_header": False,
-        # Clients authenticate with a token, not with a proxy's headers.
-        "proxy_headers": False,
+        # Only for the log: clients authenticate with a token, not with a proxy's headers.
+        "proxy_headers": settings.forwarded_allow_ips is not None,
+        "forwarded_allow_ips": settings.forwarded_allow_ips,
         "limit_concurrency": settings.max_connections + 1,
         "timeout_graceful_shutdown": int(settings.timeout) + 5,
     }

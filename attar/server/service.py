@@ -16,7 +16,7 @@ import numpy as np
 from attar.errors import AttarError, OptionError, ShapeError, UnknownDocumentError
 from attar.library import Library, suggesting
 from attar.memory import Floats, Memory, look_up_hidden
-from attar.results import Answer
+from attar.results import Answer, Hit
 from attar.server.batching import Batcher, SerialExecutor, isolate_failures
 from attar.server.metrics import Metrics
 from attar.server.problems import ProblemError
@@ -92,8 +92,8 @@ class Service:
             on_queue=partial(metrics.set_queue_length, "lookup"),
         )
         # A thread each: a list does not wait for a long explanation, nor an operator for a list.
-        self._writes, self._slow, self._reads, self._status = map(
-            SerialExecutor, ("write", "slow", "read", "status")
+        self._writes, self._slow, self._reads, self._searches, self._status = map(
+            SerialExecutor, ("write", "slow", "read", "search", "status")
         )
 
     async def open(self) -> None:
@@ -104,7 +104,15 @@ class Service:
     async def close(self) -> None:
         """Finish accepted work, and close the library."""
         self.ready = False
-        executors = self._asks, self._lookups, self._writes, self._slow, self._reads, self._status
+        executors = (
+            self._asks,
+            self._lookups,
+            self._writes,
+            self._slow,
+            self._reads,
+            self._searches,
+            self._status,
+        )
         await asyncio.gather(*(each.close() for each in executors))
         self.library.close()
 
@@ -118,6 +126,14 @@ class Service:
             return await self._asks.submit(job, len(job.questions))
         except UnknownDocumentError as error:
             await self._raise_with_suggestions(job.names, error)
+
+    async def ask_all(self, questions: list[str], top: int | None) -> list[list[Answer]]:
+        """Answer questions from all documents."""
+        return await self._searches.run(lambda: [self.library.ask_all(each, top=top) for each in questions])
+
+    async def search(self, query: str, top: int) -> list[Hit]:
+        """Find the documents that fit a query best."""
+        return await self._searches.run(lambda: self.library.search(query, top=top))
 
     async def look_up(self, job: LookupJob) -> LookupResult:
         """Look vectors up."""
@@ -150,6 +166,13 @@ class Service:
     async def stats(self) -> Stats:
         """The store's totals, for operators."""
         return await self._status.run(self.library.store.stats)
+
+    async def metrics_text(self) -> bytes:
+        """Metrics for Prometheus, with the store's totals."""
+        library = self.library
+        return await self._status.run(
+            lambda: self.metrics.text(library.store.stats(), library.reader.fingerprint)
+        )
 
     async def check_disk(self) -> None:
         """Refuse if the store's disk cannot be written, for example because it is full."""

@@ -1,6 +1,7 @@
 """Settings of the server: what `attar serve` takes as options, and what worker processes are given."""
 
 import ipaddress
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from attar.options import check_ranges, option
 
 # The host names of the loopback interface, as a Host header has them.
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+# Plain characters: a proxy and this server must read it as the same.
+_PREFIX = re.compile(r"(/[\w.~-]+)+", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +50,10 @@ class Settings:
     timeout: float = option(30.0, "Time limit of a request, in seconds.")
     log_format: str = option("plain", "Log format: plain or json.")
     log_level: str = option("info", "Log level: debug, info, warning or error; info logs every request.")
+    prefix: str = option("", "Path prefix under which a proxy serves this server, for example /attar.")
+    forwarded_allow_ips: str | None = option(
+        None, "Addresses or networks of proxies whose X-Forwarded-For is believed, with commas; * for all."
+    )
     # Against DNS rebinding, for servers without a token: another site's page can make a browser send requests
     # to this server, but only under that site's host name.
     hosts: frozenset[str] = option(frozenset(), "Accepted Host headers; empty accepts all.")
@@ -60,6 +67,15 @@ class Settings:
             raise OptionError("--log-format", "plain or json", repr(self.log_format))
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise OptionError("--log-level", "debug, info, warning or error", repr(self.log_level))
+        if self.prefix and not _PREFIX.fullmatch(self.prefix):
+            raise OptionError("--prefix", "a path such as /attar", repr(self.prefix))
+        if self.forwarded_allow_ips not in (None, "*"):
+            for network in str(self.forwarded_allow_ips).split(","):
+                try:
+                    ipaddress.ip_network(network.strip())
+                except ValueError as error:
+                    what = "--forwarded-allow-ips"
+                    raise OptionError(what, "addresses, networks or *", repr(network)) from error
         if self.token is not None and not (self.token.isascii() and self.token.isprintable() and self.token):
             raise OptionError("token", "printable ASCII characters", "an empty token, or other characters")
 

@@ -4,13 +4,16 @@ Many processes can read a store while one writes. `Store` is the way in; `export
 store's documents to Parquet and read them again.
 """
 
-from attar.store.format import DocumentEntry, Record, check_name, digest_of
+from attar.store.format import DocumentEntry, Record, check_name, digest_of, key_of
 from attar.store.lmdb_env import Durability
 from attar.store.lookups import compile_lookups
 from attar.store.maintenance import Stats
+from attar.store.origin import Origin, Parts, joined_parts, pack_parts, place_in, shifted, unpack_parts
 from attar.store.parquet import ExportInfo, export_store, import_store, read_export_info
 from attar.store.repair import Repair, repair_store
+from attar.store.signatures import Signatures
 from attar.store.store import Store
+from attar.store.switching import source_version
 from attar.store.transactions import Snapshot, Transaction
 from attar.store.validation import Fault
 
@@ -19,8 +22,11 @@ __all__ = [
     "Durability",
     "ExportInfo",
     "Fault",
+    "Origin",
+    "Parts",
     "Record",
     "Repair",
+    "Signatures",
     "Snapshot",
     "Stats",
     "Store",
@@ -30,6 +36,13 @@ __all__ = [
     "digest_of",
     "export_store",
     "import_store",
+    "joined_parts",
+    "key_of",
+    "pack_parts",
+    "place_in",
     "read_export_info",
     "repair_store",
+    "shifted",
+    "source_version",
+    "unpack_parts",
 ]

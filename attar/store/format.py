@@ -1,6 +1,6 @@
 """The format on disk: keys, the envelope around each value, and the structs inside.
 
-LMDB maps keys to values. A key is one letter for the kind of value, followed by the document's name:
+LMDB maps keys to values. A key is one letter for the kind, two of them in `signatures.py`, and the document's name:
 
 | kind | value |
 |---|---|
@@ -27,16 +27,17 @@ import struct
 import time
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
 from attar.errors import OptionError, RecordError, quoted
 from attar.memory import FORMS, PRECISIONS, Memory
+from attar.store.origin import Origin, pack_parts
 
 Buffer = bytes | memoryview
-Kind = Literal[b"a", b"f", b"m", b"t"]
+Kind = Literal[b"a", b"f", b"m", b"t", b"s", b"j"]
 
 VERSION = 1
 MAGIC = b"Attr"
@@ -48,10 +49,10 @@ LENGTH_AT = 12
 LIMIT = 2**32 - 4096
 
 # LMDB puts a large value 16 bytes after a page's start. With this padding a memory is aligned to a cache line.
-PADDING: dict[Kind, int] = {b"a": 0, b"f": 0, b"m": 32, b"t": 0}
+PADDING: dict[Kind, int] = {b"a": 0, b"f": 0, b"m": 32, b"t": 0, b"s": 0, b"j": 0}
 # By kind: where the payload starts, and the envelope's first eight bytes.
 ENVELOPES = {kind: (_ENVELOPE.size + p, _START.pack(MAGIC, VERSION, kind, p)) for kind, p in PADDING.items()}
-_NOUNS: dict[Kind, str] = {b"a": "header", b"f": "entry", b"m": "memory", b"t": "text"}
+_NOUNS = dict(zip(PADDING, ("header", "entry", "memory", "text", "signature", "changes"), strict=True))
 
 # LMDB's keys have at most 511 bytes. A longer name is cut and followed by its SHA-256. Such keys are longer than
 # any other, so they never collide with the key of a short name; the entry holds the whole name.
@@ -176,6 +177,10 @@ class DocumentEntry(msgspec.Struct, frozen=True, array_like=True):
     applied: tuple[Annotated[bytes, msgspec.Meta(max_length=32)], ...] = ()
     # Whether the table of names is full, so that names of the text may be missing.
     names_full: bool = False
+    # The file that it was read from and has not been changed since, the document's own date, and `pack_parts`.
+    source: str = ""
+    date: str = ""
+    parts: bytes = b""
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True):
@@ -275,6 +280,7 @@ class Record:
     entry: DocumentEntry
     memory_data: Buffer
     text_data: Buffer | None = None
+    signature: bytes | None = field(default=None, compare=False)  # only to write it
 
     @classmethod
     def of(
@@ -287,6 +293,8 @@ class Record:
         digest: bytes | None = None,
         created: int | None = None,
         applied: tuple[bytes, ...] = (),
+        signature: bytes | None = None,
+        origin: Origin | None = None,
     ) -> "Record":
         """Make the record of a document; `digest` is that of `text` unless given."""
         memory_data = memory.to_bytes()
@@ -296,10 +304,13 @@ class Record:
         changed = now()
         created = changed if created is None else created
         sizes = len(memory_data), None if text_data is None else len(text_data)
-        kind = memory.tokens, memory.form, memory.dtype
-        extra = applied, memory.names.is_full
-        entry = DocumentEntry(name, title, digest, created, changed, *kind, *sizes, *extra)
-        return cls(entry, memory_data, text_data)
+        source, date, parts = origin or Origin()
+        entry = DocumentEntry(
+            name, title, digest, created, changed, memory.tokens, memory.form, memory.dtype, *sizes,
+            applied=applied, names_full=memory.names.is_full, source=source, date=date,
+            parts=pack_parts(parts) if parts else b"",
+        )  # fmt: skip
+        return cls(entry, memory_data, text_data, signature)
 
     @property
     def name(self) -> str:

@@ -15,6 +15,7 @@ from attar.store import format
 from attar.store.format import DocumentEntry, Header, Record, key_of, unwrap
 from attar.store.lmdb_env import COPY, DATA, Environment, LmdbTransaction, damaged, store_errors
 from attar.store.pages import page_faults
+from attar.store.signatures import STATISTICS_KEY, check_signature, search_values
 from attar.store.transactions import entry_values, header_of
 from attar.store.validation import Fault, check_record, name_in
 
@@ -49,9 +50,20 @@ def _record_faults(environment: Environment, transaction: LmdbTransaction) -> It
             _check_record(key, entry, memory, text, header.reader)
         except AttarError as fault:
             yield Fault(name, str(fault))
+    search = 0
+    for key, value in search_values(transaction):
+        search += 1
+        try:
+            if key[:1] == b"s" and key != STATISTICS_KEY:
+                of = transaction.get(b"f" + key[1:])
+                check_signature(key[1:], value, None if of is None else format.read_entry(of, ""))
+            else:
+                unwrap(b"s" if key == STATISTICS_KEY else b"j", value, "search")
+        except AttarError as fault:
+            yield Fault(name_in(key[1:]) if key[:1] == b"s" and len(key) > 1 else None, str(fault))
     if counted != header:
         yield Fault(None, f"{what}: expected {header}, got {counted}")
-    elif values != (count := transaction.stat(environment.map.open_db(None))["entries"]):
+    elif values != (count := transaction.stat(environment.map.open_db(None))["entries"] - search):
         yield Fault(None, f"{what}: expected {values:,} values for its documents, got {count:,}")
 
 

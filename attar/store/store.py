@@ -4,13 +4,13 @@ import os
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
 from attar.errors import FormatError, OptionError, ReaderMismatchError, StoreError
 from attar.memory import Memory
-from attar.store import format, maintenance
+from attar.store import format, maintenance, switching
 from attar.store.format import HEADER_KEY, DocumentEntry, Header, Record
 from attar.store.lmdb_env import DATA, DURABILITY, LOCK, MAP_SIZE, NEW, Durability, Environment, store_errors
 from attar.store.transactions import Snapshot, Transaction, header_of
@@ -193,6 +193,14 @@ class Store:
         """
         return maintenance.compact(self._writable(), timeout)
 
+    def switch_reader(self, reader: str, staged: "Store", catch_up: Callable[[], Collection[str]]) -> Header:
+        """Replace all memories with those of another reader that `staged` has, in one transaction.
+
+        `catch_up` is called when nobody else can write any more: it stages what has changed since, and returns the
+        names of documents to drop.
+        """
+        return switching.switch_reader(self._writable(), reader, staged, catch_up)
+
     def stats(self) -> maintenance.Stats:
         """Return counts and sizes; takes as long for a million documents as for one."""
         return maintenance.stats_of(self._open())
@@ -270,7 +278,7 @@ def _refuse_another(folder: Path, header: Header, reader: str | None, dtype: str
         remedy = f"open it with the reader {header.reader!r}"
         raise ReaderMismatchError(what, f"its reader {header.reader!r}", f"the reader {reader!r}", remedy)
     if dtype not in (None, header.dtype):
-        remedy = "export it and import it into a new one"
+        remedy = f"export it, and import it into a new one with --dtype {dtype}"
         raise OptionError(what, f"dtype {header.dtype!r}, as it was made", repr(dtype), remedy)
 
 

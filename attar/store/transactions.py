@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -19,9 +20,10 @@ from attar.errors import (
     quoted,
 )
 from attar.memory import Floats, Memory
-from attar.store import format, lookups
+from attar.store import format, lookups, signatures
 from attar.store.format import HEADER_KEY, LONGEST_PLAIN_KEY, DocumentEntry, Header, Record, key_of, unwrap
 from attar.store.lmdb_env import Environment, LmdbTransaction, store_error, store_errors
+from attar.store.origin import Origin, pack_parts
 from attar.store.validation import Fault, check_numbers, entry_data, entry_or_fault
 
 
@@ -162,6 +164,7 @@ class _Step(NamedTuple):
     entry: DocumentEntry | None = None
     values: tuple[tuple[bytes, bytes], ...] = ()
     reader: str | None = None
+    adds: bool = False  # the document stays
 
 
 class Transaction:
@@ -212,6 +215,8 @@ class Transaction:
         text: str | None = None,
         digest: bytes | None = None,
         applied: tuple[bytes, ...] = (),
+        signature: bytes | None = None,
+        origin: Origin | None = None,
     ) -> DocumentEntry:
         """Write or replace a document; its memory is converted to the store's dtype, if that can hold it."""
         earlier = None
@@ -224,9 +229,12 @@ class Transaction:
         with contextlib.suppress(RecordError):
             earlier = _find_entry(self._transaction, name)
         created = None if earlier is None else earlier.created
-        record = Record.of(
-            name, converted, title=title, text=text, digest=digest, created=created, applied=applied
-        )
+        facts: dict[str, Any] = {"title": title, "digest": digest, "created": created, "applied": applied}
+        record = Record.of(name, converted, text=text, signature=signature, origin=origin, **facts)
+        if origin is None and earlier is not None and earlier.digest == record.entry.digest != b"":
+            # The same text, read again, came from where it came from.
+            same = {field: getattr(earlier, field) for field in Origin._fields}
+            record = replace(record, entry=msgspec.structs.replace(record.entry, **same))
         return self.put_record(record, memory.reader)
 
     def put_record(self, record: Record, reader: str) -> DocumentEntry:
@@ -246,8 +254,26 @@ class Transaction:
         ]
         if record.text_data is not None:
             values.append((b"t" + key, format.wrap(b"t", record.text_data)))
+        if record.signature is not None:
+            values.append((b"s" + key, signatures.wrapped(record.entry, record.signature)))
         self._do(_Step(record.name, record.entry, tuple(values), reader))
         return record.entry
+
+    def put_origin(self, name: str, origin: Origin) -> None:
+        """Note where a document came from; its memory, text and signature stay."""
+        source, date, parts = origin
+        entry = msgspec.structs.replace(
+            self.get(name).entry, source=source, date=date, parts=pack_parts(parts)
+        )
+        value = b"f" + key_of(name), format.wrap(b"f", entry_data(entry))
+        self._do(_Step(name, values=(value,), adds=True))
+
+    def put_signature(self, name: str | None, data: bytes) -> None:
+        """Write a document's signature, or with None the statistics of all; documents stay as they are."""
+        value = signatures.STATISTICS_KEY, format.wrap(b"s", data)
+        if name is not None:
+            value = b"s" + key_of(name), signatures.wrapped(self.get(name).entry, data)
+        self._do(_Step(name or "", values=(value,), adds=True))
 
     def remove(self, name: str) -> None:
         """Remove a document."""
@@ -279,7 +305,8 @@ class Transaction:
             self._repeat_in_a_larger_map()
 
     def _make(self, step: _Step) -> None:
-        self._erase(step.name)
+        if not step.adds:
+            self._erase(step.name)
         for key, value in step.values:
             self._transaction.put(key, value)
         if step.entry is not None:
@@ -292,7 +319,7 @@ class Transaction:
                 return
         except RecordError:
             entry = None
-        for kind in (b"f", b"m", b"t"):
+        for kind in (b"f", b"m", b"t", b"s"):
             self._transaction.delete(kind + key_of(name))
         # Nobody knows what an unreadable entry added to the totals.
         self.header = self.header.plus(entry, -1) if entry else self._recounted()
@@ -320,6 +347,7 @@ class Transaction:
         self._environment.refuse_fork()
         while self._steps:
             try:
+                signatures.note_changes(self._transaction, [step.name for step in self._steps if step.name])
                 self._transaction.put(HEADER_KEY, format.wrap(b"a", format.encode(self.header)))
                 self._transaction.commit()
                 self._environment.extend_file()

@@ -83,6 +83,12 @@ class PieceTokenizer:
         pieces = (self._tokenizer.id_to_token(at) or "" for at in range(len(self)))
         return np.array([piece.startswith("##") for piece in pieces])
 
+    @cached_property
+    def numeric(self) -> NDArray[np.bool_]:
+        """Whether each piece is digits, `[V]`."""
+        pieces = (self._tokenizer.id_to_token(at) or "" for at in range(len(self)))
+        return np.array([piece.removeprefix("##").isdecimal() for piece in pieces])
+
 
 def _encodable(texts: Sequence[str]) -> list[str]:
     return [_SURROGATE.sub("\ufffd", text) for text in texts]

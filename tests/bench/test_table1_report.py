@@ -52,6 +52,7 @@ def test_json_holds_all_of_it(table):
     assert {"median", "low", "high"} == set(first["costs"]["linear"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ending", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
 def test_a_figure_is_of_the_kind_that_its_name_says(table, tmp_path, ending, begins):
     file = tmp_path / f"table1.{ending}"
@@ -59,6 +60,7 @@ def test_a_figure_is_of_the_kind_that_its_name_says(table, tmp_path, ending, beg
     assert file.read_bytes().startswith(begins)
 
 
+@pytest.mark.slow
 def test_the_same_table_gives_the_same_figure(table, tmp_path):
     for name in ("one.svg", "two.svg"):
         draw_table1(table, tmp_path / name)

@@ -1,18 +1,26 @@
-"""The commands as the shell runs them, on a library with a small untrained reader."""
+"""The commands as the shell runs them: on a library with a small untrained reader, and on a small cloze set."""
 
 import io
 import json
+import os
+import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import torch
 
 from attar.cli.main import main
+from attar.cloze import DocumentWriter
 from attar.nn import Network, NetworkOptions
 from attar.reader import NamesReader
 from attar.text import Vocabulary
-from benchmarks.stories import tell_stories
+from benchmarks.stories import story_document, tell_stories
+
+SMALL = ("--hidden-size", 4, "--embedding-size", 4, "--epochs", 1, "--batch-size", 8, "--questions", 2)
+COUNTS = {"training": 12, "validation": 4, "test": 4}
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +56,7 @@ def attar(monkeypatch, capsys, reader):
     """`attar …` as the shell runs it: exit code, lines on stdout, lines on stderr."""
 
     def run(*arguments, stdin: bytes = b""):
-        reads = arguments[0] in ("add", "append", "ask") and "--reader" not in arguments
+        reads = arguments[0] in ("add", "append", "ask") and not {"--reader", "--help"} & set(arguments)
         with_reader = ["--reader", str(reader)] if reads else []
         monkeypatch.setattr(sys, "argv", ["attar", *map(str, arguments), *with_reader])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
@@ -79,3 +87,86 @@ def listed(attar):
         return [document["name"] for document in json.loads(line)["documents"]]
 
     return names
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The exit code and output of a command."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Ran]
+
+
+def run_in_process(*arguments: object, program: tuple[str, ...] = ("-m", "attar")) -> Ran:
+    """Run a command in a new process, where warnings are not errors."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    ran = subprocess.run(
+        [sys.executable, *program, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+        env=environment,
+    )
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command in this process."""
+
+    def run_here(*arguments: object) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["attar", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return Ran(int(ended.value.code or 0), printed.out, printed.err)
+
+    return run_here
+
+
+def assert_one_line(ran: Ran, *parts: str) -> None:
+    """A mistake is reported in one line."""
+    assert ran.returncode == 2, ran.stderr
+    assert ran.stdout == ""
+    lines = ran.stderr.strip().splitlines()
+    assert len(lines) == 1, ran.stderr
+    assert lines[0].startswith("attar: ")
+    for part in parts:
+        assert part in lines[0]
+
+
+@pytest.fixture(scope="session")
+def make_stories(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Writes a small set of stories, some of its splits."""
+    return lambda *splits: write_stories(tmp_path_factory.mktemp("stories"), *splits)
+
+
+def write_stories(folder: Path, *splits: str) -> Path:
+    for seed, split in enumerate(splits or COUNTS):
+        with DocumentWriter(folder / f"{split}.parquet") as writer:
+            for number, story in enumerate(tell_stories(seed, COUNTS[split])):
+                document = story_document(story, f"{seed} {number}")
+                if split == "training":
+                    document.questions = []
+                writer.write(document)
+    texts = (story.text for story in tell_stories(0, 12))
+    Vocabulary.build(texts, size=100, entities=16).save(folder / "tokenizer.json")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def stories(make_stories: Callable[..., Path]) -> Path:
+    return make_stories()
+
+
+@pytest.fixture(scope="session")
+def trained(stories: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
+    """A reader, and the output of `attar train`."""
+    out = tmp_path_factory.mktemp("trained") / "reader"
+    return out, run_in_process("train", "-d", stories, "-o", out, *SMALL)

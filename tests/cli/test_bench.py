@@ -47,6 +47,7 @@ def test_neither_names_nor_paths_of_the_machine_are_printed():
         assert platform.node() not in shown
 
 
+@pytest.mark.slow
 def test_the_demo_runs(monkeypatch):
     from attar import bench
 

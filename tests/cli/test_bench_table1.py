@@ -23,6 +23,7 @@ def test_without_a_subcommand_it_prints_the_table():
     assert "k = 8" in ran.stdout
 
 
+@pytest.mark.slow
 def test_json_and_a_plot_come_from_one_run(tmp_path):
     file = tmp_path / "table1.svg"
     ran = run(*QUICK, "--json", "--plot", str(file))

@@ -38,6 +38,7 @@ def test_evaluation_prints_a_table(attar, squad) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_evaluation_prints_json(attar, squad) -> None:
     code, (line,), _ = attar("evaluate-questions", squad, "--paragraphs", "all", "--json")
     assert code == 0

@@ -35,7 +35,7 @@ def test_check_exits_with_0_only_if_all_records_are_intact(filled):
 
 
 def test_compact_returns_the_space_of_removed_documents(filled):
-    Path("long.txt").write_text("".join(f"Then Ann met {number}. " for number in range(20_000)))
+    Path("long.txt").write_text("".join(f"Then Ann met {number}. " for number in range(3_000)))
     filled("add", "S", "long.txt", "--keep-text")
     filled("remove", "S", "long")
     before = Path("S/data.mdb").stat().st_size
@@ -60,6 +60,18 @@ def test_export_and_import(filled, listed):
     assert filled("import", "T", "s.parquet")[1] == ["0 documents imported"]
     assert listed("T") == listed()
     assert filled("ask", "T", "story0", "Who left?") == filled("ask", "S", "story0", "Who left?")
+
+
+def test_an_import_converts_to_a_dtype(filled):
+    filled("export", "S", "s.parquet")
+    assert filled("import", "T", "s.parquet", "--dtype", "int8")[1] == ["3 documents imported"]
+    documents = json.loads(filled("list", "T", "--json")[1][0])["documents"]
+    assert {document["dtype"] for document in documents} == {"int8"}
+    assert filled("store", "check", "T")[0] == 0
+    assert filled("import", "T", "s.parquet", "--dtype", "int8")[1] == ["0 documents imported"]
+    code, _, (error,) = filled("import", "T", "s.parquet", "--dtype", "float32")
+    assert code == 2
+    assert error.endswith("export it, and import it into a new one with --dtype float32")
 
 
 def spoil(key: bytes, value: bytes) -> None:
@@ -101,7 +113,7 @@ def test_a_repair_says_what_it_did(filled):
 
 
 def test_an_import_above_the_limit_is_refused_and_a_flag_raises_it(filled):
-    Path("long.txt").write_text("".join(f"Then Ann met {number}. " for number in range(100_000)))
+    Path("long.txt").write_text("Then Ann met Bob." + " " * 1_200_000)
     filled("add", "S", "long.txt", "--keep-text")
     filled("export", "S", "s.parquet")
     code, _, (error,) = filled("import", "T", "s.parquet", "--max-decompressed-mb", "1")

@@ -1,119 +1,24 @@
-"""`attar train`, `attar evaluate` and `attar compare`: what they print, and one line per mistake."""
+"""`attar train`: what it prints, and one line per mistake."""
 
 import importlib.util
 import json
-import os
-import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from attar.cli.main import main
-from attar.cloze import DocumentWriter
 from attar.reader import load_reader
 from attar.text import Vocabulary
-from attar.training.run_folder import lock_folder
 from benchmarks.question_files import write_folder
 from benchmarks.stories import story_document, tell_stories
+
+from .conftest import COUNTS, SMALL, Ran, Run, assert_one_line, run_in_process
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 
-SMALL = ("--hidden-size", 4, "--embedding-size", 4, "--epochs", 1, "--batch-size", 8, "--questions", 2)
-COMPARED = ("--mechanisms", "none", "--seeds", 1, *SMALL)
-COUNTS = {"training": 12, "validation": 4, "test": 4}
-
-
-@dataclass(frozen=True)
-class Ran:
-    """The exit code and output of a command."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-Run = Callable[..., Ran]
-
-
-def run_in_process(*arguments: object, program: tuple[str, ...] = ("-m", "attar")) -> Ran:
-    """Run a command in a new process, where warnings are not errors."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    ran = subprocess.run(
-        [sys.executable, *program, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-        env=environment,
-    )
-    return Ran(ran.returncode, ran.stdout, ran.stderr)
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command in this process."""
-
-    def run_here(*arguments: object) -> Ran:
-        monkeypatch.setattr(sys, "argv", ["attar", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        return Ran(int(ended.value.code or 0), printed.out, printed.err)
-
-    return run_here
-
-
-def assert_one_line(ran: Ran, *parts: str) -> None:
-    """A mistake is reported in one line."""
-    assert ran.returncode == 2, ran.stderr
-    assert ran.stdout == ""
-    lines = ran.stderr.strip().splitlines()
-    assert len(lines) == 1, ran.stderr
-    assert lines[0].startswith("attar: ")
-    for part in parts:
-        assert part in lines[0]
-
-
-@pytest.fixture(scope="module")
-def make_stories(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Writes a small set of stories, some of its splits."""
-    return lambda *splits: write_stories(tmp_path_factory.mktemp("stories"), *splits)
-
-
-def write_stories(folder: Path, *splits: str) -> Path:
-    for seed, split in enumerate(splits or COUNTS):
-        with DocumentWriter(folder / f"{split}.parquet") as writer:
-            for number, story in enumerate(tell_stories(seed, COUNTS[split])):
-                document = story_document(story, f"{seed} {number}")
-                if split == "training":
-                    document.questions = []
-                writer.write(document)
-    texts = (story.text for story in tell_stories(0, 12))
-    Vocabulary.build(texts, size=100, entities=16).save(folder / "tokenizer.json")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def stories(make_stories: Callable[..., Path]) -> Path:
-    return make_stories()
-
-
-@pytest.fixture(scope="module")
-def trained(stories: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
-    """A reader, and the output of `attar train`."""
-    out = tmp_path_factory.mktemp("trained") / "reader"
-    return out, run_in_process("train", "-d", stories, "-o", out, *SMALL)
-
-
+@pytest.mark.slow
 class TestTrain:
     def test_prints_one_line_and_no_messages_of_lightning(self, trained: tuple[Path, Ran]) -> None:
         out, ran = trained
@@ -177,7 +82,6 @@ class TestTrain:
     def test_profile_names_the_command_that_replaced_it(self, run: Run) -> None:
         assert_one_line(run("train", "--profile"), "--profile", "python -m benchmarks.training --data SET")
 
-    @pytest.mark.slow
     def test_is_shared_by_the_processes_of_torchrun(
         self, trained: tuple[Path, Ran], stories: Path, tmp_path: Path
     ) -> None:
@@ -318,117 +222,3 @@ class TestQuestionFiles:
         assert load_reader(out).vocabulary == Vocabulary.load(cnn / "encoded" / "tokenizer.json")
         told = json.loads(run("evaluate", "-d", cnn, "--reader", out, "--json").stdout)
         assert told["documents"] == COUNTS["test"]
-
-
-class TestEvaluate:
-    def test_prints_the_reader_and_the_baselines(
-        self, run: Run, trained: tuple[Path, Ran], stories: Path
-    ) -> None:
-        ran = run("evaluate", "-d", stories, "--reader", trained[0])
-        assert ran.returncode == 0, ran.stderr
-        title, *rows, _ = ran.stdout.splitlines()
-        assert title.startswith("test: ")
-        assert title.endswith(" on 4 documents, 95 % intervals")
-        names = [row.rsplit(None, 3)[0] for row in rows]
-        assert names == ["reader", "most frequent name", "most frequent name not in the question"]
-
-    def test_prints_the_mean_size_of_a_memory(
-        self, run: Run, trained: tuple[Path, Ran], stories: Path
-    ) -> None:
-        last = run("evaluate", "-d", stories, "--reader", trained[0]).stdout.splitlines()[-1]
-        assert re.fullmatch(
-            r"mean memory +\d+ bytes in float16, \d+ bytes in int8 \(\d+ tokens, \d+ names\)", last
-        )
-
-    def test_prints_scores_by_mentions_on_request(
-        self, run: Run, trained: tuple[Path, Ran], stories: Path
-    ) -> None:
-        ran = run("evaluate", "-d", stories, "--reader", trained[0], "--by-mentions")
-        assert ran.returncode == 0, ran.stderr
-        rows = [row for row in ran.stdout.splitlines() if ": mentioned " in row]
-        assert sum(int(row.rpartition("of ")[2].removesuffix("%")) for row in rows) in range(98, 103)
-
-    def test_prints_json(self, run: Run, trained: tuple[Path, Ran], stories: Path) -> None:
-        ran = run("evaluate", "-d", stories, "--reader", trained[0], "--split", "validation", "--json")
-        told = json.loads(ran.stdout)
-        assert told["split"] == "validation"
-        assert told["reader"] == load_reader(trained[0]).fingerprint
-        low, high = told["interval"]
-        assert low <= told["accuracy"] <= high
-        (memory,) = told["memories"].values()
-        assert set(memory) == {"documents", "tokens", "names", "bytes"}
-
-    def test_a_folder_without_a_reader(self, run: Run, stories: Path) -> None:
-        ran = run("evaluate", "-d", stories, "--reader", stories)
-        assert_one_line(ran, "config.json: expected a reader's file", "check the path")
-
-    @pytest.mark.parametrize(
-        ("split", "part"),
-        [("tests", "expected training or validation or test, got 'tests'"), ("training", "without any")],
-    )
-    def test_a_split_without_questions(
-        self, run: Run, trained: tuple[Path, Ran], stories: Path, split: str, part: str
-    ) -> None:
-        assert_one_line(run("evaluate", "-d", stories, "--reader", trained[0], "--split", split), part)
-
-
-@pytest.fixture(scope="module")
-def report(stories: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
-    """The folder of a comparison, and the output of `attar compare`."""
-    out = tmp_path_factory.mktemp("report")
-    return out, run_in_process("compare", "-d", stories, "-o", out, *COMPARED)
-
-
-@pytest.mark.slow
-class TestCompare:
-    def test_prints_a_table(self, report: tuple[Path, Ran]) -> None:
-        ran = report[1]
-        assert ran.returncode == 0, ran.stderr
-        rows = [line.split("|")[2].strip() for line in ran.stdout.splitlines()[2:]]
-        assert rows == ["none", "most frequent name", "most frequent name not in the question"]
-
-    def test_prints_the_report_as_json(self, run: Run, report: tuple[Path, Ran], stories: Path) -> None:
-        ran = run("compare", "-d", stories, "-o", report[0], *COMPARED, "--json")
-        assert json.loads(ran.stdout) == json.loads((report[0] / "report.json").read_text())
-
-    def test_an_unknown_mechanism(self, run: Run, stories: Path, tmp_path: Path) -> None:
-        ran = run("compare", "-d", stories, "-o", tmp_path, "--mechanisms", "none,magic", *SMALL)
-        assert_one_line(ran, "mechanism: expected none or softmax", "got 'magic'")
-
-    def test_other_options_in_the_same_folder(
-        self, run: Run, report: tuple[Path, Ran], stories: Path
-    ) -> None:
-        ran = run("compare", "-d", stories, "-o", report[0], *COMPARED, "--lr", 1)
-        assert_one_line(ran, "expected results of lr 1.0, got 0.004; choose another --out")
-
-
-def wait_for(file: Path, process: "subprocess.Popen[str]") -> None:
-    """Wait until the process, or one of its children, has written a file."""
-    deadline = time.monotonic() + 120
-    while not file.exists():
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline, f"{file} is not written"
-        time.sleep(0.05)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["terminated", "killed"])
-def test_a_comparison_that_is_ended_ends_its_runs(tmp_path: Path, end: signal.Signals) -> None:
-    data, out = tmp_path / "stories", tmp_path / "report"
-    endless = [*map(str, COMPARED), "--jobs", "1", "--epochs", "100000"]
-    data.mkdir()
-    comparison = subprocess.Popen(
-        [sys.executable, "-m", "attar", "compare", "-d", write_stories(data), "-o", out, *endless],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
-    )
-    run = out / "runs" / "none-0" / "run"
-    wait_for(run / "best.ckpt", comparison)
-    comparison.send_signal(end)
-    comparison.communicate(timeout=60)
-    assert comparison.returncode == (128 + end if end == signal.SIGTERM else -end)
-    # A run locks its folder as long as it trains.
-    with lock_folder(run):
-        assert (run / "best.ckpt").is_file()

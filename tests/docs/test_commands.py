@@ -66,7 +66,7 @@ def test_the_first_page_names_every_extra():
     [
         "attar ad library letters.txt",
         "attar add library letters.txt --keep-texts",
-        "attar ask library",
+        "attar ask",
         "attar train --data set --out reader --epochs many",
         "torchrun --nproc-per-node 2 -m attar trane",
         "make tests",

@@ -14,7 +14,6 @@ from attar.errors import (
     UnknownDocumentError,
 )
 from attar.library import Library, cache
-from attar.library import library as module
 from attar.library.cache import MemoryCache
 from attar.results import Change
 
@@ -127,28 +126,6 @@ def test_remove_is_atomic(library, texts):
 def test_documents_takes_after_and_limit(library, texts):
     library.add_many(zip("abcd", texts, strict=False))
     assert [each.name for each in library.documents(after="a", limit=2)] == ["b", "c"]
-
-
-@pytest.mark.parametrize("what", ["ask", "append", "merge", "remove", "show", "memory"])
-def test_the_error_for_an_unknown_name_suggests_similar_ones(library, texts, what):
-    library.add("novels/Emma", texts[0])
-    library.add("persuasion", texts[1])
-    do = {
-        "ask": lambda: library.ask("ema", "Who?"),
-        "append": lambda: library.append("ema", "Ann left."),
-        "merge": lambda: library.merge("both", ["persuasion", "ema"]),
-        "remove": lambda: library.remove("ema"),
-        "show": lambda: library.show("ema"),
-        "memory": lambda: library.memory("ema"),
-    }
-    with pytest.raises(UnknownDocumentError, match=r"'ema'.*no such name; did you mean 'novels/Emma'"):
-        do[what]()
-
-
-def test_names_unlike_any_are_not_guessed(library, texts):
-    library.add("persuasion", texts[0])
-    assert module._similar_names(library.store, "emma") == []
-    assert module._similar_names(library.store, "x" * 100_000) == []
 
 
 def test_a_reader_that_is_not_the_stores_is_refused(library, folder, make_reader, texts):

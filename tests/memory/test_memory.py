@@ -293,6 +293,7 @@ class TestValue:
         with pytest.raises(AttributeError, match="no attribute 'nams'"):
             made("gated").nams  # noqa: B018
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "code",
         [

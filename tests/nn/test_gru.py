@@ -10,6 +10,7 @@ from attar.nn import encoder, gru
 pytestmark = pytest.mark.gpu
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gru", "lookahead", "bidirectional"])
 @pytest.mark.parametrize("lengths", [None, [7, 0, 3]], ids=["full", "ragged"])
 def test_the_kernel_agrees_with_torch_gru(name, lengths, device, monkeypatch):

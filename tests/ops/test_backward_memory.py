@@ -7,6 +7,8 @@ from attar.ops import AffineGates, encode, encode_adaptive, reference
 from benchmarks.allocations import peak_bytes
 from benchmarks.ops_gpu import plain_scan
 
+pytestmark = pytest.mark.slow
+
 FLOAT = 4
 
 

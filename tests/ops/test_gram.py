@@ -163,6 +163,7 @@ def test_autocast_does_not_change_the_sum_from_float32(backend):
     torch.testing.assert_close(gradient, torch.autograd.grad(encode(f), f, G)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", USES)
 def test_first_and_second_derivatives_equal_finite_differences(use):
     inputs = inputs_for(2, 5, 3, use)

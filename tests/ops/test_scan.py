@@ -166,6 +166,7 @@ def test_gates_that_ignore_the_memory_reduce_to_encode(backend):
     torch.testing.assert_close(memory, encode(f, alpha=alpha, beta=beta, initial=initial))
 
 
+@pytest.mark.slow
 def test_gradients_equal_finite_differences():
     h, f, initial = documents(batch=2, n=6, k=3)
     cell = affine(3, 3)

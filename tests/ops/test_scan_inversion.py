@@ -137,6 +137,7 @@ def gradient_error(alpha, digits):
     return float((found - wanted).norm() / wanted.norm())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [1.0, 0.99, 0.9, 0.5, 0.0])
 @pytest.mark.parametrize("digits", [3.0, 5.0])
 def test_gradients_have_the_requested_digits(alpha, digits):
@@ -150,6 +151,7 @@ def looking_gates(alpha, k):
     return AffineGates(*tensors, torch.tensor([math.log(alpha / (1 - alpha)), 0.0]))
 
 
+@pytest.mark.slow
 def test_without_the_guard_gradients_of_the_first_tokens_are_wrong():
     # The later tokens' are right: their memories have not drifted yet, and theirs are the larger ones.
     h, f, G = torch.randn(1, 160, 1), torch.randn(1, 160, 4), torch.randn(1, 4, 4)

@@ -126,7 +126,7 @@ def saved_phrases(piece_tokenizer: bytes) -> SavedPhrases:
     with torch.no_grad():
         for each in (*network.parameters(), *quick.parameters()):
             each.add_(0.2 * torch.randn_like(each))
-    return SavedPhrases(network.eval(), quick.eval(), tokenizer, "f" * 64, {}, 0.4, (1.0, 0.0))
+    return SavedPhrases(network.eval(), quick.eval(), tokenizer, "f" * 64, {}, 0.4)
 
 
 @pytest.fixture(scope="session")

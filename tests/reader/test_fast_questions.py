@@ -26,7 +26,7 @@ def padded(reader, questions):
 @pytest.mark.parametrize("kind", ["random weights", "shipped"])
 def test_it_agrees_with_the_network(kind, saved_phrases, phrase_reader):
     reader = phrase_reader if kind == "random weights" else Reader.load()
-    saved = reader._saved
+    saved = reader.saved
     for questions in (QUESTIONS, QUESTIONS[:1]):
         ids, mask = padded(reader, questions)
         plain, fast = QuestionEncoder(saved).states(ids, mask), FastQuestions(saved).states(ids, mask)

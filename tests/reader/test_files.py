@@ -10,8 +10,7 @@ import torch
 
 import attar
 from attar.errors import AttarError, FormatError, OptionError
-from attar.reader import NamesReader, Reader, shipped_reader
-from attar.reader import reader as reader_file
+from attar.reader import NamesReader, Reader, folders, shipped_reader
 from attar.reader.folders import fingerprint_of
 
 TEXT, QUESTION = "Then Ann met Bob.", "Who left?"
@@ -228,13 +227,13 @@ def test_loading_does_not_change_the_random_state(folder):
 
 def test_without_a_path_the_default_reader_is_loaded(reader, folder, monkeypatch):
     folder.rename(folder.parent / "answers")
-    monkeypatch.setattr(reader_file, "SHIPPED", folder.parent)
+    monkeypatch.setattr(folders, "SHIPPED", folder.parent)
     assert attar.Reader.load().fingerprint == reader.fingerprint
     assert attar.Reader.load("answers").fingerprint == reader.fingerprint
 
 
 def test_a_missing_default_reader_is_reported(monkeypatch, tmp_path):
-    monkeypatch.setattr(reader_file, "SHIPPED", tmp_path)
+    monkeypatch.setattr(folders, "SHIPPED", tmp_path)
     with pytest.raises(AttarError, match=r"answers/config\.json: expected a reader's file.*; check the path"):
         attar.Reader.load()
 

@@ -11,7 +11,9 @@ from attar.memory import JOINT, PhraseIndex
 from attar.nn import LONGEST, valid_spans
 from attar.reader import PhraseReader
 from attar.reader.phrase_scores import rank
+from attar.reader.windows import cut_windows
 from attar.results import ABSENT
+from tests.reader.test_confidence import asked
 
 TEXT = "Ann met Bob in Bath.  He wrote a letter to the house of Lee in 1999.\n\nThey ran! It was May."
 OTHER = "Zoe left the house. Lee was in Bath."
@@ -148,7 +150,7 @@ class TestAlgebra:
             "Bob ran to the house of Lee. " * 16,
         )
         read, merged = phrase_reader.read(a + JOINT + b), phrase_reader.read(a) + phrase_reader.read(b)
-        assert len(phrase_reader._windows(a + JOINT + b)) == 2
+        assert len(cut_windows(phrase_reader.tokenizer, a + JOINT + b)) == 2
         for question in QUESTIONS:
             check_alike(phrase_reader.answer(read, question), phrase_reader.answer(merged, question))
 
@@ -173,7 +175,7 @@ class TestScores:
         """All in one window; special tokens belong to no sentence of a memory."""
         reader = PhraseReader(saved_phrases, quick=quick)
         network, tokenizer = reader.network, reader.tokenizer
-        (window,) = reader._windows(TEXT)
+        (window,) = cut_windows(reader.tokenizer, TEXT)
         numbers = [0, *window.sentences.tolist(), 0]
         ids = torch.tensor([[tokenizer.cls, *window.ids.tolist(), tokenizer.sep]])
         inside = torch.ones_like(ids, dtype=torch.bool)
@@ -181,7 +183,7 @@ class TestScores:
         sentences = torch.tensor([numbers])
         memory = reader.read(TEXT).astype("float32")
         index = memory.phrases
-        (found,) = reader._encode([window])
+        (found,) = reader._encode([(0, window)])
         for question in ("who met bob in bath?", "what was it", ""):
             asked = torch.from_numpy(tokenizer.read_questions([question])[0].astype(np.int64))[None]
             with torch.inference_mode():
@@ -215,17 +217,17 @@ class TestScores:
         phrases = [(0, 3, 0, 0.0), (0, 7, 0, 0.0), (4, 7, 0, 0.0), (12, 15, 0, 0.0)]
         index = PhraseIndex.of(text, phrases, [(0, 16)], [[1]])
         odds = np.array([1.0, 4.0, 2.0, 2.0], np.float32)
-        answers = rank(np.log(odds), 0.0, index, None, text)
+        answers = rank(np.log(odds), asked(0.0), index, None, text)
         assert [(each.text, round(each.probability, 6)) for each in answers] == [
             ("Ann Lee", 0.7),
             ("Bob", 0.2),
             ("", 0.1),
         ]
-        assert rank(np.log(odds), 0.0, index, 1, text) == answers[:1]
+        assert rank(np.log(odds), asked(0.0), index, 1, text) == answers[:1]
 
     def test_not_in_this_text_comes_first_if_it_is_likeliest(self):
         index = PhraseIndex.of("Ann left.", [(0, 3, 0, 0.0)], [(0, 9)], [[1]])
-        (absent, ann) = rank(np.zeros(1, np.float32), np.log(3.0), index, None, None)
+        (absent, ann) = rank(np.zeros(1, np.float32), asked(np.log(3.0)), index, None, None)
         assert absent.absent
         assert absent.probability == pytest.approx(0.75)
         assert (ann.text, ann.probability, ann.quote) == ("Ann", pytest.approx(0.25), None)

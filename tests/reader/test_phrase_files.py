@@ -8,7 +8,7 @@ import safetensors.torch
 import torch
 
 from attar.errors import FormatError
-from attar.reader import PhraseReader, Reader
+from attar.reader import FEATURES, Calibration, PhraseReader, Reader, with_calibration
 from attar.reader.folders import fingerprint_of
 from tests.reader.conftest import make_tokenizer
 
@@ -63,12 +63,23 @@ class TestRoundTrip:
             assert (loaded[name] - value).abs().max() <= allowed, name
 
     def test_everything_else_is_kept(self, saved_phrases, tmp_path):
-        saved = saved_phrases.__class__(**{**vars(saved_phrases), "density": 0.7, "calibration": (0.5, 1.0)})
+        calibration = Calibration((0.5,) * len(FEATURES), (1.0,) * len(FEATURES), 0.6)
+        saved = saved_phrases.__class__(**{**vars(saved_phrases), "density": 0.7, "calibration": calibration})
         saved.about = {"data": "made up"}
         PhraseReader(saved).save(tmp_path)
         loaded = Reader.load(tmp_path)
-        assert (loaded.density, loaded.calibration, loaded.about) == (0.7, (0.5, 1.0), {"data": "made up"})
+        assert (loaded.density, loaded.calibration, loaded.about) == (0.7, calibration, {"data": "made up"})
         assert loaded.quick is not None
+
+    def test_another_calibration_leaves_the_weights_as_they_are(self, folder, tmp_path):
+        before = Reader.load(folder)
+        calibration = Calibration((0.5,) * len(FEATURES), (1.0,) * len(FEATURES), 0.6)
+        fingerprint = with_calibration(folder, tmp_path / "again", calibration, {"more": 1})
+        loaded = Reader.load(tmp_path / "again")
+        assert fingerprint == loaded.fingerprint != before.fingerprint
+        assert (loaded.calibration, loaded.about["more"]) == (calibration, 1)
+        for name in ("weights.safetensors", "tokenizer.json"):
+            assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
 
     def test_loading_does_not_change_the_random_state(self, folder):
         torch.manual_seed(1)
@@ -143,6 +154,7 @@ class TestDamage:
             lambda network: network.update(density="0.4"),
             lambda network: network.update(calibration=[1.0]),
             lambda network: network.update(calibration={}),
+            lambda network: network.update(calibration={"right": [0.0], "absent": [0.0], "threshold": 0.5}),
             lambda network: network.update(phrases=[]),
             lambda network: network.update(more=1),
             lambda network: network["phrases"].update(more=1),

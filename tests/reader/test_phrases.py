@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from attar.errors import AttarError, DtypeError, OptionError
 from attar.memory import JOINT, Memory
 from attar.reader import PhraseReader
-from attar.reader.phrases import PARAGRAPH, WINDOW
+from attar.reader.windows import PARAGRAPH, WINDOW, cut_windows
 from attar.text import sentence_spans
 
 SHORT = "Ann met Bob in Bath. He wrote a letter to the house of Lee."
@@ -83,7 +83,7 @@ def check_same(one: Memory, other: Memory) -> None:
 class TestWindows:
     @pytest.mark.parametrize("text", [story(60), "word " * 5_000, *ODD.values()], ids=["story", "long", *ODD])
     def test_windows_are_whole_sentences_of_at_most_318_pieces(self, phrase_reader, text):
-        windows, spans = phrase_reader._windows(text), list(sentence_spans(text))
+        windows, spans = cut_windows(phrase_reader.tokenizer, text), list(sentence_spans(text))
         assert all(0 < len(window.ids) <= WINDOW for window in windows)
         for before, after in pairwise(windows):
             if before.sentences[-1] == after.sentences[0]:  # a sentence that is longer than a window
@@ -94,14 +94,14 @@ class TestWindows:
 
     def test_no_piece_is_lost(self, phrase_reader):
         text = story(60) + "x y " * 2_000
-        windows = phrase_reader._windows(text)
+        windows = cut_windows(phrase_reader.tokenizer, text)
         (whole,) = phrase_reader.tokenizer.read([text])
         assert np.concatenate([window.ids for window in windows]).tolist() == whole.ids.tolist()
         assert np.concatenate([window.places for window in windows])[:, 0].tolist() == whole.starts.tolist()
 
     def test_a_window_ends_at_a_blank_line_once_it_is_long_enough(self, phrase_reader):
         paragraph = "a " * (PARAGRAPH - 1) + "."
-        windows = phrase_reader._windows(f"{paragraph}\n\n{paragraph} a. a.\n\na.\n\na a.")
+        windows = cut_windows(phrase_reader.tokenizer, f"{paragraph}\n\n{paragraph} a. a.\n\na.\n\na a.")
         assert [len(window.ids) for window in windows] == [128, 132, 5]
 
 
@@ -111,10 +111,10 @@ class TestReading:
     def test_a_memory_has_phrases_of_the_text(self, phrase_reader, text):
         memory = phrase_reader.read(text)
         check_sound(memory, text)
-        pieces = sum(len(window.ids) for window in phrase_reader._windows(text))
+        pieces = sum(len(window.ids) for window in cut_windows(phrase_reader.tokenizer, text))
         assert memory.tokens == pieces
         # At most as many as the density says, per window.
-        assert len(memory.phrases) <= 0.4 * pieces + len(phrase_reader._windows(text))
+        assert len(memory.phrases) <= 0.4 * pieces + len(cut_windows(phrase_reader.tokenizer, text))
         assert (memory.form, memory.dtype) == ("phrases", "int8")
 
     def test_a_batch_gives_the_memories_of_single_texts(self, phrase_reader):
@@ -127,7 +127,7 @@ class TestReading:
     def test_progress_counts_windows(self, phrase_reader):
         told = []
         phrase_reader.read_many([story(60)], batch_size=1, progress=lambda *each: told.append(each))
-        count = len(phrase_reader._windows(story(60)))
+        count = len(cut_windows(phrase_reader.tokenizer, story(60)))
         assert told == [("reading", at, count) for at in range(count)]
 
     def test_what_is_not_a_text_is_refused(self, phrase_reader):

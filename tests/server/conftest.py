@@ -1,6 +1,8 @@
 """Applications over libraries of generated stories, called in the same process, and real servers."""
 
 import asyncio
+import json
+import re
 import socket
 import threading
 import time
@@ -12,6 +14,7 @@ import httpx
 import pytest
 import torch
 import uvicorn
+from prometheus_client.parser import text_string_to_metric_families
 
 from attar.library import Library
 from attar.nn.network import Network
@@ -24,6 +27,36 @@ from benchmarks.stories import Story, tell_stories
 
 ENTITIES = 60
 URL = "http://localhost"
+
+# Parts of requests that are sent as bytes.
+HEAD = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
+END = b"connection: close\r\n\r\n"
+GET = HEAD + b"\r\n"
+ASK = {"document": "0", "question": "Who left?"}
+JSON = "content-type: application/json"
+CLOSE = "connection: close"
+
+
+def request(path, body, *lines, version="1.1"):
+    """The head and the body of a request."""
+    sent = json.dumps(body).encode()
+    head = [f"POST {path} HTTP/{version}", "host: localhost", f"content-length: {len(sent)}", JSON, *lines]
+    return "\r\n".join([*head, "\r\n"]).encode(), sent
+
+
+def statuses_in(answers):
+    return [int(status) for status in re.findall(rb"HTTP/1.1 (\d+) ", answers)]
+
+
+def read_all(connection):
+    return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+def wait_until(there):
+    deadline = time.monotonic() + 30
+    while not there():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 class Listening:
@@ -51,6 +84,12 @@ class Listening:
         self.server.should_exit = True
         self.thread.join()
         self.socket.close()
+
+
+def read_metric(text: str, name: str, /, **labels: str) -> float | None:
+    """The value of a sample in Prometheus's text format, or None if there is none."""
+    samples = [each for family in text_string_to_metric_families(text) for each in family.samples]
+    return next((each.value for each in samples if (each.name, each.labels) == (name, labels)), None)
 
 
 class Served:
@@ -82,6 +121,10 @@ class Served:
 
     def put(self, path: str, body: Any = None, **words: Any) -> httpx.Response:
         return self.call("PUT", path, body, **words)
+
+    def metric(self, name: str, /, headers: dict[str, str] | None = None, **labels: str) -> float | None:
+        """A value from /metrics, or None if there is none."""
+        return read_metric(self.get("/metrics", headers=headers).text, name, **labels)
 
     def call_concurrently(self, calls: list[tuple[str, str, Any]]) -> list[httpx.Response]:
         async def send() -> list[httpx.Response]:
@@ -145,6 +188,20 @@ def make(
 
 
 @pytest.fixture
+def serving() -> Iterator[Callable[[Any, Library], Served]]:
+    """Serves an application in this process, without a socket."""
+    opened: list[Served] = []
+
+    def start(app: Any, library: Library) -> Served:
+        opened.append(Served(app, library))
+        return opened[-1]
+
+    yield start
+    for served in opened:
+        served.close()
+
+
+@pytest.fixture
 def serve(make: Callable[..., tuple[Any, Library]]) -> Iterator[Callable[..., Served]]:
     """Serves in this process, without a socket."""
     opened: list[Served] = []
@@ -178,6 +235,12 @@ def served(serve: Callable[..., Served]) -> Served:
 
 
 @pytest.fixture
+def metric() -> Callable[..., float | None]:
+    """Reads a value from Prometheus's text format: `metric(text, "attar_queue_length", work="ask")`."""
+    return read_metric
+
+
+@pytest.fixture
 def refused() -> Callable[[httpx.Response, int], str]:
     """Asserts that a response is a problem object with a status; returns its detail."""
 
@@ -189,3 +252,27 @@ def refused() -> Callable[[httpx.Response, int], str]:
         return problem["detail"]
 
     return check
+
+
+@pytest.fixture
+def held(make, listening_at, monkeypatch):
+    """Starts a server whose answers wait until `go` is set."""
+    opened, begun, go = [], threading.Event(), threading.Event()
+
+    def start(**settings):
+        app, library = make(**settings)
+        ask_many = library.ask_many
+
+        def wait_and_ask(*arguments, **options):
+            begun.set()
+            assert go.wait(30)
+            return ask_many(*arguments, **options)
+
+        monkeypatch.setattr(library, "ask_many", wait_and_ask)
+        opened.append(listening_at(app))
+        return opened[-1], begun, go
+
+    yield start
+    go.set()
+    for each in opened:
+        each.close()

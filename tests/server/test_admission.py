@@ -78,7 +78,7 @@ def full(make, listening_at, monkeypatch):
 def refusals(listening):
     metrics = listening.send_raw(METRICS).decode()
     lines = [line for line in metrics.splitlines() if 'route="ask",status="503"' in line]
-    return int(lines[0].split()[-1]) if lines else 0
+    return float(lines[0].split()[-1]) if lines else 0
 
 
 def test_a_request_is_refused_before_its_body_is_sent(full):
@@ -103,6 +103,7 @@ def test_a_refused_connection_answers_later_requests(full):
     assert talk.receive()[0] == 200
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_wait_is_not_refused_again_at_once(full, monkeypatch):
     monkeypatch.setattr(admission, "_SHORTEST", 1.0)
     talk = full.connect()
@@ -114,6 +115,7 @@ def test_a_client_that_does_not_wait_is_not_refused_again_at_once(full, monkeypa
     assert refusals(full) == 2
 
 
+@pytest.mark.slow
 def test_more_waiting_connections_wait_for_longer(full, monkeypatch):
     monkeypatch.setattr(admission, "_REFUSALS", 2)
     waits = []

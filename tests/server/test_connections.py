@@ -1,35 +1,21 @@
-"""Requests on real connections: malformed, slow, pipelined, and from clients that disconnect or do not read."""
+"""Requests on real connections: malformed, pipelined, and from clients that disconnect."""
 
 import http.client
 import json
 import re
 import socket
-import threading
 import time
 
 import pytest
 
-from attar.server.connections import Connection
+from .conftest import ASK, CLOSE, END, GET, HEAD, read_all, request, statuses_in, wait_until
 
-HEAD = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
-END = b"connection: close\r\n\r\n"
-GET = HEAD + b"\r\n"
 METRICS = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n" + END
-ASK = {"document": "0", "question": "Who left?"}
 LOOKUP = {"document": "0", "vector": [0.5] * 6}
-JSON = "content-type: application/json"
-CLOSE = "connection: close"
 CHUNKED = (
     b"POST /v1/ask HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     b"transfer-encoding: chunked\r\n\r\n"
 )
-
-
-def request(path, body, *lines, version="1.1"):
-    """The head and the body of a request."""
-    sent = json.dumps(body).encode()
-    head = [f"POST {path} HTTP/{version}", "host: localhost", f"content-length: {len(sent)}", JSON, *lines]
-    return "\r\n".join([*head, "\r\n"]).encode(), sent
 
 
 def problem_in(answer):
@@ -39,47 +25,8 @@ def problem_in(answer):
     return json.loads(body)
 
 
-def statuses_in(answers):
-    return [int(status) for status in re.findall(rb"HTTP/1.1 (\d+) ", answers)]
-
-
-def read_all(connection):
-    return b"".join(iter(lambda: connection.recv(65_536), b""))
-
-
-def wait_until(there):
-    deadline = time.monotonic() + 30
-    while not there():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def is_idle(listening):
-    return b"\nattar_requests_in_flight 0\n" in listening.send_raw(METRICS)
-
-
-@pytest.fixture
-def held(make, listening_at, monkeypatch):
-    """Starts a server whose answers wait until `go` is set."""
-    opened, begun, go = [], threading.Event(), threading.Event()
-
-    def start(**settings):
-        app, library = make(**settings)
-        ask_many = library.ask_many
-
-        def wait_and_ask(*arguments, **options):
-            begun.set()
-            assert go.wait(30)
-            return ask_many(*arguments, **options)
-
-        monkeypatch.setattr(library, "ask_many", wait_and_ask)
-        opened.append(listening_at(app))
-        return opened[-1], begun, go
-
-    yield start
-    go.set()
-    for each in opened:
-        each.close()
+    return b"\nattar_requests_in_flight 0.0\n" in listening.send_raw(METRICS)
 
 
 FIELDS = b"".join(b"x-%04d: y\r\n" % at for at in range(300))
@@ -233,6 +180,7 @@ def test_reading_stops_while_pipelined_requests_wait(held):
         go.set()
 
 
+@pytest.mark.slow
 def test_thousands_of_pipelined_requests_are_answered(listen):
     answers = listen().send_raw(GET * 3_000 + HEAD + END)
     assert statuses_in(answers) == [200] * 3_001
@@ -273,89 +221,3 @@ def test_a_client_that_closes_its_side_within_a_body_is_disconnected(listen):
         connection.shutdown(socket.SHUT_WR)
         assert read_all(connection) == b""
     wait_until(lambda: is_idle(listening))
-
-
-@pytest.fixture
-def impatient(monkeypatch):
-    monkeypatch.setattr(Connection, "patience", 0.3)
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_silent_connection_is_closed(listen):
-    assert listen().send_raw(b"") == b""
-
-
-@pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("before", [b"", GET], ids=["first request", "second request"])
-def test_a_head_that_does_not_end_is_408(listen, before):
-    assert statuses_in(listen().send_raw(before + HEAD))[-1] == 408
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_head_sent_a_byte_at_a_time_is_408(listen):
-    with socket.create_connection(("127.0.0.1", listen().port), timeout=30) as connection:
-        connection.sendall(HEAD + b"x: ")
-        with pytest.raises(OSError, match=r"reset|pipe"):  # noqa: PT012
-            while True:
-                connection.sendall(b"y")
-                time.sleep(0.02)
-
-
-@pytest.fixture
-def narrow(listen):
-    """A server whose system buffers little, so that answers that are not read wait in the server."""
-    listening = listen()
-    listening.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
-    return listening
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_client_that_does_not_read_is_disconnected(narrow):
-    with socket.create_connection(("127.0.0.1", narrow.port), timeout=0.5) as connection:
-        connection.sendall(GET * 20_000)
-        wait_until(lambda: not narrow.server.server_state.connections)
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_client_that_reads_slowly_gets_all_answers(narrow):
-    with socket.create_connection(("127.0.0.1", narrow.port), timeout=30) as connection:
-        connection.sendall(GET * 3_000 + HEAD + END)
-        answers = b""
-        while part := connection.recv(2_048):
-            answers += part
-            time.sleep(0.001)
-    assert statuses_in(answers) == [200] * 3_001
-
-
-def test_a_new_connection_takes_the_place_of_an_idle_one(listen):
-    listening = listen(max_connections=3)
-    silent = [socket.create_connection(("127.0.0.1", listening.port), timeout=30) for _ in range(5)]
-    assert listening.send_raw(HEAD + END).startswith(b"HTTP/1.1 200")
-    for connection in silent:
-        connection.close()
-
-
-def test_more_connections_than_the_limit_are_503_while_none_is_idle(held):
-    listening, begun, go = held(max_connections=1)
-    with socket.create_connection(("127.0.0.1", listening.port), timeout=30) as connection:
-        connection.sendall(b"".join(request("/v1/ask", ASK, CLOSE)))
-        assert begun.wait(30)
-        refused = listening.send_raw(b"")
-        go.set()
-        assert statuses_in(read_all(connection)) == [200]
-    assert statuses_in(refused) == [503]
-    assert b"retry-after" in refused
-
-
-def test_a_stopping_server_finishes_accepted_requests(held):
-    listening, begun, go = held()
-    with socket.create_connection(("127.0.0.1", listening.port), timeout=30) as connection:
-        connection.sendall(b"".join(request("/v1/ask", ASK)))
-        assert begun.wait(30)
-        listening.server.should_exit = True
-        time.sleep(0.3)
-        go.set()
-        answer = read_all(connection)
-    listening.thread.join(30)
-    assert answer.startswith(b"HTTP/1.1 200")
-    assert b"connection: close" in answer

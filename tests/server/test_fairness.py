@@ -39,7 +39,7 @@ class Long:
         self.thread = threading.Thread(target=lambda: self.statuses.append(call(port, *request)[0]))
         self.thread.start()
         deadline = time.monotonic() + 60
-        while "\nattar_requests_in_flight 1\n" not in call(port, "GET", "/metrics")[1]:
+        while "\nattar_requests_in_flight 1.0\n" not in call(port, "GET", "/metrics")[1]:
             assert time.monotonic() < deadline
             assert not self.statuses
 

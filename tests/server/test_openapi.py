@@ -34,6 +34,7 @@ def address(tmp_path_factory, make_reader, stories, listening_at):
     listening.close()
 
 
+@pytest.mark.slow
 @schema.parametrize()
 @few
 def test_every_request_is_answered_as_described(case, address):

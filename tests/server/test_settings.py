@@ -32,12 +32,22 @@ def test_every_field_has_a_line_of_help(options):
         {"token": ""},
         {"token": "ä"},
         {"token": "two\nlines"},
+        {"prefix": "attar"},
+        {"prefix": "/attar/"},
+        {"prefix": "/two words"},
+        {"forwarded_allow_ips": "proxy.example"},
+        {"forwarded_allow_ips": "127.0.0.1,"},
     ],
     ids=str,
 )
 def test_invalid_settings_are_refused(words):
     with pytest.raises(OptionError):
         Settings(store=Path("x"), **words)
+
+
+@pytest.mark.parametrize("ips", ["*", "127.0.0.1", "10.0.0.0/8, ::1"])
+def test_proxies_are_addresses_or_networks(ips):
+    assert Settings(store=Path("x"), forwarded_allow_ips=ips).forwarded_allow_ips == ips
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "::1", "localhost"])

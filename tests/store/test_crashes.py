@@ -139,6 +139,7 @@ def test_after_a_failed_commit_the_environment_is_opened_again(store, make_memor
     assert len(store) == 2
 
 
+@pytest.mark.slow
 def test_a_limit_on_address_space_makes_the_map_smaller(folder):
     """Under a limit on addresses the map starts smaller, and grows."""
     limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))"
@@ -187,6 +188,7 @@ for options in ({"read_only": True}, {}):
 """
 
 
+@pytest.mark.slow
 def test_a_value_whose_last_pages_are_missing_is_found_before_it_is_mapped(folder, make_memory):
     """The value at the end of the file has ten pages; LMDB would read the missing ones, and the system end it."""
     with Store.open(folder) as store:
@@ -274,6 +276,7 @@ def test_a_store_that_lost_its_header_is_not_taken_for_a_new_one(folder, make_me
         Store.open(folder)
 
 
+@pytest.mark.slow
 def test_flipped_bits_are_found_by_check_and_never_crash_the_process(folder, make_memory):
     with Store.open(folder) as store:
         fill(store, make_memory, 6)

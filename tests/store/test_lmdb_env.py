@@ -8,6 +8,8 @@ import pytest
 from attar.errors import BusyError
 from attar.store import Store
 
+pytestmark = pytest.mark.slow
+
 # What another process does with the store: it runs the lines from its standard input.
 OTHER = """
 import sys

@@ -153,6 +153,7 @@ def test_the_map_grows_within_one_transaction(folder, make_memory):
         assert list(store.check()) == []
 
 
+@pytest.mark.slow
 def test_the_map_grows_between_snapshots_of_other_threads(folder, make_memory):
     done, faults = threading.Event(), []
 

@@ -121,6 +121,7 @@ def test_the_block_size_does_not_matter(text: str, block: int) -> None:
         assert sentences(text) == expected
 
 
+@pytest.mark.slow
 def test_a_long_text_without_blank_lines_is_read_in_bounded_memory() -> None:
     text = "He met Ann at the house of a friend. " * 60_000
     tracemalloc.start()

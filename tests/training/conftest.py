@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import pytorch_lightning as pl
+import torch
 
 from attar.cloze import VOCABULARY_FILE, ClozeDocument, DocumentWriter
 from attar.text import Vocabulary
@@ -47,6 +48,11 @@ def history(folder: Path) -> list[dict[str, float]]:
     """The history of a run, without its speed."""
     rows = json.loads((folder / RUN / HISTORY).read_text())
     return [{name: row[name] for name in row if name != "documents_a_second"} for row in rows]
+
+
+def assert_same_tensors(one: Any, other: Any, **tolerance: float) -> None:
+    """Nested dictionaries of tensors and numbers are equal, to the last bit if no tolerance is given."""
+    torch.testing.assert_close(one, other, **{"rtol": 0.0, "atol": 0.0} | tolerance, check_stride=False)
 
 
 def story_documents(seed: int, count: int) -> list[ClozeDocument]:

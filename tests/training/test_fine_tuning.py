@@ -14,7 +14,7 @@ from attar.training.options import TrainingOptions
 
 from .conftest import MakeSet
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unchecked_shapes")]
 
 
 @pytest.fixture(scope="module")

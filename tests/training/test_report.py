@@ -70,12 +70,14 @@ def test_the_table_shows_sources_and_steps(report: dict[str, Any]) -> None:
     assert [line.split(" | ")[0] for line in lines[2:]] == 3 * ["| all"] + 3 * ["| news"] + 3 * ["| letters"]
 
 
+@pytest.mark.slow
 def test_the_figure_is_the_same_for_the_same_report(report: dict[str, Any], tmp_path: Path) -> None:
     for name in ("one", "other"):
         draw_figure(report, tmp_path / name)
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "other.png").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_figure_ends_with_the_shortest_run(tmp_path: Path) -> None:
     rows = {"linear": {"validation": [[0.1, 0.3], [0.2, 0.4, 0.5]], "mean": 0.4}}
     draw_figure({"mechanisms": rows}, tmp_path / "figure")

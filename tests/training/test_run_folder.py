@@ -21,7 +21,7 @@ from benchmarks.stories import tell_stories
 
 from .conftest import ENTITIES, MakeOptions, MakeSet, PowerCutError, cut_off, history
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unchecked_shapes")]
 
 
 @pytest.fixture

@@ -1,9 +1,11 @@
 """The published encoder that training starts from: its weights, its shape and its tokenizer."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
@@ -12,6 +14,7 @@ from attar.errors import FormatError
 from attar.nn import TransformerShape, from_published
 from attar.text import PieceTokenizer
 from attar.training.questions.batches import CLS, PAD, SEP
+from attar.training.questions.vocabulary import prune_vocabulary
 
 _WORDS = "embeddings.word_embeddings"
 _REMEDY = "give the folder of all-MiniLM-L6-v2, or of another encoder of BERT's shape"
@@ -25,6 +28,21 @@ class Base:
     weights: dict[str, Tensor]
     tokenizer: bytes
 
+    def with_fewer_pieces(self, texts: Sequence[str], most: int) -> "Base":
+        """The encoder without word pieces that texts in English do not need, and the rarest in `texts`."""
+        counts = np.zeros(self.shape.vocabulary, np.int64)
+        for text in PieceTokenizer(self.tokenizer).read(texts):
+            np.add.at(counts, text.ids, 1)
+        tokenizer, words = prune_vocabulary(self.tokenizer, self.weights["words.weight"], counts, most)
+        shape = replace(self.shape, vocabulary=len(words))
+        return Base(shape, self.weights | {"words.weight": words}, tokenizer)
+
+    def with_fewer_positions(self, most: int) -> "Base":
+        """The encoder for texts of at most so many pieces."""
+        positions = self.weights["positions.weight"][:most].clone()
+        shape = replace(self.shape, positions=len(positions))
+        return Base(shape, self.weights | {"positions.weight": positions}, self.tokenizer)
+
 
 def load_base(path: str | Path) -> Base:
     """The encoder in a folder with `model.safetensors`, `tokenizer.json` and `config.json`, or in a file of it."""
@@ -36,9 +54,9 @@ def load_base(path: str | Path) -> Base:
     except (OSError, SafetensorError) as fault:
         came = getattr(fault, "strerror", None) or str(fault)
         raise FormatError(str(path), "the weights and tokenizer.json of an encoder", came, _REMEDY) from fault
-    scales = weights.pop(f"{_WORDS}.scale", None)  # of word vectors in int8, one per row
-    if scales is not None:
-        weights[f"{_WORDS}.weight"] = weights[f"{_WORDS}.weight"].float() * scales[:, None]
+    for name in [name for name in weights if name.endswith(".scale")]:  # of matrices in int8, one per row
+        matrix = f"{name.removesuffix('.scale')}.weight"
+        weights[matrix] = weights[matrix].float() * weights.pop(name)[:, None]
     shape = _shape(weights, file)
     check_special_pieces(PieceTokenizer(tokenizer, str(file.parent / "tokenizer.json")), str(file.parent))
     return Base(shape, from_published(weights, shape.layers), tokenizer)

@@ -103,33 +103,29 @@ class QuestionBatches(Dataset[Batch]):
         count, width = len(chosen), batch["ids"].shape[1]
         batch["question_ids"], batch["question_mask"] = padded([encoded.questions[q] for q in chosen], 8)
         batch["owners"] = owner = torch.tensor(owners)
-        gold = torch.zeros(count, width, 2, dtype=torch.bool)
-        spans = torch.full((count, 4, 2), -1)
-        soft = torch.full((count, 2, width), float("-inf"))
-        taught = torch.zeros(count, dtype=torch.bool)
+        spans = np.full((count, 4, 2), -1, np.int64)
+        soft = np.full((count, 2, width), -np.inf, np.float16)
         for row, q in enumerate(chosen):
-            for place, (first, last) in enumerate(encoded.golds[q][:4]):
-                spans[row, place] = torch.tensor([first + 1, last + 1])
-                gold[row, first + 1, 0] = gold[row, last + 1, 1] = True
-            labels = encoded.soft[q]
+            golds, labels = encoded.golds[q][:4], encoded.soft[q]
+            spans[row, : len(golds)] = golds + 1
             if labels is not None:
-                soft[row, :, 1 : 1 + labels.shape[1]] = torch.from_numpy(labels.astype(np.float32))
-                taught[row] = True
-        batch |= {"spans": spans, "soft": soft, "taught": taught}
+                soft[row, :, 1 : 1 + labels.shape[1]] = labels
+        batch |= {"spans": torch.from_numpy(spans), "soft": torch.from_numpy(soft)}
+        batch["taught"] = torch.tensor([encoded.soft[q] is not None for q in chosen], dtype=torch.bool)
+        batch["absent"] = torch.tensor([q in encoded.absent for q in chosen], dtype=torch.bool)
         batch["weights"] = (
             torch.ones(count) if self.weights is None else torch.from_numpy(self.weights[chosen])
         )
-        articles = [encoded.passages[at].article for at in passages]
-        others = torch.from_numpy(random.integers(0, len(passages), (count, self.negatives)))
-        for row, own_row in enumerate(owners):
-            same = [r for r, a in enumerate(articles) if a == articles[own_row] and r != own_row]
-            if same:
-                others[row, 0] = same[int(random.integers(len(same)))]
-        foreign = torch.tensor(
-            [[articles[int(o)] != articles[owners[row]] for o in others[row]] for row in range(count)]
-        )
-        batch["others"], batch["foreign"] = others, foreign
-        batch["other"] = others != owner[:, None]
+        names = [encoded.passages[at].article for at in passages]
+        _, articles = np.unique(names, return_inverse=True)
+        own = np.array(owners)
+        others = random.integers(0, len(passages), (count, self.negatives))
+        same = (articles[own, None] == articles) & (own[:, None] != np.arange(len(passages)))
+        near = (same * random.random(same.shape)).argmax(1)
+        others[:, 0] = np.where(same.any(1), near, others[:, 0])
+        batch["others"] = torch.from_numpy(others)
+        batch["foreign"] = torch.from_numpy(articles[others] != articles[own, None])
+        batch["other"] = batch["others"] != owner[:, None]
         return batch
 
 

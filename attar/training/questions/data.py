@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from attar.documents import read_sources
 from attar.errors import FormatError
-from attar.text import read_sources
 
 _EXPECTED = "questions in SQuAD's JSON (.json) or a passage per line (.jsonl), plain, .xz or .gz"
 # The characters of a paragraph that questions are generated for.
 _PARAGRAPH = range(200, 2_000)
 # Passages that share this many words in a row are the same text.
 _RUN = 13
+# So many more questions than marked answers, of so many questions: the last ones have none.
+_SURPLUS, _MANY = 3, 7
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Passage:
     article: str
     questions: tuple[Question, ...] = ()
     spans: tuple[tuple[int, int], ...] = ()
+    twin: str = ""  # another article that has the passage in other words
 
 
 def read_passages(path: str | Path) -> list[Passage]:
@@ -100,11 +103,26 @@ def _read_lines(path: Path, file: IO[str]) -> Iterator[Passage]:
 
 def _passage(row: dict[str, Any], path: Path, where: str) -> Passage:
     if "spans" in row:  # which span answers which question is unknown
-        questions = tuple(Question(_string(text, where), labelled=False) for text in row["questions"])
+        texts = [_string(text, where) for text in row["questions"]]
+        answers = len({span.get("colour", at) for at, span in enumerate(row["spans"])})
+        answered = _answered(len(texts), answers)
+        questions = tuple(Question(text, labelled=at >= answered) for at, text in enumerate(texts))
         spans = tuple((int(span["start"]), int(span["end"])) for span in row["spans"])
         return Passage(_string(row["context"], where), f"{path.name}/{row['document']}", questions, spans)
     text = _string(row["context"], where)
     return Passage(text, row.get("title") or text[:40], _questions(row, "questions", "start", where))
+
+
+def _answered(questions: int, answers: int) -> int:
+    """How many of a passage's questions, the first ones, may have an answer.
+
+    SQuAD 2.0 lists those without one last. A few answers may be lost; more are not, if there are many questions.
+
+    >>> _answered(10, 6), _answered(10, 8), _answered(5, 2)
+    (6, 10, 5)
+    """
+    surplus = questions - answers
+    return answers if surplus >= _SURPLUS and questions >= _MANY else questions
 
 
 def _questions(row: dict[str, Any], name: str, start: str, where: str) -> tuple[Question, ...]:
@@ -156,7 +174,8 @@ def _runs(text: str) -> set[int]:
 def hold_out(passages: Sequence[Passage], share: float = 0.05) -> tuple[list[Passage], list[Passage]]:
     """Passages to train on, and about a share of them, in whole articles, that are kept out; none of two articles.
 
-    Articles with the same passages under other names go together. Which are chosen depends on their names alone.
+    Articles with the same passages under other names, or in other words (`Passage.twin`), go together. Which are
+    chosen depends on their names alone.
     """
     groups = sorted(_same_articles(passages), key=_place)
     sizes = Counter(passage.article for passage in passages)
@@ -176,8 +195,9 @@ def _same_articles(passages: Sequence[Passage]) -> list[frozenset[str]]:
     first: dict[int, str] = {}
     for passage in passages:
         group = group_of.setdefault(passage.article, {passage.article})
-        for run in _runs(passage.text):
-            other = group_of[first.setdefault(run, passage.article)]
+        same = {first.setdefault(run, passage.article) for run in _runs(passage.text)}
+        for name in same | ({passage.twin} if passage.twin else set()):
+            other = group_of.setdefault(name, {name})
             if other is not group:
                 small, group = sorted((other, group), key=len)
                 group |= small

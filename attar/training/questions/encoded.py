@@ -27,6 +27,7 @@ class Encoded:
     of_passage: list[list[int]] = field(default_factory=list)
     sources: list[Question] = field(default_factory=list)
     soft: list[NDArray[np.float16] | None] = field(default_factory=list)  # [2, n] of the teacher
+    absent: set[int] = field(default_factory=set)  # questions without an answer
 
     @classmethod
     def of(
@@ -53,6 +54,8 @@ class Encoded:
     ) -> None:
         """Add a question to a passage."""
         self.of_passage[passage].append(len(self.questions))
+        if source.labelled and not source.answers and not len(gold):
+            self.absent.add(len(self.questions))
         self.questions.append(ids)
         self.owners.append(passage)
         self.golds.append(gold)

@@ -90,13 +90,13 @@ def keep_answered(
 ) -> dict[str, Array]:
     """The questions whose span the teacher finds again, with its spans and scores, as few arrays."""
     kept: list[int] = []
-    found = np.zeros((0, 3), np.float32)
+    found = np.zeros((0, 4), np.float32)
     if asked.questions:
         every = range(len(asked.questions))
         pairs = PairBatches(asked, every, tokens=tokens, epochs=1, seed=0, shuffle=False)
         found = label(teacher, asked, loader(pairs), device)
         for q in every:
-            (first, last), (a, b, sure) = asked.golds[q][0], found[q]
+            (first, last), (a, b, sure) = asked.golds[q][0], found[q, :3]
             common = min(last, b) - max(first, a) + 1
             if sure > _SURE and common > 0 and 2 * common / (last - first + b - a + 2) > _COMMON:
                 kept.append(q)
@@ -104,7 +104,7 @@ def keep_answered(
     ids = [asked.questions[q] for q in kept]
     return {
         "passages": np.array([asked.owners[q] for q in kept], np.int64),
-        "spans": found[kept].reshape(-1, 3),
+        "spans": found[kept, :3].reshape(-1, 3),
         "lengths": np.array([(len(a), b.shape[1]) for a, b in zip(ids, soft, strict=True)], np.int64).reshape(
             -1, 2
         ),

@@ -1,4 +1,4 @@
-"""Held-out questions: accuracy while a network is trained, and the calibration of its probabilities."""
+"""Held-out questions: the accuracy of a network while it is trained."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -17,8 +17,6 @@ from attar.training.questions.metrics import exact, f1, holds
 Floats = NDArray[np.float64]
 # Passages, and questions, per batch.
 _BATCH = 16
-# Fewer answerable questions say too little about probabilities.
-FEWEST = 50
 
 
 @dataclass(frozen=True)
@@ -105,15 +103,6 @@ def keep_best(priors: Tensor, inside: Tensor, density: float) -> Tensor:
     return ((flat >= floor) & flat.isfinite()).view_as(priors)
 
 
-def right_answers(encoded: Encoded, best: Best) -> NDArray[np.bool_]:
-    """Whether the best span of each question is a correct answer."""
-    found = np.zeros(len(encoded.questions), bool)
-    for q in range(len(found)):
-        golds = encoded.gold_texts(q)
-        found[q] = bool(golds) and exact(_text(encoded, best, q), golds) > 0
-    return found
-
-
 def accuracy(encoded: Encoded, best: Best) -> dict[str, Any]:
     """Exact match, F1 and sentence hits over the questions that have a known answer."""
     rows = []
@@ -132,48 +121,3 @@ def accuracy(encoded: Encoded, best: Best) -> dict[str, Any]:
 
 def _text(encoded: Encoded, best: Best, question: int) -> str:
     return encoded.span_text(int(best.passage[question]), int(best.first[question]), int(best.last[question]))
-
-
-def calibrate(own: Best, other: Best, encoded: Encoded, absent: set[int]) -> tuple[float, float] | None:
-    """The scale and bias of an answer's log-odds with which they say how often the best answer is right.
-
-    Half of the weight is on questions with an answer; the rest on the same questions asked of other articles, and on
-    `absent`, those that have no answer in their passage. None if there are too few to say.
-    """
-    answerable = np.array(encoded.labelled(), int)
-    if len(answerable) < FEWEST:
-        return None
-    right = right_answers(encoded, own)
-    groups = [(own.probability[answerable], right[answerable], 2.0)]
-    nothing = [(other.probability[answerable], np.zeros(len(answerable), bool), 1.0)]
-    if absent:
-        rows = np.array(sorted(absent))
-        nothing.append((own.probability[rows], np.zeros(len(rows), bool), 1.0))
-    groups += [(p, y, 2.0 / len(nothing)) for p, y, _ in nothing]
-    p, y = (np.concatenate([group[at] for group in groups]) for at in (0, 1))
-    weights = np.concatenate([np.full(len(group[0]), group[2] / len(group[0])) for group in groups])
-    return fit_log_odds(p, y.astype(float), weights)
-
-
-def fit_log_odds(p: Floats, y: Floats, weights: Floats) -> tuple[float, float]:
-    """Scale and bias of the log-odds of `p` by weighted logistic regression, held a little at 1 and 0.
-
-    >>> import numpy as np
-    >>> p, y = np.array([0.9] * 4 + [0.1] * 4), np.array([1.0, 1, 1, 0, 0, 0, 0, 1])
-    >>> [round(each, 2) for each in fit_log_odds(p, y, np.ones(8))]
-    [0.5, 0.0]
-    """
-    from scipy.optimize import minimize
-
-    bounded = np.clip(p, 1e-6, 1 - 1e-6)
-    x = np.stack([np.log(bounded / (1 - bounded)), np.ones(len(p))])
-    weights = weights / weights.sum()
-    held = np.array([1.0, 0.0])
-
-    def loss(at: Floats) -> tuple[float, Floats]:
-        odds = at @ x
-        value = weights @ (np.logaddexp(0, odds) - y * odds) + 5e-5 * ((at - held) ** 2).sum()
-        return float(value), x @ (weights * (1 / (1 + np.exp(-odds)) - y)) + 1e-4 * (at - held)
-
-    scale, bias = minimize(loss, held, jac=True, method="BFGS").x
-    return round(float(scale), 4), round(float(bias), 4) + 0.0

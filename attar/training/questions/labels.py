@@ -11,12 +11,14 @@ from attar.training.questions.encoded import Array, Encoded, token_spans
 Golds = dict[int, NDArray[np.int32]]
 # How sure the teacher must be of a pseudo-label that the second teacher, or the student, is trained on.
 TEACHER_FLOOR, STUDENT_FLOOR = 0.35, 0.15
+# Questions that the teacher gives a lower probability of having an answer are taken to have none.
+_PRESENT = 0.15
 
 
 def pseudo_labels(encoded: Encoded, found: Array, floor: float) -> Golds:
     """The spans of unlabelled questions of which the teacher is sure, in agreement with a marked span.
 
-    `found` is `[Q, 3]`: first and last piece of the teacher's best span, and its probability.
+    `found` is `[Q, 4]`: first and last piece of the teacher's best span, its probability, and that of any answer.
     """
     golds: Golds = {}
     for q, source in enumerate(encoded.sources):
@@ -62,22 +64,28 @@ def split_scores(arrays: dict[str, Array]) -> list[NDArray[np.float16] | None]:
 def student_set(encoded: Encoded, labels: dict[str, Array]) -> tuple[Encoded, NDArray[np.float32]]:
     """The questions that the student learns from, with the teacher's scores, and the weight of each question.
 
-    Unlabelled questions count as much as the teacher is sure; those without a pseudo-label are left out.
+    Unlabelled questions count as much as the teacher is sure of its span, or of there being no answer; the others
+    are left out.
     """
     found = labels["found"]
     golds = pseudo_labels(encoded, found, STUDENT_FLOOR)
     known = set(encoded.labelled())
-    kept = known | golds.keys()
-    soft = [each if q in kept else None for q, each in enumerate(split_scores(labels))]
-    weights = np.array(
-        [1.0 if q in known else found[q, 2] if q in golds else 0.0 for q in range(len(encoded.questions))],
-        np.float32,
-    )
+    doubtful = {
+        q: 1 - found[q, 3]
+        for q, source in enumerate(encoded.sources)
+        if not source.labelled and q not in golds and 0 <= found[q, 3] < _PRESENT
+    }
+    absent = encoded.absent | doubtful.keys()
+    kept = known | golds.keys() | absent
+    soft = [each if q in kept and q not in absent else None for q, each in enumerate(split_scores(labels))]
+    sure = dict.fromkeys(known | encoded.absent, 1.0) | {q: found[q, 2] for q in golds} | doubtful
+    weights = np.array([sure.get(q, 0.0) for q in range(len(encoded.questions))], np.float32)
     # Lists of its own: generated questions are added to them.
     own = {
         name: list(getattr(encoded, name)) for name in ("passages", "texts", "questions", "owners", "sources")
     }
-    chosen = replace(with_golds(encoded, golds), soft=soft, of_passage=list(encoded.of_passage), **own)
+    of_passage = list(encoded.of_passage)
+    chosen = replace(with_golds(encoded, golds), soft=soft, of_passage=of_passage, absent=absent, **own)
     chosen.keep_questions(kept)
     return chosen, weights
 

@@ -23,18 +23,30 @@ class QuestionOptions:
         "", "Published encoder to start from: a folder, or a .safetensors file next to its tokenizer.json."
     )
     init: str = option("", "Fine-tune this reader on questions with known answers, without a teacher.")
+    calibrate_only: bool = option(
+        False, "Train nothing: write the reader of --init with probabilities calibrated by these questions."
+    )
+    accuracy: float = option(
+        0.0, "Exact match on other questions, to calibrate by what the reader was trained on.", min=0, max=1
+    )
     texts: str = option("", "Texts without questions: questions about them are generated, too.")
     exclude: str = option("", "Test set: passages that share 13 words in a row with it are left out.")
     size: int = option(64, "Size k of phrase vectors.", min=1)
     word_size: int = option(32, "Size of the vectors that words are compared by.", min=1)
     match: str = option("static", "Compare words by their own vectors (static), in context, or none.")
+    values: int = option(0, "Size d of the values in memories of fixed size; 0: none can be made.", min=0)
     density: float = option(0.4, "Phrases that the reader keeps per word piece.", min=0.01, max=10)
+    vocabulary: int = option(
+        26_500, "Most word pieces of a new reader: other scripts and the rarest are left out.", min=200
+    )
     quick_layers: int = option(2, "Layers of the quick question encoder; 0 for none.", min=0)
     epochs: int = option(0, "Epochs of the last network; 0: 7, or 3 with --init.", min=0)
     lr: float = option(0.0, "Peak learning rate of AdamW; 0: 2e-4, or 5e-5 with --init.", min=0)
     batch_tokens: int = option(
         0, "Word pieces of passages per step, with padding; 0: 12,000, or 3,000 with --init.", min=0
     )
+    distillation: float = option(1.0, "Weight of the teacher's scores in the loss.", min=0)
+    generator_epochs: int = option(4, "Epochs of the network that writes questions.", min=1)
     generated_weight: float = option(0.5, "Weight of a generated question.", min=0, max=1)
     seed: int = option(1, "Random seed.", min=0, max=2**31 - 1)
     num_workers: int = option(-1, "Processes that prepare batches; -1 chooses a number.", min=-1)
@@ -47,6 +59,8 @@ class QuestionOptions:
         if bool(self.base) == bool(self.init):
             came = "both" if self.base else "neither"
             raise OptionError("--base and --init", "one of them", came)
+        if self.calibrate_only and not self.init:
+            raise OptionError("--calibrate-only", "the reader to calibrate, by --init", "none")
         if self.match not in MATCHES:
             raise OptionError("match", " or ".join(MATCHES), repr(self.match))
         if self.init and self.texts:

@@ -29,7 +29,7 @@ BEGUN, TOKENIZER, SHAPE = "run.json", "tokenizer.json", "encoder.json"
 _READER = "config.json"
 _LOCK = "lock"
 # Processes that prepare batches for a GPU.
-_WORKERS = 4
+_WORKERS = 8
 Say = Callable[[str], None]
 Module = TypeVar("Module", bound=nn.Module)
 

@@ -1,12 +1,29 @@
 """The losses of a phrase network: of its scores, of its priors alone, and of the quick question encoder."""
 
+import math
+
 import torch
 from torch import Tensor
 
-from attar.nn import LONGEST, PhraseNetwork, QuickQuestions, following, valid_spans
+from attar.nn import (
+    LONGEST,
+    EncodedQuestions,
+    EncodedTexts,
+    PhraseNetwork,
+    QuickQuestions,
+    Written,
+    following,
+    valid_spans,
+)
 from attar.training.questions.batches import Batch
 
 TEMPERATURE = 1.5
+# How much a passage of the same article counts as one without the answer, compared with those of other articles.
+SAME_ARTICLE = 0.25
+# Phrases per piece that are written to a memory of fixed size.
+_WRITTEN = 0.4
+# Added to the priors of answers, so that these are among the phrases.
+_GOLD = 1e3
 # A loss, and its parts for the log.
 Loss = tuple[Tensor, dict[str, Tensor]]
 
@@ -23,11 +40,14 @@ def gold_scores(scores: Tensor, spans: Tensor) -> tuple[Tensor, Tensor]:
     return own.masked_fill(~usable, -1e4).logsumexp(1), usable.any(1)
 
 
-def student_loss(network: PhraseNetwork, batch: Batch, quick: QuickQuestions | None = None) -> Loss:
+def student_loss(
+    network: PhraseNetwork, batch: Batch, quick: QuickQuestions | None = None, distillation: float = 1.0
+) -> Loss:
     """The mean loss per question: its passage's spans against the answers, the teacher, and other passages."""
     with torch.set_grad_enabled(quick is None):
         texts = network.encode_texts(batch["ids"], batch["mask"])
-    questions = network.encode_questions(batch["question_ids"], batch["question_mask"], quick)
+    asked = batch["question_ids"], batch["question_mask"]
+    questions = network.encode_questions(*asked, quick)
     valid = valid_spans(batch["sentences"], batch["inside"])
     owners, sentences = batch["owners"], batch["sentences"]
 
@@ -40,11 +60,17 @@ def student_loss(network: PhraseNetwork, batch: Batch, quick: QuickQuestions | N
     own = torch.where(usable, own, 0.0)
     hard = ((total - own) * weights).sum() / count
 
-    # What the teacher thinks of the same spans.
-    soft = batch["soft"]
+    # What the teacher thinks of the same spans; for the quick encoder, what the large one does.
+    soft = batch["soft"].float()
     teacher = soft[:, 0, :, None] + following(soft[:, 1], float("-inf"))
+    taught = batch["taught"]
+    if quick is not None:
+        with torch.no_grad():
+            large = network.encode_questions(*asked)
+            teacher = network.score(texts.rows(owners), large, sentences[owners], valid[owners])
+        taught = torch.ones_like(taught)
     teacher = teacher.masked_fill(~valid[owners], float("-inf")).flatten(1) / TEMPERATURE
-    taught = batch["taught"] & teacher.isfinite().any(1)
+    taught = taught & teacher.isfinite().any(1)
     target = torch.where(taught[:, None], teacher, torch.zeros_like(teacher)).softmax(1)
     student = (flat / TEMPERATURE).masked_fill(flat.isneginf(), -1e4).log_softmax(1)
     entropy = torch.where(target > 0, target * target.clamp(min=1e-9).log(), 0.0).sum(1)
@@ -64,20 +90,63 @@ def student_loss(network: PhraseNetwork, batch: Batch, quick: QuickQuestions | N
     elsewhere = torch.stack(sums, 1)
     union = torch.cat([total[:, None], elsewhere, nulls[:, None]], 1).logsumexp(1)
     ranked = ((union - own) * weights).sum() / count
-    foreign = batch["foreign"] & other
+    # Of the same article, another passage may have the answer after all.
+    apart = other * torch.where(batch["foreign"], 1.0, SAME_ARTICLE)
     absent = torch.logaddexp(elsewhere, nulls[:, None]) - nulls[:, None]
-    refused = torch.where(foreign, absent, 0.0).sum() / foreign.sum().clamp(min=1)
+    refused = (torch.where(other, absent, 0.0) * apart).sum() / apart.sum().clamp(min=1)
+    # Questions about the passage that it does not answer.
+    without = batch["weights"] * batch["absent"]
+    unanswered = ((torch.logaddexp(total, nulls) - nulls) * without).sum() / without.sum().clamp(min=1)
     alone = ((torch.logaddexp(total, nulls) - own) * weights).sum() / count
 
     # The priors decide which phrases are kept: the softmax over all spans of a text, for what is asked about.
     prior = network.priors(texts, valid)
-    asked, _ = gold_scores(prior[owners], batch["spans"])
+    of_gold, _ = gold_scores(prior[owners], batch["spans"])
     prior_total = prior.flatten(1).logsumexp(1)[owners]
-    kept = (torch.where(usable, prior_total - asked, 0.0) * weights).sum() / count
+    kept = (torch.where(usable, prior_total - of_gold, 0.0) * weights).sum() / count
 
-    loss = distilled + 0.5 * hard + 0.5 * ranked + 0.3 * refused + 0.2 * alone + 0.3 * kept
+    loss = distillation * distilled + 0.5 * hard + 0.5 * ranked + 0.3 * refused + 0.3 * alone + 0.3 * kept
+    loss = loss + 0.3 * unanswered
     parts = {"hard": hard, "distilled": distilled, "ranked": ranked, "refused": refused, "prior": kept}
+    parts["unanswered"] = unanswered
+    if network.ridge is not None and quick is None:
+        parts["ridge"] = ridge_loss(network, batch, texts, questions, prior)
+        loss = loss + 0.5 * parts["ridge"]
     return loss, {name: value.detach() for name, value in parts.items()}
+
+
+def ridge_loss(
+    network: PhraseNetwork, batch: Batch, texts: EncodedTexts, questions: EncodedQuestions, prior: Tensor
+) -> Tensor:
+    """The loss of answers from memories of fixed size: the likeliest phrases and the answers are written to them."""
+    ridge, owners, spans = network.ridge, batch["owners"], batch["spans"]
+    assert ridge is not None  # checked by the caller
+    wanted = prior.detach().clone()
+    first, length = spans[..., 0], spans[..., 1] - spans[..., 0]
+    usable = (first >= 0) & (length >= 0) & (length < LONGEST)
+    places = owners[:, None].expand_as(first)[usable], first[usable], length[usable]
+    # Answers that are no spans stay at -inf.
+    wanted.index_put_(places, wanted.new_tensor(_GOLD), accumulate=True)
+    count = min(wanted[0].numel(), math.ceil(_WRITTEN * prior.shape[1]))
+    chosen = wanted.flatten(1).topk(count, 1)
+    most = (batch["inside"].sum(1) * _WRITTEN).ceil()[:, None]
+    written = chosen.values.isfinite() & (torch.arange(count, device=most.device) < most)
+    start = chosen.indices // LONGEST
+    stop = (start + chosen.indices % LONGEST).clamp(max=prior.shape[1] - 1)
+    values = ridge.values(network.encoder.words(batch["ids"]), start, stop)
+    rows = torch.arange(len(start), device=start.device)[:, None]
+    keys = ridge.keys(texts.firsts[rows, start] + texts.lasts[rows, stop]) * written[..., None]
+    memory = Written(*(part[owners] for part in ridge.write(keys, values)))
+    scores = torch.einsum("qd,qpd->qp", ridge.read(memory, questions.queries), values[owners]) * ridge.scale
+    overlap = network.overlap(texts.words[owners], questions, batch["sentences"][owners])
+    scores = scores + prior.flatten(1).gather(1, chosen.indices)[owners] + overlap.gather(1, start[owners])
+    scores = scores.masked_fill(~written[owners], -1e4)
+    ends = torch.stack([start, stop], -1)[owners]
+    gold = (ends[:, :, None] == spans[:, None]).all(-1).any(-1) & written[owners]
+    found = gold.any(1)
+    loss = scores.logsumexp(1) - scores.masked_fill(~gold, -1e4).logsumexp(1)
+    weights = batch["weights"] * found
+    return (torch.where(found, loss, 0.0) * weights).sum() / weights.sum().clamp(min=1)
 
 
 def prior_loss(network: PhraseNetwork, batch: Batch) -> Loss:
@@ -102,11 +171,12 @@ def imitation_loss(network: PhraseNetwork, batch: Batch, quick: QuickQuestions) 
 
 
 def new_quick(network: PhraseNetwork, layers: int) -> QuickQuestions:
-    """A quick question encoder with the weights of the network's last layers and heads."""
+    """A quick question encoder with the network's heads and, of its layers, the first, the last and some between."""
     quick = QuickQuestions(network.options, 0, layers)
     own = network.encoder.layers.layers
     for at, layer in enumerate(quick.layers.layers):
-        layer.load_state_dict(own[len(own) - layers + at].state_dict())
+        place = len(own) - 1 if layers == 1 else round(at * (len(own) - 1) / (layers - 1))
+        layer.load_state_dict(own[place].state_dict())
     for name in ("query", "null", "weight"):
         getattr(quick, name).load_state_dict(getattr(network, name).state_dict())
     return quick

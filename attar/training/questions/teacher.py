@@ -6,30 +6,40 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.utils.data import Dataset
 
 from attar.nn import LONGEST, Transformer, TransformerShape, following
 from attar.training.questions.batches import SEP, Batch, padded
 from attar.training.questions.encoded import Encoded
 
+# The weight of whether there is an answer, in the loss.
+PRESENT = 0.5
+
 
 class Teacher(nn.Module):
-    """Start and end scores of the passage's pieces, after reading `[CLS] question [SEP] passage [SEP]`."""
+    """Start and end scores of the passage's pieces, after reading `[CLS] question [SEP] passage [SEP]`.
+
+    A score of the whole, at [CLS], says whether the passage has the answer.
+    """
 
     def __init__(self, shape: TransformerShape | None = None) -> None:
         super().__init__()
         self.encoder = Transformer(shape)
         self.ends = nn.Linear(self.encoder.shape.size, 2)
+        self.present = nn.Linear(self.encoder.shape.size, 1)
 
-    def forward(self, batch: Batch) -> Tensor:
-        """`[Q, 2, n]`, -inf outside of the passage."""
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """`[Q, 2, n]`, -inf outside of the passage, and the log-odds that it has an answer, `[Q]`."""
         hidden = self.encoder(batch["ids"], batch["mask"], batch["types"])
         scores: Tensor = self.ends(hidden).float().transpose(1, 2)
-        return scores.masked_fill(~batch["inside"][:, None], float("-inf"))
+        present: Tensor = self.present(hidden[:, 0]).float()[:, 0]
+        return scores.masked_fill(~batch["inside"][:, None], float("-inf")), present
 
     def loss(self, batch: Batch) -> Tensor:
-        """The mean loss of start and end, over all answers of a question."""
-        logs = self(batch).log_softmax(-1)
+        """The mean loss of start and end, over all answers of a question, and of whether there is one."""
+        scores, present = self(batch)
+        logs = scores.log_softmax(-1)
         spans = batch["spans"]
         known = spans[..., 0] >= 0
         at = spans.clamp(min=0)
@@ -38,7 +48,9 @@ class Teacher(nn.Module):
         # Not -inf: the gradient of a log-sum without terms is NaN.
         both = (starts + ends).masked_fill(~known, -1e4).logsumexp(1)
         weights = batch["weights"] * known.any(1)
-        return -(torch.where(known.any(1), both, 0.0) * weights).sum() / weights.sum().clamp(min=1)
+        found = -(torch.where(known.any(1), both, 0.0) * weights).sum() / weights.sum().clamp(min=1)
+        absent = functional.binary_cross_entropy_with_logits(present, known.any(1).float())
+        return found + PRESENT * absent
 
 
 class PairBatches(Dataset[Batch]):
@@ -117,17 +129,26 @@ def best_spans(scores: Tensor, longest: int = LONGEST) -> tuple[Tensor, Tensor, 
 def label(
     teacher: Teacher, encoded: Encoded, batches: Iterable[Batch], device: torch.device
 ) -> NDArray[np.float32]:
-    """Write the teacher's scores to `encoded.soft`; returns `[Q, 3]`: first, last, probability of its best span."""
+    """Write the teacher's scores to `encoded.soft`; returns `[Q, 4]`, -1 for questions that are not in the batches.
+
+    These are the first and last piece of its best span, the probability of that, and that there is an answer at all.
+    """
     teacher.eval()
-    found = np.full((len(encoded.questions), 3), -1.0, np.float32)
+    found = np.full((len(encoded.questions), 4), -1.0, np.float32)
     for batch in batches:
         batch = {name: value.to(device, non_blocking=True) for name, value in batch.items()}
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            scores = teacher(batch)
+            scores, odds = teacher(batch)
         first, last, probability = best_spans(scores)
+        present = odds.sigmoid()
         values = scores.half().cpu().numpy()
         offsets = batch["offsets"]
-        rows = torch.stack([first - offsets, last - offsets, probability], 1).float().cpu().numpy()
+        rows = (
+            torch.stack([first - offsets, last - offsets, probability * present, present], 1)
+            .float()
+            .cpu()
+            .numpy()
+        )
         for row, (q, offset) in enumerate(zip(batch["questions"].tolist(), offsets.tolist(), strict=True)):
             length = len(encoded.texts[encoded.owners[q]])
             encoded.soft[q] = values[row, :, offset : offset + length]

@@ -11,23 +11,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
-from attar.errors import OptionError
 from attar.nn import PhraseNetwork, PhraseOptions, QuickQuestions
 from attar.progress import Progress, tell_nobody
-from attar.reader import PhraseReader, Reader, save_phrase_reader
+from attar.reader import POSITIONS
 from attar.text import PieceTokenizer
 from attar.training.fit import without_known_warnings
-from attar.training.questions.base import check_special_pieces, load_base
+from attar.training.questions.base import Base, check_special_pieces, load_base
 from attar.training.questions.batches import QuestionBatches, QuestionsAlone
-from attar.training.questions.data import hold_out, read_paragraphs, read_passages, without_overlap
+from attar.training.questions.data import Passage, hold_out, read_paragraphs, read_passages, without_overlap
 from attar.training.questions.encoded import Array, Encoded
+from attar.training.questions.finish import calibrate_only, finish, load_phrases
 from attar.training.questions.generation import draw_spans, keep_answered, marked_questions, write_questions
 from attar.training.questions.generator import Generator, MarkedBatches
-from attar.training.questions.held_out import accuracy, answer_questions, calibrate
+from attar.training.questions.held_out import accuracy, answer_questions
 from attar.training.questions.labels import (
-    STUDENT_FLOOR,
     TEACHER_FLOOR,
     add_generated,
     flat_scores,
@@ -40,11 +38,12 @@ from attar.training.questions.options import QuestionOptions
 from attar.training.questions.run import Module, QuestionRun, Say, silent
 from attar.training.questions.student import Loss, imitation_loss, new_quick, prior_loss, student_loss
 from attar.training.questions.teacher import PairBatches, Teacher, label
+from attar.training.questions.translated import with_translated_questions
 from attar.training.run_folder import RUN, check_writable, lock_folder
 
 # Learning rates and epochs that were measured once (docs/questions.md).
 _TEACHER_LR, _PRIOR_LR = 1.5e-4, 1e-4
-_FIRST_EPOCHS, _SECOND_EPOCHS, _PRIOR_EPOCHS, _GENERATOR_EPOCHS, _QUICK_EPOCHS = 2, 3, 2, 4, 3
+_FIRST_EPOCHS, _SECOND_EPOCHS, _PRIOR_EPOCHS, _QUICK_EPOCHS = 2, 3, 2, 3
 # Questions per step while the quick encoder imitates the large one.
 _IMITATED = 1_024
 
@@ -69,16 +68,19 @@ def train_questions(
     with without_known_warnings(), lock_folder(options.folder / RUN):
         run = QuestionRun(options, progress, say)
         run.begin(resume=resume, replace=replace)
+        if options.calibrate_only:
+            return calibrate_only(run, _read_data(run))
         return _fine_tune(run) if options.init else _train_new(run)
 
 
 def _train_new(run: QuestionRun) -> dict[str, Any]:
     options = run.options
-    base = load_base(options.base)
-    training, held = _read_sets(run, PieceTokenizer(base.tokenizer))
+    passages = _read_data(run)
+    base = load_base(options.base).with_fewer_pieces([each.text for each in passages], options.vocabulary)
+    training, held = _read_sets(run, passages, PieceTokenizer(base.tokenizer))
     run.write_tokenizer(base.tokenizer, base.shape)
 
-    def started(module: Module) -> Module:
+    def started(module: Module, base: Base = base) -> Module:
         module.get_submodule("encoder").load_state_dict(base.weights)
         return module
 
@@ -96,15 +98,15 @@ def _train_new(run: QuestionRun) -> dict[str, Any]:
             teacher,
         )
         generated = paragraphs, arrays
-    absent = _absent_questions(run, teacher, held)
     teacher.to("cpu")
 
     data, weights = student_set(training, labels)
     if generated is not None:
         sure = add_generated(data, *generated)
         weights = np.concatenate([weights, sure * options.generated_weight])
-    sizes = PhraseOptions(options.size, options.word_size, options.match, base.shape)
-    student = run.module(lambda: started(PhraseNetwork(sizes)))
+    short = base.with_fewer_positions(POSITIONS)  # it reads no question with the passage
+    sizes = PhraseOptions(options.size, options.word_size, options.match, options.values, short.shape)
+    student = run.module(lambda: started(PhraseNetwork(sizes), short))
     network = _fit_student(run, student, data, held, weights)
     quick = None
     if options.quick_layers:
@@ -112,33 +114,35 @@ def _train_new(run: QuestionRun) -> dict[str, Any]:
         # Generated questions are imitated; answers are learned from real ones.
         data.keep_questions(set(range(len(training.questions))))
         quick = _fit_quick(run, network, initial, data, data.questions)
-    return _finish(run, network, quick, base.tokenizer, held, absent)
+    return finish(run, network, quick, base.tokenizer, held)
 
 
 def _fine_tune(run: QuestionRun) -> dict[str, Any]:
     """Train a reader on, with known answers only."""
-    saved = Reader.load(run.options.init)
-    if not isinstance(saved, PhraseReader):
-        remedy = "fine-tune a names reader with attar train --init-from"
-        raise OptionError("init", "a reader for real questions", "a names reader", remedy)
+    saved = load_phrases(run.options.init)
     check_special_pieces(saved.tokenizer, run.options.init)
-    training, held = _read_sets(run, saved.tokenizer)
-    training.keep_questions(set(training.labelled()))
+    training, held = _read_sets(run, _read_data(run), saved.tokenizer)
+    training.keep_questions(training.absent.union(training.labelled()))
     network = _fit_student(run, saved.network, training, held, None)
     quick = saved.quick
     if quick is not None:
         questions = [training.questions[q] for q in training.labelled()]
         quick = _fit_quick(run, network, quick, training, questions)
-    absent = {q for q, source in enumerate(held.sources) if source.labelled and not source.answers}
-    before = {"before": saved.about, "calibration": list(saved.calibration), "density": saved.density}
-    return _finish(run, network, quick, saved.tokenizer.data, held, absent, before)
+    return finish(run, network, quick, saved.tokenizer.data, held, saved.saved)
 
 
-def _read_sets(run: QuestionRun, tokenizer: PieceTokenizer) -> tuple[Encoded, Encoded]:
-    """The passages to train on and the held-out ones."""
+def _read_data(run: QuestionRun) -> list[Passage]:
+    """The passages of all files, but for those of the test set."""
     passages = [passage for path in run.options.data for passage in read_passages(path)]
     if run.options.exclude:
         passages = without_overlap(passages, read_passages(run.options.exclude))
+    return with_translated_questions(passages)
+
+
+def _read_sets(
+    run: QuestionRun, passages: list[Passage], tokenizer: PieceTokenizer
+) -> tuple[Encoded, Encoded]:
+    """The passages to train on and the held-out ones."""
     training, held = (Encoded.of(part, tokenizer) for part in hold_out(passages))
     run.check_questions(len(training.labelled()))
     counts = f"{len(training.passages):,} passages, {len(training.questions):,} questions"
@@ -167,9 +171,10 @@ def _teach(
         run.fit(name, teacher, lambda batch: (teacher.loss(batch), {}), batches, lr=_TEACHER_LR)
         return teacher
 
-    found: Array = np.full((len(training.questions), 3), -1.0, np.float32)
+    found: Array = np.full((len(training.questions), 4), -1.0, np.float32)
+    absent = sorted(training.absent)
     if unlabelled:
-        first = fitted("first-teacher", training, labelled, _FIRST_EPOCHS, 1)
+        first = fitted("first-teacher", training, [*labelled, *absent], _FIRST_EPOCHS, 1)
         found = run.arrays("first-labels", lambda: {"found": _label(run, first, training, unlabelled)[0]})[
             "found"
         ]
@@ -177,7 +182,7 @@ def _teach(
     run.say(
         f"{len(golds):,} of {len(unlabelled):,} questions without an answer labelled by the first teacher"
     )
-    teacher = fitted("teacher", with_golds(training, golds), [*labelled, *golds], _SECOND_EPOCHS, 2)
+    teacher = fitted("teacher", with_golds(training, golds), [*labelled, *golds, *absent], _SECOND_EPOCHS, 2)
 
     def label_all() -> dict[str, Array]:
         best, scored = _label(run, teacher, training, range(len(training.questions)))
@@ -192,16 +197,6 @@ def _label(run: QuestionRun, teacher: Teacher, data: Encoded, chosen: Any) -> tu
     tokens = run.options.batch_tokens * 5
     pairs = PairBatches(scored, chosen, tokens=tokens, epochs=1, seed=0, shuffle=False)
     return label(teacher.to(run.device), scored, run.loader(pairs), run.device), scored
-
-
-def _absent_questions(run: QuestionRun, teacher: Teacher, held: Encoded) -> set[int]:
-    """Held-out questions without an answer in their passage, known or by the teacher's word."""
-    absent = {q for q, source in enumerate(held.sources) if source.labelled and not source.answers}
-    unlabelled = [q for q, source in enumerate(held.sources) if not source.labelled]
-    if unlabelled:
-        found = run.arrays("held-out-labels", lambda: {"found": _label(run, teacher, held, unlabelled)[0]})
-        absent |= set(unlabelled).difference(pseudo_labels(held, found["found"], STUDENT_FLOOR))
-    return absent
 
 
 def _generate(
@@ -230,7 +225,7 @@ def _generate(
         [text.ids for text in known.texts],
         items,
         tokens=tokens,
-        epochs=_GENERATOR_EPOCHS,
+        epochs=options.generator_epochs,
         seed=3,
     )
     loss = generator.loss
@@ -271,7 +266,7 @@ def _fit_student(
         return accuracy(held, answer_questions(network, held, options.density, run.device))
 
     def loss(batch: dict[str, torch.Tensor]) -> Loss:
-        return student_loss(network, batch)
+        return student_loss(network, batch, distillation=options.distillation)
 
     run.fit("student", network, loss, batches, lr=options.lr, evaluate=evaluate if held.labelled() else None)
     return network
@@ -299,43 +294,3 @@ def _fit_quick(
     )
     run.fit("quick", quick, answer, batches, lr=options.lr, heads=1.0)
     return quick
-
-
-def _finish(
-    run: QuestionRun,
-    network: PhraseNetwork,
-    quick: QuickQuestions | None,
-    tokenizer: bytes,
-    held: Encoded,
-    absent: set[int],
-    before: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Measure on held-out questions, calibrate what the reader will answer with, and write the reader."""
-    options, earlier = run.options, before or {}
-    density = float(earlier.pop("density", options.density))
-    calibration = tuple(earlier.pop("calibration", (1.0, 0.0)))
-    results: dict[str, Any] = {}
-    modules: list[nn.Module] = [network, *([] if quick is None else [quick])]
-    for module in modules:
-        module.to(run.device)
-    if held.labelled():
-        own = answer_questions(network, held, density, run.device)
-        results["large"] = accuracy(held, own)
-        if quick is not None:
-            own = answer_questions(network, held, density, run.device, quick)
-            results["quick"] = accuracy(held, own)
-        other = answer_questions(network, held, density, run.device, quick, other=True)
-        calibration = calibrate(own, other, held, absent) or calibration
-    about = {"training": options.described(), "held_out": results, **earlier}
-    for module in modules:
-        module.to("cpu")
-    save_phrase_reader(
-        options.folder, network, quick, tokenizer, about, density=density, calibration=calibration
-    )
-    run.say(f"{options.folder}: held-out accuracy {results}, calibration {calibration}")
-    return {
-        "reader": str(options.folder),
-        "held_out": results,
-        "calibration": list(calibration),
-        "history": run.history,
-    }

@@ -196,6 +196,7 @@ class TestScale:
         queries = torch.randn(1, 1, 3)
         torch.testing.assert_close(module.lookup(memories, queries), module(hidden, queries))
 
+    @pytest.mark.slow
     def test_readouts_of_long_documents_fit_into_float16(self, name):
         module, queries = attention(name, 3, scale="mean"), torch.full((1, 1, 3), 10.0, dtype=torch.float16)
         hidden = torch.full((1, 4000, 3), 10.0, dtype=torch.float16)

@@ -201,6 +201,7 @@ class TestUpdate:
         assert np.frombuffer(raw, dtype).tolist() == [2.0, 4.0, 8.0]
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 12), st.integers(0, 9), st.integers(0, 2**32 - 1), st.sampled_from(DTYPES))
 def test_a_document_written_token_by_token_is_the_one_encoded_at_once(k, n, seed, dtype):

@@ -62,6 +62,17 @@ def test_a_line_is_a_passage(tmp_path: Path, name: str) -> None:
     assert found == [Passage(TEXT, "Ann", (WHERE,))]
 
 
+def test_the_last_of_many_questions_with_few_marked_answers_have_none(tmp_path: Path) -> None:
+    row = {"document": 3, "context": TEXT, "questions": [f"Why {at}?" for at in range(8)]}
+    spans = [{"start": at, "end": at + 3, "colour": at} for at in range(4)]
+    row["spans"] = [*spans, {"start": 8, "end": 9, "colour": 3}]  # an answer in two parts
+    path = tmp_path / "marked.jsonl"
+    path.write_text(json.dumps(row) + "\n")
+    (found,) = read_passages(path)
+    assert [question.labelled for question in found.questions] == [False] * 4 + [True] * 4
+    assert not any(question.answers for question in found.questions)
+
+
 def test_marked_spans_come_without_their_questions(tmp_path: Path) -> None:
     row = {"document": 3, "context": TEXT, "questions": ["Where?"], "spans": [{"start": 13, "end": 18}]}
     (found,) = read_passages(write(tmp_path / "marked.jsonl", json.dumps(row)))

@@ -10,7 +10,6 @@ from attar.training.questions.batches import Batch, QuestionBatches, QuestionsAl
 from attar.training.questions.data import Passage, Question
 from attar.training.questions.encoded import Encoded, token_spans
 from attar.training.questions.generator import Generator, Marked, MarkedBatches
-from attar.training.questions.held_out import FEWEST, Best, calibrate, fit_log_odds
 from attar.training.questions.labels import (
     add_generated,
     flat_scores,
@@ -130,10 +129,15 @@ class TestLabels:
 
     @pytest.fixture
     def found(self, marked: Encoded) -> np.ndarray:
-        """The teacher's word: sure and near, sure and elsewhere, unsure."""
+        """The teacher's word: sure and near, sure and elsewhere, sure that there is no answer."""
         ((first, last),) = token_spans(marked.texts[1], [(11, 21)])
         return np.array(
-            [[first, last, 0.9], [first + 1, last, 0.6], [last + 3, last + 3, 0.8], [first, last, 0.1]]
+            [
+                [first, last, 0.9, 1.0],
+                [first + 1, last, 0.6, 0.9],
+                [last + 3, last + 3, 0.8, 0.9],
+                [first, last, 0.1, 0.125],
+            ]
         )
 
     def test_need_a_sure_teacher_and_a_marked_span(self, marked: Encoded, found: np.ndarray) -> None:
@@ -146,8 +150,8 @@ class TestLabels:
         for q in range(4):
             marked.soft[q] = np.full((2, len(marked.texts[0])), q, np.float16)
         chosen, weights = student_set(marked, flat_scores(marked, found))
-        np.testing.assert_allclose(weights, [1, 0.6, 0, 0], rtol=1e-6)
-        assert chosen.of_passage == [[0], [1]]
+        np.testing.assert_allclose(weights, [1, 0.6, 0, 0.875], rtol=1e-6)
+        assert (chosen.of_passage, chosen.absent) == ([[0], [1, 3]], {3})
         assert [scores is not None for scores in chosen.soft] == [True, True, False, False]
         assert len(marked.golds[1]) == 0
 
@@ -197,32 +201,3 @@ def test_a_generator_learns_and_writes(shape: TransformerShape, tokenizer: Piece
     assert "question_ids" not in plain
     written = generator.generate(plain)
     assert written[0, 0] == 101
-
-
-class TestCalibration:
-    def test_finds_the_scale_and_bias_that_made_the_answers(self) -> None:
-        random = np.random.default_rng(0)
-        p = random.uniform(0.02, 0.98, 20_000)
-        odds = 0.6 * np.log(p / (1 - p)) - 0.8
-        y = (random.random(len(p)) < 1 / (1 + np.exp(-odds))).astype(float)
-        scale, bias = fit_log_odds(p, y, np.ones(len(p)))
-        assert scale == pytest.approx(0.6, abs=0.05)
-        assert bias == pytest.approx(-0.8, abs=0.05)
-
-    def test_stays_finite_if_all_are_right_or_wrong(self) -> None:
-        for y in (np.zeros(50), np.ones(50)):
-            assert np.isfinite(fit_log_odds(np.linspace(0, 1, 50), y, np.ones(50))).all()
-
-    def test_needs_enough_questions(self, tokenizer: PieceTokenizer) -> None:
-        few = encode(tokenizer, asked((11, 21)))
-        (row,) = few.golds[0]
-        own = Best(*(np.array([value]) for value in (row[0], row[1], 0.9, 1.0, 0)))
-        assert calibrate(own, own, few, set()) is None
-        many = encode(tokenizer, Passage(TEXT, "a", (Question("What?", ((11, 21),)),) * FEWEST))
-        count = np.ones(FEWEST, int)
-        own = Best(row[0] * count, row[1] * count, 0.9 * count, 1.0 * count, 0 * count)
-        other = Best(0 * count, 0 * count, 0.9 * count, 1.0 * count, 0 * count)
-        found = calibrate(own, other, many, set())
-        assert found is not None
-        # Right when asked of the passage, wrong of another: half of the answers given with 0.9.
-        assert 1 / (1 + np.exp(-(found[0] * np.log(9) + found[1]))) == pytest.approx(0.5, abs=0.01)

@@ -1,0 +1,135 @@
+"""`attar search`, `attar search-eval` and `attar store refit`: ranking documents."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attar.cli import options
+from attar.cli.output import columns, print_json, printable, progress_bar, shown
+from attar.errors import OptionError
+
+if TYPE_CHECKING:
+    from attar.search import RetrievalSet
+
+_Set = Annotated[
+    Path,
+    typer.Argument(metavar="SET", help="A BEIR-style folder, or questions in SQuAD's JSON (.json, .xz)."),
+]
+_Encoder = Annotated[
+    Path | None, typer.Option("--reader", help="A reader's folder, or that of a published BERT-like encoder.")
+]
+
+
+def search(
+    store: options.StorePath,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="A question, or some words.")],
+    top: Annotated[int, typer.Option(min=1, help="Number of documents.")] = 10,
+    reader: options.ReaderPath = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Find the documents that fit a query best, each with its best sentences.
+
+    attar search stories "who married Elizabeth?"
+    """
+    from attar.library import Library
+
+    with Library(store, reader, read_only=True) as library:
+        with progress_bar() as progress:
+            library.make_signatures(progress=progress)
+        hits = library.search(query, top=top)
+        print_search_state(library.search_state.lines())
+    if as_json:
+        print_json({"query": query, "hits": hits})
+        return
+    for hit in hits:
+        print(f"{shown(hit.document)}  {hit.score:.1f}")
+        for sentence in hit.sentences:
+            place = f" ({shown(sentence.place)})" if sentence.place else ""
+            print(f"  {printable(' '.join(sentence.text.split()))}{place}")
+    if not hits:
+        print("no documents")
+
+
+def print_search_state(lines: list[str]) -> None:
+    """Print what a search found out about the library, to stderr."""
+    for line in lines:
+        print(f"attar: {printable(line)}", file=sys.stderr)
+
+
+def search_eval(
+    data: _Set,
+    reader: _Encoder = None,
+    queries: Annotated[int, typer.Option(min=0, help="Queries, drawn at random; 0: all.")] = 500,
+    sizes: Annotated[str, typer.Option(help="Sizes k of signatures, with commas.")] = "64,128",
+    articles: Annotated[
+        bool, typer.Option("--articles", help="One document per article of SQuAD's JSON, not per paragraph.")
+    ] = False,
+    own_statistics: Annotated[
+        bool, typer.Option("--own-statistics", help="Fit statistics to the set, not those of the reader.")
+    ] = False,
+    baselines: Annotated[
+        bool, typer.Option("--baselines/--no-baselines", help="Also bm25s, MaxSim and MUVERA.")
+    ] = True,
+    as_json: options.AsJson = False,
+) -> None:
+    """Measure ways to rank documents: nDCG@10 and recall with 95 % intervals, bytes, and time.
+
+    attar search-eval squad2-dev.json.xz
+
+    attar search-eval cranfield --reader all-MiniLM-L6-v2
+    """
+    from attar.search import Evaluation, SignatureOptions, default_statistics, evaluation_table, load_encoder
+
+    try:
+        chosen = tuple(SignatureOptions(int(each)).size for each in sizes.split(","))
+    except ValueError:
+        raise OptionError("--sizes", "integers with commas", repr(sizes)) from None
+    found = _read_set(data)
+    if articles and not found.articles:
+        raise OptionError("--articles", "SQuAD's JSON", str(data), "omit it")
+    found = (found.by_article() if articles else found).sample(queries)
+    encoder = load_encoder(reader)
+    statistics = None if own_statistics else default_statistics(encoder.fingerprint, reader)
+    with progress_bar() as progress:
+        evaluation = Evaluation(found, encoder, statistics, sizes=chosen, progress=progress)
+        rows = list(evaluation.run(baseline=baselines))
+    counts = f"{len(found.documents):,} documents, {len(found.queries):,} queries"
+    fitted = "the set's own documents" if statistics is None else f"{statistics.documents:,} other documents"
+    if as_json:
+        results = [row.to_json() for row in rows]
+        print_json(
+            {
+                "set": data.name,
+                "documents": len(found.documents),
+                "queries": len(found.queries),
+                "rows": results,
+            }
+        )
+        return
+    print(f"{data.name}: {counts}; statistics of {fitted}")
+    print(columns(evaluation_table(rows)))
+
+
+def refit(store: options.StorePath, reader: options.ReaderPath = None) -> None:
+    """Fit the statistics of search to the library's own documents, and make all signatures anew from the texts."""
+    from attar.library import Library
+
+    with progress_bar() as progress, Library(store, reader, create=False) as library:
+        count = library.refit(progress=progress)
+    print(f"made {count:,} signatures")
+
+
+def _read_set(path: Path) -> "RetrievalSet":
+    from attar.search import from_passages, read_beir
+    from attar.training import read_passages
+
+    if path.is_dir():
+        return read_beir(path)
+    passages = read_passages(path)
+    rows = (
+        (each.text, each.article, [question.text for question in each.questions if question.answers])
+        for each in passages
+    )
+    return from_passages(path.name, rows)

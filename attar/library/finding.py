@@ -1,0 +1,69 @@
+"""Finding documents by what people type: the beginning of a name, a file without its folder, a misspelt name."""
+
+import contextlib
+import difflib
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from attar.errors import OptionError, UnknownDocumentError, quoted
+from attar.store import Store
+
+# Of a million names not all are compared with an unknown one: the first, and those next to it in order.
+_FIRST, _NEIGHBOURS = 10_000, 500
+# difflib takes quadratic time in the length.
+_COMPARED = 120
+# Names that an error for an ambiguous one shows.
+_SHOWN = 3
+
+
+def find_document(store: Store, given: str) -> str:
+    """The name of the document that is meant: the name itself, or the only one that begins so or whose file does.
+
+    Capitals do not matter, unless two names differ by them only.
+    """
+    if given and given in store:
+        return given
+    key = given.casefold()
+    by_rank: tuple[list[str], ...] = [], [], []
+    for entry in store.documents() if key else ():
+        name = (entry.name or "").casefold()
+        file = name.rpartition("/")[2]
+        if name == key:
+            by_rank[0].append(entry.name or "")
+        elif file == key:
+            by_rank[1].append(entry.name or "")
+        elif name.startswith(key) or file.startswith(key):
+            by_rank[2].append(entry.name or "")
+    for names in by_rank:
+        if len(names) == 1:
+            return names[0]
+        if names:
+            shown = ", ".join(map(quoted, names[:_SHOWN])) + (", …" if len(names) > _SHOWN else "")
+            came = f"the beginning of {len(names):,}: {shown}"
+            raise OptionError(f"document {quoted(given)}", "one document", came, "type more of its name")
+    raise UnknownDocumentError(given, _similar_names(store, given))
+
+
+@contextlib.contextmanager
+def suggesting(store: Store, names: Iterable[str]) -> Iterator[None]:
+    """Add similar names to the error for a name that does not exist."""
+    try:
+        yield
+    except UnknownDocumentError:
+        for name in names:
+            if name not in store:
+                raise UnknownDocumentError(name, _similar_names(store, name)) from None
+        raise
+
+
+def _similar_names(store: Store, name: str) -> list[str]:
+    """At most three similar names, compared without case, with and without their folders."""
+    neighbours = store.documents(after=name[: len(name) // 2] or None, limit=_NEIGHBOURS)
+    by_spelling: dict[str, list[str]] = {}
+    for other in dict.fromkeys(
+        facts.name or "" for facts in chain(store.documents(limit=_FIRST), neighbours)
+    ):
+        for spelling in {other[:_COMPARED].lower(), other.rpartition("/")[2][:_COMPARED].lower()}:
+            by_spelling.setdefault(spelling, []).append(other)
+    similar = difflib.get_close_matches(name[:_COMPARED].lower(), by_spelling, n=3, cutoff=0.6)
+    return list(dict.fromkeys(other for spelling in similar for other in by_spelling[spelling]))[:3]

@@ -1,0 +1,122 @@
+"""How sure an answer is: signs of a question and its best phrase → P(the phrase is right), P(not in this text).
+
+A score says which phrase fits best, not that any fits: "Who left in 1991?" matches "Ann left in 1919" well. A softmax
+over three outcomes (right, absent, another phrase) weighs the score with what the question has and the text has not.
+Its weights are fitted to questions that the reader was not trained on (`attar train-questions`).
+"""
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from attar.memory import Floats, PhraseIndex
+from attar.text import kind_of
+
+if TYPE_CHECKING:
+    from attar.reader.phrase_scores import Query
+
+FEATURES = (
+    "bias",
+    "log_odds",  # of the phrase, with those that overlap it, against all others and "not in this text"
+    "margin",  # log-odds of all phrases against "not in this text"
+    "lead",  # log-ratio to the second phrase
+    "prior",  # of the phrase, before any question
+    "unmatched",  # weight of the question's words that the sentence and its neighbours lack
+    "unmatched_share",
+    "largest_unmatched",  # the largest weight of a word that the sentence itself lacks
+    "number",  # a number of the question is not in the text
+    "negation",  # "not", "never", …
+    "other_kind",  # the question wants a date, a number or a name, and the phrase is none
+    "any_kind",  # it wants none of these
+    "words",  # of the phrase
+    "pieces",  # of the question
+)
+_NEGATION = re.compile(r"n't|\b(?:not|never|no|without|cannot|unable|neither|nor)\b", re.IGNORECASE)
+_WANTED = {
+    "date": re.compile(r"\bwhen\b|\b(?:what|which) (?:year|date|day|month|decade|century)"),
+    "number": re.compile(
+        r"\bhow (?:many|much|old|long|far|tall|big|large)\b|\bwhat (?:percent|number|amount)|population"
+    ),
+    "name": re.compile(
+        r"\bwho(?:m|se)?\b|\bwhere\b|\b(?:what|which) (?:city|country|state|town|person|river|island)"
+    ),
+}
+_FITTING = {
+    "date": frozenset(("date", "time", "number")),
+    "number": frozenset(("number", "money", "date", "time")),
+    "name": frozenset(("name", "phrase")),
+}
+# A probability is not taken for surer than this.
+_LEAST = 1e-6
+
+
+class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The weights of `FEATURES` for "right" and for "absent"; refused is what is absent with more than `threshold`."""
+
+    right: tuple[float, ...]
+    absent: tuple[float, ...]
+    threshold: float
+
+    def probabilities(self, features: Floats) -> tuple[float, float]:
+        """That the best phrase is right, and that the text has no answer; the rest is for other phrases.
+
+        >>> rest = (0.0,) * (len(FEATURES) - 1)
+        >>> Calibration((0.0, *rest), (0.0, *rest), 0.5).probabilities(np.ones(len(FEATURES), np.float32))
+        (0.3333333333333333, 0.3333333333333333)
+        """
+        logits = np.array([np.dot(self.right, features), np.dot(self.absent, features), 0.0])
+        values = np.exp(logits - logits.max())
+        right, absent, _ = (values / values.sum()).tolist()
+        return right, absent
+
+
+def wanted_kind(question: str) -> str:
+    """The kind of answer that a question asks for, if its words say so.
+
+    >>> [wanted_kind(text) for text in ("In which year did it end?", "How many came?", "Who came?", "Why?")]
+    ['date', 'number', 'name', '']
+    """
+    lower = question.lower()
+    return next((kind for kind, pattern in _WANTED.items() if pattern.search(lower)), "")
+
+
+def features_of(
+    query: "Query", index: PhraseIndex, phrase: int, probability: float, second: float, margin: float
+) -> Floats:
+    """The values of `FEATURES` for the best phrase, its probability and that of the second."""
+    bounded = min(max(probability, _LEAST), 1 - _LEAST)
+    lead = np.log(bounded / max(second, 1e-9))
+    sentence, weights = int(index.sentences[phrase]), query.weights[:-1]
+    lost = weights * (1 - _matches(query, index, sentence - 1, sentence + 2))
+    alone = weights * (1 - _matches(query, index, sentence, sentence + 1))
+    text, kind = index.text_of(phrase), wanted_kind(query.question)
+    number = len(query.numbers) > 0 and not np.isin(query.numbers, index.words).all()
+    values = (
+        1.0,
+        np.log(bounded / (1 - bounded)),
+        margin,
+        lead,
+        index.priors[phrase],
+        lost.sum(),
+        lost.sum() / max(float(weights.sum()), 1e-6),
+        alone.max(initial=0.0),
+        number,
+        bool(_NEGATION.search(query.question)),
+        bool(kind) and kind_of(text) not in _FITTING[kind],
+        not kind,
+        len(text.split()),
+        len(lost),
+    )
+    return np.array(values, np.float32)
+
+
+def _matches(query: "Query", index: PhraseIndex, first: int, last: int) -> Floats:
+    """How well the sentences from `first` to before `last` have each piece of the question, but for [SEP]: 0 to 1."""
+    starts = index.word_starts
+    own = index.words[int(starts[max(first, 0)]) : int(starts[min(last, len(starts) - 1)])]
+    if not len(own) or len(query.words) < 2:
+        return np.zeros(max(len(query.words) - 1, 0), np.float32)
+    best: Floats = (query.words[:-1] @ query.table[own].T).max(1)
+    return np.clip(best, 0.0, 1.0)

@@ -1,0 +1,101 @@
+"""FixedSizeReader: a phrase reader whose memories never grow: the sums of `attar.nn.ridge` instead of phrase vectors.
+
+What is kept besides, the phrases to choose from and the words of sentences, is cut to fit `FIXED_SIZE`.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from attar.errors import OptionError
+from attar.memory import Floats, Memory, PhraseIndex, within_budget
+from attar.progress import Progress
+from attar.reader.phrase_files import SavedPhrases
+from attar.reader.phrase_scores import Query
+from attar.reader.phrases import OnStates, PhraseReader
+from attar.text import NameTable
+
+# The most bytes of a memory, all included.
+FIXED_SIZE = 16_384
+
+
+class FixedSizeReader(PhraseReader):
+    """Reads texts into sums over phrases, `[k, d + k]`, in at most 16 kB."""
+
+    form = "ridge"
+
+    def __init__(self, saved: SavedPhrases, *, quick: bool = True) -> None:
+        super().__init__(saved, quick=quick)
+        if saved.network.ridge is None:
+            remedy = "train one with attar train-questions --values 64"
+            raise OptionError("reader", "one with memories of fixed size", "one without", remedy)
+        self._ridge = saved.network.ridge
+        with torch.inference_mode():
+            self._value_table: Floats = self._ridge.value(saved.network.encoder.words.weight).numpy()
+
+    def _read(
+        self,
+        text: str,
+        before: Memory | None,
+        batch_size: int,
+        budget: int | None,
+        progress: Progress,
+        on_states: OnStates | None = None,
+        number: int = 0,
+    ) -> Memory:
+        if before is None or before.phrases is None:
+            phrases = super()._read(text, None, batch_size, None, progress, on_states, number)
+            return self._within(self.condense(phrases), budget)
+        # The last window is read again, as what follows may belong to it: its phrases are taken out first.
+        index = before.phrases
+        tail = super()._read(index.tail, None, batch_size, None, progress)
+        whole = replace(tail, phrases=replace(_of(tail), tail=index.tail, tail_phrases=0, tail_sentences=0))
+        both = super()._read(text, whole, batch_size, None, progress, on_states, number)
+        sums = before.to_float32() - self._sums(tail) + self._sums(both)
+        joined = index.before_tail().add(_of(both), joint=0)
+        tokens = before.tokens - tail.tokens + both.tokens
+        return self._within(self._made(sums, joined, tokens), budget)
+
+    def _finished(self, memory: Memory, budget: int | None) -> Memory:
+        return self._within(self.condense(memory), budget)
+
+    def condense(self, memory: Memory) -> Memory:
+        """The memory of fixed size of a memory of phrases."""
+        return self._made(self._sums(memory), _of(memory), memory.tokens)
+
+    def _made(self, sums: Floats, index: PhraseIndex, tokens: int) -> Memory:
+        size, empty = self.network.options.size, np.zeros(0, np.float32)
+        return Memory(
+            "ridge", sums, None, tokens, size, empty, NameTable(), "ridge", self.fingerprint, None, index
+        ).astype("int8")
+
+    def _within(self, memory: Memory, budget: int | None) -> Memory:
+        return within_budget(memory, FIXED_SIZE if budget is None else min(budget, FIXED_SIZE))
+
+    def _sums(self, memory: Memory) -> Floats:
+        """C beside G `[k, d + k]` of a memory of phrases."""
+        vectors = memory.to_float32()
+        keys = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        sums: Floats = keys.T @ np.concatenate([self._values(_of(memory)), keys], 1)
+        return sums
+
+    def _values(self, index: PhraseIndex) -> Floats:
+        """The values of phrases `[P, d]`, from their texts."""
+        pieces = self.tokenizer.read_sentences([index.text_of(at) for at in range(len(index))])
+        width = self._value_table.shape[1]
+        sums = np.array([self._value_table[ids].sum(0) for ids, _ in pieces], np.float32).reshape(-1, width)
+        values: Floats = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
+        return values
+
+    def _products(self, memory: Memory, index: PhraseIndex, query: Query) -> Floats:
+        with torch.inference_mode():
+            asked = self._ridge.query(torch.from_numpy(query.vector)).numpy()
+        (read,) = memory.lookup(asked[None])
+        products: Floats = self._values(index) @ read * np.float32(self._ridge.scale.item())
+        return products
+
+
+def _of(memory: Memory) -> PhraseIndex:
+    assert memory.phrases is not None  # of a phrase reader
+    return memory.phrases

@@ -1,0 +1,53 @@
+"""Search: documents ranked by signatures of fixed size and by their words.
+
+Names load on first use: the command line reads `SignatureOptions` without loading numpy.
+"""
+
+from typing import TYPE_CHECKING
+
+from attar._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from attar.search.data import RetrievalSet, from_passages, read_beir
+    from attar.search.encoders import ReaderEncoder, TokenEncoder, load_encoder
+    from attar.search.evaluation import Evaluation, Measured, evaluation_table
+    from attar.search.index import RERANKED, SearchIndex, SearchQuery, rerank
+    from attar.search.lexical import Lexical
+    from attar.search.records import Collector, SignatureRecord, Signer, merged
+    from attar.search.scan import best, scores
+    from attar.search.signatures import SignatureOptions, Sums, pack, query_of, unpack
+    from attar.search.statistics import Projection, Statistics, default_statistics
+
+__all__ = [
+    "RERANKED",
+    "Collector",
+    "Evaluation",
+    "Lexical",
+    "Measured",
+    "Projection",
+    "ReaderEncoder",
+    "RetrievalSet",
+    "SearchIndex",
+    "SearchQuery",
+    "SignatureOptions",
+    "SignatureRecord",
+    "Signer",
+    "Statistics",
+    "Sums",
+    "TokenEncoder",
+    "best",
+    "default_statistics",
+    "evaluation_table",
+    "from_passages",
+    "load_encoder",
+    "merged",
+    "pack",
+    "query_of",
+    "read_beir",
+    "rerank",
+    "scores",
+    "unpack",
+]
+
+if not TYPE_CHECKING:  # so that mypy knows which names there are
+    __getattr__ = lazy_names(__name__)

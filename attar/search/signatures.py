@@ -1,0 +1,200 @@
+"""Signatures: a document's token states as one vector of fixed size, to rank documents by.
+
+    x_t = Λ^-½ Pᵀ (h_t / |h_t| − μ)  unit states, centred, projected to k dimensions of equal variance
+    C   = Σ_t w_t x_t x_tᵀ           w_t the weight (IDF^1.5) of the word piece: a memory, as in the paper
+    S   = C^½ / |C^½|                matrix root: a few strong directions do not outweigh all others
+    score(document, query) = ⟨S, S'⟩
+
+C is symmetric, so its triangle is kept, k (k + 1) / 2 numbers; in "1-bit" only their signs, compared with a query in
+float. Sums C add and subtract exactly (up to float32's rounding); signatures do not, because of the root.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attar.errors import OptionError, ShapeError
+from attar.options import option
+from attar.search.statistics import Floats, Projection, unit_rows
+
+Bits = NDArray[np.uint8]
+Dtype = Literal["1-bit", "int8", "float16"]
+DTYPES: tuple[Dtype, ...] = ("1-bit", "int8", "float16")
+# A document of more tokens keeps its sums, so that appending and merging need not read it again: C takes 33 kB.
+LONG_DOCUMENT = 2_048
+
+
+@dataclass(frozen=True)
+class SignatureOptions:
+    """The size k of a signature's matrix, and how its numbers are kept; the defaults make 1,032 bytes."""
+
+    size: int = option(128, "Rows of the signature's matrix, k.", min=2, max=1_024)
+    dtype: str = option("1-bit", "How numbers are kept: 1-bit, int8 or float16.")
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise OptionError("dtype", ", ".join(DTYPES), repr(self.dtype))
+        if not 2 <= self.size <= 1_024:
+            raise OptionError("size", "2 to 1024", str(self.size))
+
+    @property
+    def numbers(self) -> int:
+        """The numbers of a triangle."""
+        return self.size * (self.size + 1) // 2
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of a signature."""
+        return {"1-bit": -(-self.numbers // 8), "int8": self.numbers, "float16": 2 * self.numbers}[self.dtype]
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """What a document adds up to, before the root is taken: sums of two documents are added, or subtracted again.
+
+    `triangle` is C, `total` Σ unit states `[d]`; `kept` and `whole` are Σ |x_t|² within the k directions and in all
+    of them, by which drift is measured; `pieces` and `counts` are the word pieces and how often each occurs.
+    """
+
+    triangle: Floats
+    total: Floats
+    kept: float
+    whole: float
+    tokens: int
+    pieces: NDArray[np.uint16]
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def empty(cls, projection: Projection) -> "Sums":
+        """The sums of no tokens."""
+        k, d = projection.size, len(projection.mean)
+        pieces, counts = np.zeros(0, np.uint16), np.zeros(0, np.int64)
+        return cls(
+            np.zeros(k * (k + 1) // 2, np.float32), np.zeros(d, np.float32), 0.0, 0.0, 0, pieces, counts
+        )
+
+    @classmethod
+    def of(cls, ids: NDArray[np.int64], states: Floats, projection: Projection) -> "Sums":
+        """The sums of tokens: word pieces `[n]` and their states `[n, d]`."""
+        if states.ndim != 2 or states.shape != (len(ids), len(projection.mean)):
+            expected = f"[{len(ids)}, {len(projection.mean)}]"
+            raise ShapeError("states", expected, str(list(states.shape)))
+        unit = unit_rows(np.asarray(states, np.float32))
+        centred = unit - projection.mean
+        points = centred @ projection.directions
+        weighted = points * projection.scales * np.sqrt(projection.weights[ids])[:, None]
+        pieces, counts = np.unique(ids, return_counts=True)
+        return cls(
+            (weighted.T @ weighted)[triangle_of(projection.size)].astype(np.float32),
+            unit.sum(0),
+            float(np.square(points).sum()),
+            float(np.square(centred).sum()),
+            len(ids),
+            pieces.astype(np.uint16),
+            counts.astype(np.int64),
+        )
+
+    def __add__(self, other: "Sums") -> "Sums":
+        return self._combined(other, 1)
+
+    def __sub__(self, other: "Sums") -> "Sums":
+        return self._combined(other, -1)
+
+    def _combined(self, other: "Sums", sign: int) -> "Sums":
+        if len(self.triangle) != len(other.triangle) or len(self.total) != len(other.total):
+            expected, came = (f"{len(each.triangle)} numbers" for each in (self, other))
+            raise ShapeError("sums", expected, came)
+        pieces, where = np.unique(np.concatenate((self.pieces, other.pieces)), return_inverse=True)
+        counts = np.zeros(len(pieces), np.int64)
+        np.add.at(counts, where, np.concatenate((self.counts, sign * other.counts)))
+        some = counts != 0
+        return Sums(
+            self.triangle + np.float32(sign) * other.triangle,
+            self.total + np.float32(sign) * other.total,
+            self.kept + sign * other.kept,
+            self.whole + sign * other.whole,
+            self.tokens + sign * other.tokens,
+            pieces[some],
+            counts[some],
+        )
+
+    def signature(self) -> Floats:
+        """The root of C with Frobenius norm 1, as a triangle; zeros for no tokens."""
+        return root_of(self.triangle)
+
+
+@cache
+def triangle_of(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows and columns of a triangle's numbers."""
+    rows, columns = np.triu_indices(size)
+    return rows, columns
+
+
+@cache
+def _repeats(size: int) -> Floats:
+    """How often a matrix holds each number of its triangle: once on the diagonal, else twice."""
+    rows, columns = triangle_of(size)
+    return np.where(rows == columns, 1.0, 2.0).astype(np.float32)
+
+
+def root_of(triangle: Floats) -> Floats:
+    """The root of a positive semi-definite matrix, with Frobenius norm 1; matrix and root as triangles.
+
+    >>> root_of(np.array([16, 0, 9], np.float32)).tolist()
+    [0.800000011920929, 0.0, 0.6000000238418579]
+    """
+    size = size_of(len(triangle))
+    where = triangle_of(size)
+    matrix = np.zeros((size, size), np.float32)
+    matrix[where] = triangle
+    # Only the upper triangle is read.
+    values, vectors = np.linalg.eigh(matrix, UPLO="U")
+    values = np.sqrt(np.maximum(values, 0.0))
+    norm = float(np.sqrt(np.square(values).sum()))
+    root: Floats = ((vectors * (values / max(norm, 1e-12))) @ vectors.T)[where].astype(np.float32)
+    return root
+
+
+def size_of(numbers: int) -> int:
+    """k of a triangle of k (k + 1) / 2 numbers."""
+    size = int((np.sqrt(8 * numbers + 1) - 1) // 2)
+    if size * (size + 1) // 2 != numbers or not numbers:
+        raise ShapeError("triangle", "k (k + 1) / 2 numbers", str(numbers))
+    return size
+
+
+def query_of(signature: Floats) -> Floats:
+    """A query: a vector whose product with a signature is that of their matrices, so that any vector index fits."""
+    query: Floats = signature * _repeats(size_of(signature.shape[-1]))
+    return query
+
+
+def pack(signatures: Floats, dtype: str) -> NDArray[np.generic]:
+    """Signatures `[..., numbers]` as they are kept; "1-bit": eight signs per byte, the lowest bit first.
+
+    >>> pack(np.array([[0.5, -0.5, 0.25]], np.float32), "1-bit").tolist()
+    [[5]]
+    """
+    if dtype == "1-bit":
+        return np.packbits(signatures > 0, axis=-1, bitorder="little")
+    if dtype == "int8":
+        # The scale does not matter within a document's own signature, but between documents: it is one for all.
+        rounded: NDArray[np.int8] = np.clip(np.rint(signatures * _INT8), -127, 127).astype(np.int8)
+        return rounded
+    return signatures.astype(np.float16)
+
+
+# Numbers of a signature are at most 1, but few are above 1/8 (k = 128): larger ones are cut.
+_INT8 = 1_016.0
+
+
+def unpack(packed: NDArray[np.generic], dtype: str, numbers: int) -> Floats:
+    """Signatures as float32, whose products with queries are scores."""
+    if dtype == "1-bit":
+        bits = np.unpackbits(packed.view(np.uint8), axis=-1, count=numbers, bitorder="little")
+        signs: Floats = bits.astype(np.float32) * 2 - 1
+        return signs
+    return packed.astype(np.float32) * np.float32(1 / _INT8 if dtype == "int8" else 1.0)

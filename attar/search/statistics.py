@@ -1,0 +1,265 @@
+"""Statistics of a corpus that signatures are made with: mean and covariance of token states, word pieces' frequencies.
+
+They are sums over documents: fitted one document at a time, added, subtracted and continued. A `Projection` is what
+follows from them: the mean, the directions of most variance, and the weight (IDF) of each word piece.
+"""
+
+import hashlib
+import math
+import zlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from attar.errors import FormatError, OptionError, ShapeError
+from attar.files import atomic_file
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+# In a reader's folder, beside the files that its fingerprint is made of.
+STATISTICS_FILE = "search.bin"
+# Rare word pieces count more than by their IDF alone: 1.5 was better than 1 on questions of SQuAD's training set.
+_WEIGHT_POWER = 1.5
+_VERSION = 1
+_MOST_SIZE, _MOST_PIECES = 4_096, 2**16
+
+
+class _Written(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """The statistics as bytes: MessagePack; the covariance as float16, scaled, frequencies compressed."""
+
+    version: int
+    reader: str
+    size: Annotated[int, msgspec.Meta(ge=1, le=_MOST_SIZE)]
+    documents: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+    tokens: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+    mean: bytes
+    scale: float
+    covariance: bytes
+    frequencies: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """How token states `[n, d]` become points `[n, k]` of equal variance, and what each word piece weighs.
+
+    `kept` is the share of variance within the k directions; `digest` names the statistics.
+    """
+
+    mean: Floats
+    directions: Floats
+    scales: Floats
+    weights: Floats
+    kept: float
+    digest: bytes
+
+    @property
+    def size(self) -> int:
+        """k, the number of directions."""
+        return int(self.directions.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """Sums over a corpus: of unit token states, of their outer products, of the documents that hold each word piece.
+
+    >>> a = Statistics.empty("r", size=2, pieces=4).with_document(np.array([1, 3]), np.eye(2, dtype=np.float32))
+    >>> b = Statistics.empty("r", size=2, pieces=4).with_document(np.array([3]), np.ones((1, 2), np.float32))
+    >>> (a + b).documents, (a + b).frequencies.tolist(), (a + b - b).total.round(9).tolist()
+    (2, [0, 1, 0, 2], [1.0, 1.0])
+    """
+
+    reader: str
+    documents: int
+    tokens: int
+    total: Doubles
+    products: Doubles
+    frequencies: NDArray[np.int64]
+
+    @classmethod
+    def empty(cls, reader: str, *, size: int, pieces: int) -> "Statistics":
+        """No documents yet, of a reader whose states have `size` dimensions."""
+        return cls(reader, 0, 0, np.zeros(size), np.zeros((size, size)), np.zeros(pieces, np.int64))
+
+    def with_document(self, ids: NDArray[np.int64], states: Floats) -> "Statistics":
+        """Continued by a document: its word pieces `[n]` and their states `[n, d]`."""
+        if states.ndim != 2 or states.shape != (len(ids), len(self.total)):
+            raise ShapeError("states", f"[{len(ids)}, {len(self.total)}]", str(list(states.shape)))
+        unit = unit_rows(states)
+        total, products = self.total + unit.sum(0, dtype=np.float64), self.products + unit.T @ unit
+        tokens = self.tokens + len(ids)
+        return replace(self.with_words(ids), tokens=tokens, total=total, products=products)
+
+    def with_words(self, ids: NDArray[np.int64]) -> "Statistics":
+        """Continued by the word pieces of a document alone: frequencies need more documents than a covariance does."""
+        frequencies = self.frequencies.copy()
+        frequencies[np.unique(ids)] += 1
+        return replace(self, documents=self.documents + 1, frequencies=frequencies)
+
+    def __add__(self, other: "Statistics") -> "Statistics":
+        return self._combined(other, 1)
+
+    def __sub__(self, other: "Statistics") -> "Statistics":
+        return self._combined(other, -1)
+
+    def _combined(self, other: "Statistics", sign: int) -> "Statistics":
+        if self.reader != other.reader or self.total.shape != other.total.shape:
+            expected, came = (f"those of reader {each.reader[:12]}" for each in (self, other))
+            raise OptionError("statistics", expected, came, "fit them with this reader")
+        return Statistics(
+            self.reader,
+            self.documents + sign * other.documents,
+            self.tokens + sign * other.tokens,
+            self.total + sign * other.total,
+            self.products + sign * other.products,
+            self.frequencies + sign * other.frequencies,
+        )
+
+    @property
+    def mean(self) -> Doubles:
+        """The mean state `[d]`."""
+        return self.total / max(self.tokens, 1)
+
+    @property
+    def covariance(self) -> Doubles:
+        """The covariance of states `[d, d]`."""
+        return self.products / max(self.tokens, 1) - np.outer(self.mean, self.mean)
+
+    @property
+    def digest(self) -> bytes:
+        """Eight bytes that name these statistics: signatures made with others are not compared."""
+        return self.digest_of(self.data)
+
+    @staticmethod
+    def digest_of(data: bytes) -> bytes:
+        """The digest of statistics as bytes."""
+        return hashlib.sha256(data).digest()[:8]
+
+    def fit_states(self, size: int, pieces: int) -> bool:
+        """Whether they are of states of this size, and of so many word pieces."""
+        return len(self.total) == size and len(self.frequencies) == pieces
+
+    def projection(self, size: int) -> Projection:
+        """The `size` directions of most variance; of each, the largest component is positive.
+
+        The sign is fixed, and computed in float64: signatures of one machine are compared with queries of another.
+        """
+        if not 1 <= size <= len(self.total):
+            raise OptionError("size", f"1 to {len(self.total)}, the size of the states", str(size))
+        if not self.tokens:
+            raise OptionError("statistics", "those of at least one document", "none", "fit them first")
+        # Of the rounded covariance: statistics that were saved and loaded must give the same directions.
+        values, vectors = np.linalg.eigh(Statistics.from_bytes(self.data).covariance)
+        directions = vectors[:, ::-1][:, :size]
+        largest = np.abs(directions).argmax(0)
+        directions = directions * np.sign(directions[largest, np.arange(size)])
+        values = np.maximum(values, 0.0)
+        kept = float(values[::-1][:size].sum() / max(values.sum(), 1e-30))
+        largest_values = values[::-1][:size]
+        scales = 1 / np.sqrt(np.maximum(largest_values, 1e-6 * largest_values[0] + 1e-30))
+        weights = inverse_frequencies(self.frequencies, self.documents) ** _WEIGHT_POWER
+        mean, directions, scales, weights = (
+            each.astype(np.float32) for each in (self.mean, directions, scales, weights)
+        )
+        return Projection(mean, directions, scales, weights, kept, self.digest)
+
+    @cached_property
+    def data(self) -> bytes:
+        """The statistics as bytes, with a covariance in float16."""
+        triangle = self.covariance[np.triu_indices(len(self.total))]
+        scale = float(np.abs(triangle).max(initial=1e-30)) / 1_000
+        written = _Written(
+            _VERSION,
+            self.reader,
+            len(self.total),
+            self.documents,
+            self.tokens,
+            self.mean.astype("<f4").tobytes(),
+            scale,
+            (triangle / scale).astype("<f2").tobytes(),
+            zlib.compress(self.frequencies.astype("<u4").tobytes(), 9),
+        )
+        return msgspec.msgpack.encode(written)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, source: str = "statistics") -> "Statistics":
+        """Read the bytes of statistics; anything else is refused."""
+        try:
+            written = msgspec.msgpack.decode(data, type=_Written)
+            if written.version != _VERSION:
+                remedy = "install a newer attar"
+                raise FormatError(source, f"version {_VERSION}", str(written.version), remedy)
+            size = written.size
+            mean = np.frombuffer(written.mean, "<f4").astype(np.float64)
+            triangle = np.frombuffer(written.covariance, "<f2").astype(np.float64) * written.scale
+            unpacked = zlib.decompressobj().decompress(written.frequencies, 4 * _MOST_PIECES)
+            frequencies = np.frombuffer(unpacked, "<u4").astype(np.int64)
+            covariance = np.zeros((size, size))
+            covariance[np.triu_indices(size)] = triangle
+        except (msgspec.DecodeError, UnicodeDecodeError, ValueError, zlib.error) as fault:
+            raise FormatError(source, "statistics of a corpus", f"another file ({fault})") from fault
+        sound = (
+            len(mean) == size
+            and np.isfinite(mean).all()
+            and np.isfinite(triangle).all()
+            and math.isfinite(written.scale)
+            and len(frequencies) > 0
+            and frequencies.max() <= written.documents
+        )
+        if not sound:
+            raise FormatError(source, "statistics whose parts agree", "others", "fit them again")
+        covariance += np.triu(covariance, 1).T
+        products = (covariance + np.outer(mean, mean)) * written.tokens
+        counts = written.documents, written.tokens
+        statistics = cls(written.reader, *counts, mean * written.tokens, products, frequencies)
+        # Not rounded again: the digest is that of these bytes.
+        statistics.__dict__["data"] = bytes(data)
+        return statistics
+
+    def save(self, path: str | Path) -> None:
+        """Write the statistics to a file, atomically."""
+        with atomic_file(Path(path)) as partial:
+            partial.write_bytes(self.data)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Statistics":
+        """Read a file of statistics."""
+        try:
+            return cls.from_bytes(Path(path).read_bytes(), str(path))
+        except OSError as fault:
+            raise FormatError(str(path), "a file of statistics", fault.strerror or str(fault)) from fault
+
+
+def default_statistics(reader: str, folder: Path | None = None) -> Statistics | None:
+    """The statistics in a reader's folder, given or shipped; None if there are none.
+
+    They are those of an encoder, so that a reader that is calibrated anew can keep them.
+    """
+    from attar.reader import SHIPPED, shipped_reader  # torch takes seconds
+
+    shipped = shipped_reader(reader)
+    for place in (folder, None if shipped is None else SHIPPED / shipped):
+        if place is not None and (place / STATISTICS_FILE).is_file():
+            return Statistics.load(place / STATISTICS_FILE)
+    return None
+
+
+def inverse_frequencies(frequencies: NDArray[np.int64], documents: int) -> Floats:
+    """The weight of each word piece, as BM25 has it: high for a piece that few documents hold.
+
+    >>> [f"{weight:.2f}" for weight in inverse_frequencies(np.array([0, 2, 4]), 4)]
+    ['2.30', '0.69', '0.11']
+    """
+    weights: Floats = np.log1p((documents - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32)
+    return weights
+
+
+def unit_rows(states: Floats) -> Floats:
+    """Rows of length 1; a row of zeros stays."""
+    lengths = np.linalg.norm(states, axis=-1, keepdims=True)
+    rows: Floats = states / np.maximum(lengths, 1e-12)
+    return rows

@@ -1,0 +1,125 @@
+"""Probabilities that mean what they say: the calibration of a reader by questions with and without an answer."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attar.progress import Progress, tell_nobody
+from attar.reader import FEATURES, Calibration, PhraseReader
+from attar.training.questions.data import Passage
+from attar.training.questions.metrics import exact
+
+Floats = NDArray[np.float64]
+# Fewer answerable questions say too little about probabilities.
+FEWEST = 50
+# Passages that are read, at most.
+_PASSAGES = 1_700
+# How much each group counts: questions with an answer, without one, and questions about other articles.
+_SHARES = (0.5, 0.4, 0.1)
+# Right answers that the threshold keeps, where it can.
+_KEPT = 0.95
+_RIGHT, _ABSENT, _WRONG = range(3)
+_PENALTY = 1e-3
+
+
+def calibrate(
+    reader: PhraseReader,
+    passages: Sequence[Passage],
+    accuracy: float | None = None,
+    progress: Progress = tell_nobody,
+) -> Calibration | None:
+    """The calibration of a reader by passages that it was not trained on; None if they have too few questions.
+
+    If it was trained on them, `accuracy` is its exact match on questions of other texts: as many of the right answers
+    count as wrong as make up the difference.
+    """
+    asked = [passage for passage in passages if any(question.labelled for question in passage.questions)]
+    # Those that have both kinds of questions first; then spread over the articles.
+    asked.sort(key=lambda passage: -len({bool(q.answers) for q in passage.questions if q.labelled}))
+    asked = asked[:_PASSAGES]
+    rows: list[tuple[NDArray[np.float32], int, int]] = []
+    for at, passage in enumerate(asked):
+        progress("calibrating", at, len(asked))
+        known = [question for question in passage.questions if question.labelled]
+        golds = [[passage.text[start:end] for start, end in question.answers] for question in known]
+        texts = [question.text for question in known]
+        other = asked[(at + len(asked) // 2) % len(asked)]
+        if other.article != passage.article:
+            texts += [question.text for question in other.questions if question.labelled][:1]
+        for number, found in enumerate(reader.features(reader.read(passage.text), texts)):
+            if found is not None:
+                text, features = found
+                own = golds[number] if number < len(golds) else []
+                outcome = _ABSENT if not own else _RIGHT if exact(text, own) else _WRONG
+                rows.append((features, outcome, 2 if number >= len(golds) else int(not own)))
+    return calibration_of(rows, accuracy)
+
+
+def calibration_of(
+    rows: Sequence[tuple[NDArray[np.float32], int, int]], accuracy: float | None
+) -> Calibration | None:
+    """The calibration by features, outcomes and groups: with an answer, without one, of another article."""
+    groups = np.array([group for _, _, group in rows])
+    answerable = groups == 0
+    if answerable.sum() < FEWEST or not (~answerable).any():
+        return None
+    targets = np.zeros((len(rows), 3))
+    targets[np.arange(len(rows)), [outcome for _, outcome, _ in rows]] = 1
+    own = float(targets[answerable, _RIGHT].mean())
+    if accuracy is not None and own > accuracy:
+        targets[answerable, _WRONG] += targets[answerable, _RIGHT] * (1 - accuracy / own)
+        targets[answerable, _RIGHT] *= accuracy / own
+    weights = np.zeros(len(rows))
+    for group, share in enumerate(_SHARES):
+        weights[groups == group] = share / max(1, (groups == group).sum())
+    return fit_calibration(np.array([features for features, _, _ in rows], float), targets, weights)
+
+
+def fit_calibration(features: Floats, targets: Floats, weights: Floats) -> Calibration:
+    """The softmax regression of `targets` `[n, 3]` on `features` `[n, f]`, and the threshold.
+
+    The threshold is 0.5, or as much higher as it must be to keep 95 % of the right answers.
+    """
+    from scipy.optimize import minimize
+
+    means, spreads = features.mean(0), features.std(0) + 1e-9
+    means[0], spreads[0] = 0.0, 1.0  # the bias
+    x, weights = (features - means) / spreads, weights / weights.sum()
+    free = np.array([False, *[True] * (len(FEATURES) - 1)])
+
+    def loss(at: Floats) -> tuple[float, Floats]:
+        both = at.reshape(2, -1)
+        p = _outcomes(x, both)
+        value = (
+            -(weights * (targets * np.log(p + 1e-12)).sum(1)).sum()
+            + _PENALTY / 2 * (both[:, free] ** 2).sum()
+        )
+        slope = ((p - targets)[:, :2] * weights[:, None]).T @ x + _PENALTY * both * free
+        return float(value), slope.ravel()
+
+    both = minimize(loss, np.zeros(2 * x.shape[1]), jac=True, method="L-BFGS-B").x.reshape(2, -1)
+    absent, right = _outcomes(x, both)[:, _ABSENT], targets[:, _RIGHT] * weights
+    threshold = max(0.5, _weighted_quantile(absent, right, _KEPT)) if right.any() else 0.5
+    plain = both / spreads
+    plain[:, 0] -= plain @ means
+    rounded = [tuple(round(float(value), 5) for value in row) for row in plain]
+    return Calibration(*rounded, round(float(threshold), 4))
+
+
+def _outcomes(x: Floats, weights: Floats) -> Floats:
+    logits = np.concatenate([x @ weights.T, np.zeros((len(x), 1))], 1)
+    values = np.exp(logits - logits.max(1, keepdims=True))
+    outcomes: Floats = values / values.sum(1, keepdims=True)
+    return outcomes
+
+
+def _weighted_quantile(values: Floats, weights: Floats, share: float) -> float:
+    """The value up to which a share of the weight is.
+
+    >>> _weighted_quantile(np.array([0.3, 0.1, 0.9]), np.array([1.0, 8.0, 1.0]), 0.9)
+    0.3
+    """
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order]) >= share * weights.sum() - 1e-12
+    return float(values[order][int(reached.argmax())])

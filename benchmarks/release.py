@@ -1,0 +1,142 @@
+"""Builds the wheel and the sdist, checks both, and tries the wheel where nothing else is: `make release`.
+
+Nothing is published. The wheel is installed, with its dependencies, in an empty environment of each Python from 3.11
+to 3.13 that is found on this machine, and answers a question there, on the command line and over HTTP.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from attar.errors import AttarError, OptionError
+
+ROOT = Path(__file__).resolve().parents[1]
+PYTHONS = ("3.11", "3.12", "3.13")
+# Bytes of the files that pip downloads.
+MAX_WHEEL, MAX_SDIST = 32 * 10**6, 64 * 10**6
+TEXT, QUESTION, ANSWER = "Bob Hale wrote to Ann in May. Ann lives in Bath.", "Who wrote to Ann?", "Bob Hale"
+# Over HTTP, with the package of the environment.
+SERVED = f"""
+import pathlib, re, subprocess, sys, attar
+assert pathlib.Path(attar.__file__).is_relative_to(sys.prefix)
+command = [sys.executable, "-m", "attar", "serve", "library", "--port", "0"]
+with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+    try:
+        for line in server.stderr:
+            if found := re.search(r" at (http://\\S+)", line):
+                url = found[1]
+            if "startup complete" in line:
+                break
+        with attar.Client(url) as client:
+            assert client.ask("letters", {QUESTION!r})[0].text == {ANSWER!r}
+    finally:
+        server.terminate()
+        server.stderr.read()
+"""
+
+
+def main() -> None:
+    """Build, check, and try."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.release", description=__doc__)
+    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder of both files")
+    parser.add_argument("--torch-index", default="", help="package index for torch, such as the one for CPUs")
+    parser.add_argument("--python", action="append", help="only this Python, such as 3.12; may be repeated")
+    options = parser.parse_args()
+    try:
+        release(options.out, options.torch_index, options.python or PYTHONS)
+    except (AttarError, subprocess.CalledProcessError) as error:
+        sys.exit(f"release: {error}")
+
+
+def release(out: Path, torch_index: str, versions: tuple[str, ...]) -> None:
+    """Make `out` with both files, and check them."""
+    shutil.rmtree(out, ignore_errors=True)
+    # The wheel is built from the sdist: one that lacks a file would be found here.
+    _run(sys.executable, "-m", "build", "--outdir", out, ROOT)
+    files = sorted(out.iterdir())
+    for file in files:
+        check_size(file)
+        print(f"{file.name}: {file.stat().st_size / 1e6:.1f} MB")
+    (wheel,) = out.glob("*.whl")
+    with tempfile.TemporaryDirectory(prefix="attar-release-") as folder:
+        twine = _make_environment(sys.executable, Path(folder) / "twine")
+        _run(twine / "python", "-m", "pip", "install", "--quiet", "twine")
+        _run(twine / "python", "-m", "twine", "check", "--strict", *files)
+        pythons = find_pythons(os.environ)
+        for version in versions:
+            if version in pythons:
+                try_wheel(wheel, pythons[version], Path(folder) / version, torch_index)
+            print(f"Python {version}: {'answers' if version in pythons else 'not found, not tried'}")
+    if not set(versions) & set(pythons):
+        raise OptionError("Python", f"one of {', '.join(versions)}", "none on this machine")
+
+
+def check_size(file: Path) -> None:
+    """Refuse a file that is too large to be fetched in a moment."""
+    most = MAX_WHEEL if file.suffix == ".whl" else MAX_SDIST
+    if file.stat().st_size > most:
+        came = f"{file.stat().st_size / 1e6:.1f}"
+        raise OptionError(file.name, f"at most {most / 1e6:g} MB", came, "see what was added to the package")
+
+
+def find_pythons(environment: Mapping[str, str]) -> dict[str, Path]:
+    """The Pythons of this machine, by version: on the path, of pyenv and of uv."""
+    homes = environment.get("PYENV_ROOT", "~/.pyenv") + "/versions", "~/.local/share/uv/python"
+    found: dict[str, Path] = {}
+    for version in PYTHONS:
+        name = f"python{version}"
+        candidates = [shutil.which(name, path=environment.get("PATH"))]
+        candidates += [each for home in homes for each in _sorted(Path(home).expanduser(), f"*/bin/{name}")]
+        for candidate in candidates:
+            # pyenv has a program for each version on the path, most of which refuse to run.
+            if candidate and _answers(candidate):
+                found[version] = Path(candidate)
+                break
+    return found
+
+
+def _sorted(folder: Path, pattern: str) -> Iterator[str]:
+    yield from map(str, sorted(folder.glob(pattern), reverse=True))
+
+
+def _answers(python: str) -> bool:
+    return subprocess.run([python, "-c", "import venv, ensurepip"], capture_output=True).returncode == 0
+
+
+def try_wheel(wheel: Path, python: Path, folder: Path, torch_index: str) -> None:
+    """Install a wheel and what it needs in an empty environment, and ask a question there."""
+    programs = _make_environment(python, folder / "environment")
+    install = [programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    install += ["--constraint", ROOT / "constraints.txt"]
+    if torch_index:
+        _run(*install, "--retries", "1", "--no-deps", "--index-url", torch_index, "torch", check=False)
+    _run(*install, f"{wheel}[documents,fast,search,server]")
+    _run(programs / "python", "-m", "pip", "check")
+    work = folder / "work"
+    work.mkdir()
+    (work / "letters.txt").write_text(TEXT)
+    _run(programs / "attar", "--version", cwd=work)
+    _run(programs / "attar", "add", "library", "letters.txt", cwd=work)
+    _run(programs / "attar", "ask", "library", "letters", QUESTION, cwd=work)
+    _run(programs / "python", "-c", SERVED, cwd=work)
+
+
+def _make_environment(python: str | Path, folder: Path) -> Path:
+    """Make an empty environment; the folder of its programs."""
+    _run(python, "-m", "venv", folder)
+    return folder / ("Scripts" if os.name == "nt" else "bin")
+
+
+def _run(*words: object, cwd: Path | None = None, check: bool = True) -> None:
+    """Run a command, with nothing of the checkout on its path."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run([*map(str, words)], cwd=cwd, env=environment, check=check)
+
+
+if __name__ == "__main__":
+    main()

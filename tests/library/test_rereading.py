@@ -1,0 +1,326 @@
+"""`Library.reread`: a library moves to another reader while others ask and add; an interruption loses nothing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attar.errors import BusyError, OptionError, ReaderMismatchError, RecordError
+from attar.library import Draft, Library
+from attar.library.rereading import _locked
+from attar.reader import folders
+from attar.store import Origin, Store, import_store
+
+QUESTION = "Who left?"
+
+
+@pytest.fixture
+def other(make_reader):
+    """Another reader, whose memories are of another form."""
+    return make_reader("gated", seed=7)
+
+
+@pytest.fixture
+def shipped(reader, other, tmp_path, monkeypatch) -> Path:
+    """A package with both readers: a library finds its own by the fingerprint."""
+    reader.save(tmp_path / "readers" / "names")
+    other.save(tmp_path / "readers" / "answers")
+    monkeypatch.setattr(folders, "SHIPPED", tmp_path / "readers")
+    return tmp_path / "readers"
+
+
+@pytest.fixture
+def filled(library, texts):
+    library.add_many(zip("abc", texts, strict=False))
+    library.add("titled", texts[3], title="Emma")
+    return library
+
+
+def reading(reader, monkeypatch, call):
+    """Call a function each time that a reader reads texts, before it does."""
+    read_many = reader.read_many
+
+    def read(texts, **options):
+        call(texts)
+        return read_many(texts, **options)
+
+    monkeypatch.setattr(reader, "read_many", read)
+
+
+def in_batches_of_one(monkeypatch):
+    monkeypatch.setattr("attar.library.rereading._DOCUMENTS", 1)
+
+
+@pytest.fixture
+def assert_moved(folder, other, tmp_path, assert_same):
+    """A library has exactly these texts, and the memories that the other reader makes of them."""
+
+    def check(texts):
+        with Library(folder, other) as moved:
+            assert list(moved.store.check()) == []
+            assert {each.name: moved.show(each.name).text for each in moved.documents()} == texts
+            for name, text in texts.items():
+                assert_same(moved.memory(name), other.read(text))
+
+    return check
+
+
+def test_all_documents_are_read_again(filled, folder, other, texts, assert_moved):
+    before = {each.name: each for each in filled.documents()}
+    done = filled.reread(other)
+    assert (done.reader, done.documents, done.read, done.aside) == (other.fingerprint, 4, 4, None)
+    assert filled.reader is other
+    assert filled.show("titled").title == "Emma"
+    for each in filled.documents():
+        assert each.created == before[each.name].created
+        assert each.changed > before[each.name].changed
+    assert [answer.text for answer in filled.ask("a", QUESTION)]
+    filled.add("new", texts[4])
+    assert sorted(os.listdir(folder)) == ["data.mdb", "lock.mdb"]
+    filled.close()
+    names = dict(zip(("a", "b", "c", "titled", "new"), texts, strict=False))
+    assert_moved(names)
+
+
+def test_documents_keep_where_they_came_from(filled, other, texts):
+    origin = Origin("/letters/emma.pdf", "2026-03-04", [(0, "page 1")])
+    filled.add_many([Draft.of("emma", texts[4], origin=origin)])
+    before = filled.store.get("emma").entry
+    filled.reread(other)
+    after = filled.store.get("emma").entry
+    assert (after.source, after.date, after.parts) == (before.source, before.date, before.parts)
+    assert after.source == "/letters/emma.pdf"
+
+
+def test_the_answers_afterwards_are_those_of_the_new_reader(filled, other, texts):
+    assert filled.ask("a", QUESTION)  # its memory is in the cache
+    filled.reread(other)
+    wanted = other.answer(other.read(texts[0]), QUESTION, top=3)
+    found = filled.ask("a", QUESTION, top=3)
+    assert [answer.text for answer in found] == [answer.text for answer in wanted]
+
+
+def test_a_library_of_the_same_reader_is_left_as_it_is(filled, reader):
+    changed = [each.changed for each in filled.documents()]
+    assert filled.reread(reader).read == 0
+    assert [each.changed for each in filled.documents()] == changed
+
+
+def test_progress_is_told_from_the_first_document_to_the_last(filled, other, monkeypatch):
+    in_batches_of_one(monkeypatch)
+    calls = []
+    filled.reread(other, progress=lambda *call: calls.append(call))
+    assert {what for what, _, _ in calls} == {"rereading"}
+    assert [done for _, done, _ in calls] == sorted(done for _, done, _ in calls)
+    assert calls[-1][1] == calls[-1][2] == sum(each.tokens for each in filled.documents())
+
+
+def test_documents_without_a_text_are_refused_before_anything_is_read(
+    filled, folder, other, texts, monkeypatch
+):
+    with Library(folder, filled.reader, keep_text=False) as textless:
+        textless.add_many([("x", texts[4]), ("y", texts[5])])
+    reading(other, monkeypatch, lambda texts: pytest.fail("a text was read"))
+    with pytest.raises(OptionError, match=r"got 2 without a kept text; .*--set-aside"):
+        filled.reread(other)
+    assert filled.store.reader == filled.reader.fingerprint
+    assert sorted(os.listdir(folder)) == ["data.mdb", "lock.mdb"]
+
+
+def test_documents_without_a_text_can_be_set_aside_and_imported_elsewhere(
+    filled, folder, other, reader, texts, tmp_path
+):
+    with Library(folder, reader, keep_text=False) as textless:
+        textless.add("x", texts[4])
+        wanted = textless.memory("x").to_bytes()
+    done = filled.reread(other, set_aside=True)
+    assert (done.documents, "x" in filled) == (4, False)
+    assert done.aside == str(folder / "aside-1.parquet")
+    with Store.open(tmp_path / "elsewhere", dtype="float32") as store:
+        assert import_store(store, done.aside) == 1
+        assert store.memory("x").to_bytes() == wanted
+    assert list(filled.store.check()) == []
+
+
+def test_damaged_documents_are_refused_with_the_remedy(filled, other):
+    with filled.store._environment.transaction(write=True) as transaction:
+        transaction.put(b"fa", b"?")
+    with pytest.raises(RecordError, match=r"got 1 damaged; .*attar store repair"):
+        filled.reread(other)
+
+
+def test_an_interrupted_reread_is_continued(filled, other, texts, assert_moved, monkeypatch):
+    in_batches_of_one(monkeypatch)
+    calls = []
+
+    def interrupt(_):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    reading(other, monkeypatch, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        filled.reread(other)
+    assert filled.ask("a", QUESTION)
+    assert {each.form for each in filled.documents()} == {"names"}
+    done = filled.reread(other)
+    assert (done.documents, done.read) == (4, 2)
+    filled.close()
+    assert_moved(dict(zip(("a", "b", "c", "titled"), texts, strict=False)))
+
+
+def test_a_reread_to_a_third_reader_starts_afresh(filled, folder, other, make_reader, monkeypatch):
+    third = make_reader("linear", seed=9)
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    reading(other, monkeypatch, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        filled.reread(other)
+    assert os.listdir(folder / "reread") == [other.fingerprint]
+    assert filled.reread(third).read == 4
+    assert sorted(os.listdir(folder)) == ["data.mdb", "lock.mdb"]
+
+
+def test_what_others_change_meanwhile_is_read_too(
+    filled, folder, other, reader, texts, assert_moved, monkeypatch
+):
+    in_batches_of_one(monkeypatch)
+    todo = [
+        lambda library: library.add("new", texts[5]),
+        lambda library: library.remove("a"),
+        lambda library: library.append("b", texts[6]),
+        lambda library: library.add("titled", texts[7], replace=True),
+    ]
+
+    def change(_):
+        if todo:
+            with Library(folder, reader) as library:
+                todo.pop(0)(library)
+
+    reading(other, monkeypatch, change)
+    filled.reread(other)
+    filled.close()
+    wanted = {"b": f"{texts[1]}\n\n{texts[6]}", "c": texts[2], "new": texts[5], "titled": texts[7]}
+    assert_moved(wanted)
+
+
+def test_a_constant_writer_cannot_keep_it_from_ending(filled, folder, other, reader, texts, monkeypatch):
+    monkeypatch.setattr("attar.library.rereading._FEW", 0)
+    added = []
+
+    def add(_):
+        if len(added) < 5:  # later, the writer would wait for the lock
+            with Library(folder, reader) as library:
+                added.append(library.add(f"new-{len(added)}", texts[len(added)]))
+
+    reading(other, monkeypatch, add)
+    assert filled.reread(other).documents == 4 + len(added)
+
+
+def test_a_library_that_is_open_elsewhere_answers_all_the_time(filled, folder, shipped, other, monkeypatch):
+    in_batches_of_one(monkeypatch)
+    answers = []
+    with Library(folder, read_only=True) as elsewhere:
+        before = elsewhere.ask("a", QUESTION)
+        reading(other, monkeypatch, lambda _: answers.append(elsewhere.ask("a", QUESTION)))
+        filled.reread(other)
+        assert len(answers) == 4
+        assert all(found == before for found in answers)
+        assert elsewhere.ask("a", QUESTION) == filled.ask("a", QUESTION) != before
+        assert elsewhere.reader.fingerprint == other.fingerprint
+
+
+def test_what_is_being_added_at_the_switch_is_read_with_the_new_reader(
+    filled, folder, shipped, other, texts, monkeypatch
+):
+    with Library(folder) as elsewhere:
+        reading(elsewhere.reader, monkeypatch, lambda _: filled.reread(other))
+        elsewhere.add("new", texts[5])
+        assert elsewhere.memory("new").reader == other.fingerprint
+        assert list(elsewhere.store.check()) == []
+
+
+def test_what_is_being_appended_at_the_switch_is_read_with_the_new_reader(
+    filled, folder, shipped, other, texts, monkeypatch
+):
+    with Library(folder) as elsewhere:
+        extend = elsewhere.reader.extend
+
+        def overtaken(memory, text, **options):
+            filled.reread(other)
+            return extend(memory, text, **options)
+
+        monkeypatch.setattr(elsewhere.reader, "extend", overtaken)
+        elsewhere.append("a", texts[5])
+        assert elsewhere.memory("a").reader == other.fingerprint
+        assert elsewhere.memory("a").tokens == other.read(f"{texts[0]}\n\n{texts[5]}").tokens
+
+
+def test_an_open_library_whose_new_reader_is_nowhere_says_so(filled, folder, reader, other):
+    with Library(folder, reader, read_only=True) as elsewhere:
+        filled.reread(other)
+        with pytest.raises(ReaderMismatchError, match=r"none such in the package; .*attar reread"):
+            elsewhere.ask("a", QUESTION)
+        assert len(list(elsewhere.documents())) == 4
+
+
+def test_two_at_a_time_are_refused(filled, folder, other):
+    with _locked(folder / "reread"), pytest.raises(BusyError, match="one reread at a time"):
+        filled.reread(other)
+    assert filled.reread(other).read == 4
+
+
+def test_what_a_killed_process_left_after_the_switch_is_finished(
+    filled, folder, other, reader, texts, monkeypatch
+):
+    with Library(folder, reader, keep_text=False) as textless:
+        textless.add("x", texts[4])
+
+    class KilledError(BaseException):
+        pass
+
+    clean = []
+
+    def kill_second(*arguments):
+        clean.append(1)
+        if len(clean) == 2:
+            raise KilledError
+        return original(*arguments)
+
+    from attar.library import rereading
+
+    original = rereading._clean
+    monkeypatch.setattr(rereading, "_clean", kill_second)
+    with pytest.raises(KilledError):
+        filled.reread(other, set_aside=True)
+    assert filled.store.reader == other.fingerprint
+    done = filled.reread(other)
+    assert (done.read, done.aside) == (0, str(folder / "aside-1.parquet"))
+    assert sorted(os.listdir(folder)) == ["aside-1.parquet", "data.mdb", "lock.mdb"]
+
+
+def test_a_library_whose_reader_is_nowhere_lists_shows_and_refuses_without_loading_torch(filled, folder):
+    filled.close()
+    code = f"""
+import sys
+from attar.library import Library
+with Library({str(folder)!r}, read_only=True) as library:
+    print(*(each.name for each in library.documents()), library.show("a").tokens > 0)
+    try:
+        library.ask("a", "Who left?")
+    except ValueError as fault:
+        print(fault)
+print("torch" in sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    listed, refused, loaded = ran.stdout.splitlines()
+    assert listed == "a b c titled True"
+    assert "expected its reader" in refused
+    assert refused.endswith(
+        "give its folder (--reader DIR), or move the library to another reader with attar reread"
+    )
+    assert loaded == "False"

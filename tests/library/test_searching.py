@@ -1,0 +1,187 @@
+"""Searching a library, and asking all of its documents, with the reader that ships."""
+
+import numpy as np
+import pytest
+
+from attar.errors import OptionError
+from attar.library import Library
+from attar.library.searching import SearchState
+from attar.reader import Reader
+from attar.search import SignatureRecord
+from attar.store import Signatures, key_of
+
+TEXTS = {
+    "emma": "Emma Woodhouse lived at Hartfield with her father. Mr. Knightley owned Donwell Abbey.",
+    "rome": "Rome is the capital of Italy. The Tiber flows through the city. The Colosseum was finished in 80 AD.",
+    "tea": "Tea is made from the leaves of Camellia sinensis. It was first drunk in China.",
+    "salt": "Salt is mined near Salzburg. It was traded along the Salzach for centuries.",
+}
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    return Reader.load()
+
+
+@pytest.fixture
+def library(tmp_path, shipped):
+    with Library(tmp_path / "library", shipped) as library:
+        library.add_many(TEXTS.items())
+        yield library
+
+
+def found(library, query):
+    return [hit.document for hit in library.search(query)]
+
+
+def record(library, name):
+    with library.store.snapshot() as now:
+        kept = Signatures(now).get(key_of(name))
+    return None if kept is None else SignatureRecord.from_bytes(kept[1])
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [("river of the Italian capital", "rome"), ("Who owned Donwell Abbey?", "emma"), ("mining salt", "salt")],
+)
+def test_search_finds_documents_with_their_best_sentences(library, query, name):
+    best = library.search(query)[0]
+    assert best.document == name
+    assert best.sentences
+    for sentence in best.sentences:
+        assert TEXTS[name][sentence.start : sentence.end] == sentence.text
+
+
+def test_ask_all_answers_with_document_and_quote(library):
+    answer = library.ask_all("Where was tea first drunk?")[0]
+    assert (answer.text, answer.document, answer.quote) == ("China", "tea", "It was first drunk in China.")
+    assert TEXTS["tea"][answer.start : answer.end] == "China"
+
+
+def test_probabilities_are_shares_of_all_documents(library):
+    answers = library.ask_all("Where was tea first drunk?", top=None)
+    assert {answer.document for answer in answers} == {*TEXTS, None}
+    assert [answer.probability for answer in answers] == sorted(
+        (answer.probability for answer in answers), reverse=True
+    )
+
+
+def test_not_in_this_library_is_an_answer(library):
+    assert library.ask_all("Who discovered penicillin?")[0].absent
+
+
+def test_an_empty_library_has_no_answer(tmp_path, shipped):
+    with Library(tmp_path / "empty", shipped) as library:
+        assert [answer.absent for answer in library.ask_all("Who?")] == [True]
+        assert library.search("Who?") == []
+
+
+@pytest.mark.parametrize("query", ["", "the of and", "___", "\ud800", "x" * 5_000])
+def test_odd_queries_are_answered(library, query):
+    assert len(library.search(query)) == len(TEXTS)
+    library.ask_all(query)
+
+
+def test_top_must_be_a_number_from_1_up(library):
+    with pytest.raises(OptionError, match="top"):
+        library.search("tea", top=0)
+
+
+def test_removed_and_replaced_documents_are_never_found(library):
+    assert found(library, "river of the Italian capital")[0] == "rome"
+    library.add("tea", "Paris lies on the Seine.", replace=True)
+    library.remove("rome")
+    assert "rome" not in found(library, "river of the Italian capital")
+    assert found(library, "leaves of Camellia sinensis")[-1] != "rome"
+    assert library.ask_all("What lies on the Seine?")[0].text == "Paris"
+
+
+def test_what_another_process_writes_is_found(library, tmp_path, shipped):
+    assert found(library, "tea")
+    with Library(tmp_path / "library", shipped) as other:
+        other.add("new", "Coffee came from Ethiopia.")
+        other.remove("salt")
+    names = found(library, "Where did coffee come from?")
+    assert names[0] == "new"
+    assert "salt" not in names
+
+
+def test_an_appended_document_has_the_signature_of_the_whole(library, shipped):
+    library.append("tea", "Black tea is oxidised. Assam lies in India.")
+    library.append("tea", "Milk is added in England.")
+    whole = library.show("tea").text
+    with Library(library.store.path.with_name("other"), shipped) as other:
+        other.add("tea", whole)
+        expected, came = record(other, "tea"), record(library, "tea")
+    assert came.tokens == expected.tokens
+    np.testing.assert_array_equal(came.word_counts[0], expected.word_counts[0])
+    bits = [np.unpackbits(np.frombuffer(each.signature, np.uint8)) for each in (came, expected)]
+    assert (bits[0] == bits[1]).mean() > 0.99
+    assert library.ask_all("Where does Assam lie?")[0].text == "India"
+
+
+def test_merged_documents_are_found(library):
+    library.merge("both", ["tea", "salt"])
+    assert {"both", "tea"} == set(found(library, "leaves of Camellia sinensis")[:2])
+
+
+def test_merged_sums_are_those_of_the_parts(tmp_path, shipped):
+    with Library(tmp_path / "short", shipped, keep_text=False) as library:
+        library.add_many(TEXTS.items())
+        library.merge("both", ["tea", "salt"])
+        a, b, both = (record(library, name).sums() for name in ("tea", "salt", "both"))
+        np.testing.assert_allclose(both.triangle, a.triangle + b.triangle, rtol=1e-6)
+        assert found(library, "mining salt")[0] in ("both", "salt")
+
+
+def test_missing_signatures_are_made_from_texts_and_kept(library):
+    with library.store.transaction() as changes:
+        for name in TEXTS:
+            changes.put_record(changes.get(name), library.reader.fingerprint)
+    assert record(library, "tea") is None
+    assert found(library, "leaves of Camellia sinensis")[0] == "tea"
+    assert record(library, "tea") is not None
+
+
+def test_a_read_only_library_without_signatures_is_searched(library, tmp_path, shipped):
+    with library.store.transaction() as changes:
+        changes.put_record(changes.get("tea"), shipped.fingerprint)
+    library.close()
+    with Library(tmp_path / "library", shipped, read_only=True) as reading:
+        assert found(reading, "leaves of Camellia sinensis")[0] == "tea"
+        assert reading.search_state == SearchState([], 0.0)
+
+
+def test_documents_without_text_and_signature_are_left_out_with_a_line(tmp_path, shipped):
+    with Library(tmp_path / "library", shipped, keep_text=False) as library:
+        library.add_many(TEXTS.items())
+        with library.store.transaction() as changes:
+            changes.put_record(changes.get("tea"), shipped.fingerprint)
+        assert "tea" not in found(library, "leaves of Camellia sinensis")
+        (line,) = library.search_state.lines()
+        assert line.startswith("1 documents are left out, such as 'tea'")
+
+
+def test_damaged_statistics_are_one_line(library):
+    with library.store.transaction() as changes:
+        changes.put_signature(None, b"damaged")
+    with pytest.raises(OptionError, match="statistics of the library"):
+        library.search("tea")
+
+
+def test_refit_makes_signatures_with_the_documents_own_statistics(library):
+    before = record(library, "tea").statistics
+    assert library.refit() == len(TEXTS)
+    assert record(library, "tea").statistics != before
+    assert found(library, "leaves of Camellia sinensis")[0] == "tea"
+    assert list(library.store.check()) == []
+
+
+def test_a_library_of_names_cannot_be_searched(folder, reader):
+    with Library(folder, reader) as library, pytest.raises(OptionError, match="phrase reader"):
+        library.search("tea")
+
+
+def test_drift_has_a_line():
+    (line,) = SearchState([], 0.25).lines()
+    assert "attar store refit" in line

@@ -1,0 +1,61 @@
+"""The environments that make builds: a lean one for `make demo`, to which `make test` adds the rest."""
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+# CUDA's compiler, and what only developers and trainers use.
+HEAVY = {"dev", "fast", "gpu", "train"}
+
+pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+
+
+def commands(*words: str) -> list[str]:
+    """What make would run for a target in a fresh clone."""
+    command = ["make", "--dry-run", "--always-make", "--no-print-directory", *words]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return ran.stdout.splitlines()
+
+
+def installed(lines: list[str]) -> list[set[str]]:
+    return [
+        set(found[1].split(",")) for line in lines if (found := re.search(r"--editable '\.\[(.+)\]'", line))
+    ]
+
+
+def test_a_demo_installs_what_users_need_and_says_its_size_first():
+    lines = commands("demo")
+    assert installed(lines) == [EXTRAS - HEAVY]
+    assert "1.4 GB" in lines[0]
+    assert lines[-1] == ".venv/bin/attar demo"
+
+
+def test_the_first_pages_say_the_same_size():
+    size = re.search(r"[\d.]+ GB", commands("demo")[0])[0]
+    for page in ("README.md", "docs/index.md", "docs/operations.md"):
+        assert size in (ROOT / page).read_text(), page
+
+
+@pytest.mark.parametrize("target", ["test", "quick", "docs", "bench", "release"])
+def test_other_targets_add_every_extra_to_it(target):
+    assert installed(commands(target)) == [EXTRAS - HEAVY, EXTRAS]
+
+
+def test_torch_comes_without_cuda_unless_another_index_is_wanted():
+    torch = [line for line in commands("demo", "TORCH_INDEX=https://example.org/cpu") if "torch ||" in line]
+    assert len(torch) == 1
+    assert '--index-url "https://example.org/cpu"' in torch[0]
+    (other,) = [line for line in commands("demo", "TORCH_INDEX=") if "torch ||" in line]
+    assert other.startswith('test -z "" ||')
+
+
+def test_every_installation_has_the_pinned_versions():
+    lines = [line for line in commands("test") if "pip install" in line]
+    assert len(lines) == 3
+    assert all("--constraint constraints.txt" in line for line in lines)

@@ -1,0 +1,111 @@
+"""Memories of fixed size: additive sums, at most 16 kB, stored and asked like others."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from attar.errors import OptionError
+from attar.memory import Memory
+from attar.nn import PhraseNetwork
+from attar.reader import FIXED_SIZE, FixedSizeReader, PhraseReader, Reader, save_phrase_reader
+from attar.reader.phrase_files import SavedPhrases
+
+FIRST = "Ann met Bob in Bath. He wrote a letter to Lee."
+SECOND = "Lee left the house in May. They ran to Bath."
+
+
+@pytest.fixture(scope="module")
+def saved(saved_phrases: SavedPhrases) -> SavedPhrases:
+    torch.manual_seed(4)
+    network = PhraseNetwork(replace(saved_phrases.network.options, values=6))
+    own = saved_phrases.network.state_dict()
+    network.load_state_dict(network.state_dict() | own)
+    return replace(saved_phrases, network=network.eval())
+
+
+@pytest.fixture(scope="module")
+def reader(saved: SavedPhrases) -> FixedSizeReader:
+    return FixedSizeReader(saved)
+
+
+def close(one: Memory, other: Memory, part: float = 0.03) -> None:
+    """Equal but for the rounding of int8."""
+    a, b = one.to_float32(), other.to_float32()
+    np.testing.assert_allclose(a, b, atol=part * np.abs(b).max())
+
+
+def test_the_sums_are_those_of_the_phrases(reader: FixedSizeReader, saved: SavedPhrases) -> None:
+    phrases = PhraseReader(saved).read(FIRST)
+    vectors = phrases.to_float32().astype(np.float64)
+    keys = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    memory = reader.read(FIRST)
+    assert (memory.form, memory.numbers.shape) == ("ridge", (8, 6 + 8))
+    gram = keys.T @ keys
+    np.testing.assert_allclose(memory.to_float32()[:, 6:], gram, atol=0.02 * np.abs(gram).max())
+
+
+def test_answers_are_phrases_of_the_text(reader: FixedSizeReader) -> None:
+    answers = reader.answer(reader.read(FIRST), "Who wrote a letter?", text=FIRST)
+    for answer in answers:
+        assert answer.absent or FIRST[answer.start : answer.end] == answer.text
+    assert sum(answer.probability for answer in answers) == pytest.approx(1, abs=0.01)
+
+
+def test_memories_merge_and_subtract(reader: FixedSizeReader) -> None:
+    first, second = reader.read(FIRST), reader.read(SECOND)
+    both = first + second
+    close(both - second, first)
+    exact = [each.astype("float32") for each in (first, second)]
+    np.testing.assert_array_equal(
+        (exact[0] + exact[1]).numbers, exact[0].to_float32() + exact[1].to_float32()
+    )
+    assert both.phrases is not None
+    assert len(both.phrases) == len(first.phrases) + len(second.phrases)  # type: ignore[arg-type]
+    text = FIRST + "\n\n" + SECOND
+    answers = reader.answer(both, "Who left?", text=text)
+    assert any(answer.start and answer.start > len(FIRST) for answer in answers)
+    assert all(answer.absent or text[answer.start : answer.end] == answer.text for answer in answers)
+
+
+def test_extending_equals_reading_at_once(reader: FixedSizeReader) -> None:
+    extended = reader.extend(reader.read(FIRST), SECOND)
+    whole = reader.read(FIRST + "\n\n" + SECOND)
+    assert extended.phrases == whole.phrases
+    assert extended.tokens == whole.tokens
+    close(extended, whole)
+
+
+def test_a_record_keeps_all_of_it(reader: FixedSizeReader) -> None:
+    memory = reader.read(FIRST)
+    assert Memory.from_bytes(memory.to_bytes()) == memory
+    assert memory.astype("float16").dtype == "int8"
+
+
+def test_a_long_text_takes_no_more(reader: FixedSizeReader) -> None:
+    memory = reader.read(" ".join([FIRST, SECOND] * 60))
+    assert memory.nbytes <= FIXED_SIZE
+    assert memory.phrases is not None
+    assert len(memory.phrases) > 20
+    assert reader.read(FIRST, budget=800).nbytes <= 800
+
+
+def test_readers_refuse_the_memories_of_the_other_form(reader: FixedSizeReader, saved: SavedPhrases) -> None:
+    phrases = PhraseReader(saved)
+    with pytest.raises(OptionError, match="form ridge"):
+        reader.answer(phrases.read(FIRST), "Who?")
+    with pytest.raises(OptionError, match="form phrases"):
+        phrases.extend(reader.read(FIRST), SECOND)
+
+
+def test_a_reader_without_such_weights_is_refused(saved_phrases: SavedPhrases) -> None:
+    with pytest.raises(OptionError, match="--values"):
+        FixedSizeReader(saved_phrases)
+
+
+def test_the_weights_are_kept_in_the_folder(saved: SavedPhrases, reader: FixedSizeReader, tmp_path) -> None:
+    save_phrase_reader(tmp_path, saved.network, saved.quick, saved.tokenizer.data)
+    loaded = Reader.load(tmp_path)
+    assert isinstance(loaded, PhraseReader)
+    close(FixedSizeReader(loaded.saved).read(FIRST), reader.read(FIRST), 0.1)

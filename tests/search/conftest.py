@@ -1,0 +1,41 @@
+"""Token states that are made up: words have a vector each, so that texts with the same words are alike."""
+
+import numpy as np
+import pytest
+
+from attar.search import Statistics
+
+SIZE, PIECES = 24, 200
+
+
+def made_up(random, words):
+    """Word pieces and states: the vector of each piece, and some noise."""
+    table = np.random.default_rng(7).standard_normal((PIECES, SIZE)).astype(np.float32)
+    ids = np.array(words, np.int64)
+    return ids, table[ids] + 0.3 * random.standard_normal((len(ids), SIZE)).astype(np.float32)
+
+
+@pytest.fixture
+def make_tokens():
+    random = np.random.default_rng(3)
+    return lambda *words: made_up(random, words)
+
+
+@pytest.fixture(scope="session")
+def corpus():
+    """Documents of 40 tokens about 6 words each, and common words."""
+    random = np.random.default_rng(0)
+    documents = []
+    for _ in range(60):
+        topic = random.integers(20, PIECES, 6)
+        words = np.where(random.random(40) < 0.5, random.choice(topic, 40), random.integers(0, 20, 40))
+        documents.append(made_up(random, words))
+    return documents
+
+
+@pytest.fixture(scope="session")
+def statistics(corpus):
+    found = Statistics.empty("r", size=SIZE, pieces=PIECES)
+    for ids, states in corpus:
+        found = found.with_document(ids, states)
+    return found

@@ -1,0 +1,42 @@
+"""The scan: the compiled one finds what the plain one finds."""
+
+import numpy as np
+import pytest
+
+from attar.search import scan
+
+
+@pytest.fixture(scope="module")
+def signatures():
+    random = np.random.default_rng(0)
+    packed = random.integers(0, 256, (5_000, 129), dtype=np.uint8)
+    return packed, random.standard_normal((3, 1_030)).astype(np.float32)
+
+
+def test_scores_are_sums_over_signs(signatures):
+    packed, queries = signatures
+    bits = np.unpackbits(packed[:50], axis=1, count=1_030, bitorder="little").astype(np.float32)
+    np.testing.assert_allclose(
+        scan.scores(packed[:50], "1-bit", queries), queries @ (2 * bits - 1).T, rtol=1e-4, atol=1e-3
+    )
+
+
+def test_compiled_scores_are_those_of_rounded_queries(signatures):
+    fast = pytest.importorskip("attar.search.fast_scan")
+    packed, queries = signatures
+    exact, rounded = scan.scores(packed, "1-bit", queries), fast.scores(packed, queries)
+    assert all(np.corrcoef(a, b)[0, 1] > 0.97 for a, b in zip(exact, rounded, strict=True))
+
+
+def test_the_best_are_those_of_all_scores(signatures):
+    packed, queries = signatures
+    rows, values = scan.best(packed, "1-bit", queries, 10)
+    exact = scan.scores(packed, "1-bit", queries)
+    np.testing.assert_array_equal(rows, np.argsort(-exact, axis=1)[:, :10])
+    np.testing.assert_allclose(values, np.sort(exact, axis=1)[:, ::-1][:, :10], rtol=1e-5)
+
+
+def test_fewer_rows_than_asked_for(signatures):
+    packed, queries = signatures
+    rows, _ = scan.best(packed[:4], "1-bit", queries, 10)
+    assert rows.shape == (3, 4)

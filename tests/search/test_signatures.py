@@ -1,0 +1,88 @@
+"""Signatures: sums add and subtract, the root is one, similar texts score high in each dtype."""
+
+import numpy as np
+import pytest
+
+from attar.errors import OptionError, ShapeError
+from attar.search import SignatureOptions, Sums, pack, query_of, scores, unpack
+from attar.search.signatures import root_of, triangle_of
+
+
+@pytest.fixture(scope="session")
+def projection(statistics):
+    return statistics.projection(16)
+
+
+def matrix(triangle, size):
+    whole = np.zeros((size, size))
+    whole[triangle_of(size)] = triangle
+    return whole + np.triu(whole, 1).T
+
+
+def test_the_root_squared_is_the_matrix(corpus, projection):
+    sums = Sums.of(*corpus[0], projection)
+    root, whole = matrix(sums.signature(), 16), matrix(sums.triangle, 16)
+    np.testing.assert_allclose(root @ root * np.trace(whole), whole, atol=1e-3 * np.abs(whole).max())
+    assert np.linalg.norm(root) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_sums_of_parts_add_up_to_those_of_the_whole(corpus, projection):
+    ids, states = corpus[0]
+    both = Sums.of(ids[:15], states[:15], projection) + Sums.of(ids[15:], states[15:], projection)
+    whole = Sums.of(ids, states, projection)
+    np.testing.assert_allclose(both.triangle, whole.triangle, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(both.pieces, whole.pieces)
+    np.testing.assert_array_equal(both.counts, whole.counts)
+    assert both.tokens == whole.tokens
+    assert both.kept == pytest.approx(whole.kept)
+
+
+def test_a_part_can_be_subtracted_again(corpus, projection):
+    ids, states = corpus[0]
+    first, second = Sums.of(ids[:15], states[:15], projection), Sums.of(ids[15:], states[15:], projection)
+    rest = first + second - second
+    np.testing.assert_allclose(rest.triangle, first.triangle, atol=1e-4)
+    np.testing.assert_array_equal(rest.counts, first.counts)
+
+
+def test_no_tokens_have_a_signature_of_zeros(projection):
+    assert not Sums.empty(projection).signature().any()
+
+
+@pytest.mark.parametrize(("dtype", "least"), [("float16", 0.95), ("int8", 0.95), ("1-bit", 0.9)])
+def test_half_of_a_document_finds_it(corpus, projection, dtype, least):
+    made = np.stack([Sums.of(*each, projection).signature() for each in corpus])
+    halves = np.stack([Sums.of(ids[::2], states[::2], projection).signature() for ids, states in corpus])
+    found = scores(pack(made, dtype), dtype, query_of(halves))
+    assert (found.argmax(1) == np.arange(len(corpus))).mean() >= least
+
+
+def test_the_score_is_the_product_of_the_matrices(corpus, projection):
+    a, b = (Sums.of(*each, projection).signature() for each in corpus[:2])
+    expected = (matrix(a, 16) * matrix(b, 16)).sum()
+    assert float(query_of(a) @ b) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["1-bit", "int8", "float16"])
+def test_bytes_are_those_of_the_options(dtype):
+    options = SignatureOptions(128, dtype)
+    packed = pack(np.zeros(options.numbers, np.float32), dtype)
+    assert packed.nbytes == options.bytes
+    assert unpack(packed, dtype, options.numbers).shape == (8256,)
+
+
+def test_the_default_has_about_a_kilobyte():
+    assert SignatureOptions().bytes == 1032
+
+
+@pytest.mark.parametrize("options", [{"size": 1}, {"size": 2000}, {"dtype": "float64"}])
+def test_other_options_are_refused(options):
+    with pytest.raises(OptionError):
+        SignatureOptions(**options)
+
+
+def test_wrong_shapes_are_refused(projection):
+    with pytest.raises(ShapeError, match="states"):
+        Sums.of(np.array([1]), np.zeros((1, 3), np.float32), projection)
+    with pytest.raises(ShapeError, match="triangle"):
+        root_of(np.zeros(5, np.float32))

@@ -1,0 +1,80 @@
+"""A calibration is fitted to outcomes: probabilities say how often they hold, and right answers are kept."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from attar.reader import FEATURES
+from attar.training.questions.calibration import FEWEST, calibrate, fit_calibration
+from attar.training.questions.data import Passage, Question
+
+
+def drawn(count: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
+    """Features, and outcomes that two of them decide."""
+    random = np.random.default_rng(0)
+    features = random.normal(size=(count, len(FEATURES)))
+    features[:, 0] = 1
+    logits = np.stack(
+        [0.3 + features[:, 1], -0.2 - features[:, 1] + 0.5 * features[:, 2], 0 * features[:, 1]], 1
+    )
+    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    chosen = (random.random(count)[:, None] > p.cumsum(1)).sum(1)
+    return features, np.eye(3)[chosen]
+
+
+def test_finds_the_weights_that_made_the_outcomes() -> None:
+    features, targets = drawn()
+    features[:, 1:] = features[:, 1:] * 3 + 1  # scales do not matter
+    found = fit_calibration(features, targets, np.ones(len(features)))
+    said = np.array([found.probabilities(row) for row in features[:4_000]])
+    for at in (0, 1):
+        likely = said[:, at] > 0.5
+        assert said[likely, at].mean() == pytest.approx(targets[:4_000][likely, at].mean(), abs=0.03)
+
+
+def test_the_threshold_keeps_right_answers() -> None:
+    features, targets = drawn(4_000)
+    found = fit_calibration(features, targets, np.ones(len(features)))
+    right = features[targets[:, 0] > 0]
+    kept = [found.probabilities(row)[1] <= found.threshold for row in right]
+    assert found.threshold >= 0.5
+    assert np.mean(kept) >= 0.94
+
+
+def test_stays_finite_if_all_are_right() -> None:
+    features, _ = drawn(60)
+    found = fit_calibration(features, np.eye(3)[np.zeros(60, int)], np.ones(60))
+    assert np.isfinite([*found.right, *found.absent, found.threshold]).all()
+
+
+class Knowing:
+    """A reader that answers every question with its last word, and is surer the longer the question is."""
+
+    def read(self, text: str) -> str:
+        return text
+
+    def features(self, text: str, questions: Sequence[str]) -> list[tuple[str, np.ndarray] | None]:
+        row = np.zeros(len(FEATURES), np.float32)
+        row[0] = 1
+        return [(question.split()[-1], row) for question in questions]
+
+
+def passages(count: int) -> list[Passage]:
+    right, absent = Question("say Ann", ((0, 3),)), Question("say Bob")
+    return [Passage("Ann left.", f"article {at}", (right, absent)) for at in range(count)]
+
+
+def test_needs_enough_questions() -> None:
+    assert calibrate(Knowing(), passages(FEWEST - 1)) is None  # type: ignore[arg-type]
+    unlabelled = [Passage("Ann.", "a", (Question("who", labelled=False),))]
+    assert calibrate(Knowing(), unlabelled) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("accuracy", "expected"), [(None, 0.5), (0.6, 0.3)])
+def test_says_how_often_an_answer_is_right(accuracy: float | None, expected: float) -> None:
+    found = calibrate(Knowing(), passages(FEWEST), accuracy)  # type: ignore[arg-type]
+    assert found is not None
+    constant = np.eye(len(FEATURES), dtype=np.float32)[0]
+    # Half of the questions have an answer, and all of these are right, or as many as the accuracy on other texts.
+    assert found.probabilities(constant)[0] == pytest.approx(expected, abs=0.02)
