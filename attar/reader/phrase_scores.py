@@ -141,13 +141,14 @@ def rank(
 ) -> list[Answer]:
     """Answers by probability. "Not in this text" is one of them, and the first if the reader refuses to answer.
 
-    It refuses if that has a higher probability than the calibration's threshold, or, without one, than any phrase.
+    It refuses if no phrase has a higher score, or if its probability is above the calibration's threshold.
     """
     ranked = rank_phrases(scores, query.null, index, top)
-    probabilities, absent, refused = ranked.probabilities, ranked.absent, False
+    probabilities, absent = ranked.probabilities, ranked.absent
+    refused = not ranked.phrases or absent > probabilities[0]
     if calibration is not None and ranked.phrases:
         right, absent = calibration.probabilities(ranked.features(query, index))
-        refused = absent > calibration.threshold
+        refused |= absent > calibration.threshold
         probabilities = _shared_out(probabilities, right, 1 - right - absent)
     answers = []
     phrases = ranked.phrases[:top]
@@ -158,9 +159,7 @@ def rank(
     ):
         quote = None if text is None else text[slice(*index.sentence_of(at))]
         answers.append(Answer(phrase, probability, kind_of(phrase), quote, start, end))
-    place = sum(answer.probability > absent for answer in answers)
-    if calibration is not None and answers:
-        place = 0 if refused else max(place, 1)
+    place = 0 if refused else max(1, sum(answer.probability > absent for answer in answers))
     return [*answers[:place], Answer("", absent, ABSENT), *answers[place:]][:top]
 
 

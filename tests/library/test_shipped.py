@@ -71,7 +71,7 @@ def test_the_default_answers_with_phrases(shipped):
 def test_it_answers_questions_on_a_letter(library, question, answer, kind):
     best = library.ask("letter", question)[0]
     assert (best.text, best.kind) == (answer, kind)
-    assert best.probability > 0.5
+    assert best.probability > (0.2 if answer else 0.5)  # half of what was calibrated with has no answer
     if answer:
         assert LETTER[best.start : best.end] == answer
         assert answer in best.quote
@@ -139,7 +139,8 @@ def test_ask_prints_the_answer_its_probability_and_its_sentence(library, monkeyp
         main()
     hotel, france = capsys.readouterr().out.split("\n\n")
     assert hotel.splitlines()[0] == "Who owns the hotel?"
-    assert hotel.splitlines()[1].startswith("Teresa Almeida  100%  The hotel is owned by Teresa Almeida, a")
+    assert hotel.splitlines()[1].startswith("Teresa Almeida  5")
+    assert "%  The hotel is owned by Teresa Almeida, a" in hotel.splitlines()[1]
     assert france.splitlines()[1].startswith("not in this text  9")
     monkeypatch.setattr(sys, "argv", ["attar", *asked[:4], "--json", "--top", "2"])
     with pytest.raises(SystemExit, match="0"):
