@@ -73,8 +73,7 @@ def test_the_default_answers_with_phrases(shipped):
 def test_it_answers_questions_on_a_letter(library, question, answer, kind):
     best = library.ask("letter", question)[0]
     assert (best.text, best.kind) == (answer, kind)
-    # Over all questions of SQuAD, half of which have no answer, so a plain one is rated low.
-    assert best.probability > 0.2
+    assert best.probability > (0.2 if answer else 0.5)  # half of what was calibrated with has no answer
     if answer:
         assert LETTER[best.start : best.end] == answer
         assert answer in best.quote
