@@ -147,7 +147,7 @@ class Searching:
         reader = self._reader()
         if not isinstance(reader, PhraseReader):
             expected, remedy = "one of a phrase reader", "add its documents to one of the default reader"
-            raise OptionError(f"library {self._store.path}", expected, "one of a names reader", remedy)
+            raise OptionError("library", expected, "one of a names reader", remedy)
         return reader
 
     def signer(self, reader: "Reader") -> Signer | None:
@@ -247,7 +247,7 @@ class Searching:
         if signer is None:
             expected = "one whose reader has statistics for search"
             remedy = "fit them to its documents: attar store refit STORE"
-            raise OptionError(f"library {self._store.path}", expected, "one without", remedy)
+            raise OptionError("library", expected, "one without", remedy)
         if self._index is None or self._index.signer is not signer:
             self._index = SearchIndex(signer)
         index = self._index
