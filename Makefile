@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test quick lint docs bench fuzz crash way release clean
+.PHONY: demo test quick lint docs bench fuzz crash screenshot way release clean
 
 demo: .venv/demo
 	$(BIN)/attar demo
@@ -45,6 +45,11 @@ fuzz: .venv/ready
 KILLS ?= 500
 crash: .venv/ready
 	$(BIN)/python -m benchmarks.crash --kills $(KILLS)
+
+# The page's picture in README and docs, made by a test that checks what it shows.
+screenshot: .venv/ready
+	$(BIN)/python -m pytest -q tests/server/page/test_screenshot.py
+	cp out/screenshots/page.png docs/figures/page.png
 
 # The files that `attar add`, `attar ask` and `POST /v1/ask` run through.
 way: .venv/ready

@@ -79,7 +79,7 @@ def add(
     bad: list[str] = []
     changes: list[Change] = []
     removed: list[str] = []
-    read: dict[str, set[str]] = {}
+    read: dict[str, tuple[str, set[str]]] = {}
     found = FoundFiles([], [], []) if files == [_STDIN] else find_files(files)
     if sync and not found.folders:
         raise OptionError("--sync", "a folder", "files only")
@@ -122,8 +122,9 @@ def add(
                         f"attar: stopped; {kept}, and the same command continues from there", file=sys.stderr
                     )
                     raise typer.Exit(130) from None
-                removed = gone_documents(library.store, found.folders, read) if sync else []
-                library.remove(*removed)
+                if sync:
+                    removed = gone_documents(library.store, found.folders, read)
+                    library.remove(*removed)
     skipped = [f"{file.path}: {file.reason}" for file in found.skipped]
     if as_json:
         print_json({"documents": changes, "removed": removed, "bad": bad, "skipped": skipped})

@@ -19,7 +19,7 @@ _SHORTEST = 40
 
 
 class Quotes:
-    """Prints answers; the texts they quote from are read once."""
+    """Prints answers with the texts they quote from."""
 
     def __init__(self, library: "Library", document: str | None) -> None:
         self._library, self._document = library, document
@@ -31,6 +31,7 @@ class Quotes:
         """One line per answer: phrase, probability, place and quote."""
         if not answers:
             return "no names in this document"
+        self._texts.clear()  # at a prompt, documents may change between two questions
         absent = "not in this text" if self._document is not None else "not in this library"
         heads = [
             (

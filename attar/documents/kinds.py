@@ -87,16 +87,23 @@ def read_blob(blob: Blob, file_name: str) -> Iterator[Extracted]:
     suffix, inner = _suffixes(file_name)
     if save_as := other_kind(file_name):
         raise FormatError(blob.where, "a kind of file that is read", suffix, f"save it as {save_as}")
-    with decompressing(blob):
-        if suffix in _COMPRESSED:
-            blob, suffix = decompressed(blob, suffix), inner
-        if suffix in _ARCHIVES:
-            yield from _ARCHIVES[suffix](blob, _read_member)
-            return
-        for found in READERS.get(suffix, read_text)(blob):
-            if found.name is None and not found.text.strip():
-                raise FormatError(blob.where, "text", "none in it", "leave it out")
-            yield found
+    if suffix in _COMPRESSED or suffix in _ARCHIVES:
+        with decompressing(blob):
+            if suffix in _COMPRESSED:
+                blob, suffix = decompressed(blob, suffix), inner
+            if suffix in _ARCHIVES:
+                yield from _ARCHIVES[suffix](blob, _read_member)
+            else:
+                yield from _read_documents(blob, suffix)
+    else:
+        yield from _read_documents(blob, suffix)
+
+
+def _read_documents(blob: Blob, suffix: str) -> Iterator[Extracted]:
+    for found in READERS.get(suffix, read_text)(blob):
+        if found.name is None and not found.text.strip():
+            raise FormatError(blob.where, "text", "none in it", "leave it out")
+        yield found
 
 
 def _read_member(blob: Blob) -> Iterator[Extracted]:

@@ -108,6 +108,7 @@ class Library:
         given, path = _reader_and_path(reader)
         done = reread(self.store, given, path, set_aside=set_aside, progress=progress)
         self._reader, self._reader_path = given, path
+        self._searching = Searching(self.store, lambda: self.reader, path, self._cache)
         return done
 
     def add(self, name: str, text: str, *, title: str = "", replace: bool = False) -> Change:
@@ -190,7 +191,10 @@ class Library:
         reader = self._reader_of(memories[0].reader) if memories else self.reader
         answers = reader.answer_many(memories, questions, top=top, texts=texts)
         asked = asked if len(asked) == len(answers) else asked * len(answers)
-        return [with_places(each, parts[name], name) for each, name in zip(answers, asked, strict=True)]
+        return [
+            with_places(each, parts[name], name) if parts[name] else each
+            for each, name in zip(answers, asked, strict=True)
+        ]
 
     def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]:
         """The most likely answers from all documents, each with its document; the kind "none": not in this library.

@@ -10,8 +10,6 @@ from attar.store import Origin, Parts, Record, joined_parts, place_in, shifted, 
 
 def with_places(answers: list[Answer], parts: bytes, name: str) -> list[Answer]:
     """Answers with the labels of the parts that they stand in."""
-    if not parts:
-        return answers
     places = unpack_parts(parts, name)
     return [
         answer

@@ -146,7 +146,8 @@ class Searching:
 
         reader = self._reader()
         if not isinstance(reader, PhraseReader):
-            expected, remedy = "one of a phrase reader", "add its documents to one of the default reader"
+            expected = "one of a phrase reader, to search all documents"
+            remedy = "name one document, or move the library to the default reader: attar reread STORE"
             raise OptionError("library", expected, "one of a names reader", remedy)
         return reader
 

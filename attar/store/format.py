@@ -307,7 +307,8 @@ class Record:
         source, date, parts = origin or Origin()
         entry = DocumentEntry(
             name, title, digest, created, changed, memory.tokens, memory.form, memory.dtype, *sizes,
-            applied=applied, names_full=memory.names.is_full, source=source, date=date, parts=pack_parts(parts),
+            applied=applied, names_full=memory.names.is_full, source=source, date=date,
+            parts=pack_parts(parts) if parts else b"",
         )  # fmt: skip
         return cls(entry, memory_data, text_data, signature)
 

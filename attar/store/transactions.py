@@ -23,7 +23,7 @@ from attar.memory import Floats, Memory
 from attar.store import format, lookups, signatures
 from attar.store.format import HEADER_KEY, LONGEST_PLAIN_KEY, DocumentEntry, Header, Record, key_of, unwrap
 from attar.store.lmdb_env import Environment, LmdbTransaction, store_error, store_errors
-from attar.store.origin import Origin
+from attar.store.origin import Origin, pack_parts
 from attar.store.validation import Fault, check_numbers, entry_data, entry_or_fault
 
 
@@ -263,7 +263,7 @@ class Transaction:
         """Note where a document came from; its memory, text and signature stay."""
         source, date, parts = origin
         entry = msgspec.structs.replace(
-            self.get(name).entry, source=source, date=date, parts=format.pack_parts(parts)
+            self.get(name).entry, source=source, date=date, parts=pack_parts(parts)
         )
         value = b"f" + key_of(name), format.wrap(b"f", entry_data(entry))
         self._do(_Step(name, values=(value,), adds=True))

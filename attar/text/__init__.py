@@ -2,7 +2,14 @@
 
 from attar.text.kinds import COMMON, kind_of
 from attar.text.name_table import NameTable
-from attar.text.names import CapitalFinder, NameFinder, SpacyFinder, mark_names
+from attar.text.names import (
+    CapitalFinder,
+    NameFinder,
+    SpacyFinder,
+    learn_names,
+    mark_names,
+    start_of_titles,
+)
 from attar.text.pieces import PieceText, PieceTokenizer
 from attar.text.reading import ReadText, TextReader
 from attar.text.tokens import LONGEST_SENTENCE, PLACEHOLDER, iterate_sentences, sentence_spans
@@ -25,6 +32,8 @@ __all__ = [
     "Vocabulary",
     "iterate_sentences",
     "kind_of",
+    "learn_names",
     "mark_names",
     "sentence_spans",
+    "start_of_titles",
 ]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from attar.cli.quotes import Quotes
@@ -171,19 +172,10 @@ def test_a_long_sentence_is_cut_around_its_phrase_on_a_terminal_only(quoted, mon
 
 def test_an_answer_from_another_document_names_it_and_one_that_is_absent_says_so(quoted):
     library, answer = quoted
-    lines = Quotes(library, None).lines([Found(answer), Answer("", 0.2, "none")]).splitlines()
+    found = msgspec.structs.replace(answer, document="letters")
+    lines = Quotes(library, None).lines([found, Answer("", 0.2, "none")]).splitlines()
     assert lines[0].startswith("Bob ")
     assert "  letters, line 3  " in lines[0]
-    assert lines[1].split("  ")[0] == "not in this text"
-
-
-class Found:
-    """An answer over all documents: it knows its own."""
-
-    document = "letters"
-
-    def __init__(self, answer):
-        self.answer = answer
-
-    def __getattr__(self, name):
-        return getattr(self.answer, name)
+    assert lines[1].split("  ")[0] == "not in this library"
+    on_page = msgspec.structs.replace(answer, place="page 3")
+    assert "  page 3  " in Quotes(library, "letters").lines([on_page])

@@ -71,8 +71,9 @@ def test_the_only_document_is_chosen(session, attar, place):
 
 
 def test_all_documents_are_asked_without_a_name(session, monkeypatch):
-    asked = lambda library, question, top: library.ask("story1", question, top=top)  # noqa: E731
-    monkeypatch.setattr(Library, "ask_all", asked)
+    _, (error,), _ = session("Who left?")
+    assert "name one document, or move the library to the default reader: attar reread STORE" in error
+    monkeypatch.setattr(Library, "ask_all", lambda self, question, top: self.ask("story1", question, top=top))
     lines, errors, _ = session("Who left?")
     assert ("%" in lines[1], errors) == (True, [])
 

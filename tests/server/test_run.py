@@ -184,6 +184,7 @@ def test_metrics_sum_over_all_workers_and_tell_of_each(start, metric):
     for worker in "01":
         assert metric(text, "process_resident_memory_bytes", worker=worker) > 2**20
     assert metric(text, "process_open_fds", worker="2") is None
+    assert running.stop(signal.SIGTERM) == 0
 
 
 # Waits before torch is imported, in worker processes only.

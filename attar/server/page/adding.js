@@ -1,15 +1,23 @@
-// The form that adds a document from text or a file, and the dialog that appends to one.
+// The form that adds a pasted text, and the dialog that appends to a document.
 
 import { byId, say, working } from "./elements.js";
 import { bytes, counted } from "./figures.js";
 import { Problem, appendTo, putDocument, showDocument } from "./server.js";
 
-/** Start the form; `added(facts, text)` and `appended(facts, text)` are called after each change. */
-export function startAdding({ added, appended, beforeAdding }) {
-  const form = byId("add");
-  const [name, text, file] = [byId("add-name"), byId("add-text"), byId("add-file")];
-  const [problem, taken] = [byId("add-problem"), byId("add-taken")];
+// The longest name that is made of a text's first words.
+const LONGEST = 50;
+
+/** Start the form; `added(document)` and `appended(document)` are called after each change. */
+export function startPasting({ added, appended, before }) {
+  const [form, name, text] = [byId("add"), byId("add-name"), byId("add-text")];
+  const [problem, taken, opener] = [byId("add-problem"), byId("add-taken"), byId("open-paste")];
   const submit = form.querySelector("[type=submit]");
+
+  function open(isOpen) {
+    form.hidden = !isOpen;
+    opener.setAttribute("aria-expanded", String(isOpen));
+    if (isOpen) text.focus();
+  }
 
   function showSize() {
     const words = text.value.trim() ? text.value.trim().split(/\s+/).length : 0;
@@ -17,66 +25,41 @@ export function startAdding({ added, appended, beforeAdding }) {
     byId("add-size").textContent = words ? `${counted(words, "word")} · ${bytes(size)}` : "";
   }
 
-  function isTaken(yes) {
-    taken.hidden = !yes;
-    byId("add-taken-line").textContent = yes ? `“${name.value}” is already in the library.` : "";
-  }
-
-  async function take(given) {
-    if (!given) return;
-    isTaken(false);
-    say(problem, null);
-    try {
-      text.value = await readText(given);
-      if (!name.value) name.value = given.name.replace(/\.[^.]+$/, "");
-    } catch (fault) {
-      say(problem, fault);
-    }
-    showSize();
+  function isTaken(whose) {
+    taken.hidden = whose === null;
+    byId("add-taken-line").textContent = whose === null ? "" : `“${whose}” is already in the library.`;
   }
 
   const send = (change) =>
     working(submit, problem, async () => {
-      isTaken(false);
-      const [whose, what] = [name.value, text.value];
-      if (!what.trim()) throw new Problem("There is no text yet. Paste one, or choose a file.");
-      beforeAdding(whose);
+      isTaken(null);
+      const [whose, what] = [name.value.trim() || firstWords(text.value), text.value];
+      if (!what.trim()) throw new Problem("There is no text yet. Paste one, or choose files.");
+      before(whose);
       try {
         await (change === "append" ? appendTo(whose, what) : putDocument(whose, what, change === "replace"));
       } catch (fault) {
-        if (fault.status === 409) return isTaken(true);
+        if (fault.status === 409) return isTaken(whose);
         throw fault;
       }
-      const facts = await showDocument(whose);
+      const document = await showDocument(whose);
       form.reset();
       showSize();
-      return change === "append" ? appended(facts, what) : added(facts, what);
+      open(false);
+      return change === "append" ? appended(document) : added(document);
     });
 
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     send("add");
   });
+  opener.addEventListener("click", () => open(form.hidden));
   byId("add-append").addEventListener("click", () => send("append"));
   byId("add-replace").addEventListener("click", () => send("replace"));
-  name.addEventListener("input", () => isTaken(false));
+  name.addEventListener("input", () => isTaken(null));
   text.addEventListener("input", showSize);
-  file.addEventListener("change", () => take(file.files[0]));
 
-  // A file may be dropped anywhere on the page; by default the browser would open a file dropped outside the form.
-  const carriesFile = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
-  addEventListener("dragover", (event) => {
-    if (!carriesFile(event)) return;
-    event.preventDefault();
-    form.classList.add("over");
-  });
-  addEventListener("dragleave", (event) => event.relatedTarget ?? form.classList.remove("over"));
-  addEventListener("drop", (event) => {
-    form.classList.remove("over");
-    if (!carriesFile(event)) return;
-    event.preventDefault();
-    take(event.dataTransfer.files[0]);
-  });
+  return { open };
 }
 
 /** Start the dialog that appends to a document; returns the function that opens it. */
@@ -90,9 +73,9 @@ export function startAppending({ appended }) {
       const [whose, what] = [name, text.value];
       if (!what.trim()) throw new Problem("There is no text yet.");
       await appendTo(whose, what);
-      const facts = await showDocument(whose);
+      const document = await showDocument(whose);
       dialog.close();
-      appended(facts, what);
+      appended(document);
     });
   });
   byId("append-cancel").addEventListener("click", () => dialog.close());
@@ -107,14 +90,9 @@ export function startAppending({ appended }) {
   };
 }
 
-/** The text of a file; refused if it is not UTF-8. */
-async function readText(file) {
-  const refused = new Problem(`“${file.name}” is not UTF-8 text.`);
-  try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
-    if (text.includes("\0")) throw refused;
-    return text;
-  } catch {
-    throw refused;
-  }
+/** A name for a text that was given none. */
+function firstWords(text) {
+  const [line] = text.trim().split("\n");
+  if (line.length <= LONGEST) return line.replace(/[\s,.;:]+$/, "");
+  return line.slice(0, LONGEST).replace(/\s+\S*$/, "");
 }

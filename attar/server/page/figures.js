@@ -47,6 +47,20 @@ export function percent(share) {
   return `${hundredths.toFixed(1)} %`;
 }
 
+/** 0.624 → "62 %"; no answer is certain, and none that is shown impossible. */
+export function wholePercent(share) {
+  const hundredths = Math.round(share * 100);
+  if (hundredths >= 100) return "> 99 %";
+  return hundredths < 1 ? "< 1 %" : `${hundredths} %`;
+}
+
+/** A probability in a word. */
+export function likelihood(share) {
+  if (share >= 0.9) return "Very likely";
+  if (share >= 0.6) return "Likely";
+  return share >= 0.3 ? "Possible" : "Unlikely";
+}
+
 // Ages below this many seconds are shown in this unit, which has this many seconds.
 const AGES = [
   [3600, "min", 60],

@@ -1,116 +1,105 @@
-// The list of documents, loaded page by page; one of them is selected.
+// The documents that the server has, as far as they were loaded; the views draw them when they change.
 
-import { byId, element, say, working } from "./elements.js";
-import { age, bytes, count, counted } from "./figures.js";
 import { listDocuments } from "./server.js";
 
-/** Start the list; `chosen(name)`, `append(name)` and `remove(name)` are called on clicks. */
-export function startLibrary({ chosen, append, remove, isHidden }) {
-  const list = byId("documents");
-  let documents = [];
-  let next = null;
-  let current = null;
+// As many as the server lists at once.
+const PAGE = 1_000;
 
-  const visible = () => documents.filter((document) => !isHidden(document.name));
+/** The list of documents; a "change" event follows each change. */
+export class Library extends EventTarget {
+  #loading = null;
 
-  function draw() {
-    const rows = visible();
-    list.replaceChildren(...rows.map(row));
-    byId("no-documents").hidden = rows.length > 0 || next !== null;
-    byId("more-documents").hidden = next === null;
-    const shown = next === null ? counted(rows.length, "document") : `${count(rows.length)} shown`;
-    byId("library-count").textContent = shown;
-    if (next !== null) byId("go-to").hidden = false;
+  constructor() {
+    super();
+    this.documents = [];
+    this.total = 0;
+    this.next = null;
+    this.isLoaded = false;
+    // Names that are being deleted: they are not shown, and can come back.
+    this.leaving = new Set();
   }
 
-  function row({ name, title, tokens, bytes: size, changed: moment, fault }) {
-    const when = element("time", { datetime: moment, title: new Date(moment).toLocaleString() }, age(moment));
-    const sizes = [counted(tokens, "token"), bytes(size)].map((text) => element("span", {}, text));
-    const facts = element("span", { class: "facts" }, ...(fault ? [`damaged: ${fault}`] : [...sizes, when]));
-    const heading = element("span", { class: "name" }, name);
-    const known = title && title !== name ? [element("span", { class: "title" }, title)] : [];
-    const isCurrent = name === current && "true";
-    return element(
-      "li",
-      { "data-name": name },
-      element(
-        "button",
-        { type: "button", class: "document", "aria-current": isCurrent, onclick: () => choose(name, true) },
-        heading,
-        ...known,
-        facts,
-      ),
-      action("Append", `Append to ${name}`, () => append(name)),
-      action("Delete", `Delete ${name}`, () => remove(name)),
-    );
+  /** The documents that are shown, in the order of their names. */
+  get shown() {
+    return this.documents.filter(({ name }) => !this.leaving.has(name));
   }
 
-  function action(word, label, onclick) {
-    return element("button", { type: "button", class: "quiet small", "aria-label": label, onclick }, word);
+  /** How many documents there are, loaded or not. */
+  get count() {
+    return this.total - this.leaving.size;
   }
 
-  /** Select a document; `byHand`: scroll to the question, which is below the list on a phone. */
-  function choose(name, byHand = false) {
-    current = name;
-    for (const button of list.querySelectorAll(".document")) {
-      if (button.parentElement.dataset.name === name) button.setAttribute("aria-current", "true");
-      else button.removeAttribute("aria-current");
-    }
-    chosen(name);
-    if (byHand && matchMedia("(max-width: 700px)").matches) byId("ask").scrollIntoView();
+  async load() {
+    this.#take(await listDocuments(null, PAGE), []);
   }
 
-  async function load(after = null, more = false) {
-    say(byId("library-problem"), null);
-    try {
-      const page = await listDocuments(after);
-      documents = more ? [...documents, ...page.documents] : page.documents;
-      next = page.next ?? null;
-      draw();
-    } catch (problem) {
-      say(byId("library-problem"), problem);
-    }
+  /** Load, unless that is done or being done. */
+  async ready() {
+    if (this.isLoaded) return;
+    this.#loading ??= this.load().finally(() => {
+      this.#loading = null;
+    });
+    await this.#loading;
   }
 
-  /** Insert or update a document, if its place is in the pages loaded so far. */
-  function put(facts) {
-    const others = documents.filter(({ name }) => name !== facts.name);
-    const index = others.findIndex(({ name }) => name > facts.name);
-    if (index >= 0) others.splice(index, 0, facts);
-    else if (next === null) others.push(facts);
-    documents = others;
-    draw();
+  /** Load the next documents. */
+  async more() {
+    this.#take(await listDocuments(this.next, PAGE), this.documents);
   }
 
-  /** Remove a document from the list. */
-  function drop(gone) {
-    documents = documents.filter(({ name }) => name !== gone);
-    draw();
+  /** The documents whose names start with these letters, of the ones that were not loaded. */
+  async startingWith(letters) {
+    if (this.next === null) return [];
+    const { documents } = await listDocuments(justBefore(letters), 50);
+    const known = new Set(this.documents.map(({ name }) => name));
+    return documents.filter(({ name }) => name.startsWith(letters) && !known.has(name));
   }
 
-  /** Focus a document's row, or the next one if it was removed. */
-  function focusNear(name) {
-    const rows = visible();
-    const near = rows.find((document) => document.name >= name) ?? rows.at(-1);
-    const item = near && [...list.children].find((child) => child.dataset.name === near.name);
-    (item?.querySelector(".document") ?? byId("add-name")).focus();
+  /** Insert or update a document, if its place is among the loaded ones. */
+  put(document) {
+    const others = this.documents.filter(({ name }) => name !== document.name);
+    if (others.length === this.documents.length) this.total += 1;
+    const at = others.findIndex(({ name }) => name > document.name);
+    if (at >= 0) others.splice(at, 0, document);
+    else if (this.next === null) others.push(document);
+    this.documents = others;
+    this.#changed();
   }
 
-  const moreButton = byId("more-documents");
-  moreButton.addEventListener("click", () =>
-    working(moreButton, byId("library-problem"), () => load(next, true)),
-  );
-  byId("go-to").addEventListener("submit", (event) => {
-    event.preventDefault();
-    const name = byId("go-to-name").value;
-    load(name ? justBefore(name) : null);
-  });
-  // Update the ages while the page is open.
-  setInterval(() => {
-    for (const moment of list.querySelectorAll("time")) moment.textContent = age(moment.dateTime);
-  }, 30_000);
+  /** Hide a document that is being deleted, or show it again. */
+  hide(name, isLeaving) {
+    if (isLeaving) this.leaving.add(name);
+    else this.leaving.delete(name);
+    this.#changed();
+  }
 
-  return { load, draw, put, drop, choose, focusNear, current: () => current };
+  /** Remove a document. */
+  drop(gone) {
+    this.documents = this.documents.filter(({ name }) => name !== gone);
+    this.total -= 1;
+    this.hide(gone, false);
+  }
+
+  #take({ documents, next, total }, before) {
+    this.documents = [...before, ...documents];
+    this.next = next ?? null;
+    this.total = total ?? this.documents.length;
+    this.isLoaded = true;
+    this.#changed();
+  }
+
+  #changed() {
+    this.dispatchEvent(new Event("change"));
+  }
+}
+
+/** Fill a <select> with the names of documents, after `first` options; the value stays if it is still there. */
+export function fillNames(select, names, first = []) {
+  const value = select.value;
+  const options = names.map((name) => new Option(name, name));
+  select.replaceChildren(...first.map(([word, of]) => new Option(word, of)), ...options);
+  select.value = value;
+  if (select.selectedIndex < 0) select.selectedIndex = 0;
 }
 
 /** A name directly before this one: a page starts after a name, not at it. */

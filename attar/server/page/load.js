@@ -14,7 +14,7 @@ const LATENCY = "attar_request_seconds";
 
 const isAsking = ({ route }) => route === "ask" || route === "lookup";
 
-/** Start the charts; they stop while the page is hidden or paused, and after a 401. */
+/** Start the charts; they stop while nobody sees them or they are paused, and after a 401. */
 export function startLoad() {
   const pause = byId("pause-load");
   const rates = new Chart(byId("rate-chart"), SPAN, ["first"], rate);
@@ -24,7 +24,7 @@ export function startLoad() {
   let isRefused = false;
 
   async function look() {
-    if (isPaused || isRefused || document.hidden) {
+    if (isPaused || isRefused || document.hidden || byId("load").offsetParent === null) {
       before = null;
       return;
     }
@@ -67,7 +67,7 @@ export function startLoad() {
   look();
 
   return {
-    /** Start again with another token. */
+    /** Start again: the view is shown, or there is another token. */
     retry() {
       isRefused = false;
       look();

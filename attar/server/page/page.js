@@ -1,95 +1,87 @@
-// The entry point: creates the panels and connects them; panels do not know each other.
+// The entry point: creates the views and connects them; views do not know each other.
 
 import { startAccess } from "./access.js";
-import { startAdding, startAppending } from "./adding.js";
-import { startAsking } from "./asking.js";
+import { startAppending, startPasting } from "./adding.js";
+import { startAsking } from "./ask.js";
 import { startDeletions } from "./deletions.js";
+import { startDocument } from "./document.js";
+import { startDocuments } from "./documents.js";
 import { byId, say } from "./elements.js";
 import { counted } from "./figures.js";
-import { startLibrary } from "./library.js";
-import { startLoad } from "./load.js";
-import { startMemory } from "./memory.js";
+import { startInside } from "./inside.js";
+import { Library } from "./library.js";
+import { go, startRoutes } from "./routes.js";
 import { showDocument } from "./server.js";
-import { startWords } from "./words.js";
+import { startUploads } from "./uploads.js";
 
-// Texts that were added in this tab: their words can be shaded even if the library keeps no texts.
-const texts = new Map();
-
-const memory = startMemory();
-const words = startWords({ textOf: (name) => texts.get(name) });
-const asking = startAsking({ answered: words.asked });
-const openAppend = startAppending({ appended });
+const library = new Library();
+const append = startAppending({ appended });
 const deletions = startDeletions({ leaving, back, gone, failed });
-const library = startLibrary({
-  chosen,
-  append: openAppend,
-  remove: deletions.start,
-  isHidden: deletions.has,
+const inside = startInside({ library });
+const asking = startAsking({ library, asked: inside.asked });
+const documents = startDocuments({ library, append, remove: deletions.start });
+const one = startDocument({ library, append, remove: deletions.start });
+const pasting = startPasting({ added, appended, before: deletions.cancel });
+startUploads({
+  started: () => go("documents"),
+  added: async (name) => {
+    deletions.cancel(name);
+    library.put(await showDocument(name));
+  },
 });
-startAdding({ added, appended, beforeAdding: deletions.cancel });
-const load = startLoad();
-startAccess({ given: retry });
-start();
+startRoutes({ shown });
+startAccess({ given: again });
+load();
 // A page that the browser restores from its cache is out of date.
-addEventListener("pageshow", (event) => event.persisted && start());
+addEventListener("pageshow", (event) => event.persisted && again());
+byId("skip").addEventListener("click", () => setTimeout(() => byId("question").focus()));
 
-async function start() {
-  await library.load();
-  const named = new URLSearchParams(location.hash.slice(1)).get("document");
-  if (named !== null) library.choose(named);
+function shown(view, values, before) {
+  if (view === "ask") asking.show(values);
+  if (view === "documents" && values.paste) pasting.open(true);
+  if (view === "document") one.show(values, before);
+  if (view === "inside") inside.show(values);
 }
 
-function retry() {
-  load.retry();
-  start();
-}
-
-async function chosen(name) {
-  const place = name === null ? location.pathname : `#${new URLSearchParams({ document: name })}`;
-  history.replaceState(null, "", place);
+async function load() {
   say(byId("library-problem"), null);
-  asking.about(name);
-  words.about(name);
-  memory.show(null);
-  if (name === null) return;
   try {
-    const document = await showDocument(name);
-    if (library.current() !== name) return;
-    words.keeps(document.text !== null);
-    memory.show(document);
+    await library.ready();
   } catch (problem) {
-    failed(problem);
+    for (const line of ["library-problem", "ask-problem"]) say(byId(line), problem);
   }
 }
 
-function added(facts, text) {
-  texts.set(facts.name, text);
-  byId("library-said").textContent = `${facts.name} was added: ${counted(facts.tokens, "token")}.`;
-  library.put(facts);
-  library.choose(facts.name);
-  byId("question").focus();
+/** Load everything again, for example with another token. */
+function again() {
+  library.isLoaded = false;
+  load();
+  dispatchEvent(new HashChangeEvent("hashchange"));
 }
 
-function appended(facts, text) {
-  if (texts.has(facts.name)) texts.set(facts.name, `${texts.get(facts.name)}\n\n${text}`);
-  byId("library-said").textContent = `${facts.name} has grown to ${counted(facts.tokens, "token")}.`;
-  library.put(facts);
-  library.choose(facts.name);
+function added(document) {
+  byId("library-said").textContent = `${document.name} was added: ${counted(document.tokens, "token")}.`;
+  library.put(document);
+  documents.focusNear(document.name);
+}
+
+function appended(document) {
+  byId("library-said").textContent = `${document.name} has grown to ${counted(document.tokens, "token")}.`;
+  library.put(document);
+  if (!byId("view-document").hidden) go("document", { name: document.name });
 }
 
 function leaving(name) {
-  library.draw();
-  if (library.current() === name) library.choose(null);
-  library.focusNear(name);
+  library.hide(name, true);
+  documents.focusNear(name);
 }
 
 function back(name) {
-  library.draw();
-  library.focusNear(name);
+  library.hide(name, false);
+  documents.focusNear(name);
 }
 
 function gone(name) {
-  texts.delete(name);
   library.drop(name);
 }
 

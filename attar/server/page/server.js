@@ -1,4 +1,4 @@
-// The HTTP API as functions; errors are one line.
+// The HTTP API as functions; errors are one line in plain words.
 
 const TOKEN = "attar.token";
 
@@ -21,15 +21,15 @@ export function keepToken(given) {
   else sessionStorage.removeItem(TOKEN);
 }
 
-export function listDocuments(after = null, limit = 50) {
+export function listDocuments(after, limit) {
   const asked = new URLSearchParams({ limit });
   if (after !== null) asked.set("after", after);
   return call("GET", `v1/documents?${asked}`);
 }
 
-/** One document, with the numbers of its memory. */
-export async function showDocument(name) {
-  return call("GET", `${pathOf(name)}?memory=1`);
+/** One document with its text, and with the numbers of its memory if asked for. */
+export async function showDocument(name, withMemory = false) {
+  return call("GET", pathOf(name) + (withMemory ? "?memory=1" : ""));
 }
 
 /** Add a document; another text of that name is refused with 409 unless this one may `replace` it. */
@@ -46,8 +46,24 @@ export async function removeDocument(name, leaving = false) {
   return call("DELETE", pathOf(name), undefined, { keepalive: leaving });
 }
 
-export function ask(document, question, top = 8) {
-  return call("POST", "v1/ask", { document, question, top });
+/** Answers from one document, or from all if it is null. */
+export function ask(question, document, top = 8) {
+  return call("POST", "v1/ask", document === null ? { question, top } : { document, question, top });
+}
+
+/** The same question to each of some documents. */
+export function askEach(question, documents, top = 8) {
+  return call("POST", "v1/ask", { documents, question, top });
+}
+
+/** The documents that a search finds, each with its best sentences; null if the library's reader cannot search. */
+export async function search(query) {
+  try {
+    return (await call("POST", "v1/search", { query })).hits;
+  } catch (fault) {
+    if ([404, 405, 422, 501].includes(fault.status)) return null;
+    throw fault;
+  }
 }
 
 /** `about` is { document } where its text is kept, or { text }. */
@@ -62,6 +78,26 @@ export function measureSoftmax(document) {
 /** Prometheus's text; a 401 does not open the dialog, as nobody clicked. */
 export function metrics() {
   return call("GET", "metrics", undefined, {}, false);
+}
+
+/** Send a file; `sent(share)` is called as it goes. Not by `fetch`, which tells nothing about its progress. */
+export function sendFile(file, replace, sent) {
+  const query = new URLSearchParams({ name: file.name, replace: replace ? 1 : 0 });
+  const request = new XMLHttpRequest();
+  request.open("POST", new URL(`v1/files?${query}`, document.baseURI));
+  request.setRequestHeader("Content-Type", "application/octet-stream");
+  if (token()) request.setRequestHeader("Authorization", `Bearer ${token()}`);
+  request.upload.addEventListener("progress", ({ loaded, total }) => sent(total ? loaded / total : 1));
+  return new Promise((resolve, reject) => {
+    request.addEventListener("error", () => reject(unreachable()));
+    request.addEventListener("load", () => {
+      const { status, responseText } = request;
+      const reply = parsed(request.getResponseHeader("Content-Type"), responseText);
+      if (status >= 200 && status < 300) resolve(reply.changes);
+      else reject(problemOf(status, reply, request.getResponseHeader("Retry-After")));
+    });
+    request.send(file);
+  });
 }
 
 /** The path of a document. */
@@ -86,21 +122,51 @@ async function call(method, path, body, options = {}, asksForToken = true) {
       ...options,
     });
   } catch {
-    throw new Problem("The server does not answer. Is attar serve still running?");
+    throw unreachable();
   }
-  const kind = response.headers.get("Content-Type") ?? "";
-  const reply = kind.includes("json") ? await response.json().catch(() => null) : await response.text();
-  if (response.status === 401 && asksForToken) document.dispatchEvent(new Event("tokenrequired"));
-  if (!response.ok) throw problemOf(response, reply);
-  return reply;
+  const { status } = response;
+  const reply = parsed(response.headers.get("Content-Type"), await response.text());
+  if (response.ok) return reply;
+  throw problemOf(status, reply, response.headers.get("Retry-After"), asksForToken);
 }
 
-/** The message of a problem object (RFC 9457), or of any other error reply. */
-function problemOf(response, reply) {
-  const { status } = response;
-  if (status === 401) return new Problem("The server requires a token.", status);
-  const wait = response.headers.get("Retry-After");
+function parsed(kind, text) {
+  if (!kind?.includes("json")) return text;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+function unreachable() {
+  return new Problem("The server does not answer. Is attar serve still running?");
+}
+
+// What a person reads instead of a status.
+const PLAIN = {
+  401: "The server requires a token.",
+  403: "This library can be read only: the server was started with --read-only.",
+  404: "This document is no longer in the library.",
+  409: "A document of this name is already in the library.",
+  500: "Something went wrong on the server. Its log has the reason.",
+  504: "The server took too long, and gave up. Try again.",
+};
+
+/** A refused request in plain words: those for its status, or what the problem object (RFC 9457) says. */
+function problemOf(status, reply, wait, asksForToken = true) {
+  if (status === 401 && asksForToken) document.dispatchEvent(new Event("tokenrequired"));
+  const detail = reply?.detail ?? "";
+  const limit = /at most ([\d,]+ \w+)/.exec(detail)?.[1];
   if (status === 503 && wait) return new Problem(`The server is busy. Try again in ${wait} s.`, status);
-  const line = reply?.detail || reply?.title || `The server answered ${status} ${response.statusText}`.trim();
-  return new Problem(line, status);
+  if (status === 413) return new Problem(`Too large: the server takes at most ${limit ?? "less"}.`, status);
+  return new Problem(PLAIN[status] ?? (plainly(detail) || `The server answered with status ${status}.`), status);
+}
+
+/** "what: expected this, got that; do so" in the order in which a person would say it. */
+function plainly(detail) {
+  const [, expected, came, remedy] = /^.*?: expected (.*?), got (.*?)(?:; (.*))?$/s.exec(detail) ?? [];
+  if (expected === undefined) return detail;
+  const advice = remedy ? ` ${remedy[0].toUpperCase()}${remedy.slice(1)}.` : "";
+  return `Expected ${expected}, but got ${came}.${advice}`;
 }

@@ -11,20 +11,18 @@ const CONTEXT = 40;
 const NO_SPACE_BEFORE = /^([.,;:!?)\]}%’”…]|'s|'|n't)/;
 const NO_SPACE_AFTER = /^[([{“‘]$/;
 
-/** Start the panel; `textOf(name)` is the text if it was added in this tab, else undefined. */
-export function startWords({ textOf }) {
+/** Start the panel. */
+export function startWords() {
   const [button, shaded, problem] = [byId("shade"), byId("shaded"), byId("words-problem")];
+  const question = byId("words-question");
   let name = null;
   let isKept = false;
-  let question = null;
 
   /** Select a document; null selects none. */
   function about(document) {
     name = document;
     byId("words").hidden = name === null;
     isKept = false;
-    question = null;
-    button.disabled = true;
     shaded.hidden = true;
     byId("words-text").value = "";
     byId("words-paste").hidden = true;
@@ -34,33 +32,33 @@ export function startWords({ textOf }) {
   /** Set whether the library keeps the document's text. */
   function keeps(kept) {
     isKept = kept;
-    byId("words-paste").hidden = isKept || textOf(name) !== undefined;
+    byId("words-paste").hidden = isKept;
   }
 
-  function asked(document, text) {
-    if (document !== name) return;
-    question = text;
-    button.disabled = false;
+  /** Take over the question that was asked last. */
+  function asked(last) {
+    question.value = last;
     shaded.hidden = true;
   }
 
   function source() {
     if (isKept) return { document: name };
-    const text = textOf(name) ?? byId("words-text").value;
+    const text = byId("words-text").value;
     if (!text.trim()) throw new Problem("The library did not keep the text. Paste it to see its words.");
     return { text };
   }
 
-  button.addEventListener("click", () =>
+  byId("words-form").addEventListener("submit", (event) => {
+    event.preventDefault();
     working(button, problem, async () => {
-      const [whose, what] = [name, question];
-      const explanation = await explain(source(), what);
-      if (whose !== name || what !== question) return;
+      const whose = name;
+      const explanation = await explain(source(), question.value.trim());
+      if (whose !== name) return;
       shaded.replaceChildren(...passages(explanation));
       shaded.hidden = false;
       shaded.querySelector(".heaviest")?.scrollIntoView({ block: "nearest" });
-    }),
-  );
+    });
+  });
 
   return { about, keeps, asked };
 }

@@ -224,12 +224,13 @@ def filled(server: Server, stories: list[Story], open_page: Callable[..., Any]) 
 
 
 @pytest.fixture
-def picture() -> Callable[[Any, str], None]:
-    """Saves a screenshot in out/screenshots."""
+def picture() -> Callable[..., None]:
+    """Saves a screenshot in out/screenshots, of the whole page or of what fits the window."""
 
-    def take(page: Any, name: str) -> None:
+    def take(page: Any, name: str, whole: bool = True) -> None:
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+        page.evaluate("scrollTo(0, 0)")
+        page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=whole)
 
     return take
 

@@ -29,6 +29,13 @@ def test_numbers_are_formatted_with_units(script):
         ("percent", 0.624, "62.4 %"),
         ("percent", 0.0001, "< 0.1 %"),
         ("percent", 0, "0.0 %"),
+        ("wholePercent", 0.624, "62 %"),
+        ("wholePercent", 0.996, "> 99 %"),
+        ("wholePercent", 0.001, "< 1 %"),
+        ("likelihood", 0.9, "Very likely"),
+        ("likelihood", 0.6, "Likely"),
+        ("likelihood", 0.3, "Possible"),
+        ("likelihood", 0.29, "Unlikely"),
     ]
     assert [script("figures", name, value) for name, value, _ in figures] == [said for *_, said in figures]
 

@@ -1,12 +1,13 @@
-"""Themes, phones, keyboards, screen readers, and the token."""
+"""Themes, widths, tabs, keyboards, screen readers, the token, and a page below a path."""
 
 import re
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect
 
-PHONE = {"width": 390, "height": 844}
+SIZES = {390: 844, 820: 1100, 1280: 900}
 # The colours of each text that is shown, and of what lies behind it.
 CONTRASTS = """() => {
   const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
@@ -19,8 +20,10 @@ CONTRASTS = """() => {
       if (colour.length === 3) return colour;
     }
   };
-  return [...document.querySelectorAll("h1, h2, h3, p, label, button, .facts span, time, figcaption *, li span")]
+  const texts = "h1 a, h2, h3, p, q, a, mark, label, button, select, .facts span, time, figcaption *, li span";
+  return [...document.querySelectorAll(texts)]
     .filter((element) => element.checkVisibility() && element.textContent.trim() && !element.disabled)
+    .filter((element) => !element.classList.contains("skip"))
     .map((element) => {
       const pair = [light(channels(getComputedStyle(element).color)), light(behind(element))];
       const contrast = (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
@@ -28,40 +31,76 @@ CONTRASTS = """() => {
     });
 }"""
 # Controls that a screen reader has no name for.
-NAMELESS = """() => [...document.querySelectorAll("button, input, textarea, canvas, svg")]
-  .filter((element) => element.checkVisibility())
+NAMELESS = """() => [...document.querySelectorAll("a, button, input, select, textarea, canvas, svg, progress")]
+  .filter((element) => element.checkVisibility() && !element.closest("[aria-hidden=true]"))
   .filter((element) => !element.labels?.length && !element.getAttribute("aria-label")
     && !element.textContent.trim())
   .map((element) => element.outerHTML)"""
+NARROW = "document.documentElement.scrollWidth <= innerWidth"
 
 
 def paper(page: Any) -> str:
     return page.evaluate("getComputedStyle(document.body).backgroundColor")
 
 
-def fill_in(page: Any, text: str) -> None:
-    """Everything that the page can show, shown."""
-    page.get_by_label("Name", exact=True).fill("wedding")
-    page.get_by_label("Text", exact=True).fill(text)
-    page.get_by_role("button", name="Add").click()
-    expect(page.locator("#ask-heading")).to_have_text("Ask wedding")
-    page.get_by_label("Question", exact=True).fill("___ married Elizabeth .")
-    page.get_by_role("button", name="Ask", exact=True).click()
-    page.get_by_role("button", name="Measure").click()
+def answer(page: Any) -> None:
+    page.get_by_label("Question", exact=True).fill("How much is the rent?")
+    page.keyboard.press("Enter")
+    expect(page.locator("#best .phrase")).to_have_text("740 euros")
+
+
+def document(page: Any) -> None:
+    answer(page)
+    page.locator("#best a").click()
+    expect(page.locator("#document-text mark")).to_be_in_viewport()
+
+
+def absent(page: Any) -> None:
+    page.get_by_label("Question", exact=True).fill("What is the capital of Norway?")
+    page.keyboard.press("Enter")
+    expect(page.locator("#best .absent")).to_be_visible()
+
+
+def documents(page: Any) -> None:
+    page.get_by_role("tab", name="Documents").click()
+    page.get_by_role("button", name="Paste a text").click()
+    files = [("photo.txt", b"GIF\0\1"), ("letter.txt", b"Then Ann left.")]
+    page.locator("#files").set_input_files(
+        [{"name": name, "mimeType": "text/plain", "buffer": data} for name, data in files]
+    )
+    expect(page.locator("#uploads .failed")).to_have_count(2)
+    page.get_by_role("button", name="Delete minutes").click()
+    expect(page.locator(".notice")).to_be_visible()
+
+
+def inside(page: Any) -> None:
+    page.get_by_role("tab", name="Inside").click()
+    page.get_by_label("Question to weigh the words by").fill("How much is the rent?")
     page.get_by_role("button", name="Shade the words").click()
-    expect(page.locator("mark.heaviest")).to_be_visible()
+    page.get_by_role("button", name="Measure").click()
+    expect(page.locator("#shaded")).to_be_visible()
     expect(page.locator("#costs")).to_be_visible()
     expect(page.locator("#memory")).to_be_visible()
-    page.get_by_role("button", name="Delete winter").click()
+
+
+VIEWS = {each.__name__: each for each in (answer, absent, document, documents, inside)}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_has_enough_contrast_in_both_themes(filled, open_page, server, stories, picture, theme):
-    page = open_page(server, color_scheme=theme)
-    fill_in(page, stories[3].text)
-    faint = [pair for pair in page.evaluate(CONTRASTS) if pair[0] < 4.5]
-    assert faint == []
-    picture(page, theme)
+@pytest.mark.parametrize("width", SIZES)
+def test_every_view_is_readable_and_fits(shipped_server, open_page, picture, width, theme):
+    size = {"width": width, "height": SIZES[width]}
+    options = {"is_mobile": True, "has_touch": True} if width == 390 else {}
+    for name, show in VIEWS.items():
+        page = open_page(shipped_server, color_scheme=theme, viewport=size, **options)
+        expect(page.locator("#examples")).to_be_visible()
+        show(page)
+        assert [pair for pair in page.evaluate(CONTRASTS) if pair[0] < 4.5] == []
+        assert page.evaluate(NAMELESS) == []
+        assert page.evaluate(NARROW)
+        picture(page, f"{name}-{width}-{theme}")
+        if name == "documents":
+            page.get_by_role("button", name="Undo").click()
 
 
 def test_the_theme_is_the_systems_at_first(server, open_page):
@@ -81,55 +120,86 @@ def test_a_chosen_theme_is_remembered(page):
     assert paper(page) == before
 
 
-def test_a_phone_has_one_column_and_does_not_scroll_sideways(filled, open_page, server, stories, picture):
-    page = open_page(server, viewport=PHONE, device_scale_factor=2, has_touch=True, is_mobile=True)
-    fill_in(page, stories[3].text)
-    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
-    library, desk = page.locator(".library").bounding_box(), page.locator(".desk").bounding_box()
-    assert library["x"] == desk["x"]
-    assert desk["y"] >= library["y"] + library["height"]
-    picture(page, "phone")
+def test_arrow_keys_move_between_the_tabs(page):
+    tabs = {name: page.get_by_role("tab", name=name) for name in ("Ask", "Documents", "Inside")}
+    tabs["Ask"].focus()
+    for key, name in (
+        ("ArrowRight", "Documents"),
+        ("End", "Inside"),
+        ("ArrowRight", "Ask"),
+        ("ArrowLeft", "Inside"),
+    ):
+        page.keyboard.press(key)
+        expect(tabs[name]).to_be_focused()
+        expect(tabs[name]).to_have_attribute("aria-selected", "true")
+        expect(page.get_by_role("tabpanel", name=name)).to_be_visible()
+    expect(page.get_by_role("tabpanel")).to_have_count(1)
+    expect(tabs["Ask"]).to_have_attribute("tabindex", "-1")
+    expect(page).to_have_title("Inside · Attar")
 
 
-def test_a_phone_scrolls_to_the_question_when_a_document_is_chosen(filled, open_page, server):
-    page = open_page(server, viewport=PHONE)
-    page.locator(".document").filter(has_text="spring").click()
-    expect(page.get_by_label("Question", exact=True)).to_be_in_viewport()
+@pytest.mark.parametrize("view", ["ask", "documents", "inside"])
+def test_each_view_has_an_address(server, open_page, view):
+    page = open_page(server, f"/#{view}")
+    expect(page.locator(f"#view-{view}")).to_be_visible()
 
 
-def test_every_control_has_an_accessible_name(filled, stories):
-    fill_in(filled, stories[3].text)
-    assert filled.evaluate(NAMELESS) == []
-
-
-def test_choosing_and_asking_work_with_the_keyboard(filled):
-    filled.locator("#documents .document").first.focus()
-    filled.keyboard.press("Enter")
-    expect(filled.locator("#ask-heading")).to_have_text("Ask autumn")
-    filled.evaluate("document.activeElement.blur()")
-    for _ in range(60):
-        if filled.evaluate("document.activeElement.id") == "question":
-            break
-        filled.keyboard.press("Tab")
-    filled.keyboard.type("___ married Elizabeth .")
-    filled.keyboard.press("Enter")
-    expect(filled.locator("#answers li").first).to_be_visible()
+def test_asking_and_opening_work_with_the_keyboard(shipped_server, open_page):
+    page = open_page(shipped_server)
+    expect(page.locator("#examples")).to_be_visible()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Question", exact=True)).to_be_focused()
+    page.keyboard.type("How much is the rent?")
+    page.keyboard.press("Enter")
+    expect(page.locator("#best .phrase")).to_have_text("740 euros")
+    for _ in range(3):  # the scope, the button, the card
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#document-heading")).to_be_focused()
 
 
 def test_the_focus_is_visible(filled):
     filled.keyboard.press("Tab")
     filled.keyboard.press("Tab")
-    focused = "getComputedStyle(document.activeElement)"
-    assert filled.evaluate(f"{focused}.outlineStyle") == "solid"
+    assert filled.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
-def test_nothing_is_loaded_from_other_sites(server, open_page, stories):
+def test_reduced_motion_moves_nothing(shipped_server, open_page):
+    page = open_page(shipped_server, reduced_motion="reduce")
+    answer(page)
+    duration = "getComputedStyle(document.querySelector('.meter i')).transitionDuration"
+    assert page.evaluate(duration) == "0s"
+
+
+def test_nothing_is_loaded_from_other_sites(server, open_page):
     page = open_page(server, "/healthz")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    page.goto(server.address)
+    page.goto(f"{server.address}/#inside")
     expect(page.locator("#load-line")).to_contain_text("documents")
     assert [url for url in asked if not url.startswith(server.address)] == []
+
+
+def test_the_page_works_below_a_path(shipped_server, open_page):
+    page = open_page(shipped_server, "/healthz")
+    asked: list[str] = []
+
+    def forward(route: Any) -> None:
+        path = urlsplit(route.request.url).path
+        asked.append(path)
+        route.fulfill(response=route.fetch(url=route.request.url.replace("/below/", "/", 1)))
+
+    page.route("**/below/**", forward)
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+    page.goto(f"{shipped_server.address}/below/")
+    answer(page)
+    page.get_by_role("tab", name="Documents").click()
+    page.locator("#files").set_input_files({"name": "odd.txt", "mimeType": "text/plain", "buffer": b"GIF\0"})
+    expect(page.locator("#uploads .failed")).to_have_count(1)
+    assert "/below/v1/ask" in asked
+    assert "/below/v1/files" in asked
+    assert [path for path in asked if not path.startswith("/below/")] == []
 
 
 def test_the_token_is_asked_for_once(start_server, open_page):
@@ -142,10 +212,17 @@ def test_the_token_is_asked_for_once(start_server, open_page):
     expect(dialog.get_by_text("The server does not accept this token.")).to_be_visible()
     dialog.get_by_label("Bearer token").fill("open-sesame")
     dialog.get_by_role("button", name="Use token").click()
-    expect(page.get_by_text("There are no documents yet.")).to_be_visible()
+    expect(page.get_by_role("heading", name="Your library is empty")).to_be_visible()
+    expect(page.locator("#ask-problem")).to_be_hidden()
+    page.get_by_role("tab", name="Inside").click()
     expect(page.locator("#load-line")).to_contain_text("0 documents")
+    page.get_by_role("tab", name="Documents").click()
+    page.locator("#files").set_input_files(
+        {"name": "a.txt", "mimeType": "text/plain", "buffer": b"Ann met Bob."}
+    )
+    expect(page.locator("#uploads .state")).to_have_text("Added")
     page.reload()
-    expect(page.get_by_text("There are no documents yet.")).to_be_visible()
+    expect(page.locator("#document-list .name")).to_have_text("a")
     expect(dialog).to_be_hidden()
 
 
@@ -153,8 +230,6 @@ def test_a_token_is_kept_in_its_tab_only(page):
     page.get_by_role("button", name="Token").click()
     page.get_by_label("Bearer token").fill("secret")
     page.get_by_role("button", name="Use token").click()
-    assert page.evaluate("[sessionStorage.getItem('attar.token'), JSON.stringify(localStorage)]") == [
-        "secret",
-        "{}",
-    ]
+    kept = "[sessionStorage.getItem('attar.token'), JSON.stringify(localStorage)]"
+    assert page.evaluate(kept) == ["secret", "{}"]
     assert re.search("secret", page.url) is None

@@ -1,0 +1,157 @@
+// The question, where to look for its answer, and what follows: answers, examples, and the questions of before.
+
+import { showAnswers } from "./answers.js";
+import { byId, element, say, working } from "./elements.js";
+import { QuestionHistory } from "./history.js";
+import { fillNames } from "./library.js";
+import { address, go } from "./routes.js";
+import { GENERAL_EXAMPLES, SAMPLES, SAMPLE_EXAMPLES } from "./samples.js";
+import { ask, askEach, putDocument, showDocument } from "./server.js";
+
+// Documents that are asked one by one where the reader cannot search.
+const MOST = 200;
+
+/** Start the view; `asked(question)` is called after each answer. */
+export function startAsking({ library, asked: told }) {
+  const [form, field, scope] = [byId("question-form"), byId("question"), byId("scope")];
+  const [button, problem] = [byId("ask-button"), byId("ask-problem")];
+  const past = new QuestionHistory();
+  // The question and document of the answers that are shown.
+  let asked = null;
+
+  /** Show an address: ask its question, unless its answers are shown already. */
+  function show({ question = "", document = "" }) {
+    choose(document);
+    byId("tab-ask").href = address("ask", { question, document });
+    if (!question) {
+      asked = null;
+      say(problem, null);
+      byId("answers-said").textContent = "";
+      field.value = "";
+      draw();
+      return;
+    }
+    field.value = question;
+    if (asked?.question === question && asked.document === document) return;
+    asked = { question, document };
+    answer(asked);
+  }
+
+  function answer(mine) {
+    return working(button, problem, async () => {
+      byId("answers-said").textContent = "";
+      try {
+        await library.ready();
+        choose(mine.document);
+        const about = scope.value || null;
+        const reply = await (about === null ? askAll(mine.question) : ask(mine.question, about));
+        // Another question may have been asked in the meantime.
+        if (mine !== asked) return;
+        showAnswers(reply, about);
+        past.add(mine);
+        told(mine.question);
+      } catch (fault) {
+        if (mine === asked) asked = null;
+        throw fault;
+      } finally {
+        draw();
+      }
+    });
+  }
+
+  /** Answers from all documents; a library whose reader cannot search is asked about each of them. */
+  async function askAll(question) {
+    try {
+      return await ask(question, null);
+    } catch (fault) {
+      const names = library.shown.slice(0, MOST).map(({ name }) => name);
+      if (![422, 501].includes(fault.status) || !names.length) throw fault;
+      return together(await askEach(question, names));
+    }
+  }
+
+  function draw() {
+    const isEmpty = library.isLoaded && library.count === 0;
+    byId("answered").hidden = asked === null;
+    byId("opening").hidden = asked !== null;
+    byId("welcome").hidden = asked !== null || !isEmpty;
+    byId("examples").hidden = asked !== null || !library.isLoaded;
+    byId("examples-heading").textContent = isEmpty ? "Or try it on two sample texts" : "For example";
+    const hasSamples = isEmpty || library.shown.some(({ name }) => name in SAMPLES);
+    byId("example-list").replaceChildren(
+      ...(hasSamples ? SAMPLE_EXAMPLES : GENERAL_EXAMPLES).map((question) =>
+        element("li", {}, element("button", { type: "button", onclick: () => tryOut(question) }, question)),
+      ),
+    );
+    const questions = past.questions;
+    byId("history").hidden = !questions.length;
+    byId("history-list").replaceChildren(...questions.map(pastQuestion));
+  }
+
+  function pastQuestion({ question, document }) {
+    const where = document ? [element("span", { class: "aside" }, `in ${document}`)] : [];
+    const again = () => {
+      asked = null;
+      scrollTo(0, 0);
+      go("ask", { question, document });
+    };
+    return element("li", {}, element("button", { type: "button", onclick: again }, question, ...where));
+  }
+
+  /** Ask an example; an empty library gets the samples first. */
+  function tryOut(question) {
+    return working(button, problem, async () => {
+      if (library.count === 0) {
+        for (const [name, text] of Object.entries(SAMPLES)) {
+          await putDocument(name, text, false);
+          library.put(await showDocument(name));
+        }
+      }
+      go("ask", { question, document: scope.value });
+    });
+  }
+
+  /** Set the scope: "" is all documents, or the only one. */
+  function choose(document) {
+    const names = library.shown.map(({ name }) => name);
+    const extra = document && !names.includes(document) ? [document] : [];
+    fillNames(scope, [...extra, ...names], [["All documents", ""]]);
+    scope.value = document || (library.count === 1 && names.length === 1 ? names[0] : "");
+  }
+
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const question = field.value.trim();
+    if (!question) return;
+    asked = null;
+    go("ask", { question, document: scope.value });
+  });
+  // Enter asks; a line break in a question needs the shift key.
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    form.requestSubmit();
+  });
+  byId("clear-history").addEventListener("click", () => {
+    past.clear();
+    draw();
+    field.focus();
+  });
+  library.addEventListener("change", () => {
+    choose(scope.value);
+    draw();
+  });
+
+  return { show };
+}
+
+/** The answers of several documents as one reply: the most likely first, and "not found" first if all say so. */
+function together({ results, seconds, bytes }) {
+  const all = results.flatMap(({ document, answers }) => answers.map((answer) => ({ ...answer, document })));
+  const isAbsent = ({ kind }) => kind === "none";
+  const found = all.filter((answer) => !isAbsent(answer)).sort((a, b) => b.probability - a.probability);
+  const absent = all.filter(isAbsent).sort((a, b) => a.probability - b.probability)[0];
+  const isNowhere = results.every(({ answers }) => answers.length === 0 || isAbsent(answers[0]));
+  const answers = absent && isNowhere ? [absent, ...found] : found;
+  return { document: null, answers: answers.slice(0, 8), seconds, bytes };
+}

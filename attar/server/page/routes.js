@@ -1,0 +1,63 @@
+// The views and their addresses: #ask?question=…&document=…, #documents, #document?name=…, #inside?document=….
+
+import { byId } from "./elements.js";
+
+const VIEWS = { ask: "Ask", documents: "Documents", document: "Document", inside: "Inside" };
+
+/** The address of a view; values that are empty are left out. */
+export function address(view, values = {}) {
+  const given = Object.entries(values).filter(([, value]) => ![null, undefined, ""].includes(value));
+  return given.length ? `#${view}?${new URLSearchParams(given)}` : `#${view}`;
+}
+
+/** Go to a view; also if it is the current one. */
+export function go(view, values) {
+  const to = address(view, values);
+  if (to === location.hash) dispatchEvent(new HashChangeEvent("hashchange"));
+  else location.hash = to;
+}
+
+/** Start the tabs; `shown(view, values, before)` is called for each address, with the view before it. */
+export function startRoutes({ shown }) {
+  const tabs = [...document.querySelectorAll('[role="tab"]')];
+  // Each view scrolls by itself: whoever returns to the answers finds them where they were.
+  const positions = new Map();
+  let current = null;
+
+  function show() {
+    const [written, query = ""] = split(location.hash.slice(1));
+    const view = written in VIEWS ? written : "ask";
+    const before = current;
+    if (before !== null) positions.set(before, scrollY);
+    for (const each of Object.keys(VIEWS)) byId(`view-${each}`).hidden = each !== view;
+    // A document is one of the documents.
+    const selected = byId(`tab-${view === "document" ? "documents" : view}`);
+    for (const tab of tabs) {
+      tab.setAttribute("aria-selected", String(tab === selected));
+      tab.tabIndex = tab === selected ? 0 : -1;
+    }
+    document.title = `${VIEWS[view]} · Attar`;
+    if (view !== before) scrollTo(0, view === "document" ? 0 : (positions.get(view) ?? 0));
+    current = view;
+    shown(view, Object.fromEntries(new URLSearchParams(query)), before);
+  }
+
+  document.querySelector('[role="tablist"]').addEventListener("keydown", (event) => {
+    const at = tabs.indexOf(document.activeElement);
+    const steps = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1, " ": at };
+    if (!(event.key in steps)) return;
+    event.preventDefault();
+    const tab = tabs.at(steps[event.key] % tabs.length);
+    tab.focus();
+    tab.click();
+  });
+  history.scrollRestoration = "manual";
+  addEventListener("hashchange", show);
+  show();
+}
+
+/** An address's view and its values: a name may have a question mark, but an encoded one. */
+function split(written) {
+  const at = written.indexOf("?");
+  return at < 0 ? [written] : [written.slice(0, at), written.slice(at + 1)];
+}

@@ -1,0 +1,144 @@
+// Files that are chosen, or dropped anywhere on the page: sent one after the other, each with its progress.
+
+import { byId, element } from "./elements.js";
+import { bytes, counted } from "./figures.js";
+import { address } from "./routes.js";
+import { Problem, sendFile } from "./server.js";
+
+/** Start; `started()` is called when files were given, `added(name)` after each new or changed document. */
+export function startUploads({ started, added }) {
+  const [list, input, overlay] = [byId("upload-list"), byId("files"), byId("dropping")];
+  const waiting = [];
+  let isSending = false;
+  let done = 0;
+  let all = 0;
+
+  function take(files) {
+    if (!files.length) return;
+    started();
+    if (!waiting.length && !isSending) done = all = 0;
+    byId("uploads").hidden = false;
+    for (const file of files) {
+      const row = makeRow(file);
+      list.append(row.item);
+      waiting.push({ file, row, replace: false });
+      all += 1;
+    }
+    send();
+  }
+
+  function makeRow(file) {
+    const bar = element("progress", { max: 1, value: 0, "aria-label": `Sending ${file.name}` });
+    const state = element("span", { class: "state" }, "Waiting");
+    const actions = element("span", { class: "actions" });
+    const name = element("span", { class: "name" }, file.name);
+    const size = element("span", { class: "aside" }, bytes(file.size));
+    const item = element("li", {}, element("span", { class: "what" }, name, size), bar, state, actions);
+    return { item, bar, state, actions };
+  }
+
+  async function send() {
+    if (isSending) return;
+    isSending = true;
+    while (waiting.length) {
+      tell();
+      const next = waiting.shift();
+      await sendOne(next);
+      done += 1;
+    }
+    isSending = false;
+    tell();
+  }
+
+  async function sendOne({ file, row, replace }) {
+    const { item, bar, state, actions } = row;
+    item.className = "sending";
+    actions.replaceChildren();
+    state.textContent = "Sending";
+    try {
+      if (file.isFolder) throw new Problem("This is a folder. Drop the files in it instead.");
+      const changes = await sendFile(file, replace, (share) => {
+        bar.value = share;
+        // The server reads a file after it has all of it.
+        state.textContent = share < 1 ? `Sending, ${Math.round(share * 100)} %` : "Reading";
+      });
+      item.className = "done";
+      state.textContent = summary(changes);
+      if (changes.length === 1) actions.append(link("Open", "document", changes[0].name));
+      for (const { name } of changes) await added(name);
+    } catch (fault) {
+      item.className = "failed";
+      state.textContent = fault.message;
+      const again = (replaces) => () => {
+        all += 1;
+        waiting.push({ file, row, replace: replaces });
+        send();
+      };
+      if (fault.status === 409) actions.append(button("Replace it", again(true)));
+      else if ([0, 401, 503, 504].includes(fault.status) && !file.isFolder) {
+        actions.append(button("Try again", again(replace)));
+      }
+    }
+    byId("library-said").textContent = `${file.name}: ${state.textContent}`;
+  }
+
+  function tell() {
+    const files = (state) => counted(list.querySelectorAll(state).length, "file");
+    const isBusy = isSending && done < all;
+    const parts = isBusy ? [`file ${done + 1} of ${all}`] : [];
+    if (!isBusy && list.querySelector(".done")) parts.push(`${files(".done")} added`);
+    if (list.querySelector(".failed")) parts.push(`${files(".failed")} could not be added`);
+    byId("uploads-line").textContent = parts.join(", ");
+    byId("clear-uploads").hidden = isBusy;
+  }
+
+  input.addEventListener("change", () => {
+    // A copy: the list of files empties with the value, so that the same file can be chosen again.
+    take([...input.files]);
+    input.value = "";
+  });
+  byId("welcome-files").addEventListener("click", () => input.click());
+  byId("clear-uploads").addEventListener("click", () => {
+    list.replaceChildren();
+    byId("uploads").hidden = true;
+    input.focus();
+  });
+
+  const carriesFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
+  addEventListener("dragover", (event) => {
+    if (!carriesFiles(event)) return;
+    event.preventDefault();
+    overlay.hidden = false;
+  });
+  addEventListener("dragleave", (event) => {
+    overlay.hidden = event.relatedTarget === null ? true : overlay.hidden;
+  });
+  addEventListener("drop", (event) => {
+    overlay.hidden = true;
+    if (!carriesFiles(event)) return;
+    event.preventDefault();
+    take(dropped(event.dataTransfer));
+  });
+}
+
+/** The files of a drop; a folder has a name only. */
+function dropped({ items, files }) {
+  const folders = [...items].filter((item) => item.kind === "file").map((item) => item.webkitGetAsEntry?.()?.isDirectory);
+  return [...files].map((file, at) => (folders[at] ? { name: file.name, size: 0, isFolder: true } : file));
+}
+
+function summary(changes) {
+  if (!changes.length) return "There is no text in it";
+  if (changes.length > 1) return `${counted(changes.length, "document")} added`;
+  const words = { added: "Added", replaced: "Replaced", unchanged: "Already in the library" };
+  return words[changes[0].change] ?? "Added";
+}
+
+function button(word, onclick) {
+  return element("button", { type: "button", class: "quiet small", onclick }, word);
+}
+
+function link(word, view, name) {
+  const label = `${word} ${name}`;
+  return element("a", { class: "button quiet small", href: address(view, { name }), "aria-label": label }, word);
+}

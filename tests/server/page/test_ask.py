@@ -1,0 +1,297 @@
+"""The view Ask: one box, a scope, answers as cards, "not found" in plain words, examples and history."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from attar.bench.demo import QUESTIONS, TEXTS
+
+ANSWER = {"text": "740 euros", "probability": 0.97, "kind": "money", "document": "letter"}
+
+
+def ask(page: Any, question: str) -> None:
+    page.get_by_label("Question", exact=True).fill(question)
+    page.get_by_role("button", name="Ask", exact=True).click()
+
+
+def phrase(page: Any) -> Any:
+    return page.locator("#best .phrase")
+
+
+def reply(page: Any, *answers: dict[str, Any]) -> None:
+    """Answer every question with these."""
+    told = {"document": None, "question": "?", "answers": list(answers), "seconds": 0.01, "bytes": 5_000}
+    page.route("**/v1/ask", lambda route: route.fulfill(json=told))
+
+
+@pytest.fixture
+def asking(shipped_server, open_page):
+    """The page of a library with a letter and minutes."""
+    page = open_page(shipped_server)
+    expect(page.locator("#scope option")).to_have_text(["All documents", "letter", "minutes"])
+    return page
+
+
+def test_one_box_asks_all_documents(asking):
+    ask(asking, "How much is the rent?")
+    best = asking.locator("#best .answer")
+    expect(phrase(asking)).to_have_text("740 euros")
+    expect(best.locator("q mark")).to_have_text("740 euros")
+    expect(best.locator("q")).to_contain_text("the rent is 740 euros a month.")
+    expect(best.locator(".source .name")).to_have_text("letter")
+    expect(best.locator(".chance")).to_have_text(re.compile(r"ikely · (> )?\d\d %"))
+    ask(asking, "Who is the chairman?")
+    expect(phrase(asking)).to_have_text("Mr. Okafor")
+    expect(best.locator(".source .name")).to_have_text("minutes")
+
+
+def test_enter_asks_and_shift_enter_does_not(asking):
+    question = asking.get_by_label("Question", exact=True)
+    question.fill("How much")
+    question.press("Shift+Enter")
+    expect(question).to_have_value("How much\n")
+    question.fill("How much is the rent?")
+    question.press("Enter")
+    expect(phrase(asking)).to_have_text("740 euros")
+
+
+def test_one_document_can_be_asked(asking):
+    asking.get_by_label("Where to look").select_option("minutes")
+    ask(asking, "What was the balance?")
+    expect(phrase(asking)).to_have_text("2,310 pounds")
+    expect(asking.locator(".source .name")).to_have_text(re.compile("minutes"))
+
+
+def test_the_only_document_is_selected(server, stories, open_page):
+    server.put("spring", stories[0].text)
+    page = open_page(server)
+    expect(page.get_by_label("Where to look")).to_have_value("spring")
+
+
+@pytest.mark.parametrize(
+    ("scope", "words"),
+    [("", "None of your documents says this."), ("letter", "This document does not say this.")],
+    ids=["all documents", "one document"],
+)
+def test_what_is_not_said_is_told_in_plain_words(asking, scope, words):
+    asking.get_by_label("Where to look").select_option(scope)
+    ask(asking, "What is the capital of Norway?")
+    expect(phrase(asking)).to_have_text(words)
+    expect(asking.locator("#answers-said")).to_contain_text(words)
+    expect(asking.get_by_role("heading", name="The closest passages")).to_be_visible()
+    expect(asking.locator("#others q").first).to_be_visible()
+
+
+def test_place_and_further_answers_are_shown(asking):
+    others = [
+        {"text": "2,310 pounds", "probability": 0.3, "kind": "money", "document": "minutes"},
+        {"text": "", "probability": 0.2, "kind": "none"},
+        {"text": "May", "probability": 0.001, "kind": "date", "document": "letter"},
+    ]
+    reply(asking, ANSWER | {"place": "page 3"}, *others)
+    ask(asking, "How much?")
+    expect(asking.locator("#best .place")).to_have_text("page 3")
+    expect(asking.locator("#best .chance")).to_have_text("Very likely · 97 %")
+    expect(asking.get_by_role("heading", name="Other possibilities")).to_be_visible()
+    expect(asking.locator("#others .phrase")).to_have_text(["2,310 pounds"])
+    expect(asking.locator("#others .chance")).to_have_text("Possible · 30 %")
+    expect(asking.locator("#answer-cost")).to_have_text(
+        "That none of your documents says it: 20 %. Answered in 10 ms from 5 KB of memory."
+    )
+
+
+def test_a_phrase_is_marked_as_whole_words_whatever_its_characters(asking):
+    quote = "JoAnn (27) met Ann (27) <b>here</b>."
+    reply(asking, ANSWER | {"text": "Ann (27)", "quote": quote})
+    ask(asking, "Who?")
+    expect(asking.locator("#best q")).to_have_text(quote)
+    expect(asking.locator("#best q mark")).to_have_text("Ann (27)")
+    before = asking.locator("#best q").evaluate("quote => quote.firstChild.textContent")
+    assert before == "JoAnn (27) met "
+
+
+def test_answers_are_announced_to_screen_readers(asking):
+    ask(asking, "How much is the rent?")
+    said = asking.get_by_role("status").filter(has_text="740 euros")
+    expect(said).to_contain_text(re.compile(r"740 euros, Very likely · > 99 %\. [^.]*\. From letter\."))
+
+
+def test_a_reply_without_answers_is_not_found(asking):
+    reply(asking)
+    ask(asking, "Who?")
+    expect(phrase(asking)).to_have_text("None of your documents says this.")
+
+
+def test_a_library_that_cannot_be_searched_is_asked_about_each_document(asking):
+    bodies: list[dict[str, Any]] = []
+
+    def refuse_all(route: Any) -> None:
+        body = route.request.post_data_json
+        bodies.append(body)
+        if "document" in body or "documents" in body:
+            route.continue_()
+        else:
+            route.fulfill(
+                status=422, json={"title": "Invalid", "status": 422, "detail": "document: expected"}
+            )
+
+    asking.route("**/v1/ask", refuse_all)
+    ask(asking, "Who is the chairman?")
+    expect(phrase(asking)).to_have_text("Mr. Okafor")
+    ask(asking, "What is the capital of Norway?")
+    expect(phrase(asking)).to_have_text("None of your documents says this.")
+    assert bodies[1]["documents"] == ["letter", "minutes"]
+
+
+def test_a_question_has_an_address(asking, shipped_server, open_page):
+    asking.get_by_label("Where to look").select_option("letter")
+    ask(asking, "How much is the rent?")
+    expect(phrase(asking)).to_have_text("740 euros")
+    again = open_page(shipped_server, "/" + asking.evaluate("location.hash"))
+    expect(phrase(again)).to_have_text("740 euros")
+    expect(again.get_by_label("Question", exact=True)).to_have_value("How much is the rent?")
+    expect(again.get_by_label("Where to look")).to_have_value("letter")
+
+
+def test_back_returns_to_the_question_before(asking):
+    for question, answer in (("How much is the rent?", "740 euros"), ("Who is the chairman?", "Mr. Okafor")):
+        ask(asking, question)
+        expect(phrase(asking)).to_have_text(answer)
+    asking.go_back()
+    expect(phrase(asking)).to_have_text("740 euros")
+    asking.go_back()
+    expect(asking.get_by_role("heading", name="What would you like to know?")).to_be_visible()
+    expect(asking.locator("#answered")).to_be_hidden()
+
+
+def test_the_tab_returns_to_the_answers(asking):
+    ask(asking, "How much is the rent?")
+    expect(phrase(asking)).to_have_text("740 euros")
+    asking.get_by_role("tab", name="Documents").click()
+    expect(phrase(asking)).to_be_hidden()
+    asking.get_by_role("tab", name="Ask").click()
+    expect(phrase(asking)).to_have_text("740 euros")
+
+
+def test_questions_of_before_can_be_asked_again_and_cleared(asking):
+    for question in ("How much is the rent?", "Who is the chairman?", "How much is the rent?"):
+        ask(asking, question)
+        expect(asking.locator("#history-list button").first).to_have_text(question)
+    past = asking.locator("#history-list button")
+    expect(past).to_have_text(["How much is the rent?", "Who is the chairman?"])
+    asking.reload()
+    past.nth(1).click()
+    expect(phrase(asking)).to_have_text("Mr. Okafor")
+    asking.get_by_role("button", name="Clear the history").click()
+    expect(asking.locator("#history")).to_be_hidden()
+    assert asking.evaluate("localStorage.getItem('attar.questions')") is None
+
+
+def test_the_history_keeps_the_document_that_was_asked(asking):
+    asking.get_by_label("Where to look").select_option("minutes")
+    ask(asking, "What was the balance?")
+    expect(asking.locator("#history-list button")).to_have_text("What was the balance?in minutes")
+    asking.get_by_role("link", name="Attar", exact=True).click()
+    expect(asking.get_by_label("Where to look")).to_have_value("")
+    asking.locator("#history-list button").click()
+    expect(phrase(asking)).to_have_text("2,310 pounds")
+    expect(asking.get_by_label("Where to look")).to_have_value("minutes")
+
+
+@pytest.mark.parametrize("left", ["no JSON", '{"a": 1}', '[{"question": 5}, null]'], ids=str)
+def test_a_history_of_something_else_is_ignored(shipped_server, open_page, left):
+    page = open_page(shipped_server)
+    page.evaluate("left => localStorage.setItem('attar.questions', left)", left)
+    page.reload()
+    expect(page.locator("#examples")).to_be_visible()
+    expect(page.locator("#history")).to_be_hidden()
+
+
+def test_the_history_works_where_storage_is_blocked(shipped_server, open_page):
+    page = open_page(shipped_server, "/healthz")
+    page.add_init_script(
+        "Object.defineProperty(window, 'localStorage', { get() { throw new Error('blocked') } })"
+    )
+    page.goto(shipped_server.address)
+    ask(page, "How much is the rent?")
+    expect(page.locator("#history-list button")).to_have_text("How much is the rent?")
+
+
+def test_every_example_is_answered_as_the_demo_says(asking):
+    right = {question: answer for each in QUESTIONS.values() for question, answer in each.items()}
+    examples = asking.locator("#example-list button")
+    expect(examples).to_have_count(4)
+    for at in range(4):
+        question = examples.nth(at).text_content()
+        examples.nth(at).click()
+        expect(phrase(asking)).to_have_text(right[question])
+        asking.get_by_role("link", name="Attar", exact=True).click()
+        expect(examples.nth(at)).to_be_visible()
+
+
+def test_the_samples_are_the_texts_of_the_demo(asking):
+    samples = asking.evaluate("async () => (await import('/samples.js')).SAMPLES")
+    assert samples == {name: text.strip() for name, text in TEXTS.items()}
+
+
+def test_an_empty_library_can_be_tried_with_samples(server, page):
+    expect(page.get_by_role("heading", name="Your library is empty")).to_be_visible()
+    page.locator("#example-list button").first.click()
+    expect(page.locator("#scope option")).to_have_text(["All documents", "letter", "minutes"])
+    assert server.names() == ["letter", "minutes"]
+    expect(page.locator("#welcome")).to_be_hidden()
+
+
+def test_a_question_that_the_reader_does_not_understand_shows_why(filled):
+    # This reader answers questions with a gap only.
+    ask(filled, "Elizabeth married .")
+    expect(filled.locator("#ask-problem")).to_contain_text("___")
+    expect(filled.locator("#answered")).to_be_hidden()
+
+
+def test_asking_a_removed_document_shows_the_problem(filled, server):
+    filled.get_by_label("Where to look").select_option("spring")
+    server.remove("spring")
+    ask(filled, "___ married Elizabeth .")
+    expect(filled.locator("#ask-problem")).to_have_text("This document is no longer in the library.")
+
+
+def test_a_server_that_does_not_answer_shows_a_problem(asking):
+    asking.route("**/v1/ask", lambda route: route.abort())
+    ask(asking, "Who?")
+    expect(asking.locator("#ask-problem")).to_have_text(
+        "The server does not answer. Is attar serve still running?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "detail", "line"),
+    [
+        (503, {"Retry-After": "1"}, "server: expected fewer", "The server is busy. Try again in 1 s."),
+        (504, {}, "request: expected", "The server took too long, and gave up. Try again."),
+        (500, {}, "server: expected", "Something went wrong on the server. Its log has the reason."),
+        (
+            422,
+            {},
+            "top: expected 1 or more, got 0; use 1",
+            "Expected 1 or more, but got 0. Use 1.",
+        ),
+    ],
+    ids=["busy", "slow", "fault", "refused"],
+)
+def test_problems_are_told_in_plain_words(asking, status, headers, detail, line):
+    body = json.dumps({"title": "A title", "status": status, "detail": detail})
+    answer = {"status": status, "headers": headers, "content_type": "application/problem+json", "body": body}
+    asking.route("**/v1/ask", lambda route: route.fulfill(**answer))
+    asking.get_by_label("Where to look").select_option("letter")
+    ask(asking, "Who?")
+    expect(asking.locator("#ask-problem")).to_have_text(line)
+
+
+def test_an_error_without_a_problem_object_shows_its_status(asking):
+    asking.route("**/v1/ask", lambda route: route.fulfill(status=502, body="<html>Bad gateway</html>"))
+    ask(asking, "Who?")
+    expect(asking.locator("#ask-problem")).to_have_text("The server answered with status 502.")

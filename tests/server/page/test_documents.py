@@ -1,0 +1,325 @@
+"""The view Documents: the list and its search, files, pasted texts, appending, and deletions that can be undone."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+TEXT = "Then Ann Lee met Bob Stone in Paris. Bob Stone married Elizabeth Grey."
+OTHER = "Then Eve Hill came to Rome. Ann Lee left."
+
+
+def rows(page: Any) -> Any:
+    return page.locator("#document-list li")
+
+
+def names(page: Any) -> Any:
+    return page.locator("#document-list .name")
+
+
+def states(page: Any) -> Any:
+    return page.locator("#upload-list .state")
+
+
+def paste(page: Any, name: str, text: str) -> None:
+    page.get_by_role("button", name="Paste a text").click()
+    page.get_by_label("Name", exact=True).fill(name)
+    page.get_by_label("Text", exact=True).fill(text)
+    page.get_by_role("button", name="Add", exact=True).click()
+
+
+def file(name: str, text: str | bytes) -> dict[str, Any]:
+    data = text.encode() if isinstance(text, str) else text
+    return {"name": name, "mimeType": "text/plain", "buffer": data}
+
+
+@pytest.fixture
+def empty(server, open_page):
+    page = open_page(server, "/#documents")
+    expect(page.locator("#no-documents")).to_have_text("There are no documents yet.")
+    return page
+
+
+@pytest.fixture
+def three(filled):
+    """The list of autumn, spring and winter."""
+    filled.get_by_role("tab", name="Documents").click()
+    expect(names(filled)).to_have_text(["autumn", "spring", "winter"])
+    return filled
+
+
+def test_documents_have_their_size_and_age(three, server):
+    expect(three.locator("#library-count")).to_have_text("3 documents")
+    facts = three.locator("#document-list .facts").first
+    expect(facts).to_contain_text(f"{server.tokens('autumn')} tokens")
+    expect(facts).to_contain_text(re.compile(r"\d K?B of memory"))
+    expect(facts.locator("time")).to_have_text("just now")
+
+
+def test_several_files_are_added_one_after_the_other(empty, server):
+    empty.locator("#files").set_input_files([file("spring.txt", TEXT), file("winter.txt", OTHER)])
+    expect(states(empty)).to_have_text(["Added", "Added"])
+    expect(names(empty)).to_have_text(["spring", "winter"])
+    expect(empty.locator("#uploads-line")).to_have_text("2 files added")
+    expect(empty.locator("#library-said")).to_have_text("winter.txt: Added")
+    assert server.names() == ["spring", "winter"]
+    empty.get_by_role("link", name="Open spring").click()
+    expect(empty.locator("#document-heading")).to_have_text("spring")
+
+
+def test_files_may_be_dropped_anywhere_in_any_view(page, server):
+    page.evaluate(
+        """texts => {
+          const dataTransfer = new DataTransfer();
+          texts.forEach((text, at) => dataTransfer.items.add(new File([text], `story ${at}.txt`)));
+          const event = { bubbles: true, cancelable: true, dataTransfer };
+          const target = document.querySelector("footer");
+          target.dispatchEvent(new DragEvent("dragover", event));
+          window.wasShown = !document.getElementById("dropping").hidden;
+          target.dispatchEvent(new DragEvent("drop", event));
+        }""",
+        [TEXT, OTHER],
+    )
+    assert page.evaluate("wasShown")
+    expect(page.locator("#dropping")).to_be_hidden()
+    expect(page.get_by_role("tab", name="Documents")).to_have_attribute("aria-selected", "true")
+    expect(names(page)).to_have_text(["story 0", "story 1"])
+
+
+def test_a_file_that_cannot_be_read_says_why_and_the_others_are_added(empty, server):
+    files = [file("photo.txt", b"GIF\0\1"), file("blank.txt", " \n"), file("winter.txt", OTHER)]
+    empty.locator("#files").set_input_files(files)
+    expect(states(empty).nth(2)).to_have_text("Added")
+    expect(states(empty).nth(0)).to_contain_text("binary data")
+    expect(states(empty).nth(1)).to_contain_text("blanks only")
+    expect(empty.locator("#uploads-line")).to_have_text("1 file added, 2 files could not be added")
+    assert server.names() == ["winter"]
+
+
+def test_a_file_of_a_taken_name_can_replace_the_document(three, server):
+    three.locator("#files").set_input_files(file("autumn.txt", TEXT))
+    expect(states(three)).to_have_text("A document of this name is already in the library.")
+    before = server.tokens("autumn")
+    three.get_by_role("button", name="Replace it").click()
+    expect(states(three)).to_have_text("Replaced")
+    assert server.tokens("autumn") < before
+
+
+def test_a_file_that_is_there_already_is_said_to_be(three, stories):
+    three.locator("#files").set_input_files(file("autumn.txt", stories[0].text))
+    expect(states(three)).to_have_text("Already in the library")
+
+
+def test_a_file_that_did_not_arrive_can_be_sent_again(empty, server):
+    empty.route("**/v1/files?*", lambda route: route.abort(), times=1)
+    empty.locator("#files").set_input_files(file("spring.txt", TEXT))
+    expect(states(empty)).to_contain_text("The server does not answer")
+    empty.get_by_role("button", name="Try again").click()
+    expect(states(empty)).to_have_text("Added")
+    empty.get_by_role("button", name="Clear the list").click()
+    expect(empty.locator("#uploads")).to_be_hidden()
+
+
+def test_a_file_with_several_documents_says_how_many(empty, server):
+    for name in ("one", "two"):
+        server.put(name, TEXT)
+    changes = [{"name": name, "change": "added", "tokens": 5, "bytes": 9} for name in ("one", "two")]
+    empty.route("**/v1/files?*", lambda route: route.fulfill(json={"changes": changes}))
+    empty.locator("#files").set_input_files(file("letters.zip", "PK"))
+    expect(states(empty)).to_have_text("2 documents added")
+    expect(names(empty)).to_have_text(["one", "two"])
+
+
+def test_a_file_that_is_too_large_is_refused_in_plain_words(empty):
+    problem = {
+        "title": "Content too large",
+        "status": 413,
+        "detail": "body: expected at most 16 bytes, got more",
+    }
+    empty.route("**/v1/files?*", lambda route: route.fulfill(status=413, json=problem))
+    empty.locator("#files").set_input_files(file("large.txt", TEXT))
+    expect(states(empty)).to_have_text("Too large: the server takes at most 16 bytes.")
+
+
+def test_a_pasted_text_is_added(empty, server):
+    paste(empty, "wedding", TEXT)
+    expect(names(empty)).to_have_text(["wedding"])
+    expect(empty.locator("#library-said")).to_have_text(
+        f"wedding was added: {server.tokens('wedding')} tokens."
+    )
+    expect(empty.locator("#add")).to_be_hidden()
+    expect(empty.locator("#document-list .document")).to_be_focused()
+    assert server.names() == ["wedding"]
+
+
+def test_a_text_without_a_name_is_called_by_its_first_words(empty, server):
+    paste(empty, "", "Minutes of the society.\n\n" + TEXT)
+    expect(names(empty)).to_have_text(["Minutes of the society"])
+
+
+def test_nothing_is_added_without_a_text(empty, server):
+    paste(empty, "wedding", "  ")
+    expect(empty.locator("#add-problem")).to_contain_text("There is no text yet")
+    assert server.names() == []
+
+
+def test_a_name_that_cannot_be_in_a_url_is_refused(empty):
+    paste(empty, "..", TEXT)
+    expect(empty.locator("#add-problem")).to_contain_text("“..” cannot be part of a URL")
+
+
+def test_a_text_of_a_taken_name_can_be_appended_to_it(three, server):
+    before = server.tokens("autumn")
+    paste(three, "autumn", TEXT)
+    expect(three.get_by_text("“autumn” is already in the library.")).to_be_visible()
+    assert server.tokens("autumn") == before
+    three.get_by_role("button", name="Append to it").click()
+    expect(three.locator("#library-said")).to_contain_text("autumn has grown to")
+    assert server.tokens("autumn") > before
+
+
+def test_a_text_of_a_taken_name_can_replace_it(three, server):
+    paste(three, "autumn", TEXT)
+    three.get_by_role("button", name="Replace it").click()
+    expect(three.locator("#library-said")).to_contain_text("autumn was added")
+    expect(rows(three)).to_have_count(3)
+    assert server.tokens("autumn") < server.tokens("spring")
+
+
+def test_appending_extends_a_document(three, server):
+    before = server.tokens("spring")
+    three.get_by_role("button", name="Append to spring").click()
+    dialog = three.get_by_role("dialog", name="Append to spring")
+    dialog.get_by_label("Text to append").fill(TEXT)
+    dialog.get_by_role("button", name="Append").click()
+    expect(dialog).to_be_hidden()
+    expect(rows(three).nth(1)).to_contain_text(f"{server.tokens('spring')} tokens")
+    assert server.tokens("spring") > before
+
+
+def test_appending_to_a_removed_document_shows_the_problem_and_keeps_the_text(three, server):
+    three.get_by_role("button", name="Append to spring").click()
+    server.remove("spring")
+    three.get_by_label("Text to append").fill(TEXT)
+    three.get_by_role("dialog").get_by_role("button", name="Append").click()
+    expect(three.locator("#append-problem")).to_have_text("This document is no longer in the library.")
+    expect(three.get_by_label("Text to append")).to_have_value(TEXT)
+
+
+def test_names_are_searched_as_one_types(three):
+    three.get_by_label("Search documents").fill("RI")
+    expect(names(three)).to_have_text(["spring"])
+    three.get_by_label("Search documents").fill("zzz")
+    expect(three.get_by_text("No name matches.")).to_be_visible()
+    three.get_by_label("Search documents").fill("")
+    expect(rows(three)).to_have_count(3)
+
+
+def test_texts_are_searched_by_the_server(three):
+    sentence = {"text": "Then Ann Lee met Bob.", "start": 0, "end": 21, "place": "page 2"}
+    found = {"query": "", "hits": [{"document": "winter", "title": "", "score": 1, "sentences": [sentence]}]}
+    three.route("**/v1/search", lambda route: route.fulfill(json=found))
+    three.get_by_label("Search documents").fill("Ann Lee")
+    passage = three.get_by_role("link", name=re.compile("Then Ann Lee met Bob"))
+    expect(passage.locator("mark")).to_have_text("Ann Lee")
+    expect(passage.locator(".source")).to_have_text("winterpage 2")
+    passage.click()
+    expect(three.locator("#document-heading")).to_have_text("winter")
+
+
+def test_many_documents_are_shown_in_parts(server, open_page: Callable[..., Any]):
+    for number in range(120):
+        server.put(f"story {number:03}", TEXT)
+    page = open_page(server, "/#documents")
+    expect(rows(page)).to_have_count(100)
+    page.get_by_role("button", name="Show more").click()
+    expect(rows(page)).to_have_count(120)
+    expect(page.get_by_role("button", name="Show more")).to_be_hidden()
+    page.get_by_label("Search documents").fill("117")
+    expect(names(page)).to_have_text(["story 117"])
+
+
+def test_names_beyond_the_loaded_ones_are_found_on_the_server(server, stories, open_page):
+    server.put("autumn", stories[0].text)
+    server.put("winter", stories[1].text)
+    page = open_page(server, "/healthz")
+
+    def first_page_only(route: Any) -> None:
+        told = route.fetch().json()
+        if "after=" not in route.request.url:
+            told |= {"documents": told["documents"][:1], "next": "autumn"}
+        route.fulfill(json=told)
+
+    page.route("**/v1/documents?*", first_page_only)
+    page.goto(f"{server.address}/#documents")
+    expect(names(page)).to_have_text(["autumn"])
+    page.get_by_label("Search documents").fill("win")
+    expect(names(page)).to_have_text(["winter"])
+
+
+def test_an_undone_deletion_loses_nothing(three, server):
+    before = server.call("GET", "documents/spring")
+    three.get_by_role("button", name="Delete spring").click()
+    expect(names(three)).to_have_text(["autumn", "winter"])
+    three.get_by_role("button", name="Undo").click()
+    expect(names(three)).to_have_text(["autumn", "spring", "winter"])
+    expect(three.locator(".notice")).to_have_count(0)
+    expect(rows(three).nth(1).locator(".document")).to_be_focused()
+    assert server.call("GET", "documents/spring") == before
+
+
+def test_a_deletion_is_sent_after_a_delay(server, stories, open_page):
+    server.put("spring", stories[0].text)
+    page = open_page(server, "/healthz")
+    page.clock.install()
+    page.goto(f"{server.address}/#documents")
+    page.get_by_role("button", name="Delete spring").click()
+    assert server.names() == ["spring"]
+    with page.expect_response(lambda response: response.request.method == "DELETE") as answered:
+        page.clock.run_for(10_000)
+    assert answered.value.status == 204
+    assert server.names() == []
+
+
+def test_a_deletion_can_be_sent_at_once(three, server):
+    three.get_by_role("button", name="Delete spring").click()
+    with three.expect_response(lambda response: response.request.method == "DELETE"):
+        three.get_by_role("button", name="Delete now").click()
+    expect(three.locator(".notice")).to_have_count(0)
+    expect(three.locator("#library-count")).to_have_text("2 documents")
+    assert server.names() == ["autumn", "winter"]
+
+
+def test_leaving_the_page_confirms_deletions(three, server, eventually):
+    three.get_by_role("button", name="Delete spring").click()
+    three.goto(server.address + "/healthz")
+    eventually(lambda: server.names() == ["autumn", "winter"])
+
+
+@pytest.mark.parametrize("by", ["paste", "file"])
+def test_adding_a_document_that_is_being_deleted_cancels_the_deletion(three, server, by):
+    three.get_by_role("button", name="Delete spring").click()
+    if by == "paste":
+        paste(three, "spring", TEXT)
+    else:
+        three.locator("#files").set_input_files(file("spring.txt", TEXT))
+    three.get_by_role("button", name="Replace it").click()
+    expect(three.locator(".notice")).to_have_count(0)
+    expect(names(three)).to_have_text(["autumn", "spring", "winter"])
+    assert "spring" in server.names()
+
+
+def test_a_refused_deletion_restores_the_document(three):
+    problem = {"title": "Read-only server", "status": 403, "detail": "library: expected one for writing"}
+    refuse = {"status": 403, "content_type": "application/problem+json", "body": json.dumps(problem)}
+    three.route(
+        "**/v1/documents/spring",
+        lambda route: route.fulfill(**refuse) if route.request.method == "DELETE" else route.continue_(),
+    )
+    three.get_by_role("button", name="Delete spring").click()
+    three.get_by_role("button", name="Delete now").click()
+    expect(three.locator("#library-problem")).to_contain_text("This library can be read only")
+    expect(names(three)).to_have_text(["autumn", "spring", "winter"])
