@@ -13,8 +13,9 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """A phrase of the document, how likely it is the answer, and where it stands.
 
     `kind` is name, date, time, money, number or phrase. With the kind "none" the text is empty: the answer is not in
-    the document. `quote` is the sentence of the phrase, if the text is kept; `start` and `end` are its characters.
-    `document` is the name of the document, where all documents were asked.
+    the document. `quote` is the sentence of the phrase, if the text is kept; `start` and `end` are its characters;
+    `place` is where that is, such as "page 3", if the file had pages, headings or rows. `document` is the name of the
+    document, where all documents were asked.
 
     >>> Answer("Ann Lee", 0.5, "name").absent, Answer("", 0.9, ABSENT).absent
     (False, True)
@@ -27,6 +28,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     start: int | None = None
     end: int | None = None
     document: str | None = None
+    place: str | None = None
 
     @property
     def absent(self) -> bool:
@@ -62,7 +64,8 @@ class Reread(msgspec.Struct, frozen=True):
 class Document(msgspec.Struct, frozen=True):
     """A document as lists show it. `bytes` is the size of its memory, `text_bytes` of its text if kept.
 
-    `fault` says why a document cannot be read; then only its name is known.
+    `date` is the document's own, if its file has one. `fault` says why a document cannot be read; then only its name
+    is known.
     """
 
     name: str
@@ -76,6 +79,7 @@ class Document(msgspec.Struct, frozen=True):
     created: datetime
     changed: datetime
     fault: str | None = None
+    date: str | None = None
 
 
 class DocumentDetails(Document, frozen=True, kw_only=True):
@@ -93,17 +97,18 @@ class DocumentDetails(Document, frozen=True, kw_only=True):
 
 
 class Sentence(msgspec.Struct, frozen=True):
-    """A sentence of a document, and its characters."""
+    """A sentence of a document, its characters, and its place, as in `Answer`."""
 
     text: str
     start: int
     end: int
+    place: str | None = None
 
 
 class Hit(msgspec.Struct, frozen=True):
     """A document that search found, with its sentences that fit best; none if its text is not kept.
 
-    `score` is in standard deviations above the mean of all documents.
+    `score` is comparable between the documents of one search, not between searches.
     """
 
     document: str

@@ -1,11 +1,12 @@
-"""Kills writers, compactions, imports and servers at random moments, and verifies what they leave: `make crash`.
+"""Kills writers, imports, rereads, servers and more at random moments, and verifies what they leave: `make crash`.
 
 Everything runs in forks of one process that has loaded what they need, so that a kill costs milliseconds; it never
 has a store open while it forks. What was begun and acknowledged comes down a pipe and is written to a log outside the
 store, synced to the disk before anything is verified. After each kill:
 
 - the store opens, and has exactly the acknowledged documents, with the change that was under way made whole or not at
-  all; no document is torn, and every fifth time `store check` reads all pages and records;
+  all; no document is torn or of another reader than the store, and every fifth time `store check` reads all pages and
+  records;
 - where another process has the store open all the time (`observed`), that process sees one of the same two states,
   and a process that opens the store then sees what it will still see after a write was begun and ended.
 """
@@ -35,11 +36,11 @@ from benchmarks import killed
 from benchmarks.command import Json, run_command
 from benchmarks.killed import Change
 
-KINDS = ("writer", "observed", "compaction", "import", "server")
-_WORK = {"compaction": killed.compact, "import": killed.import_files}
+KINDS = ("writer", "observed", "compaction", "import", "reread", "server")
+_WORK = {"compaction": killed.compact, "import": killed.import_files, "reread": killed.reread}
 _DURABILITY: tuple[Durability, ...] = ("sync", "sync", "relaxed", "none")
 # Seconds after the first acknowledgement, at most; every fourth is killed so long after its start instead.
-_LATEST = {"compaction": 0.03, "import": 0.06, "server": 0.06}
+_LATEST = {"compaction": 0.03, "import": 0.06, "reread": 0.1, "server": 0.06}
 _CLIENTS = 2
 _CHECKED = 5
 
@@ -125,14 +126,11 @@ class Follower:
     def follow(self, snapshot: Snapshot) -> None:
         """Take over what changed; raises if that is not what the store holds."""
         stored = Signatures(snapshot)
-        changed = stored.changed_since(self.change) if self.change >= 0 else None
         everything = {key: (stamp, data) for key, stamp, data in stored}
-        if changed is None:
-            self.found = dict(everything)
-        for key in changed or ():
-            self.found.pop(key, None)
-            if (each := stored.get(key)) is not None:
-                self.found[key] = each
+        changed = stored.changed_since(self.change) if self.change >= 0 else None
+        found = everything if changed is None else self.found
+        now = {key: stored.get(key) for key in changed or ()}
+        self.found = {key: each for key, each in (found | now).items() if each is not None}
         self.change = stored.change
         if self.found != everything:
             raise AssertionError("the list of changes misses a signature")
@@ -148,7 +146,11 @@ def read_texts(store: Store, follower: Follower | None = None) -> dict[str, str]
             name = str(entry.name)
             record = snapshot.get(name)
             text, memory = str(record.text), record.memory
-            if memory.reader == killed.READER and killed.is_torn(text, memory):
+            if memory.reader != snapshot.header().reader:
+                raise AssertionError(
+                    f"{name[:40]!r} is of the reader {memory.reader!r}, the store of another"
+                )
+            if memory.reader in (killed.READER, *killed.READERS) and killed.is_torn(text, memory):
                 raise AssertionError(f"{name[:40]!r} is torn: {text[:40]!r}, {memory}")
             if signatures.pop(key_of(name), text.encode()) != text.encode():
                 raise AssertionError(f"the signature of {name[:40]!r} is of another version")
@@ -303,7 +305,8 @@ class Crashes:
                     raise AssertionError("a change showed only after a write was begun and ended")
             if self.tallies[kind].kills % _CHECKED == 0 and (faults := list(store.check())):
                 raise AssertionError(f"store check: {faults[0].line}")
-        left = set(os.listdir(folder)) - {"data.mdb", "lock.mdb"}
+        # The next reread continues what lies in `reread`.
+        left = set(os.listdir(folder)) - {"data.mdb", "lock.mdb", *(["reread"] if kind == "reread" else [])}
         if left:
             raise AssertionError(f"files left: {sorted(left)}")
         if see is not None and see() != found:

@@ -9,12 +9,13 @@ import http.client
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
 import numpy as np
 
+from attar.library import Library
 from attar.memory import Memory
 from attar.nn import Network, NetworkOptions
 from attar.reader import NamesReader, Reader
@@ -24,14 +25,27 @@ from attar.text import Vocabulary
 Change = Mapping[str, str | None]
 PAIR = ("left", "right/" + "x" * 600)  # the second has a key that is cut and hashed
 READER = "reader-1"
+# Between these a library is moved to and fro.
+READERS = ("reader-2", "reader-3")
 _SERVER_READER = "server reader"
 _IMPORTS, _IMPORTED = 8, 12  # files, and documents in each
 
 
-def memory_of(number: int) -> Memory:
+def memory_of(number: int, reader: str = READER) -> Memory:
     """A memory that is this number throughout; some have pages of their own, some share one."""
     size = 8 if number % 3 else 60
-    return Memory.of_matrix(np.full((size, size), float(number)), tokens=number, reader=READER)
+    return Memory.of_matrix(np.full((size, size), float(number)), tokens=number, reader=reader)
+
+
+class NumberReader:
+    """Reads the texts that are written here; two of them differ by their fingerprint only."""
+
+    def __init__(self, fingerprint: str) -> None:
+        self.fingerprint = fingerprint
+
+    def read_many(self, texts: Sequence[str], **options: object) -> list[Memory]:
+        """The memories of numbers."""
+        return [memory_of(int(text), self.fingerprint) for text in texts]
 
 
 def is_torn(text: str, memory: Memory) -> bool:
@@ -86,6 +100,22 @@ def compact(folder: Path, start: int, pipe: int, durability: Durability) -> None
         change = {f"other-{number % 7}": str(number)}
         announce.change(change, lambda change=change: _apply(store, change))  # type: ignore[misc]
         store.compact(timeout=1.0)
+
+
+def reread(folder: Path, start: int, pipe: int, durability: Durability) -> None:
+    """Change documents and move the library to the other reader, until killed; each goes on where it was."""
+    announce = Announcer(pipe)
+    with Store.open(folder, durability=durability) as store:
+        at = READERS.index(store.reader or READERS[0])
+    for number in count(start):
+        own, other = NumberReader(READERS[at]), NumberReader(READERS[1 - at])
+        library = Library(folder, own, durability=durability, dtype="float32")  # type: ignore[arg-type]
+        with library:
+            for name in (f"other-{number % 7}", f"more-{number % 11}"):
+                put = lambda name=name: library.add(name, str(number), replace=True)  # noqa: E731, B023
+                announce.change({name: str(number)}, put)
+            library.reread(other)  # type: ignore[arg-type]
+        at = 1 - at
 
 
 def prepare_imports(folder: Path) -> None:

@@ -27,11 +27,11 @@ from attar.bench import (
     this_machine,
 )
 from attar.cli.output import progress_bar
+from attar.documents import read_sources
 from attar.errors import FormatError, OptionError
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
 from attar.reader import NamesReader, Reader
-from attar.text import read_sources
 from benchmarks.command import Json, Only, Quick, ReaderFolder, run_command, show
 from benchmarks.stories import story_texts
 

@@ -23,8 +23,8 @@ INTRODUCTION = """\
 # Command line
 
 What each command says of itself with `--help`. Every command that prints results takes `--json`; a mistake is one
-line on stderr and exit code 2; `attar --install-completion` teaches your shell to complete names of commands and
-options.
+line on stderr and exit code 2; `attar --install-completion` teaches your shell to complete names of commands,
+options and documents.
 
 This page is generated: `.venv/bin/python docs/generate_cli.py`.
 """

@@ -61,6 +61,7 @@ def no_user_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     home = tmp_path_factory.mktemp("home")
     places = {"HOME": home, "XDG_CACHE_HOME": home / "cache", "XDG_DATA_HOME": home / "data"}
     places |= {"XDG_CONFIG_HOME": home / "config", "MPLCONFIGDIR": home / "matplotlib"}
+    places |= {"XDG_STATE_HOME": home / "state"}
     with pytest.MonkeyPatch.context() as patch:
         for name, place in places.items():
             patch.setenv(name, str(place))

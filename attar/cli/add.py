@@ -3,13 +3,23 @@
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attar.cli import options
-from attar.cli.output import adding_bar, error_line, print_change, print_json, progress_bar
+from attar.cli.output import (
+    adding_bar,
+    error_line,
+    note_reader,
+    print_change,
+    print_json,
+    printable,
+    progress_bar,
+    shown,
+)
 from attar.errors import AttarError, OptionError
 
 if TYPE_CHECKING:
@@ -24,13 +34,18 @@ def add(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE…", help='Text files, .jsonl files with a "text" field, folders; - for stdin.'
+            metavar="FILE…",
+            help="Files and folders: text, Markdown, HTML, PDF, DOCX, EPUB, e-mail, CSV, XLSX, JSON, archives; "
+            "- for stdin.",
         ),
     ],
     name: Annotated[
         str | None, typer.Option(help="Name of the document, if there is only one; required for stdin.")
     ] = None,
     replace: options.Replace = False,
+    sync: Annotated[
+        bool, typer.Option("--sync", help="Remove documents that came from these folders and are gone.")
+    ] = False,
     together: Annotated[
         bool,
         typer.Option("--together", help="Share one table of names, so that the documents can be merged."),
@@ -39,8 +54,7 @@ def add(
         bool, typer.Option("--keep-text/--no-text", help="Keep the text, compressed, to quote from.")
     ] = True,
     skip_bad: Annotated[
-        bool,
-        typer.Option("--skip-bad", help="Skip files that are not text, and exit with code 2 at the end."),
+        bool, typer.Option("--skip-bad", help="No effect: bad files are always skipped.", hidden=True)
     ] = False,
     reader: options.ReaderPath = None,
     dtype: Annotated[
@@ -52,22 +66,28 @@ def add(
 ) -> None:
     """Read documents and store their memories. A document that is printed is on disk.
 
-    After an interruption the same command continues: unchanged documents are skipped.
+    Folders are walked; files that cannot be read are listed at the end, with exit code 2, and the others are added.
+    The same command again, also after an interruption, adds what is new and reads again what changed.
 
-    attar add stories novels/ emma.txt
+    attar add stories novels/ contract.pdf
     """
-    from attar.library import Library, find_files, read_files
+    from attar.documents import FoundFiles, find_files
+    from attar.library import Library, gone_documents, read_files
 
-    skipped: list[str] = []
-
-    def skip(fault: AttarError) -> None:
-        skipped.append(str(fault))
-        print(f"{error_line(fault)} (skipped)", file=sys.stderr)
-
-    on_bad = skip if skip_bad else None
+    if skip_bad:
+        print("attar: --skip-bad has no effect any more; it goes away in 0.3", file=sys.stderr)
+    bad: list[str] = []
     changes: list[Change] = []
-    sources = [] if files == [_STDIN] else find_files(files, on_bad)
-    with adding_bar(sum(source.bytes for source in sources)) as bar:
+    removed: list[str] = []
+    read: dict[str, tuple[str, set[str]]] = {}
+    found = FoundFiles([], [], []) if files == [_STDIN] else find_files(files)
+    if sync and not found.folders:
+        raise OptionError("--sync", "a folder", "files only")
+
+    def is_bad(fault: AttarError) -> None:
+        bad.append(error_line(fault))
+
+    with adding_bar(sum(file.bytes for file in found.files)) as bar:
 
         def added(change: "Change") -> None:
             changes.append(change)
@@ -76,38 +96,60 @@ def add(
                 print_change(change, as_json=False)
 
         limit = max_decompressed_mb * 2**20
-        drafts = (
-            _stdin_draft(name) if files == [_STDIN] else read_files(sources, on_bad, bar.files_read, limit)
-        )
-        drafts = drafts if name is None else [_only_draft(drafts, name)]
-        with Library(
-            store,
-            reader,
-            dtype=dtype,
-            durability=durability,  # type: ignore[arg-type]  # the store checks it
-            keep_text=keep_text,
-        ) as library:
-            try:
-                library.add_many(
-                    drafts, replace=replace, shared_names=together, on_change=added, progress=bar.tokens_read
-                )
-            except KeyboardInterrupt:
-                kept = f"{len(changes):,} documents are in the library"
-                print(f"attar: stopped; {kept}, and the same command continues from there", file=sys.stderr)
-                raise typer.Exit(130) from None
+        drafts = read_files(found.files, is_bad, bar.files_read, limit, read)
+        if files == [_STDIN]:
+            drafts = iter([_stdin_draft(name)])
+        elif name is not None:
+            drafts = iter([] if bad else [_only_draft(drafts, name)])
+        # Without a document to add, nothing is created and no reader is loaded.
+        first = next(drafts, None)
+        if first is not None or (sync and store.exists()):
+            opened: Any = {"dtype": dtype, "durability": durability, "keep_text": keep_text}
+            with Library(store, reader, **opened) as library:
+                note_reader(library.store, store, reader)
+                try:
+                    library.add_many(
+                        chain([] if first is None else [first], drafts),
+                        replace=replace,
+                        shared_names=together,
+                        on_change=added,
+                        on_refused=None if together else is_bad,
+                        progress=bar.tokens_read,
+                    )
+                except KeyboardInterrupt:
+                    kept = f"{len(changes):,} documents are in the library"
+                    print(
+                        f"attar: stopped; {kept}, and the same command continues from there", file=sys.stderr
+                    )
+                    raise typer.Exit(130) from None
+                if sync:
+                    removed = gone_documents(library.store, found.folders, read)
+                    library.remove(*removed)
+    skipped = [f"{file.path}: {file.reason}" for file in found.skipped]
     if as_json:
-        print_json({"documents": changes, "skipped": skipped})
-    elif len(changes) != 1:
-        counts = Counter(change.change for change in changes)
-        print(", ".join(f"{count:,} {change}" for change, count in counts.items()) or "no documents")
-    if skipped:
+        print_json({"documents": changes, "removed": removed, "bad": bad, "skipped": skipped})
+    elif changes or removed or not bad:
+        _print_end(changes, removed)
+    for line in (*(f"attar: skipped {printable(line)}" for line in skipped), *bad):
+        print(line, file=sys.stderr)
+    if bad:
         raise typer.Exit(2)
+
+
+def _print_end(changes: "list[Change]", removed: list[str]) -> None:
+    for each in removed:
+        print(f"removed {shown(each)}")
+    if len(changes) != 1 or removed:
+        counts = Counter(change.change for change in changes) + Counter({"removed": len(removed)})
+        print(", ".join(f"{count:,} {change}" for change, count in counts.items()) or "no documents")
 
 
 def append(
     store: options.StorePath,
     name: options.Name,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Text file; - for stdin.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A file of any kind that `attar add` reads; - for stdin.")
+    ],
     reader: options.ReaderPath = None,
     durability: options.Durability = "sync",
     max_decompressed_mb: options.MaxDecompressed = 1024,
@@ -117,24 +159,28 @@ def append(
 
     attar append stories emma chapter2.txt
     """
-    from attar.library import Library, find_files, read_files
+    from attar.documents import find_files
+    from attar.library import Library, find_document, read_files
 
-    limit = max_decompressed_mb * 2**20
-    drafts = _stdin_draft(name) if file == _STDIN else read_files(find_files([file]), max_bytes=limit)
-    draft = _only_draft(drafts, name)
+    if file == _STDIN:
+        draft = _stdin_draft(name)
+    else:
+        limit = max_decompressed_mb * 2**20
+        draft = _only_draft(read_files(find_files([file]).files, max_bytes=limit), name)
     library = Library(store, reader, durability=durability, create=False)  # type: ignore[arg-type]
     with library, progress_bar() as progress:
-        change = library.append(name, draft.text, progress=progress)
+        note_reader(library.store, store, reader)
+        change = library.append(find_document(library.store, name), draft, progress=progress)
     print_change(change, as_json=as_json)
 
 
-def _stdin_draft(name: str | None) -> "Iterable[Draft]":
+def _stdin_draft(name: str | None) -> "Draft":
+    from attar.documents import decode_text
     from attar.library import Draft
-    from attar.text import decode_text
 
     if name is None:
         raise OptionError("name", "--name NAME for a text from stdin", "none")
-    return [Draft.of(name, decode_text(sys.stdin.buffer.read(), "stdin"))]
+    return Draft.of(name, decode_text(sys.stdin.buffer.read(), "stdin"))
 
 
 def _only_draft(drafts: "Iterable[Draft]", name: str) -> "Draft":

@@ -1,11 +1,23 @@
-"""`attar list`, `show`, `merge` and `remove`: the documents of a library."""
+"""`attar list`, `show`, `merge`, `remove` and `reread`: the documents of a library."""
 
+import sys
 from typing import Annotated
 
 import typer
 
 from attar.cli import options
-from attar.cli.output import FULL, columns, fact_rows, print_change, print_json, printable, shown
+from attar.cli.output import (
+    FULL,
+    columns,
+    fact_rows,
+    note_reader,
+    one_line,
+    print_change,
+    print_json,
+    printable,
+    progress_bar,
+    shown,
+)
 
 
 def list_documents(
@@ -21,6 +33,7 @@ def list_documents(
     from attar.library import Library
 
     with Library(store, read_only=True) as library:
+        note_reader(library.store, store, None)
         documents = library.documents(after=after, limit=limit)
         if as_json:
             print_json({"documents": list(documents)})
@@ -28,9 +41,9 @@ def list_documents(
         print(f"{'tokens':>12}  {'bytes':>10}  name")
         for document in documents:
             if document.fault is not None:
-                print(f"{'damaged':>12}  {'':>10}  {shown(document.name)}: {printable(document.fault)}")
+                print(f"{'damaged':>12}  {'':>10}  {one_line(document.name)}: {printable(document.fault)}")
             else:
-                print(f"{document.tokens:>12,}  {document.bytes:>10,}  {shown(document.name)}")
+                print(f"{document.tokens:>12,}  {document.bytes:>10,}  {one_line(document.name)}")
 
 
 def show(store: options.StorePath, name: options.Name, as_json: options.AsJson = False) -> None:
@@ -40,17 +53,18 @@ def show(store: options.StorePath, name: options.Name, as_json: options.AsJson =
     """
     import msgspec
 
-    from attar.library import Library
+    from attar.library import Library, find_document
 
     with Library(store, read_only=True) as library:
-        document = library.show(name)
+        document = library.show(find_document(library.store, name))
+        note_reader(library.store, store, None)
     if as_json:
         print_json(document)
         return
     fields = msgspec.to_builtins(document)
     names, text, full = (fields.pop(each) for each in ("names", "text", "names_full"))
     rows = fact_rows(fields)
-    rows[0] = ("name", shown(name))
+    rows[0] = ("name", one_line(document.name))
     print(columns([row for row in rows if row[1] not in ("", "None")]))
     print(f"{len(names):,} names{FULL if full else ''}: {', '.join(map(shown, names))}")
     if text is not None:
@@ -79,6 +93,8 @@ def merge(
 def remove(store: options.StorePath, names: options.Names, as_json: options.AsJson = False) -> None:
     """Remove documents: all of those named, or none if one is missing.
 
+    Names must be whole: the beginning of a name could remove a document that was not meant.
+
     attar remove stories emma
     """
     from attar.library import Library
@@ -88,4 +104,40 @@ def remove(store: options.StorePath, names: options.Names, as_json: options.AsJs
     if as_json:
         print_json({"removed": names})
     else:
-        print("\n".join(f"removed {shown(name)}" for name in names))
+        print("\n".join(f"removed {one_line(name)}" for name in names))
+
+
+def reread(
+    store: options.StorePath,
+    reader: options.ReaderPath = None,
+    set_aside: Annotated[
+        bool,
+        typer.Option("--set-aside", help="Move documents without a kept text into a Parquet file."),
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Move a library to another reader: all kept texts are read again with it.
+
+    The library can be asked and added to meanwhile; it gives the new reader's answers once all are read. After an
+    interruption the same command continues.
+
+    attar reread stories
+    """
+    from attar.library import Library
+
+    with Library(store, create=False) as library, progress_bar() as progress:
+        try:
+            done = library.reread(reader, set_aside=set_aside, progress=progress)
+        except KeyboardInterrupt:
+            line = "attar: stopped; the library is as it was, and the same command continues from here"
+            print(line, file=sys.stderr)
+            raise typer.Exit(130) from None
+    if as_json:
+        print_json(done)
+        return
+    name = one_line(str(reader or "answers"))
+    print(
+        f"{done.documents:,} documents have the reader {name} ({done.reader[:12]}); {done.read:,} were read"
+    )
+    if done.aside is not None:
+        print(f"documents without a kept text are in {one_line(done.aside)}: attar import reads it")

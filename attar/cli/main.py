@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import attar
-from attar.cli import add, ask, bench, cloze, documents, questions, search, serve, store, train
+from attar.cli import add, ask, bench, cloze, cluster, documents, questions, search, serve, store, train
 from attar.cli.options import accepting_former
 from attar.cli.output import error_line
 from attar.training import TrainingOptions
@@ -39,10 +39,12 @@ app.command("merge")(documents.merge)
 app.command("remove")(documents.remove)
 app.command("list")(documents.list_documents)
 app.command("show")(documents.show)
+app.command("reread")(documents.reread)
 store.app.command("refit")(search.refit)
 app.add_typer(store.app, name="store")
 app.command("export")(store.export_documents)
 app.command("import")(store.import_documents)
+app.command("shard")(cluster.shard)
 app.add_typer(cloze.app, name="cloze")
 app.command("train", cls=accepting_former(TrainingOptions))(train.train)
 app.command("evaluate", cls=accepting_former(batch_size="batch"))(train.evaluate)

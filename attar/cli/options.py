@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from inspect import Parameter, signature
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +13,35 @@ from typer.core import TyperCommand
 
 from attar.options import former_names
 
+# Names that a shell is offered.
+_COMPLETED = 200
+
+
+def complete_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The names of a store's documents that begin like the typed word, for the shell; without torch."""
+    from attar.errors import AttarError
+
+    try:
+        from attar.store import Store
+
+        with Store.open(ctx.params["store"], read_only=True) as store:
+            names = (entry.name or "" for entry in store.documents())
+            return list(islice((name for name in names if name.startswith(incomplete)), _COMPLETED))
+    except (AttarError, KeyError, TypeError):
+        return []
+
+
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="Folder of the library.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the document.")]
-Names = Annotated[list[str], typer.Argument(metavar="NAME…", help="Names of documents.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="Name of the document, or its beginning.", autocompletion=complete_names
+    ),
+]
+Names = Annotated[
+    list[str],
+    typer.Argument(metavar="NAME…", help="Names of documents, in full.", autocompletion=complete_names),
+]
 ReaderPath = Annotated[
     Path | None,
     typer.Option("--reader", help="A reader's folder, or one of the package: answers (default) or names."),

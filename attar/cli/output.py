@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from attar.results import Change
+    from attar.store import Store
 
 _LONGEST_NAME = 72
 # Characters that a terminal obeys instead of showing them, or that change the order of others: control characters
@@ -29,8 +31,16 @@ def shown(name: str) -> str:
     >>> shown("Emma, ch. 1"), shown("a\nb")
     ('Emma, ch. 1', "'a\\nb'")
     """
-    short = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-    return short if short.isprintable() else repr(short)
+    return one_line(name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…")
+
+
+def one_line(name: str) -> str:
+    r"""A name on one line, whole: it can be asked for as it is printed.
+
+    >>> one_line("Emma, ch. 1"), one_line("a\nb")
+    ('Emma, ch. 1', "'a\\nb'")
+    """
+    return name if name.isprintable() else repr(name)
 
 
 def printable(text: str) -> str:
@@ -45,6 +55,22 @@ def printable(text: str) -> str:
 def error_line(fault: Exception) -> str:
     """An error on one line, also if a path in it has several."""
     return "attar: " + printable(str(fault)).replace("\n", "\\n")
+
+
+def note_reader(store: "Store", path: Path, given: Path | None) -> None:
+    """Say on stderr, in one line, that a library was not made by the default reader, and what to do about it."""
+    from attar.reader import DEFAULT, shipped_reader
+
+    fingerprint = store.reader
+    name = None if fingerprint is None else shipped_reader(fingerprint)
+    if given is not None or fingerprint is None or name == DEFAULT:
+        return
+    remedy = f"move it to the default reader: attar reread {printable(str(path))}"
+    if name is not None:
+        print(f"attar: this library was made with the reader {name}; {remedy}", file=sys.stderr)
+    else:
+        line = f"attar: the reader of this library ({fingerprint[:12]}) is not in the package"
+        print(f"{line}; ask with --reader DIR, or {remedy}", file=sys.stderr)
 
 
 def print_json(value: Any) -> None:

@@ -36,6 +36,8 @@ def search(
     from attar.library import Library
 
     with Library(store, reader, read_only=True) as library:
+        with progress_bar() as progress:
+            library.make_signatures(progress=progress)
         hits = library.search(query, top=top)
         print_search_state(library.search_state.lines())
     if as_json:
@@ -44,7 +46,8 @@ def search(
     for hit in hits:
         print(f"{shown(hit.document)}  {hit.score:.1f}")
         for sentence in hit.sentences:
-            print(f"  {printable(' '.join(sentence.text.split()))}")
+            place = f" ({shown(sentence.place)})" if sentence.place else ""
+            print(f"  {printable(' '.join(sentence.text.split()))}{place}")
     if not hits:
         print("no documents")
 
@@ -67,7 +70,7 @@ def search_eval(
         bool, typer.Option("--own-statistics", help="Fit statistics to the set, not those of the reader.")
     ] = False,
     baselines: Annotated[
-        bool, typer.Option("--baselines/--no-baselines", help="Also mean vectors, bm25s, MaxSim and MUVERA.")
+        bool, typer.Option("--baselines/--no-baselines", help="Also bm25s, MaxSim and MUVERA.")
     ] = True,
     as_json: options.AsJson = False,
 ) -> None:

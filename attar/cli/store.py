@@ -133,6 +133,10 @@ def import_documents(
     store: options.StorePath,
     file: ParquetFile,
     replace: options.Replace = False,
+    dtype: Annotated[
+        str | None,
+        typer.Option(help="Convert to a data type: float32, float16 or int8; that of the file by default."),
+    ] = None,
     durability: options.Durability = "sync",
     max_decompressed_mb: options.MaxDecompressed = 1024,
     as_json: options.AsJson = False,
@@ -145,8 +149,9 @@ def import_documents(
     from attar.store import import_store, read_export_info
 
     info = read_export_info(file)
-    with open_store(store, None, new_dtype=info.dtype, durability=durability) as opened:  # type: ignore[arg-type]
-        count = import_store(opened, file, replace=replace, max_bytes=max_decompressed_mb * 2**20)
+    limit = max_decompressed_mb * 2**20
+    with open_store(store, None, dtype=dtype, new_dtype=info.dtype, durability=durability) as opened:  # type: ignore[arg-type]
+        count = import_store(opened, file, replace=replace, max_bytes=limit, convert=dtype is not None)
     if as_json:
         print_json({"imported": count})
     else:

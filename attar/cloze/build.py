@@ -17,7 +17,8 @@ from attar.cloze.documents import ClozeDocument, DocumentWriter, count_names
 from attar.cloze.options import SPLITS, BuildOptions
 from attar.cloze.questions import draw_questions
 from attar.cloze.sets import ABOUT_FILE, VOCABULARY_FILE
-from attar.errors import FormatError, OptionError
+from attar.documents import SourceDocument, read_sources
+from attar.errors import AttarError, FormatError, OptionError
 from attar.files import AtomicFiles, refuse_existing
 from attar.options import to_file
 from attar.progress import Progress, tell_nobody
@@ -25,11 +26,9 @@ from attar.text import (
     CapitalFinder,
     NameFinder,
     NameTable,
-    SourceDocument,
     Vocabulary,
     iterate_sentences,
     mark_names,
-    read_sources,
 )
 
 _RULE = re.compile(r"i\s*%\s*(\d{1,9})\s*==\s*(\d{1,9})")
@@ -55,7 +54,7 @@ def build_set(
         written = (ABOUT_FILE, VOCABULARY_FILE, *(f"{split}.parquet" for split in SPLITS))
         refuse_existing((out / name for name in written), "add --replace, or choose another --out")
     with AtomicFiles(out) as files:
-        names = [document.name for document in read_sources(sources)]
+        names = _names(sources)
         splits = [options.only] * len(names)
         if not options.only:
             splits = split_documents(names, options.validation, options.test, options.seed)
@@ -79,6 +78,21 @@ def build_set(
     if not options.only:
         _warn_of_empty_splits(options, tallies)
     return about
+
+
+def _names(sources: Sequence[str | Path]) -> list[str]:
+    """The names of all documents; a file that cannot be read is left out with a warning."""
+    bad: list[AttarError] = []
+    names = [document.name for document in read_sources(sources, bad.append)]
+    if bad and not names:
+        raise bad[0]
+    for fault in bad:
+        logging.getLogger("attar").warning("attar: left out: %s", fault)
+    return names
+
+
+def _ignore(fault: AttarError) -> None:
+    """The first pass has warned of it."""
 
 
 def _write(
@@ -127,7 +141,7 @@ def _warn_of_empty_splits(options: BuildOptions, tallies: Mapping[str, Counter[s
 def _texts(sources: Sequence[str | Path], splits: Sequence[str], progress: Progress) -> Iterator[str]:
     """Yield the texts to count words in."""
     every = SPLITS[0] not in splits
-    for at, document in enumerate(read_sources(sources)):
+    for at, document in enumerate(read_sources(sources, _ignore)):
         progress("counting words", at, len(splits))
         if every or splits[at] == SPLITS[0]:
             yield document.text
@@ -141,7 +155,7 @@ def _documents(
     progress: Progress,
 ) -> Iterator[tuple[str, ClozeDocument]]:
     """Yield all windows with their splits, except those without a possible question."""
-    for at, source in enumerate(read_sources(sources)):
+    for at, source in enumerate(read_sources(sources, _ignore)):
         progress("building", at, len(splits))
         for whole, rng in _read_windows(source, finder, options.window, options.entities, options.seed):
             drawn = draw_questions(whole, rng, options.questions)

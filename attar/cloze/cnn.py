@@ -17,9 +17,10 @@ from attar.cloze.documents import (
     read_documents,
     read_note,
 )
+from attar.documents import replace_surrogates
 from attar.errors import FormatError
 from attar.progress import Progress, tell_nobody
-from attar.text import LONGEST_SENTENCE, PLACEHOLDER, replace_surrogates
+from attar.text import LONGEST_SENTENCE, PLACEHOLDER
 
 _BLOCKS = ("url", "document", "question", "answer", "names")
 _NAME = re.compile(rf"@entity({ENTITY_NUMBER}):(.*)")

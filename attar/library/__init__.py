@@ -1,16 +1,28 @@
-"""A library: a reader and a store; documents by name, questions in, answers out."""
+"""A library: a reader and a store; documents by name, questions in, answers out.
 
-from attar.library.adding import Draft
-from attar.library.finding import find_document, suggesting
-from attar.library.library import Library, open_store
-from attar.library.sources import find_files, read_files
+Names load on first use: a list of documents does not wait for what reads files.
+"""
+
+from typing import TYPE_CHECKING
+
+from attar._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from attar.library.drafts import Draft
+    from attar.library.finding import find_document, suggesting
+    from attar.library.library import Library, open_store
+    from attar.library.sources import gone_documents, read_files, read_upload
 
 __all__ = [
     "Draft",
     "Library",
     "find_document",
-    "find_files",
+    "gone_documents",
     "open_store",
     "read_files",
+    "read_upload",
     "suggesting",
 ]
+
+if not TYPE_CHECKING:  # so that mypy knows which names there are
+    __getattr__ = lazy_names(__name__)

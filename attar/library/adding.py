@@ -6,69 +6,30 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from operator import add
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from attar.errors import (
     AttarError,
-    DtypeError,
     FormatError,
     NameTakenError,
     OptionError,
     UnknownDocumentError,
     quoted,
 )
+from attar.library.drafts import Draft, Pace, batches, check_string
 from attar.library.searching import Searching
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
 from attar.results import Change
 from attar.search import Collector, Sums
-from attar.store import DocumentEntry, Snapshot, Store, Transaction, check_name, digest_of
+from attar.store import DocumentEntry, Snapshot, Store, Transaction, digest_of
 
 if TYPE_CHECKING:
     from attar.reader import Reader
 
-# The most text that is read before it is written to disk: a kill loses a second or two of work.
-_CHARACTERS = 2**21
 # The number of last changes whose ids a document remembers: half a kilobyte.
 CHANGE_IDS = 32
 _LONGEST_KEY = 255
-
-
-class Draft(NamedTuple):
-    """A checked document that can be added; the digest identifies its text."""
-
-    name: str
-    text: str
-    title: str
-    digest: bytes
-
-    @classmethod
-    def of(cls, name: str, text: str, title: str = "") -> "Draft":
-        """Check and hash a document.
-
-        >>> Draft.of("emma", " ")
-        Traceback (most recent call last):
-        attar.errors.FormatError: text of 'emma': expected text, got blanks only; leave it out
-        """
-        check_string("name", name)
-        check_name(name)
-        check_text(name, text)
-        check_string("title", title)
-        return cls(name, text, title, digest_of(text))
-
-
-def check_string(what: str, value: object) -> None:
-    """Refuse a value that is not a string."""
-    if not isinstance(value, str):
-        raise DtypeError(what, "a string", type(value).__name__)
-
-
-def check_text(name: str, text: str) -> None:
-    """Refuse an empty or blank text."""
-    what = f"text of {quoted(name)}"
-    check_string(what, text)
-    if not text or text.isspace():
-        raise FormatError(what, "text", "blanks only" if text else "nothing", "leave it out")
 
 
 def change_of(
@@ -103,26 +64,62 @@ class Adder:
     keep_text: bool
     searching: Searching
     progress: Progress = tell_nobody
+    # Called for a document that is refused, if the others are to be added nevertheless.
+    on_refused: Callable[[AttarError], None] | None = None
 
     def add(self, drafts: Iterable[Draft], batch: int) -> Iterator[Change]:
         """Yield each document's change once it is on disk; the documents before a refused one are added."""
-        for group in _batches(drafts, batch):
+        pace = Pace()
+        done: dict[str, bytes] = {}
+        for group in batches(drafts, batch, pace):
             known = self._known(group)
-            taken = (at for at, draft in enumerate(group) if self._refuses(draft, known.get(draft.name)))
-            accepted = group[: next(taken, len(group))]
+            accepted, refused = [], None
+            for draft in group:
+                # A name that came before, in the same file perhaps, is not replaced by another text.
+                again = done.setdefault(draft.name, draft.digest) != draft.digest
+                if not self._refuses(draft, known.get(draft.name), again):
+                    accepted.append(draft)
+                elif self.on_refused is None:
+                    refused = name_taken(draft.name)
+                    break
+                else:
+                    self.on_refused(name_taken(draft.name))
             new = [draft for draft in accepted if not _is_same(draft, known.get(draft.name))]
-            written, fault = self._read_and_write(new) if new else ({}, None)
+            self._adopt([draft for draft in accepted if _comes_from_elsewhere(draft, known.get(draft.name))])
+            if new:
+                self.reader()  # loaded before the time is measured
+            with pace.measured(new):
+                written, fault = self._write_all(new)
             for draft in accepted:
                 if draft.name in written:
                     yield written[draft.name]
                 elif draft.name in known and _is_same(draft, known[draft.name]):
                     yield change_of(known[draft.name], "unchanged")
-                else:
+                elif self.on_refused is None:
                     break
-            if fault is not None:
-                raise fault
-            if len(accepted) < len(group):
-                raise name_taken(group[len(accepted)].name)
+            if (error := fault or refused) is not None:
+                raise error
+
+    def _write_all(self, new: Sequence[Draft]) -> tuple[dict[str, Change], AttarError | None]:
+        """Write documents; a refused one is reported and those after it are written, or its error is returned."""
+        written: dict[str, Change] = {}
+        while new:
+            now, fault = self._read_and_write(new)
+            written |= now
+            if fault is None or self.on_refused is None:
+                return written, fault
+            self.on_refused(fault)
+            new = new[len(now) + 1 :]
+        return written, None
+
+    def _adopt(self, drafts: Sequence[Draft]) -> None:
+        """Note the files of documents that the store has without one: those of version 0.1.0."""
+        if not drafts:
+            return
+        with self.store.transaction() as changes:
+            for draft in drafts:
+                if _comes_from_elsewhere(draft, changes.get(draft.name).entry):
+                    changes.put_origin(draft.name, draft.origin)
 
     def add_with_shared_names(self, drafts: Iterable[Draft]) -> Iterator[Change]:
         """Read all documents under one table of names and write them atomically: all of them, or none."""
@@ -185,10 +182,9 @@ class Adder:
         if self._refuses(draft, earlier):
             raise name_taken(draft.name)
         text = draft.text if self.keep_text else None
+        kept: dict[str, Any] = {"title": draft.title, "text": text, "digest": draft.digest}
         signature = self.searching.record(changes, sums, text_kept=self.keep_text)
-        facts = changes.put(
-            draft.name, memory, title=draft.title, text=text, digest=draft.digest, signature=signature
-        )
+        facts = changes.put(draft.name, memory, signature=signature, origin=draft.origin, **kept)
         return change_of(facts, "replaced" if earlier is not None else "added")
 
     def _known(self, group: Sequence[Draft]) -> dict[str, DocumentEntry]:
@@ -196,8 +192,11 @@ class Adder:
             entries = ((draft.name, _sound_facts(now, draft.name)) for draft in group)
             return {name: facts for name, facts in entries if facts is not None}
 
-    def _refuses(self, draft: Draft, known: DocumentEntry | None) -> bool:
-        return known is not None and not _is_same(draft, known) and not self.replace
+    def _refuses(self, draft: Draft, known: DocumentEntry | None, again: bool = False) -> bool:
+        """Whether a name is taken by another text; a file that changed may replace its own document."""
+        if known is None or _is_same(draft, known) or self.replace:
+            return False
+        return again or not draft.origin.source or draft.origin.source != known.source
 
     def _share_names(self, group: Sequence[Draft]) -> bool:
         """Whether documents were read under one table: each one's names are a prefix of the next one's."""
@@ -232,35 +231,6 @@ def name_taken(name: str) -> NameTakenError:
     return NameTakenError(what, "a new name, or the text that was added", "another text", remedy)
 
 
-def _batches(drafts: Iterable[Draft], size: int) -> Iterator[list[Draft]]:
-    """Yield batches of at most `size` documents, fewer if they are long; no name twice in one batch.
-
-    If the source of documents fails, those before the failure are yielded first.
-
-    >>> drafts = [Draft.of(name, "Ann left.") for name in ("a", "b", "c", "c", "d")]
-    >>> ["".join(draft.name for draft in batch) for batch in _batches(drafts, 2)]
-    ['ab', 'c', 'cd']
-    """
-    if size < 1:
-        raise OptionError("batch", "a whole number from 1 up", repr(size))
-    batch: dict[str, Draft] = {}
-    characters = 0
-    try:
-        for draft in drafts:
-            full = len(batch) >= size or characters + len(draft.text) > _CHARACTERS
-            if batch and (full or draft.name in batch):
-                yield list(batch.values())
-                batch, characters = {}, 0
-            batch[draft.name] = draft
-            characters += len(draft.text)
-    except AttarError:
-        if batch:
-            yield list(batch.values())
-        raise
-    if batch:
-        yield list(batch.values())
-
-
 def _sound_facts(source: Snapshot | Transaction, name: str) -> DocumentEntry | None:
     """A document's entry if the document is intact; a damaged one is repaired by adding it again."""
     try:
@@ -272,3 +242,8 @@ def _sound_facts(source: Snapshot | Transaction, name: str) -> DocumentEntry | N
 def _is_same(draft: Draft, facts: DocumentEntry | None) -> bool:
     """Whether the stored document was read from the same text."""
     return facts is not None and facts.digest == draft.digest
+
+
+def _comes_from_elsewhere(draft: Draft, facts: DocumentEntry | None) -> bool:
+    """Whether the store has the text of a file, but does not know the file."""
+    return facts is not None and _is_same(draft, facts) and bool(draft.origin.source) and not facts.source

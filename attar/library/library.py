@@ -6,21 +6,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attar.errors import StoreError
+from attar.errors import AttarError, StoreError
 from attar.library.adding import (
     CHANGE_IDS,
     Adder,
-    Draft,
     change_ids,
     change_of,
     check_merge,
-    check_string,
-    check_text,
     merged,
     name_taken,
 )
 from attar.library.cache import MemoryCache
+from attar.library.drafts import Draft, check_string, check_text
 from attar.library.finding import suggesting
+from attar.library.places import appended_origin, merged_origin, with_places
 from attar.library.rereading import reread
 from attar.library.searching import Searching, SearchState
 from attar.memory import JOINT, Memory
@@ -109,6 +108,7 @@ class Library:
         given, path = _reader_and_path(reader)
         done = reread(self.store, given, path, set_aside=set_aside, progress=progress)
         self._reader, self._reader_path = given, path
+        self._searching = Searching(self.store, lambda: self.reader, path, self._cache)
         return done
 
     def add(self, name: str, text: str, *, title: str = "", replace: bool = False) -> Change:
@@ -127,15 +127,17 @@ class Library:
         shared_names: bool = False,
         batch: int = _BATCH,
         on_change: Callable[[Change], None] | None = None,
+        on_refused: Callable[[AttarError], None] | None = None,
         progress: Progress = tell_nobody,
     ) -> list[Change]:
         """Add names and texts, `batch` at a time; `on_change` is called for each document once it is on disk.
 
+        A document that is refused ends it, or `on_refused` is called with its error and the others are added.
         `progress` is called with the tokens of a batch that are read. With `shared_names` all documents are read
         under one table of names, so that they can be merged with any mechanism, and are written atomically.
         """
         drafts = (each if isinstance(each, Draft) else Draft.of(*each) for each in documents)
-        adder = self._adder(replace, progress)
+        adder = self._adder(replace, progress, on_refused)
         changes = []
         for change in adder.add_with_shared_names(drafts) if shared_names else adder.add(drafts, batch):
             changes.append(change)
@@ -144,12 +146,13 @@ class Library:
         return changes
 
     def append(
-        self, name: str, text: str, *, key: str | None = None, progress: Progress = tell_nobody
+        self, name: str, text: "str | Draft", *, key: str | None = None, progress: Progress = tell_nobody
     ) -> Change:
         """Continue a document: its memory becomes that of both texts, read as one.
 
         A `key` names the change: to append the same text with the same key again changes nothing.
         """
+        text, parts = (text.text, text.origin.parts) if isinstance(text, Draft) else (text, ())
         check_text(name, text)
         applied = change_ids(key, text)
         with suggesting(self.store, [name]):
@@ -166,7 +169,9 @@ class Library:
                         ids = (*before.entry.applied, *applied)[-CHANGE_IDS:]
                         signature = self._searching.record(changes, sums, text_kept=False)
                         kept: dict[str, Any] = {"title": before.entry.title, "text": whole, "applied": ids}
-                        return change_of(changes.put(name, longer, signature=signature, **kept), "appended")
+                        origin = appended_origin(before, parts, len(SEPARATOR))
+                        facts = changes.put(name, longer, signature=signature, origin=origin, **kept)
+                        return change_of(facts, "appended")
 
     def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
         """The `top` most likely answers, most likely first, with quotes if the text is kept; all with `top=None`."""
@@ -179,11 +184,17 @@ class Library:
         asked = [names] if isinstance(names, str) else list(names)
         with suggesting(self.store, asked), self.store.snapshot() as now:
             known = {name: self._cache.get(now, name) for name in dict.fromkeys(asked)}
+            parts = {name: now.entry(name).parts for name in known}
         if isinstance(names, str):
             asked = [names] * (1 if isinstance(questions, str) else len(questions))
         memories, texts = zip(*(known[name] for name in asked), strict=True) if asked else ((), ())
         reader = self._reader_of(memories[0].reader) if memories else self.reader
-        return reader.answer_many(memories, questions, top=top, texts=texts)
+        answers = reader.answer_many(memories, questions, top=top, texts=texts)
+        asked = asked if len(asked) == len(answers) else asked * len(answers)
+        return [
+            with_places(each, parts[name], name) if parts[name] else each
+            for each, name in zip(answers, asked, strict=True)
+        ]
 
     def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]:
         """The most likely answers from all documents, each with its document; the kind "none": not in this library.
@@ -195,6 +206,10 @@ class Library:
     def search(self, query: str, *, top: int = 10) -> list[Hit]:
         """The documents that fit a query best, best first, each with its sentences that fit best."""
         return self._searching.search(query, top)
+
+    def make_signatures(self, *, progress: Progress = tell_nobody) -> None:
+        """Make the signatures that are missing, from texts; searching and asking all do it when they need them."""
+        self._searching.refresh(progress)
 
     def refit(self, *, progress: Progress = tell_nobody) -> int:
         """Fit the statistics of search to this library's documents, and make their signatures anew; returns how many.
@@ -238,8 +253,12 @@ class Library:
             # To quote from and to read again: places of phrases are those of the joined text.
             keeps = self.keep_text and None not in texts
             text = SEPARATOR.join(text for text in texts if text is not None) if keeps else None
-            signature = self._searching.merged(changes, records)
-            facts = changes.put(new, whole, title=title, text=text, applied=applied, signature=signature)
+            signature, origin = (
+                self._searching.merged(changes, records),
+                merged_origin(records, len(SEPARATOR)),
+            )
+            kept: dict[str, Any] = {"title": title, "text": text, "applied": applied}
+            facts = changes.put(new, whole, signature=signature, origin=origin, **kept)
             return change_of(facts, "merged")
 
     def remove(self, *names: str) -> None:
@@ -291,8 +310,14 @@ class Library:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _adder(self, replace: bool, progress: Progress = tell_nobody) -> Adder:
-        return Adder(self.store, lambda: self.reader, replace, self.keep_text, self._searching, progress)
+    def _adder(
+        self,
+        replace: bool,
+        progress: Progress = tell_nobody,
+        on_refused: Callable[[AttarError], None] | None = None,
+    ) -> Adder:
+        kept = self.keep_text, self._searching
+        return Adder(self.store, lambda: self.reader, replace, *kept, progress, on_refused)
 
 
 def _reader_and_path(
@@ -340,4 +365,5 @@ def _fields(facts: DocumentEntry | Fault) -> dict[str, Any]:
         "digest": facts.digest.hex() or None,
         "created": datetime.fromtimestamp(facts.created / 1e6, UTC),
         "changed": datetime.fromtimestamp(facts.changed / 1e6, UTC),
+        "date": facts.date or None,
     }

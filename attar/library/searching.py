@@ -9,10 +9,12 @@ import msgspec
 
 from attar.errors import DtypeError, FormatError, OptionError, RecordError, UnknownDocumentError
 from attar.library.cache import MemoryCache
+from attar.library.places import with_places
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
 from attar.results import ABSENT, Answer, Hit, Sentence
 from attar.search import (
+    RERANKED,
     Collector,
     ReaderEncoder,
     SearchIndex,
@@ -22,8 +24,9 @@ from attar.search import (
     Sums,
     default_statistics,
     merged,
+    rerank,
 )
-from attar.store import Record, Signatures, Store, Transaction, key_of
+from attar.store import Fault, Record, Signatures, Store, Transaction, key_of, place_in, unpack_parts
 
 if TYPE_CHECKING:
     from attar.reader import PhraseReader, Reader
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 _BATCH = 64
 # Documents whose phrases answer a question to all, and how much a document's score adds to those of its phrases.
 # Chosen on questions of SQuAD's training set (docs/log.md).
-_ASKED, _BIAS = 10, 1.0
+_ASKED, _BIAS = 10, 0.8
 # Sentences shown per document.
 _SENTENCES = 2
 # A projection that keeps this much less of the documents' variance than of what it was fitted on is worth refitting.
@@ -82,11 +85,18 @@ class Searching:
         if isinstance(top, bool) or not isinstance(top, int) or top < 1:
             raise OptionError("top", "an integer of at least 1", repr(top))
         hits = []
-        for each in self._found(query, top):
+        found = self._found(query, max(top, RERANKED))
+        matches = reader.match([each.memory for each in found[:RERANKED]], query)
+        fitted = rerank([each.score for each in found], matches)
+        for at, score in fitted[:top]:
+            each = found[at]
             text = each.text
             places = [] if text is None else reader.best_sentences(each.memory, query, _SENTENCES)
-            sentences = [Sentence((text or "")[start:end], start, end) for start, end in places]
-            hits.append(Hit(each.name, each.title, each.score, sentences))
+            parts = unpack_parts(each.parts, each.name) if places else []
+            sentences = [
+                Sentence((text or "")[start:end], start, end, place_in(parts, start)) for start, end in places
+            ]
+            hits.append(Hit(each.name, each.title, score, sentences))
         return hits
 
     def ask(self, question: str, top: int | None) -> list[Answer]:
@@ -106,7 +116,7 @@ class Searching:
         answers = [
             msgspec.structs.replace(answer, document=each.name)
             for each, own in zip(documents, lists, strict=True)
-            for answer in own
+            for answer in with_places(own, each.parts, each.name)
         ]
         answers.sort(key=lambda answer: -answer.probability)
         place = sum(answer.probability > absent for answer in answers)
@@ -127,7 +137,8 @@ class Searching:
                     memory, text = self._cache.get(now, name)
                 except (RecordError, UnknownDocumentError):  # damaged: `attar store check` tells
                     continue
-                found.append(_Found(name, now.entry(name).title, score, memory, text))
+                entry = now.entry(name)
+                found.append(_Found(name, entry.title, score, memory, text, entry.parts))
         return found
 
     def _phrase_reader(self) -> "PhraseReader":
@@ -135,11 +146,9 @@ class Searching:
 
         reader = self._reader()
         if not isinstance(reader, PhraseReader):
-            expected, remedy = (
-                "one of a phrase reader",
-                "add its documents to a library of the default reader",
-            )
-            raise OptionError(f"library {self._store.path}", expected, "one of a names reader", remedy)
+            expected = "one of a phrase reader, to search all documents"
+            remedy = "name one document, or move the library to the default reader: attar reread STORE"
+            raise OptionError("library", expected, "one of a names reader", remedy)
         return reader
 
     def signer(self, reader: "Reader") -> Signer | None:
@@ -153,14 +162,13 @@ class Searching:
         with self._lock:
             known = self._signer is not None and self._signer.encoder.reader is reader
             if not known or stored != self._known:
+                encoder = ReaderEncoder(reader)
                 statistics = None if stored is None else self._stored(stored)
-                # Not if the library has moved to another reader since.
-                if statistics is None or statistics.reader != reader.fingerprint:
+                if statistics is None:
                     statistics = default_statistics(reader.fingerprint, self._folder)
+                fits = statistics is not None and statistics.fit_states(encoder.size, encoder.pieces)
                 self._known = stored
-                self._signer = None
-                if statistics is not None:
-                    self._signer = Signer.of(ReaderEncoder(reader), statistics)
+                self._signer = Signer.of(encoder, statistics) if statistics is not None and fits else None
             return self._signer
 
     def _stored(self, data: bytes) -> Statistics:
@@ -217,9 +225,9 @@ class Searching:
             return None
         try:
             written = SignatureRecord.from_bytes(found[1], signer.options)
+            return written.sums() if written.statistics == signer.projection.digest else None
         except RecordError:
             return None
-        return written.sums() if written.statistics == signer.projection.digest else None
 
     def merged(self, changes: Transaction, records: Sequence[Record]) -> bytes | None:
         """The signature of documents joined, if all of them keep their sums; needs no reader."""
@@ -240,14 +248,16 @@ class Searching:
         if signer is None:
             expected = "one whose reader has statistics for search"
             remedy = "fit them to its documents: attar store refit STORE"
-            raise OptionError(f"library {self._store.path}", expected, "one without", remedy)
+            raise OptionError("library", expected, "one without", remedy)
         if self._index is None or self._index.signer is not signer:
             self._index = SearchIndex(signer)
         index = self._index
         with self._store.snapshot() as now:
             missing = index.refresh(now)
-        if missing:
+        if missing and missing != self._left_out:
             self._left_out = self._make(missing, signer, index, progress)
+        elif not missing:
+            self._left_out = []
         return index
 
     def _make(
@@ -259,7 +269,10 @@ class Searching:
             progress("signatures", first, len(names))
             made: list[tuple[Record, bytes]] = []
             for name in names[first : first + _BATCH]:
-                record = self._store.get_many([name])[0]
+                try:
+                    record = self._store.get(name)
+                except (UnknownDocumentError, RecordError):  # removed meanwhile, or damaged
+                    continue
                 if record.text is None or record.memory.form != "phrases":
                     left_out.append(name)
                 else:
@@ -277,7 +290,7 @@ class Searching:
         """Fit statistics to the library's own documents, and make all signatures anew, atomically."""
         reader = self._phrase_reader()
         encoder = ReaderEncoder(reader)
-        names = [str(entry.name) for entry in self._store.documents()]
+        names = [entry.name for entry in self._store.documents() if not isinstance(entry, Fault)]
         statistics = Statistics.empty(reader.fingerprint, size=encoder.size, pieces=encoder.pieces)
         for at, name in enumerate(names):
             progress("fitting", at, len(names))
@@ -303,10 +316,11 @@ class Searching:
 
 
 class _Found(NamedTuple):
-    """A document that search found, its memory, and its text if kept."""
+    """A document that search found, its memory, its text if kept, and the parts of that as they are stored."""
 
     name: str
     title: str
     score: float
     memory: Memory
     text: str | None
+    parts: bytes

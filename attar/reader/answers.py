@@ -23,7 +23,7 @@ from attar.nn import (
 from attar.reader.batches import PendingText, pad_texts
 from attar.reader.encoding import QuestionBatch, TextEncoder, token_vectors
 from attar.results import Answer
-from attar.text import NameFinder, NameTable, iterate_sentences, mark_names
+from attar.text import NameFinder, NameTable, iterate_sentences, learn_names, start_of_titles
 
 
 def score_names(
@@ -163,12 +163,18 @@ def token_weights(encoder: TextEncoder, pending: PendingText, query: Tensor) -> 
 
 
 def spell_tokens(text: str, finder: NameFinder, table: NameTable) -> list[str]:
-    """The tokens of a text, each name in its longest form in the text.
+    """The tokens of a text as they are read: a name is one token, with its titles, as the text has it.
 
     >>> from attar.text import CapitalFinder, Vocabulary
-    >>> spell_tokens("Then Ann Lee met Bob. Ann left.", CapitalFinder(Vocabulary(())), NameTable())
-    ['Then', 'Ann Lee', 'met', 'Bob', '.', 'Ann Lee', 'left', '.']
+    >>> spell_tokens("Then Ann Lee met Mr. Bob. Ann left.", CapitalFinder(Vocabulary(())), NameTable())
+    ['Then', 'Ann Lee', 'met', 'Mr. Bob', '.', 'Ann', 'left', '.']
     """
-    marked = [token for sentence in mark_names(iterate_sentences(text), table, finder) for token in sentence]
-    names = {f"@entity{number}": name for number, name in enumerate(table.names)}
-    return [names.get(token, token) for token in marked]
+    tokens: list[str] = []
+    for sentence in iterate_sentences(text):
+        done = 0
+        for start, stop, _ in learn_names(sentence, table, finder):
+            first = start_of_titles(sentence, start, done)
+            tokens += [*sentence[done:first], " ".join(sentence[first:stop])]
+            done = stop
+        tokens += sentence[done:]
+    return tokens

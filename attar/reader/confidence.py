@@ -25,7 +25,7 @@ FEATURES = (
     "prior",  # of the phrase, before any question
     "unmatched",  # weight of the question's words that the sentence and its neighbours lack
     "unmatched_share",
-    "largest_unmatched",  # the weight of one such word
+    "largest_unmatched",  # the largest weight of a word that the sentence itself lacks
     "number",  # a number of the question is not in the text
     "negation",  # "not", "never", …
     "other_kind",  # the question wants a date, a number or a name, and the phrase is none
@@ -33,12 +33,16 @@ FEATURES = (
     "words",  # of the phrase
     "pieces",  # of the question
 )
-_NEGATION = re.compile(r"n['’]t\b|\b(?:not|never|no|none|without|cannot|unable|neither|nor)\b", re.IGNORECASE)
+_NEGATION = re.compile(r"n't|\b(?:not|never|no|without|cannot|unable|neither|nor)\b", re.IGNORECASE)
 _WANTED = {
-    "date": re.compile(r"\bwhen\b|\b(?:what|which) (?:year|date|day|month|decade|century)\b"),
-    "number": re.compile(r"\bhow (?:many|much|old|long|far|tall|big|large|high)\b|\bwhat (?:percent|number|amount)"),
-    "name": re.compile(r"\bwho\b|\bwhom\b|\bwhose\b|\bwhere\b|\b(?:what|which) (?:city|country|state|town|person)\b"),
-}  # fmt: skip
+    "date": re.compile(r"\bwhen\b|\b(?:what|which) (?:year|date|day|month|decade|century)"),
+    "number": re.compile(
+        r"\bhow (?:many|much|old|long|far|tall|big|large)\b|\bwhat (?:percent|number|amount)|population"
+    ),
+    "name": re.compile(
+        r"\bwho(?:m|se)?\b|\bwhere\b|\b(?:what|which) (?:city|country|state|town|person|river|island)"
+    ),
+}
 _FITTING = {
     "date": frozenset(("date", "time", "number")),
     "number": frozenset(("number", "money", "date", "time")),
@@ -84,7 +88,9 @@ def features_of(
     """The values of `FEATURES` for the best phrase, its probability and that of the second."""
     bounded = min(max(probability, _LEAST), 1 - _LEAST)
     lead = np.log(bounded / max(second, 1e-9))
-    lost = query.weights[:-1] * (1 - _matches(query, index, int(index.sentences[phrase])))
+    sentence, weights = int(index.sentences[phrase]), query.weights[:-1]
+    lost = weights * (1 - _matches(query, index, sentence - 1, sentence + 2))
+    alone = weights * (1 - _matches(query, index, sentence, sentence + 1))
     text, kind = index.text_of(phrase), wanted_kind(query.question)
     number = len(query.numbers) > 0 and not np.isin(query.numbers, index.words).all()
     values = (
@@ -94,8 +100,8 @@ def features_of(
         lead,
         index.priors[phrase],
         lost.sum(),
-        lost.sum() / max(float(query.weights[:-1].sum()), 1e-6),
-        lost.max(initial=0.0),
+        lost.sum() / max(float(weights.sum()), 1e-6),
+        alone.max(initial=0.0),
         number,
         bool(_NEGATION.search(query.question)),
         bool(kind) and kind_of(text) not in _FITTING[kind],
@@ -106,11 +112,10 @@ def features_of(
     return np.array(values, np.float32)
 
 
-def _matches(query: "Query", index: PhraseIndex, sentence: int) -> Floats:
-    """How well a sentence or its neighbours have each piece of the question, but for [SEP]: 0 to 1."""
+def _matches(query: "Query", index: PhraseIndex, first: int, last: int) -> Floats:
+    """How well the sentences from `first` to before `last` have each piece of the question, but for [SEP]: 0 to 1."""
     starts = index.word_starts
-    first, last = max(sentence - 1, 0), min(sentence + 2, len(starts) - 1)
-    own = index.words[int(starts[first]) : int(starts[last])]
+    own = index.words[int(starts[max(first, 0)]) : int(starts[min(last, len(starts) - 1)])]
     if not len(own) or len(query.words) < 2:
         return np.zeros(max(len(query.words) - 1, 0), np.float32)
     best: Floats = (query.words[:-1] @ query.table[own].T).max(1)

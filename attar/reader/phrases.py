@@ -31,6 +31,8 @@ _LONGEST_QUESTION = 256
 _LONGEST_PHRASE = 1_000
 
 
+# The score of a memory without phrases.
+_NOTHING = -50.0
 # Called for each window that is read: the number of its text, word pieces `[n]`, and hidden states `[n, d]`.
 OnStates = Callable[[int, NDArray[np.int64], Floats], None]
 
@@ -260,6 +262,15 @@ class PhraseReader(Reader):
         ]
         indexes = [_index(memory) for memory in memories]
         return rank_all(scores, query, indexes, top, texts, self.calibration)
+
+    def match(self, memories: Sequence[Memory], question: str) -> list[float]:
+        """How well each memory fits a question: the logarithm of the sum over its phrases; comparable between them."""
+        self._checked(memories, question, None)
+        (query,) = self._questions([question])
+        return [
+            float(np.logaddexp.reduce(np.append(self._scores(memory, query), _NOTHING)))
+            for memory in memories
+        ]
 
     def best_sentences(self, memory: Memory, question: str, count: int) -> list[tuple[int, int]]:
         """The characters of the sentences that fit a question best: by words, and by their likeliest phrase."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from attar.search.data import RetrievalSet, from_passages, read_beir
     from attar.search.encoders import ReaderEncoder, TokenEncoder, load_encoder
     from attar.search.evaluation import Evaluation, Measured, evaluation_table
-    from attar.search.index import SearchIndex, SearchQuery
+    from attar.search.index import RERANKED, SearchIndex, SearchQuery, rerank
     from attar.search.lexical import Lexical
     from attar.search.records import Collector, SignatureRecord, Signer, merged
     from attar.search.scan import best, scores
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from attar.search.statistics import Projection, Statistics, default_statistics
 
 __all__ = [
+    "RERANKED",
     "Collector",
     "Evaluation",
     "Lexical",
@@ -43,6 +44,7 @@ __all__ = [
     "pack",
     "query_of",
     "read_beir",
+    "rerank",
     "scores",
     "unpack",
 ]

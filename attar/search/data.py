@@ -49,7 +49,10 @@ class RetrievalSet:
 
 def from_passages(name: str, passages: Iterable[tuple[str, str, Sequence[str]]]) -> RetrievalSet:
     """A set of passages, each a text, its article and the questions that only it answers."""
-    documents, articles, queries, relevant = [], [], [], []
+    documents: list[str] = []
+    articles: list[str] = []
+    queries: list[str] = []
+    relevant: list[dict[int, float]] = []
     for text, article, questions in passages:
         queries += questions
         relevant += [{len(documents): 1.0} for _ in questions]

@@ -24,6 +24,8 @@ class TokenEncoder(Protocol):
     fingerprint: str
     size: int
     pieces: int
+    # The reader that also answers questions, if it was trained for that.
+    answering: "PhraseReader | None"
 
     def encode(self, texts: Sequence[str]) -> Iterator[Tokens]:
         """The word pieces and states of each text, in order; long texts are read in windows."""
@@ -32,8 +34,9 @@ class TokenEncoder(Protocol):
 class ReaderEncoder:
     """The encoder of a phrase reader; a question is read as a text."""
 
-    def __init__(self, reader: "PhraseReader") -> None:
+    def __init__(self, reader: "PhraseReader", *, trained: bool = True) -> None:
         self.reader = reader
+        self.answering: PhraseReader | None = reader if trained else None
         self.fingerprint = reader.fingerprint
         self.size = reader.network.options.encoder.size
         self.pieces = reader.network.options.encoder.vocabulary
@@ -52,7 +55,7 @@ class ReaderEncoder:
 def load_encoder(path: str | Path | None) -> TokenEncoder:
     """The encoder of a reader, or a folder with `tokenizer.json`, `config.json` and `model.safetensors`."""
     if path is not None and (Path(path) / "model.safetensors").is_file():
-        return ReaderEncoder(_published(Path(path)))
+        return ReaderEncoder(_published(Path(path)), trained=False)
     from attar.reader import PhraseReader, Reader
 
     reader = Reader.load(path)
@@ -95,7 +98,7 @@ def _published(folder: Path) -> "PhraseReader":
         raise FormatError(str(folder), "a published BERT-like encoder", f"another folder ({came})") from fault
     tokenizer = PieceTokenizer.load(folder / "tokenizer.json")
     digest = hashlib.sha256(data).hexdigest()
-    reader = PhraseReader(SavedPhrases(network.eval(), None, tokenizer, digest, {}, 0.4, (1.0, 0.0)))
+    reader = PhraseReader(SavedPhrases(network.eval(), None, tokenizer, digest, {}, 0.4, None))
     reader.signature_layers = shape.layers
     return reader
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
 from attar.search import baselines, scan
 from attar.search.data import RetrievalSet
 from attar.search.encoders import TokenEncoder, Tokens
-from attar.search.index import SIGNATURE_WEIGHT, WORDS_WEIGHT, standardised
+from attar.search.index import RERANKED, SIGNATURE_WEIGHT, WORDS_WEIGHT, rerank, standardised
 from attar.search.lexical import Lexical
 from attar.search.signatures import DTYPES, SignatureOptions, Sums, pack, query_of
 from attar.search.statistics import Floats, Projection, Statistics, unit_rows
@@ -50,7 +51,7 @@ class Evaluation:
         sizes: Sequence[int] = (64, 128),
         progress: Progress = tell_nobody,
     ) -> None:
-        self.data, self.sizes = data, sizes
+        self.data, self.sizes, self.reader = data, sizes, encoder.answering
         self.size, self.pieces = encoder.size, encoder.pieces
         self.documents = _encoded(encoder, data.documents, "documents", progress)
         self.queries = _encoded(encoder, data.queries, "queries", progress)
@@ -62,7 +63,8 @@ class Evaluation:
         self.scores: dict[str, Floats] = {}
 
     def run(self, *, baseline: bool = True) -> Iterator[Measured]:
-        """Yield the figures of each way; with `baseline=False` of signatures, words and their mix alone."""
+        """Yield the figures of each way; with `baseline=False` without bm25s, MaxSim and MUVERA."""
+        yield from self._means()
         if baseline:
             yield from self._baselines()
         counts = [np.unique(ids, return_counts=True) for ids, _ in self.documents]
@@ -78,13 +80,16 @@ class Evaluation:
                 yield self._measured(_name(options), options.bytes, build, query)
         default = SignatureOptions()
         if default.size in self.sizes:
-            name = "default: 1-bit signature, k = 128, and word pieces"
-            size = default.bytes + words.bytes
-            yield self._measured(name, size, lambda: None, lambda _: self._mixed(_name(default)))
+            mix, size = _name(default) + ", and word pieces", default.bytes + words.bytes
+            yield self._measured(mix, size, lambda: None, lambda _: self._mixed(_name(default)))
+            if self.reader is not None:
+                memories = self.reader.read_many(self.data.documents)
+                size += float(np.mean([memory.nbytes for memory in memories]))
+                name = f"default: that, and the best {RERANKED} again by phrases"
+                yield self._measured(name, size, lambda: memories, partial(self._reranked, mix))
 
-    def _baselines(self) -> Iterator[Measured]:
+    def _means(self) -> Iterator[Measured]:
         size, measured = self.size, self._measured
-        texts, asked = self.data.documents, self.data.queries
         means = partial(baselines.mean_vectors, self.documents)
 
         def cosine(vectors: Floats) -> Floats:
@@ -92,6 +97,10 @@ class Evaluation:
 
         yield measured("mean vectors, float32", 4 * size, means, cosine)
         yield measured("mean vectors, 1-bit", size / 8, lambda: baselines.signs(means()), cosine)
+
+    def _baselines(self) -> Iterator[Measured]:
+        size, measured = self.size, self._measured
+        texts, asked = self.data.documents, self.data.queries
         bytes_of_text = float(np.mean([len(text.encode("utf-8", "replace")) for text in texts]))
         index = partial(baselines.bm25_index, texts)
         yield measured("BM25 of words (bm25s)", bytes_of_text, index, lambda bm25: bm25(asked))
@@ -135,6 +144,16 @@ class Evaluation:
             SIGNATURE_WEIGHT * standardised(a, live) + WORDS_WEIGHT * standardised(b, live) for a, b in rows
         )
         return np.stack(list(weighted))
+
+    def _reranked(self, mix: str, memories: Sequence[Memory]) -> Floats:
+        assert self.reader is not None
+        found = np.full_like(self.scores[mix], -np.inf)
+        for row, (mixed, query) in enumerate(zip(self.scores[mix], self.data.queries, strict=True)):
+            order = np.argsort(-mixed, kind="stable")
+            matches = self.reader.match([memories[at] for at in order[:RERANKED]], query)
+            for place, score in rerank(mixed[order].tolist(), matches):
+                found[row, order[place]] = score
+        return found
 
     def _measured(
         self, name: str, size: float, build: Callable[[], Any], query: Callable[[Any], Floats]
@@ -194,7 +213,7 @@ def interval(values: NDArray[Any], seed: int = 0) -> tuple[float, float, float]:
 
 def evaluation_table(rows: Sequence[Measured]) -> list[tuple[str, ...]]:
     """The rows of a table for people, with a heading."""
-    table = [("way", "bytes", *FIGURES, "build", "query")]
+    table: list[tuple[str, ...]] = [("way", "bytes", *FIGURES, "build", "query")]
     for row in rows:
         cells = [f"{mean:.3f} ({low:.3f}-{high:.3f})" for mean, low, high in row.figures.values()]
         table.append(

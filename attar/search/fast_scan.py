@@ -1,8 +1,11 @@
 """`scan.scores` for 1-bit signatures, compiled by numba: the query in bit planes, ANDed with the signs and counted.
 
 With q ≈ a + b Σ_p 2^p q_p, where q_p are bits, Σ_i q_i s_i over signs s_i = 2 t_i − 1 follows from the counts of
-t AND q_p. Six planes: the error is a 63rd of the query's range per number, and errors cancel.
+t AND q_p. Three planes are eight levels: the scores correlate by .98 with the exact ones, and `scan` compares the best
+exactly.
 """
+
+from typing import no_type_check
 
 import numpy as np
 from numba import njit, prange, types
@@ -11,14 +14,16 @@ from numpy.typing import NDArray
 
 from attar.search.statistics import Floats
 
-PLANES = 6
+PLANES = 3
+# Steps between the levels that lose least of a normally distributed number, in standard deviations (Max, 1960).
+STEP = 0.586
 
 
 @intrinsic
-def popcount(context, value):  # type: ignore[no-untyped-def]
+def popcount(context, value):
     """The bits of an unsigned integer that are 1."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         return builder.ctpop(arguments[0])
 
     return types.int64(types.uint64), generate
@@ -28,9 +33,10 @@ def scores(packed: NDArray[np.uint8], queries: Floats) -> Floats:
     """The scores of signatures `[N, bytes]` for queries `[m, numbers]`, `[m, N]`, up to the rounding of queries."""
     numbers = queries.shape[1]
     words = -(-numbers // 64)
-    low = queries.min(1)
-    step = np.maximum((queries.max(1) - low) / (2**PLANES - 1), 1e-30)
-    levels = np.rint((queries - low[:, None]) / step[:, None]).astype(np.uint8)
+    most = 2**PLANES - 1
+    step = np.maximum(STEP * queries.std(1), np.float32(1e-30))
+    low = queries.mean(1) - most / 2 * step
+    levels = np.clip(np.rint((queries - low[:, None]) / step[:, None]), 0, most).astype(np.uint8)
     planes = np.zeros((len(queries), PLANES, 8 * words), np.uint8)
     for plane in range(PLANES):
         bits = np.packbits((levels >> plane) & 1, axis=1, bitorder="little")
@@ -53,8 +59,9 @@ def _words(packed: NDArray[np.uint8], words: int) -> NDArray[np.uint64]:
     return padded.view(np.uint64)
 
 
+@no_type_check
 @njit(parallel=True, cache=True, fastmath=True)
-def count_bits(rows, planes, ones, found, totals, low, step, numbers):  # type: ignore[no-untyped-def]
+def count_bits(rows, planes, ones, found, totals, low, step, numbers):
     """Fill `found [N, m]`: 2 Σ q_i t_i − Σ q_i, of the rounded query."""
     words = rows.shape[1]
     for at in prange(rows.shape[0]):
@@ -63,12 +70,13 @@ def count_bits(rows, planes, ones, found, totals, low, step, numbers):  # type: 
         for word in range(words):
             positive += popcount(row[word] & ones[word])
         for query in range(planes.shape[0]):
-            inner = 0
-            for plane in range(planes.shape[1]):
-                bits = planes[query, plane]
-                count = 0
-                for word in range(words):
-                    count += popcount(row[word] & bits[word])
-                inner += count << plane
+            low_bits, middle_bits, high_bits = planes[query, 0], planes[query, 1], planes[query, 2]
+            ones_in_low, ones_in_middle, ones_in_high = 0, 0, 0
+            for word in range(words):
+                bits = row[word]
+                ones_in_low += popcount(bits & low_bits[word])
+                ones_in_middle += popcount(bits & middle_bits[word])
+                ones_in_high += popcount(bits & high_bits[word])
+            inner = ones_in_low + 2 * ones_in_middle + 4 * ones_in_high
             signed = step[query] * (2 * inner - totals[query]) + low[query] * (2 * positive - numbers)
             found[at, query] = signed

@@ -39,6 +39,14 @@ class _Postings(NamedTuple):
         pieces, counts = (np.concatenate([each[part] for each in documents]) for part in (0, 1))
         return cls(pieces.astype(np.uint16), rows, counts.astype(np.float32))
 
+    def joined(self, other: "_Postings") -> "_Postings":
+        """Both."""
+        return _Postings(
+            np.concatenate((self.pieces, other.pieces)),
+            np.concatenate((self.rows, other.rows)),
+            np.concatenate((self.counts, other.counts)),
+        )
+
     def take(self, where: Any) -> "_Postings":
         """Some of the postings."""
         return _Postings(self.pieces[where], self.rows[where], self.counts[where])
@@ -71,7 +79,7 @@ class Lexical:
         self._documents += documents
         added = _Postings.of(documents, len(self._documents) - len(documents))
         self.frequencies += np.bincount(added.pieces, minlength=len(self.frequencies))
-        self._recent = _Postings(*map(np.concatenate, zip(self._recent, added, strict=True)))
+        self._recent = self._recent.joined(added)
         if len(self._documents) - self._first > _UNSORTED:
             whole = _Postings.of(self._documents, 0)
             self._sorted = whole.take(np.argsort(whole.pieces, kind="stable"))

@@ -95,6 +95,8 @@ class SignatureRecord(msgspec.Struct, array_like=True, frozen=True):
             return None
         pieces, counts = self.word_counts
         triangle, total = (np.frombuffer(each, "<f4") for each in (self.triangle, self.total))
+        if not (np.isfinite(triangle).all() and np.isfinite(total).all()):
+            raise RecordError("signature", "finite sums", "infinite ones or NaN")
         return Sums(
             triangle, total, self.kept, self.whole, self.tokens, pieces.copy(), counts.astype(np.int64)
         )

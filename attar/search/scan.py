@@ -1,6 +1,6 @@
 """The exact scan: scores of all signatures for queries, in blocks.
 
-1-bit signatures with numba (the extra `fast`): `fast_scan`, which compares bits with the query in six bit planes, and
+1-bit signatures with numba (the extra `fast`): `fast_scan`, which compares bits with the query in three bit planes, and
 here the best of those with the query itself.
 """
 
@@ -16,7 +16,7 @@ from attar.search.statistics import Floats
 # Rows unpacked at a time: about what a core's cache holds.
 _BLOCK = 1_024
 # From so many rows on the first scan is by bit planes, and so many of the best, at least, are compared exactly.
-_MANY, _CANDIDATES = 4_096, 256
+_MANY, CANDIDATES = 4_096, 256
 
 
 def scores(packed: NDArray[Any], dtype: str, queries: Floats) -> Floats:
@@ -33,20 +33,28 @@ def scores(packed: NDArray[Any], dtype: str, queries: Floats) -> Floats:
     return found
 
 
-def best(packed: NDArray[Any], dtype: str, queries: Floats, count: int) -> tuple[NDArray[np.intp], Floats]:
-    """The rows `[m, count]` with the highest scores for each query, best first, and these scores."""
-    count = min(count, len(packed))
+def near_scores(packed: NDArray[Any], dtype: str, queries: Floats) -> tuple[Floats, bool]:
+    """The scores of all signatures, and whether they are exact: those of many 1-bit ones are rounded a little."""
     fast = _fast() if dtype == "1-bit" and len(packed) >= _MANY else None
     if fast is None:
-        found = scores(packed, dtype, queries)
-        rows = _highest(found, count)
+        return scores(packed, dtype, queries), True
+    return fast.scores(packed, queries), False
+
+
+def best(packed: NDArray[Any], dtype: str, queries: Floats, count: int) -> tuple[NDArray[np.intp], Floats]:
+    """The rows `[m, count]` with the highest scores for each query, best first, and these scores.
+
+    The first scan may round; the best of it, many times as many as asked for, are compared exactly.
+    """
+    count = min(count, len(packed))
+    found, exact = near_scores(packed, dtype, queries)
+    rows = _highest(found, count if exact else min(len(packed), max(CANDIDATES, 8 * count)))
+    if exact:
         return rows, np.take_along_axis(found, rows, 1)
-    near = _highest(fast.scores(packed, queries), min(len(packed), max(_CANDIDATES, 8 * count)))
-    exact = np.stack(
-        [scores(packed[own], dtype, query[None])[0] for own, query in zip(near, queries, strict=True)]
-    )
-    order = _highest(exact, count)
-    return np.take_along_axis(near, order, 1), np.take_along_axis(exact, order, 1)
+    pairs = zip(rows, queries, strict=True)
+    again = np.stack([scores(packed[own], dtype, query[None])[0] for own, query in pairs])
+    order = _highest(again, count)
+    return np.take_along_axis(rows, order, 1), np.take_along_axis(again, order, 1)
 
 
 def _highest(found: Floats, count: int) -> NDArray[np.intp]:

@@ -88,7 +88,7 @@ class Sums:
         weighted = points * projection.scales * np.sqrt(projection.weights[ids])[:, None]
         pieces, counts = np.unique(ids, return_counts=True)
         return cls(
-            (weighted.T @ weighted)[triangle_of(projection.size)],
+            (weighted.T @ weighted)[triangle_of(projection.size)].astype(np.float32),
             unit.sum(0),
             float(np.square(points).sum()),
             float(np.square(centred).sum()),
@@ -182,7 +182,8 @@ def pack(signatures: Floats, dtype: str) -> NDArray[np.generic]:
         return np.packbits(signatures > 0, axis=-1, bitorder="little")
     if dtype == "int8":
         # The scale does not matter within a document's own signature, but between documents: it is one for all.
-        return np.clip(np.rint(signatures * _INT8), -127, 127).astype(np.int8)
+        rounded: NDArray[np.int8] = np.clip(np.rint(signatures * _INT8), -127, 127).astype(np.int8)
+        return rounded
     return signatures.astype(np.float16)
 
 

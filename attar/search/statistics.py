@@ -139,6 +139,10 @@ class Statistics:
         """The digest of statistics as bytes."""
         return hashlib.sha256(data).digest()[:8]
 
+    def fit_states(self, size: int, pieces: int) -> bool:
+        """Whether they are of states of this size, and of so many word pieces."""
+        return len(self.total) == size and len(self.frequencies) == pieces
+
     def projection(self, size: int) -> Projection:
         """The `size` directions of most variance; of each, the largest component is positive.
 
@@ -158,8 +162,10 @@ class Statistics:
         largest_values = values[::-1][:size]
         scales = 1 / np.sqrt(np.maximum(largest_values, 1e-6 * largest_values[0] + 1e-30))
         weights = inverse_frequencies(self.frequencies, self.documents) ** _WEIGHT_POWER
-        arrays = (self.mean, directions, scales, weights)
-        return Projection(*(each.astype(np.float32) for each in arrays), kept, self.digest)
+        mean, directions, scales, weights = (
+            each.astype(np.float32) for each in (self.mean, directions, scales, weights)
+        )
+        return Projection(mean, directions, scales, weights, kept, self.digest)
 
     @cached_property
     def data(self) -> bytes:
@@ -229,15 +235,16 @@ class Statistics:
 
 
 def default_statistics(reader: str, folder: Path | None = None) -> Statistics | None:
-    """The statistics in a reader's folder, given or shipped; None if there are none, or of another reader."""
+    """The statistics in a reader's folder, given or shipped; None if there are none.
+
+    They are those of an encoder, so that a reader that is calibrated anew can keep them.
+    """
     from attar.reader import SHIPPED, shipped_reader  # torch takes seconds
 
     shipped = shipped_reader(reader)
     for place in (folder, None if shipped is None else SHIPPED / shipped):
         if place is not None and (place / STATISTICS_FILE).is_file():
-            statistics = Statistics.load(place / STATISTICS_FILE)
-            if statistics.reader == reader:
-                return statistics
+            return Statistics.load(place / STATISTICS_FILE)
     return None
 
 

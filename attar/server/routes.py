@@ -10,16 +10,18 @@ from starlette.responses import PlainTextResponse, Response
 
 from attar import wire
 from attar.errors import FormatError, OptionError
+from attar.library import read_upload
 from attar.memory import Floats, Memory
 from attar.results import Change
 from attar.server import requests
 from attar.server.problems import ProblemError
 from attar.server.service import AskJob, LookupJob, Service, compare_costs
-from attar.text import decode_text
 
 PAGE_SIZE, MAX_PAGE_SIZE = 100, 1_000
 # No screen shows a larger heat map.
 _MAX_ROWS, _MAX_COLUMNS = 256, 512
+# Bytes that a file may have when it is decompressed, at least: its pictures count too.
+_DECOMPRESSED = 2**26
 
 
 async def put_document(service: Service, request: Request, body: wire.PutDocument) -> tuple[int, Change]:
@@ -43,10 +45,11 @@ async def append_text(service: Service, request: Request, body: wire.AppendText)
 async def add_file(service: Service, request: Request, body: bytes) -> wire.Changes:
     """Add the documents of one file; the ones before a refused one are added."""
     name, replace = requests.file_name(request), requests.query_flag(request, "replace")
-    documents = await service.run_slow(lambda: _read_file(name, body))
-    for _, text in documents:
-        requests.check_length("text", text, service.settings.max_text)
-    return wire.Changes(await service.write(lambda: service.library.add_many(documents, replace=replace)))
+    limit = max(_DECOMPRESSED, 4 * service.settings.max_text)
+    drafts = await service.run_slow(lambda: read_upload(name, body, limit))
+    for draft in drafts:
+        requests.check_length("text", draft.text, service.settings.max_text)
+    return wire.Changes(await service.write(lambda: service.library.add_many(drafts, replace=replace)))
 
 
 async def merge_documents(service: Service, request: Request, body: wire.Merge) -> Change:
@@ -186,11 +189,6 @@ async def readiness(service: Service, request: Request) -> Response:
 async def metrics(service: Service, request: Request) -> Response:
     """Metrics for Prometheus."""
     return Response(await service.metrics_text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
-
-
-def _read_file(name: str, data: bytes) -> list[tuple[str, str]]:
-    """The names and texts of a file's documents."""
-    return [(name.removesuffix(".txt"), decode_text(data, name))]
 
 
 def _text_of(service: Service, name: str) -> str:

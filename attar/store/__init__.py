@@ -8,6 +8,7 @@ from attar.store.format import DocumentEntry, Record, check_name, digest_of, key
 from attar.store.lmdb_env import Durability
 from attar.store.lookups import compile_lookups
 from attar.store.maintenance import Stats
+from attar.store.origin import Origin, Parts, joined_parts, pack_parts, place_in, shifted, unpack_parts
 from attar.store.parquet import ExportInfo, export_store, import_store, read_export_info
 from attar.store.repair import Repair, repair_store
 from attar.store.signatures import Signatures
@@ -21,6 +22,8 @@ __all__ = [
     "Durability",
     "ExportInfo",
     "Fault",
+    "Origin",
+    "Parts",
     "Record",
     "Repair",
     "Signatures",
@@ -33,8 +36,13 @@ __all__ = [
     "digest_of",
     "export_store",
     "import_store",
+    "joined_parts",
     "key_of",
+    "pack_parts",
+    "place_in",
     "read_export_info",
     "repair_store",
+    "shifted",
     "source_version",
+    "unpack_parts",
 ]

@@ -1,6 +1,6 @@
 """The format on disk: keys, the envelope around each value, and the structs inside.
 
-LMDB maps keys to values. A key is one letter for the kind of value, followed by the document's name:
+LMDB maps keys to values. A key is one letter for the kind, two of them in `signatures.py`, and the document's name:
 
 | kind | value |
 |---|---|
@@ -8,7 +8,6 @@ LMDB maps keys to values. A key is one letter for the kind of value, followed by
 | `f` | a document's `DocumentEntry`, msgpack |
 | `m` | its memory, as `attar.memory.record` describes |
 | `t` | its text if kept, UTF-8 compressed by zlib |
-| `s`, `j` | what search keeps, see `signatures.py` |
 
 Every value lies in an envelope, little-endian:
 
@@ -35,6 +34,7 @@ import msgspec
 
 from attar.errors import OptionError, RecordError, quoted
 from attar.memory import FORMS, PRECISIONS, Memory
+from attar.store.origin import Origin, pack_parts
 
 Buffer = bytes | memoryview
 Kind = Literal[b"a", b"f", b"m", b"t", b"s", b"j"]
@@ -177,6 +177,10 @@ class DocumentEntry(msgspec.Struct, frozen=True, array_like=True):
     applied: tuple[Annotated[bytes, msgspec.Meta(max_length=32)], ...] = ()
     # Whether the table of names is full, so that names of the text may be missing.
     names_full: bool = False
+    # The file that it was read from and has not been changed since, the document's own date, and `pack_parts`.
+    source: str = ""
+    date: str = ""
+    parts: bytes = b""
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True):
@@ -290,6 +294,7 @@ class Record:
         created: int | None = None,
         applied: tuple[bytes, ...] = (),
         signature: bytes | None = None,
+        origin: Origin | None = None,
     ) -> "Record":
         """Make the record of a document; `digest` is that of `text` unless given."""
         memory_data = memory.to_bytes()
@@ -299,9 +304,12 @@ class Record:
         changed = now()
         created = changed if created is None else created
         sizes = len(memory_data), None if text_data is None else len(text_data)
-        kind = memory.tokens, memory.form, memory.dtype
-        extra = applied, memory.names.is_full
-        entry = DocumentEntry(name, title, digest, created, changed, *kind, *sizes, *extra)
+        source, date, parts = origin or Origin()
+        entry = DocumentEntry(
+            name, title, digest, created, changed, memory.tokens, memory.form, memory.dtype, *sizes,
+            applied=applied, names_full=memory.names.is_full, source=source, date=date,
+            parts=pack_parts(parts) if parts else b"",
+        )  # fmt: skip
         return cls(entry, memory_data, text_data, signature)
 
     @property

@@ -35,6 +35,8 @@ _BYTES = 2**25
 
 # The fields of a `DocumentEntry` that are columns; the sizes follow from the memory and the text.
 _FIELDS = ("name", "title", "digest", "created", "changed", "tokens", "form", "dtype")
+# Columns that exports of version 0.1.0 do not have.
+_LATER_FIELDS = ("source", "date", "parts")
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -50,6 +52,9 @@ class _Row(msgspec.Struct, frozen=True):
     dtype: str
     memory: bytes
     text: str | None
+    source: str = ""
+    date: str = ""
+    parts: bytes = b""
 
 
 class ExportInfo(msgspec.Struct, frozen=True):
@@ -68,6 +73,7 @@ def _schema(info: ExportInfo) -> "pa.Schema":
     types = (pa.string(), pa.string(), pa.binary(), time, time, pa.int64(), pa.string(), pa.string())
     columns: dict[str, Any] = dict(zip(_FIELDS, types, strict=True))
     columns |= {"memory": pa.large_binary(), "text": pa.large_string()}
+    columns |= {"source": pa.string(), "date": pa.string(), "parts": pa.binary()}
     return pa.schema(columns, metadata={"attar": msgspec.json.encode(info)})
 
 
@@ -75,7 +81,7 @@ def _table(records: list[Record], schema: "pa.Schema") -> "pa.Table":
     import pyarrow as pa
 
     rows = [
-        {field: getattr(record.entry, field) for field in _FIELDS}
+        {field: getattr(record.entry, field) for field in (*_FIELDS, *_LATER_FIELDS)}
         | {"memory": bytes(record.memory_data), "text": record.text}
         for record in records
     ]
@@ -89,7 +95,7 @@ def _record(row: dict[str, Any], path: Path) -> tuple[Record, str]:
         checked = msgspec.convert(row, _Row, builtin_types=(bytes,))
         text_data = None if checked.text is None else compress(checked.text)
         text_bytes = None if text_data is None else len(text_data)
-        fields = {field: getattr(checked, field) for field in _FIELDS}
+        fields = {field: getattr(checked, field) for field in (*_FIELDS, *_LATER_FIELDS)}
         entry = DocumentEntry(**fields, memory_bytes=len(checked.memory), text_bytes=text_bytes)
         entry_data(entry)
         record = Record(entry, checked.memory, text_data)
@@ -166,13 +172,18 @@ def read_export_info(path: str | os.PathLike[str]) -> ExportInfo:
 
 
 def import_store(
-    store: Store, path: str | os.PathLike[str], *, replace: bool = False, max_bytes: int = MAX_DECOMPRESSED
+    store: Store,
+    path: str | os.PathLike[str],
+    *,
+    replace: bool = False,
+    max_bytes: int = MAX_DECOMPRESSED,
+    convert: bool = False,
 ) -> int:
     """Write the documents of an exported file into a store; returns how many it did not have already.
 
     Each group of rows is one transaction; run again after an interruption, it continues. A name that the store
     has for another document is refused unless `replace`. A file with a row group of more than `max_bytes`,
-    decompressed, is refused.
+    decompressed, is refused. With `convert`, memories get the store's dtype, as those that are put do.
     """
     count, path = 0, Path(path)
     with _open_export(path) as (file, info):
@@ -182,7 +193,7 @@ def import_store(
         readers: dict[str, str] = {}
         for group in _groups(_records(file, path, max_bytes, readers)):
             with store.transaction() as changes:
-                for record in group:
+                for record in (_converted(each, store.dtype) for each in group) if convert else group:
                     earlier = _sound(changes, record.name)
                     if earlier == record:
                         continue
@@ -194,6 +205,16 @@ def import_store(
                     count += 1
             readers.clear()
     return count
+
+
+def _converted(record: Record, dtype: str) -> Record:
+    try:
+        memory = record.memory.astype(dtype)
+    except OptionError:  # float16 does not hold all that float32 does
+        return record
+    data = memory.to_bytes()
+    entry = msgspec.structs.replace(record.entry, dtype=memory.dtype, memory_bytes=len(data))
+    return Record(entry, data, record.text_data)
 
 
 def _sound(changes: Transaction, name: str) -> Record | None:
@@ -261,7 +282,7 @@ def _open_export(path: Path) -> Iterator[tuple[Any, ExportInfo]]:
             raise FormatError(what, "a store's Parquet file", "one of another kind") from fault
         if info.version > VERSION:
             raise FormatError(what, f"version {VERSION}", f"version {info.version}", "update attar")
-        if any(names.count(column) != 1 for column in _schema(info).names):
+        if any(names.count(column) != 1 for column in _schema(info).names if column not in _LATER_FIELDS):
             came = repr(", ".join(names))[1:-1][:200]  # on one line
             raise FormatError(what, "a store's columns, each once", came)
         yield file, info

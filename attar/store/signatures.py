@@ -21,7 +21,7 @@ from attar.store.format import Buffer, DocumentEntry, key_of
 from attar.store.lmdb_env import LmdbTransaction
 
 if TYPE_CHECKING:
-    from attar.store.transactions import Snapshot
+    from attar.store.transactions import Snapshot, Transaction
 
 STATISTICS_KEY = b"s"
 # Changes that a reader of the store may be behind without reading all signatures again.
@@ -73,7 +73,7 @@ def search_values(transaction: LmdbTransaction) -> Iterator[tuple[bytes, memoryv
 
 
 class Signatures:
-    """The signatures in a snapshot of a store, by the keys of their documents.
+    """The signatures in a snapshot of a store, or within a transaction, by the keys of their documents.
 
     >>> import tempfile
     >>> from attar.store import Store
@@ -83,7 +83,7 @@ class Signatures:
     (0, set(), [], None)
     """
 
-    def __init__(self, snapshot: "Snapshot") -> None:
+    def __init__(self, snapshot: "Snapshot | Transaction") -> None:
         self._transaction = snapshot._transaction
 
     @property

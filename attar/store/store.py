@@ -278,7 +278,7 @@ def _refuse_another(folder: Path, header: Header, reader: str | None, dtype: str
         remedy = f"open it with the reader {header.reader!r}"
         raise ReaderMismatchError(what, f"its reader {header.reader!r}", f"the reader {reader!r}", remedy)
     if dtype not in (None, header.dtype):
-        remedy = "export it and import it into a new one"
+        remedy = f"export it, and import it into a new one with --dtype {dtype}"
         raise OptionError(what, f"dtype {header.dtype!r}, as it was made", repr(dtype), remedy)
 
 

@@ -22,6 +22,9 @@ from attar.store.validation import name_in
 if TYPE_CHECKING:
     from attar.store.store import Store
 
+# The fields of an entry that follow from the memory.
+_OF_MEMORY = ("tokens", "form", "dtype", "memory_bytes", "names_full")
+
 
 def source_version(entry: DocumentEntry) -> tuple[bytes, ...]:
     """What the `applied` field of a staged document says: the version of the document that it was read from."""
@@ -71,13 +74,10 @@ def _replace_all(
             continue
         new, memory = _staged(memories, entry)
         new = msgspec.structs.replace(
-            new,
-            title=entry.title,
-            created=entry.created,
+            entry,
             # Later than before: caches of other processes know by it that the memory is another.
             changed=max(moment, entry.changed + 1),
-            text_bytes=entry.text_bytes,
-            applied=entry.applied,
+            **{field: getattr(new, field) for field in _OF_MEMORY},
         )
         transaction.put(b"f" + key, format.wrap(b"f", format.encode(new)))
         transaction.put(b"m" + key, format.wrap(b"m", memory))

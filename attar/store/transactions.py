@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from attar.memory import Floats, Memory
 from attar.store import format, lookups, signatures
 from attar.store.format import HEADER_KEY, LONGEST_PLAIN_KEY, DocumentEntry, Header, Record, key_of, unwrap
 from attar.store.lmdb_env import Environment, LmdbTransaction, store_error, store_errors
+from attar.store.origin import Origin, pack_parts
 from attar.store.validation import Fault, check_numbers, entry_data, entry_or_fault
 
 
@@ -162,7 +164,7 @@ class _Step(NamedTuple):
     entry: DocumentEntry | None = None
     values: tuple[tuple[bytes, bytes], ...] = ()
     reader: str | None = None
-    adds: bool = False  # values are added to the document, which stays
+    adds: bool = False  # the document stays
 
 
 class Transaction:
@@ -214,6 +216,7 @@ class Transaction:
         digest: bytes | None = None,
         applied: tuple[bytes, ...] = (),
         signature: bytes | None = None,
+        origin: Origin | None = None,
     ) -> DocumentEntry:
         """Write or replace a document; its memory is converted to the store's dtype, if that can hold it."""
         earlier = None
@@ -227,7 +230,11 @@ class Transaction:
             earlier = _find_entry(self._transaction, name)
         created = None if earlier is None else earlier.created
         facts: dict[str, Any] = {"title": title, "digest": digest, "created": created, "applied": applied}
-        record = Record.of(name, converted, text=text, signature=signature, **facts)
+        record = Record.of(name, converted, text=text, signature=signature, origin=origin, **facts)
+        if origin is None and earlier is not None and earlier.digest == record.entry.digest != b"":
+            # The same text, read again, came from where it came from.
+            same = {field: getattr(earlier, field) for field in Origin._fields}
+            record = replace(record, entry=msgspec.structs.replace(record.entry, **same))
         return self.put_record(record, memory.reader)
 
     def put_record(self, record: Record, reader: str) -> DocumentEntry:
@@ -252,11 +259,19 @@ class Transaction:
         self._do(_Step(record.name, record.entry, tuple(values), reader))
         return record.entry
 
+    def put_origin(self, name: str, origin: Origin) -> None:
+        """Note where a document came from; its memory, text and signature stay."""
+        source, date, parts = origin
+        entry = msgspec.structs.replace(
+            self.get(name).entry, source=source, date=date, parts=pack_parts(parts)
+        )
+        value = b"f" + key_of(name), format.wrap(b"f", entry_data(entry))
+        self._do(_Step(name, values=(value,), adds=True))
+
     def put_signature(self, name: str | None, data: bytes) -> None:
         """Write a document's signature, or with None the statistics of all; documents stay as they are."""
-        if name is None:
-            value = signatures.STATISTICS_KEY, format.wrap(b"s", data)
-        else:
+        value = signatures.STATISTICS_KEY, format.wrap(b"s", data)
+        if name is not None:
             value = b"s" + key_of(name), signatures.wrapped(self.get(name).entry, data)
         self._do(_Step(name or "", values=(value,), adds=True))
 

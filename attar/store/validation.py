@@ -10,6 +10,7 @@ from attar.errors import OptionError, RecordError, quoted
 from attar.memory import Memory
 from attar.store import format
 from attar.store.format import LONGEST_PLAIN_KEY, DocumentEntry, Record, digest_of, key_of
+from attar.store.origin import unpack_parts
 
 _REMEDY = "add the document again"
 
@@ -108,6 +109,7 @@ def check_record(record: Record, reader: str | None = None) -> Memory:
         _expect(name, "digest", entry.digest or digest, digest)
     elif entry.digest:
         _expect(name, "digest's length", 32, len(entry.digest))
+    unpack_parts(entry.parts, name)
     return memory
 
 

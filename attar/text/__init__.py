@@ -1,19 +1,17 @@
-"""Text into sentences, tokens, names and ids; questions; files into texts. The word lists are English."""
+"""Text into sentences, tokens, names and ids; questions. The word lists are English."""
 
 from attar.text.kinds import COMMON, kind_of
 from attar.text.name_table import NameTable
-from attar.text.names import CapitalFinder, NameFinder, SpacyFinder, mark_names
+from attar.text.names import (
+    CapitalFinder,
+    NameFinder,
+    SpacyFinder,
+    learn_names,
+    mark_names,
+    start_of_titles,
+)
 from attar.text.pieces import PieceText, PieceTokenizer
 from attar.text.reading import ReadText, TextReader
-from attar.text.sources import (
-    SourceDocument,
-    SourceFile,
-    decode_text,
-    find_source_files,
-    read_source_file,
-    read_sources,
-    replace_surrogates,
-)
 from attar.text.tokens import LONGEST_SENTENCE, PLACEHOLDER, iterate_sentences, sentence_spans
 from attar.text.vocabulary import ENTITIES, VOCABULARY_SIZE, Vocabulary
 
@@ -29,18 +27,13 @@ __all__ = [
     "PieceText",
     "PieceTokenizer",
     "ReadText",
-    "SourceDocument",
-    "SourceFile",
     "SpacyFinder",
     "TextReader",
     "Vocabulary",
-    "decode_text",
-    "find_source_files",
     "iterate_sentences",
     "kind_of",
+    "learn_names",
     "mark_names",
-    "read_source_file",
-    "read_sources",
-    "replace_surrogates",
     "sentence_spans",
+    "start_of_titles",
 ]

@@ -9,6 +9,8 @@ from attar.text.english import (
     ARTICLES,
     FUNCTION_WORDS,
     LEFT_OUT_OF_INITIALS,
+    NAMES_OF_MEN,
+    NAMES_OF_WOMEN,
     NOT_PEOPLE,
     PARTICLES,
     PLACE_INITIALS,
@@ -17,15 +19,27 @@ from attar.text.english import (
     PLACES_BY_INITIALS,
     PLACES_FIRST,
     SUFFIXES,
+    TITLES_OF_MEN,
+    TITLES_OF_WOMEN,
 )
 
 # Henry VIII, World War II; not Jet Li.
 NUMERAL = re.compile("(?=[XVI])(XL|X{0,3})(IX|IV|V?I{0,3})")
 
+GENDERED_TITLES = TITLES_OF_MEN | TITLES_OF_WOMEN
 # In place of an id: a short form that fits more than one name.
 _SEVERAL = -1
 # Words that never stand for a whole name. Al and Van are first names as well.
 _NEVER_ALONE = FUNCTION_WORDS | ARTICLES | (PARTICLES - {"al", "van"})
+
+
+def is_other_gender(first: str, title: str) -> bool:
+    """Whether a first name is never that of a person with this title, both in lower case.
+
+    >>> is_other_gender("anne", "mr."), is_other_gender("anne", "miss"), is_other_gender("okafor", "mr.")
+    (True, False, False)
+    """
+    return first in (NAMES_OF_WOMEN if title in TITLES_OF_MEN else NAMES_OF_MEN)
 
 
 def _words_of_person(key: str) -> list[str]:
@@ -199,9 +213,21 @@ class AliasIndex:
         if spellings.other_number in ids:
             return ids[spellings.other_number]
         for word in spellings.parts if by_part else ():
-            if word in ids and " " not in names[ids[word]]:
+            if (
+                word in ids
+                and " " not in names[ids[word]]
+                and not self._has_other_title(word, spellings.parts)
+            ):
                 return ids[word]
         return None
+
+    def _has_other_title(self, surname: str, parts: tuple[str, ...]) -> bool:
+        """Whether a surname was read with a title that the person of this first name cannot have: Mr. Darcy, Anne."""
+        first = parts[0]
+        if surname == first or first not in NAMES_OF_MEN | NAMES_OF_WOMEN:
+            return False
+        titles = (title for title in GENDERED_TITLES if is_other_gender(first, title))
+        return any(self._ids.get(f"{title} {surname}") == self._ids[surname] for title in titles)
 
     def _known_by_initials(self, initials: Iterable[str]) -> set[int]:
         """Find the names of which only the initials were read."""

@@ -41,16 +41,46 @@ TITLES = MISTERS | word_set(
     "archdeacon abbot abbess vicar rector dean chairman chairwoman commissioner deputy secretary "
     "treasurer executive director ambassador representative congresswoman sheriff producer coach founder"
 )
+# Titles that tell a man from a woman, and first names that do: Mr. Darcy is not Anne Darcy.
+TITLES_OF_MEN = word_set(
+    "mr mr. mister messrs messrs. sir monsieur mons. signor herr don lord master king prince duke earl baron count "
+    "father brother uncle grandpa grandfather"
+)
+TITLES_OF_WOMEN = word_set(
+    "mrs mrs. ms ms. miss misses mme mme. mlle mlle. madam madame ma'am mademoiselle signora signorina frau donna lady "
+    "mistress dame queen princess duchess countess baroness mother sister aunt grandma grandmother"
+)
+NAMES_OF_MEN = word_set(
+    "james john robert michael william david richard joseph thomas charles christopher daniel matthew anthony mark "
+    "donald steven paul andrew joshua kenneth kevin brian george edward ronald timothy jason jeffrey ryan jacob gary "
+    "nicholas eric jonathan stephen larry justin scott brandon benjamin samuel gregory frank alexander raymond patrick "
+    "jack dennis henry peter adam arthur harold walter albert fred frederick ernest philip martin roger louis hugh "
+    "fitzwilliam tom bob bill jim joe sam ben harry simon alan oliver edmund ralph leonard victor oscar hans karl"
+)
+NAMES_OF_WOMEN = word_set(
+    "mary patricia jennifer linda elizabeth barbara susan jessica sarah karen lisa nancy betty margaret sandra ashley "
+    "kimberly emily donna michelle carol amanda dorothy melissa deborah stephanie rebecca sharon laura cynthia "
+    "kathleen "
+    "amy angela shirley anna brenda pamela emma nicole helen samantha katherine christine rachel carolyn janet "
+    "catherine maria heather diane ruth julie olivia joyce virginia victoria lauren martha judith anne ann jane alice "
+    "charlotte helena georgiana lydia kitty fanny harriet isabella caroline louisa eleanor marianne sophia clara ada "
+    "florence grace lucy rose edith ellen agnes eliza julia melanie"
+)
 DAYS_AND_MONTHS = word_set(
     "monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays "
     "fridays saturdays sundays january february march april may june july august september october "
     "november december jan. feb. apr. jul. aug. sept. oct. nov. dec. christmas easter michaelmas "
-    "whitsuntide midsummer lent"
+    # Without those that are names or words as well: Jan, Jun, Mon, Sat, Sun.
+    "whitsuntide midsummer lent feb apr aug sep sep. sept oct nov dec tue tue. tues wed wed. thu thu. thur "
+    "thurs fri fri."
 )
 ALONE = (
     word_set(
         "i i'm i'se o oh ah god gods lord heaven heavens providence almighty bible ok tv dvd dvds cd cds ep eps "
-        "lp lps ceo cfo coo mp mvp am pm fm ad bce ce phd ph ba b.a. m.a. mba obe mbe cbe vhs dna isbn usd vol. "
+        "hi hello hey okay thanks thank bye goodbye wow yeah yep yes nope hmm haha hurrah cheers congrats "
+        "congratulations "
+        "sorry please dear welcome regards sincerely lp lps ceo cfo coo mp mvp am pm fm ad bce ce phd ph ba "
+        "b.a. m.a. mba obe mbe cbe vhs dna isbn usd vol. "
         "op"
     )
     | DAYS_AND_MONTHS

@@ -8,7 +8,14 @@ from typing import Annotated
 import msgspec
 
 from attar.errors import RecordError
-from attar.text.aliases import AliasIndex, Spellings, spell_like, spellings_of
+from attar.text.aliases import (
+    GENDERED_TITLES,
+    AliasIndex,
+    Spellings,
+    is_other_gender,
+    spell_like,
+    spellings_of,
+)
 from attar.text.vocabulary import ENTITIES
 
 
@@ -123,10 +130,19 @@ class NameTable:
             self._counted = len(self.ids)
         return self._longest
 
-    def learn(self, words: Sequence[str]) -> int | None:
-        """Return a name's id, a new one if the name is new; None if it is new and the table is full."""
+    def learn(self, words: Sequence[str], title: str = "") -> int | None:
+        """Return a name's id, a new one if the name is new; None if it is new and the table is full.
+
+        A surname after a title that tells a man from a woman, such as Mr., is not a person of the other kind.
+
+        >>> table = NameTable.of("Emma Woodhouse")
+        >>> table.learn(["Woodhouse"]), table.learn(["Woodhouse"], "Mr."), table.learn(["Woodhouse"], "Miss")
+        (0, 1, 0)
+        """
         name = " ".join(words)
         key = name.lower()
+        if title.lower() in GENDERED_TITLES and " " not in key:
+            return self._learn_titled(title.lower(), name)
         entity = self.ids.get(key)
         if entity is not None:
             return entity
@@ -151,6 +167,22 @@ class NameTable:
         elif len(name) > len(self.names[entity]):
             self.names[entity] = name
         self._note(key, spellings, entity)
+        return entity
+
+    def _learn_titled(self, title: str, name: str) -> int | None:
+        """Learn a surname with its title; both are kept as a spelling, so that a later full name can tell."""
+        key = name.lower()
+        titled = f"{title} {key}"
+        if titled in self.ids:
+            return self.ids[titled]
+        entity = self.learn([name])
+        if entity is not None and is_other_gender(self.names[entity].lower().partition(" ")[0], title):
+            entity = len(self.names)
+            if entity >= self.limit:
+                return None
+            self.names.append(name)
+        if entity is not None:
+            self.ids[titled] = entity
         return entity
 
     def _note(self, key: str, spellings: Spellings | None, entity: int) -> None:
@@ -180,7 +212,11 @@ class NameTable:
         ids: list[int | None] = [None] * len(other.names)
         for key, n in other.ids.items():  # in the order in which they were learned
             words = other.names[n].split()
-            if " ".join(words).lower() == key:
+            title, _, rest = key.partition(" ")
+            if rest and title in GENDERED_TITLES and " ".join(words).lower() != key:
+                entity = self.learn(spell_like(rest, other.names[n]).split(" "), title)
+                ids[n] = entity if ids[n] is None else ids[n]
+            elif " ".join(words).lower() == key:
                 ids[n] = entity = self.learn(words)
                 if entity is not None and key not in self.ids:
                     self._note(key, spellings_of(key) if " " in key else None, entity)

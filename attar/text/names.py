@@ -211,8 +211,24 @@ def learn_names(sentence: Sequence[str], table: NameTable, finder: NameFinder) -
     return [
         (start, stop, entity)
         for start, stop in finder.find(sentence, table)
-        if (entity := table.learn(sentence[start:stop])) is not None
+        if (entity := table.learn(sentence[start:stop], sentence[start - 1] if start else "")) is not None
     ]
+
+
+def start_of_titles(sentence: Sequence[str], start: int, first: int = 0) -> int:
+    """Return where the titles before a name begin, `start` if there are none; `first` is the first word to look at.
+
+    >>> start_of_titles(["Then", "Prof.", "Dr.", "Okafor", "came"], 3)
+    1
+    """
+    while start > first and is_title(sentence[start - 1]):
+        start -= 1
+    return start
+
+
+def is_title(word: str) -> bool:
+    """Whether a word is a title as it stands before names: Dr., Captain."""
+    return word[:1].isupper() and word.lower().rstrip(".") in TITLES
 
 
 def mark_names(

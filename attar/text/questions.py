@@ -4,7 +4,7 @@ import re
 from itertools import chain, islice
 
 from attar.errors import FormatError
-from attar.text.english import KINDS_OF_NAMES
+from attar.text.english import KINDS_OF_NAMES, TITLES
 from attar.text.name_table import NameTable
 from attar.text.tokens import PLACEHOLDER, ChunkCache, cut_chunk
 from attar.text.vocabulary import Vocabulary
@@ -33,6 +33,7 @@ def read_question(text: str, table: NameTable, vocabulary: Vocabulary) -> list[s
     tokens = _mark_names(words, text, table, vocabulary)
     if not blanks:
         tokens = _blank_wh_word(tokens, text)
+    tokens = _without_titles(tokens, text)
     while tokens[-1] in ("?", ".", "!"):
         tokens.pop()
     tokens.append(".")
@@ -78,6 +79,17 @@ def _mark_names(words: list[str], text: str, table: NameTable, vocabulary: Vocab
             done = stop
     tokens += words[done:]
     return tokens
+
+
+def _without_titles(tokens: list[str], text: str) -> list[str]:
+    """Leave out titles before names and before the blank, as texts are read."""
+    kept: list[str] = []
+    for token in tokens:
+        if token == PLACEHOLDER or token.startswith("@entity"):
+            while kept and kept[-1].rstrip(".") in TITLES and kept[-1].capitalize() in text:
+                kept.pop()
+        kept.append(token)
+    return kept
 
 
 def _may_be_name(at: int, word: str, text: str, vocabulary: Vocabulary) -> bool:

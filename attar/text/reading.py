@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from attar.errors import OptionError
 from attar.text.name_table import NameTable
-from attar.text.names import CapitalFinder, NameFinder, learn_names
+from attar.text.names import CapitalFinder, NameFinder, learn_names, start_of_titles
 from attar.text.questions import read_question
 from attar.text.tokens import PLACEHOLDER, iterate_sentences
 from attar.text.vocabulary import Vocabulary
@@ -80,7 +80,8 @@ class TextReader:
         for sentence in sentences:
             done = 0
             for start, stop, entity in learn_names(sentence, table, self.finder):
-                ids += vocabulary.encode(sentence[done:start])
+                # A title would stand between a name and what is said of it, and "___ read" is asked without.
+                ids += vocabulary.encode(sentence[done : start_of_titles(sentence, start, done)])
                 positions.append(len(ids))
                 entities.append(entity)
                 known = entity < vocabulary.entities

@@ -14,27 +14,37 @@ import typer
 
 from attar.errors import OptionError
 from benchmarks.command import run_command
+from benchmarks.fuzz.documents import documents_target
 from benchmarks.fuzz.folders import cloze_target, import_target, reader_target
 from benchmarks.fuzz.http import http_target
 from benchmarks.fuzz.reading import library_target, source_target, text_target
-from benchmarks.fuzz.records import envelope_target, memory_target, name_table_target, store_target
+from benchmarks.fuzz.records import (
+    envelope_target,
+    memory_target,
+    name_table_target,
+    signature_target,
+    store_target,
+)
 from benchmarks.fuzz.target import Target, run
 
 TARGETS = {
     "memory": memory_target,
     "envelope": envelope_target,
     "names": name_table_target,
+    "signatures": signature_target,
     "store": store_target,
     "import": import_target,
     "reader": reader_target,
     "cloze": cloze_target,
     "source": source_target,
+    "documents": documents_target,
     "text": text_target,
     "library": library_target,
     "http": http_target,
 }
 # Examples in one turn of a target: those in forks and over HTTP take longer.
-_EXAMPLES = {"store": 40, "import": 40, "reader": 40, "cloze": 40, "library": 60, "text": 60, "http": 60}
+_EXAMPLES = {"store": 40, "import": 40, "reader": 40, "cloze": 40}
+_EXAMPLES |= {"documents": 60, "library": 60, "text": 60, "http": 60}
 
 
 def fuzz(name: str, folder: Path, examples: int, seed: int | None) -> tuple[int, str]:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
+from attar.documents import read_sources
 from attar.errors import AttarError
 from attar.library import Library
 from attar.memory import Memory
 from attar.nn import Network, NetworkOptions
 from attar.reader import NamesReader
-from attar.text import Vocabulary, read_sources
+from attar.text import Vocabulary
 from benchmarks.fuzz.mutations import json_values, mutated_bytes, texts
 from benchmarks.fuzz.target import Target, refused
 

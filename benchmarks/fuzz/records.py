@@ -1,4 +1,4 @@
-"""Targets: the bytes of memories and names, the store's envelopes, and the store's file."""
+"""Targets: the bytes of memories, names and signatures, the store's envelopes, and the store's file."""
 
 import os
 import zlib
@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from attar.memory import FORMS_OF, Cooccurrence, Memory, PhraseIndex
+from attar.memory import FORMS_OF, INDEXED, Cooccurrence, Memory, PhraseIndex
+from attar.search import SignatureOptions, SignatureRecord, Statistics, Sums
 from attar.store import Store
 from attar.store.format import DocumentEntry, decompress, encode, read_entry, unwrap, wrap
 from attar.text import NameTable
@@ -30,7 +31,7 @@ def memories() -> list[Memory]:
     about, ends = np.where(ids < 6, ids - 3, -1), np.arange(40) % 4 == 3
     (counts,) = Cooccurrence.count(about, ids, ends, [40], counts=[3], first=3, limit=6, common=0)
     made = []
-    for mechanism in sorted(set(FORMS_OF) - {"phrases"}):
+    for mechanism in sorted(set(FORMS_OF).difference(INDEXED)):
         numbers = rng.standard_normal(shapes.get(mechanism, (4, 4)))
         numbers = numbers if mechanism in shapes else numbers @ numbers.T
         more: dict[str, Any] = {"cooccurrence": counts} if mechanism == "named" else {}
@@ -169,6 +170,38 @@ def name_table_target(folder: Path) -> Iterator[Target]:
                 raise AssertionError("a table that changes when it is written")
 
     yield Target(st.lists(texts.map(_name), max_size=8), check)
+
+
+@contextmanager
+def signature_target(folder: Path) -> Iterator[Target]:
+    """Statistics and signatures of search: refused, or usable."""
+    random = np.random.default_rng(0)
+    ids, states = random.integers(0, 40, 30), random.standard_normal((30, 6)).astype(np.float32)
+    statistics = Statistics.empty(READER, size=6, pieces=40).with_document(ids, states)
+    projection, options = statistics.projection(4), SignatureOptions(4)
+    sums = Sums.of(ids, states, projection)
+    records = [
+        SignatureRecord.of(sums, projection.digest, options, keep_sums=keep).to_bytes()
+        for keep in (True, False)
+    ]
+
+    def check(example: tuple[str, bytes]) -> None:
+        kind, data = example
+        with refused():
+            if kind == "statistics":
+                made = Statistics.from_bytes(data).projection(4)
+                if not all(np.isfinite(each).all() for each in (made.directions, made.weights, made.scales)):
+                    raise AssertionError("a projection that is not finite")
+            else:
+                record = SignatureRecord.from_bytes(data, options)
+                pieces, counts = record.word_counts
+                if len(pieces) != len(counts):
+                    raise AssertionError("counts of other word pieces")
+                if (kept := record.sums()) is not None:
+                    _ = (kept + kept).signature()
+
+    whole = st.tuples(st.just("statistics"), mutated_bytes(statistics.data))
+    yield Target(whole | st.tuples(st.just("record"), st.sampled_from(records).flatmap(mutated_bytes)), check)
 
 
 def _name(text: str) -> str:

@@ -16,7 +16,7 @@ def run(program, *arguments):
 
 @pytest.mark.slow
 def test_killed_processes_lose_no_acknowledged_change_and_leave_none_half_done():
-    ran = run(["-m", "benchmarks.crash"], "--kills", "60", "--json")
+    ran = run(["-m", "benchmarks.crash"], "--kills", "72", "--json")
     assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout + ran.stderr
     rows = json.loads(ran.stdout)
     assert list(rows) == list(KINDS)

@@ -11,7 +11,7 @@ from benchmarks.fuzz.__main__ import TARGETS
 from benchmarks.fuzz.target import Target, refused, run
 
 # About a minute in all.
-EXAMPLES = {"memory": 300, "envelope": 300, "names": 200, "source": 150}
+EXAMPLES = {"memory": 300, "envelope": 300, "names": 200, "source": 150, "documents": 100}
 
 
 @pytest.mark.slow

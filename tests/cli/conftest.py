@@ -56,7 +56,7 @@ def attar(monkeypatch, capsys, reader):
     """`attar …` as the shell runs it: exit code, lines on stdout, lines on stderr."""
 
     def run(*arguments, stdin: bytes = b""):
-        reads = arguments[0] in ("add", "append", "ask") and "--reader" not in arguments
+        reads = arguments[0] in ("add", "append", "ask") and not {"--reader", "--help"} & set(arguments)
         with_reader = ["--reader", str(reader)] if reads else []
         monkeypatch.setattr(sys, "argv", ["attar", *map(str, arguments), *with_reader])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))

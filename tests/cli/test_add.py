@@ -1,5 +1,6 @@
 """Text into a library: `attar add` and `attar append`."""
 
+import gzip
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from attar.store import Store
+from benchmarks.document_files import docx_of, eml_of, epub_of, html_of, pdf_of, xlsx_of, zip_of
 from benchmarks.stories import tell_stories
 
 
@@ -34,7 +36,7 @@ def test_add_in_json(place, attar):
     result = json.loads(line)
     assert [document["change"] for document in result["documents"]] == ["added"] * 3
     assert set(result["documents"][0]) == {"name", "change", "tokens", "bytes"}
-    assert result["skipped"] == []
+    assert (result["removed"], result["bad"], result["skipped"]) == ([], [], [])
 
 
 def test_add_from_stdin(place, attar, listed):
@@ -52,7 +54,6 @@ def test_stdin_needs_a_name(place, attar):
 def test_a_file_by_another_name(place, attar, listed):
     attar("add", "S", "stories/story0.txt", "--name", "x" * 10_000)
     assert listed() == ["x" * 10_000]
-    assert all(len(line) < 200 for line in attar("list", "S")[1])
 
 
 def test_lines_of_json(place, attar, texts, listed):
@@ -70,23 +71,132 @@ def test_another_text_is_refused_unless_it_replaces(filled, texts):
     assert filled("add", "S", "story0.txt", "--replace")[1][0].startswith("replaced story0")
 
 
-@pytest.mark.parametrize("data", [b"", b"GIF\0\1", b"\xff\xfe\xfa"], ids=["empty", "binary", "no UTF-8"])
-def test_a_bad_file_stops_add_after_the_files_before_it(place, attar, data, listed):
+@pytest.mark.parametrize(
+    "data", [b"", b"GIF\0\1", b"\xff\xfe\xfa"], ids=["empty", "binary", "half of UTF-16"]
+)
+def test_a_bad_file_is_named_at_the_end_and_the_others_are_added(place, attar, data, listed):
     Path("stories/story1.txt").write_bytes(data)
     code, lines, errors = attar("add", "S", "stories")
     assert code == 2
-    assert [line.split(":")[0] for line in lines] == ["added story0"]
+    assert [line.split(":")[0] for line in lines] == ["added story0", "added sub/story2", "2 added"]
     assert len(errors) == 1
     assert errors[0].startswith("attar: stories/story1.txt: expected ")
-    assert listed() == ["story0"]
-
-
-def test_bad_files_can_be_skipped(place, attar, listed):
-    Path("stories/story1.txt").write_bytes(b"")
-    Path("stories/a.txt").write_bytes(b"GIF\0\1")
-    code, _, errors = attar("add", "S", "stories", "missing", "--skip-bad")
-    assert (code, len(errors)) == (2, 3)
     assert listed() == ["story0", "sub/story2"]
+
+
+def test_skip_bad_is_accepted_with_a_line(place, attar):
+    code, _, errors = attar("add", "S", "stories", "--skip-bad")
+    assert (code, errors) == (0, ["attar: --skip-bad has no effect any more; it goes away in 0.3"])
+
+
+def test_hidden_and_other_files_are_listed_and_are_no_mistake(place, attar, listed):
+    Path("stories/.notes.txt").write_text("Hidden.")
+    Path("stories/cover.png").write_bytes(b"\x89PNG\0")
+    code, lines, errors = attar("add", "S", "stories")
+    assert (code, lines[-1]) == (0, "3 added")
+    assert errors == [
+        "attar: skipped stories/.notes.txt: hidden",
+        "attar: skipped stories/cover.png: .png is not a kind of document; name the file itself to read it as text",
+    ]
+
+
+def test_add_again_reads_what_changed_and_with_sync_removes_what_is_gone(filled, texts, listed):
+    Path("stories/story0.txt").write_text(texts[3])
+    Path("stories/story1.txt").unlink()
+    Path("stories/new.txt").write_text(texts[4])
+    _, lines, errors = filled("add", "S", "stories")
+    assert (lines[-1], errors) == ("1 added, 1 replaced, 1 unchanged", [])
+    assert listed() == ["new", "story0", "story1", "sub/story2"]
+    _, lines, _ = filled("add", "S", "stories", "--sync")
+    assert lines[-2:] == ["removed story1", "3 unchanged, 1 removed"]
+    assert listed() == ["new", "story0", "sub/story2"]
+
+
+def test_sync_leaves_documents_of_elsewhere(filled, texts, listed):
+    filled("add", "S", "-", "--name", "typed", stdin=b"Ann left.")
+    Path("one.txt").write_text(texts[3])
+    filled("add", "S", "one.txt")
+    Path("one.txt").unlink()
+    filled("add", "S", "stories", "--sync")
+    assert listed() == ["one", "story0", "story1", "sub/story2", "typed"]
+
+
+def test_sync_needs_a_folder(place, attar):
+    code, _, errors = attar("add", "S", "stories/story0.txt", "--sync")
+    assert (code, errors) == (2, ["attar: --sync: expected a folder, got files only"])
+
+
+def test_a_url_is_refused(place, attar):
+    code, _, errors = attar("add", "S", "https://example.org/a.html")
+    line = "https://example.org/a.html: expected a file or a folder, got a URL; save the page first: nothing is fetched"
+    assert (code, errors) == (2, [f"attar: {line}"])
+
+
+ONLY_BAD = """
+import sys
+sys.argv = ["attar", "add", "S", "bad"]
+from attar.cli.main import main
+try:
+    main()
+except SystemExit as end:
+    print(end.code, "torch" in sys.modules)
+"""
+
+
+@pytest.mark.slow
+def test_only_bad_files_load_no_model_and_make_no_library(place):
+    Path("bad").mkdir()
+    Path("bad/a.txt").touch()
+    Path("bad/b.pdf").write_bytes(b"no")
+    ran = subprocess.run([sys.executable, "-c", ONLY_BAD], capture_output=True, text=True)
+    assert ran.stdout.splitlines() == ["2 False"]
+    assert len(ran.stderr.splitlines()) == 2
+    assert not Path("S").exists()
+
+
+def a_folder_of_forty(folder: Path) -> dict[str, str]:
+    """36 files of 12 kinds and 4 broken ones; the names of the broken ones, and their reasons."""
+    folder.mkdir()
+    makers = {
+        "txt": str.encode,
+        "md": lambda text: f"# Note\n\n*{text}*".encode(),
+        "html": lambda text: html_of(text, around=True),
+        "pdf": lambda text: pdf_of([text, text]),
+        "docx": docx_of,
+        "epub": lambda text: epub_of([text]),
+        "eml": eml_of,
+        "csv": lambda text: f"who,what\nAnn,{text}\nBob,{text}\n".encode(),
+        "xlsx": lambda text: xlsx_of({"Sheet": [["who", "what"], ["Ann", text]]}),
+        "json": lambda text: json.dumps({"note": text}).encode(),
+        "txt.gz": lambda text: gzip.compress(text.encode("utf-16")),
+        "zip": lambda text: zip_of({"inside.txt": text.encode("cp1252")}),
+    }
+    for number in range(3):
+        for kind, make in makers.items():
+            (folder / f"{number}.{kind}").write_bytes(
+                make(f"Tobias Finch paid {number} pounds for the café.")
+            )
+    broken = {
+        "empty.txt": (b"", "expected text, got nothing"),
+        "cut.pdf": (pdf_of(["Ann left."])[:300], "expected a PDF file, got a damaged one"),
+        "locked.pdf": (pdf_of(["Ann left."], password="x"), "got an encrypted one"),
+        "no.docx": (b"PK\3\4no", "expected a DOCX file, got a damaged one"),
+    }
+    for name, (data, _) in broken.items():
+        (folder / name).write_bytes(data)
+    return {name: reason for name, (_, reason) in broken.items()}
+
+
+def test_a_folder_of_forty_files_of_twelve_kinds_four_of_them_broken(place, attar, listed):
+    broken = a_folder_of_forty(place / "mixed")
+    code, lines, errors = attar("add", "S", "mixed")
+    assert (code, lines[-1]) == (2, "36 added")
+    assert len(listed()) == 36
+    assert len(errors) == 4
+    for line, (name, reason) in zip(errors, sorted(broken.items()), strict=True):
+        assert line.startswith(f"attar: mixed/{name}: ")
+        assert reason in line
+    assert attar("add", "S", "mixed", "--sync")[1][-1] == "36 unchanged"
 
 
 def test_a_missing_file_is_reported_before_a_store_is_created(place, attar):

@@ -2,10 +2,18 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import msgspec
+import pytest
+
+from attar.cli.quotes import Quotes
+from attar.library import Library
 from attar.nn import Network, NetworkOptions
 from attar.reader import NamesReader
+from attar.results import Answer
 from attar.text import Vocabulary
 
 
@@ -25,6 +33,77 @@ def test_several_questions_and_a_file_of_them(filled):
     assert "___ left ." in filled("ask", "S", "story0", "--questions", "questions")[1]
 
 
+def test_questions_come_down_a_pipe_one_per_line(filled):
+    code, lines, _ = filled("ask", "S", "story0", "--top", "1", stdin=b"Who left?\n\n___ came .\n")
+    assert code == 0
+    assert [lines[0], lines[3]] == ["Who left?", "___ came ."]
+
+
+def test_a_bad_line_is_named_and_the_others_are_answered(filled):
+    Path("questions").write_text("Who came?\n\nThey left .\n___ met ___ .\nWho left?\n")
+    code, lines, errors = filled("ask", "S", "story0", "--questions", "questions", "--top", "1")
+    assert code == 2
+    assert [lines[0], lines[3]] == ["Who came?", "Who left?"]
+    assert [error.partition(": question:")[0] for error in errors] == [
+        "attar: questions, line 3",
+        "attar: questions, line 4",
+    ]
+    code, (line,), _ = filled("ask", "S", "story0", "--questions", "questions", "--json")
+    assert code == 2
+    assert ["error" in row for row in json.loads(line)["questions"]] == [False, True, True, False]
+
+
+def test_the_only_document_needs_no_name(place, attar):
+    attar("add", "S", "stories/story0.txt")
+    named = attar("ask", "S", "story0", "Who left?")
+    assert attar("ask", "S", "Who left?") == named
+    assert attar("ask", "S", stdin=b"Who left?\n") == named
+    assert attar("ask", "S", "they left ___ .")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["story0", "STORY0", "story2", "sub/s"])
+def test_the_beginning_of_a_name_is_enough(filled, name):
+    code, (line,), _ = filled("ask", "S", name, "Who left?", "--json")
+    assert code == 0
+    assert json.loads(line)["document"] == ("story0" if "0" in name else "sub/story2")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ask", "S", "story9", "Who left?"),
+        ("ask", "S", "story", "Who left?"),
+        ("ask", "S", "story0", " "),
+        ("ask", "S", "story0"),
+        ("ask", "S", "story0", "Who left?", "--top", "0"),
+        ("ask", "S", "story0", "Who left?", "--questions", "missing"),
+        ("ask", "S", "story0", "Who left?", "--reader", "stories"),
+        ("ask", "S", "story0", "Who left?"),
+        ("show", "S", "story9"),
+        ("list", "S"),
+        ("show", "S", "story1"),
+        ("remove", "S", "story"),
+    ],
+    ids=" ".join,
+)
+def test_what_needs_no_model_loads_none(filled, arguments):
+    """Among them a question to a library whose reader is nowhere: the fourth from the end."""
+    code = f"""
+import sys
+sys.argv = ["attar", *{arguments!r}]
+from attar.cli.main import main
+try:
+    main()
+finally:
+    assert "torch" not in sys.modules
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    assert "AssertionError" not in ran.stderr
+    assert ran.returncode == (0 if arguments[:2] == ("list", "S") or arguments[-1] == "story1" else 2)
+
+
 def test_an_unknown_document_is_one_line_with_similar_names(filled):
     code, lines, errors = filled("ask", "S", "story7", "Who left?")
     assert (code, lines, len(errors)) == (2, [], 1)
@@ -38,3 +117,65 @@ def test_another_reader_is_refused_in_one_line(filled, texts):
     code, lines, (error,) = filled("ask", "S", "story0", "Who left?", "--reader", "other")
     assert (code, lines) == (2, [])
     assert "expected its reader" in error
+
+
+TEXT = """Ann lives in Dover with her sister.
+
+Ann met Bob, and Bob wrote to
+Bob's aunt in Bath."""
+
+
+class Terminal:
+    """An output that says it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def quoted(tmp_path):
+    """A library whose text is quoted from, and an answer: the second Bob."""
+    with Library(tmp_path / "library", "names") as library:
+        library.add("letters", TEXT)
+        start = TEXT.index("Bob wrote")
+        quote = TEXT.partition("\n\n")[2]
+        yield library, Answer("Bob", 0.71, "name", quote, start, start + 3)
+
+
+def test_an_answer_shows_its_line_and_its_sentence(quoted):
+    library, answer = quoted
+    line = Quotes(library, "letters").lines([answer])
+    assert line == "Bob  71%  line 3  Ann met Bob, and Bob wrote to Bob's aunt in Bath."
+
+
+def test_on_a_terminal_the_phrase_is_marked_where_it_stands(quoted, monkeypatch):
+    library, answer = quoted
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", "200")
+    line = Quotes(library, "letters").lines([answer])
+    assert line.endswith("  Ann met Bob, and \x1b[1;4mBob\x1b[0m wrote to Bob's aunt in Bath.")
+    monkeypatch.setenv("TERM", "dumb")
+    assert "\x1b" not in Quotes(library, "letters").lines([answer])
+
+
+def test_a_long_sentence_is_cut_around_its_phrase_on_a_terminal_only(quoted, monkeypatch):
+    library, _ = quoted
+    quote = "x " * 300 + "Ann Lee left" + " y" * 300
+    answer = Answer("Ann Lee", 0.5, "name", quote)
+    assert quote in Quotes(library, "letters").lines([answer])
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", "80")
+    line = Quotes(library, "letters").lines([answer]).replace("\x1b[1;4m", "").replace("\x1b[0m", "")
+    assert len(line) <= 80
+    assert re.search(r"…[x ]+Ann Lee left[y ]+…$", line)
+
+
+def test_an_answer_from_another_document_names_it_and_one_that_is_absent_says_so(quoted):
+    library, answer = quoted
+    found = msgspec.structs.replace(answer, document="letters")
+    lines = Quotes(library, None).lines([found, Answer("", 0.2, "none")]).splitlines()
+    assert lines[0].startswith("Bob ")
+    assert "  letters, line 3  " in lines[0]
+    assert lines[1].split("  ")[0] == "not in this library"
+    on_page = msgspec.structs.replace(answer, place="page 3")
+    assert "  page 3  " in Quotes(library, "letters").lines([on_page])

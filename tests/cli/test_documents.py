@@ -1,10 +1,16 @@
 """`attar list`, `show`, `merge` and `remove`, and what all commands on a library share."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
 from attar.library import Library
+from attar.nn import Network, NetworkOptions
+from attar.reader import NamesReader
+from attar.text import Vocabulary
 
 
 @pytest.mark.parametrize(
@@ -56,6 +62,84 @@ def test_list_gives_names_tokens_and_bytes(filled):
     assert len(filled("list", "S", "--after", "story0")[1]) == 3
 
 
+def test_list_prints_names_in_full(place, attar, listed):
+    name = "letters/" + 30 * "long " + "name"
+    attar("add", "S", "stories/story0.txt", "--name", name)
+    assert attar("list", "S")[1][1].endswith(f"  {name}")
+    assert attar("show", "S", name)[0] == 0
+    assert attar("remove", "S", name)[1] == [f"removed {name}"]
+
+
+def test_documents_are_shown_and_appended_to_by_the_beginning_of_their_names_but_not_removed(filled, listed):
+    assert filled("show", "S", "STORY1")[1][0].split() == ["name", "story1"]
+    assert (
+        json.loads(filled("append", "S", "sub", "stories/story0.txt", "--json")[1][0])["name"] == "sub/story2"
+    )
+    code, _, (error,) = filled("remove", "S", "sub")
+    assert code == 2
+    assert "did you mean" in error or "see attar list" in error
+    assert len(listed()) == 3
+
+
+def test_the_shell_completes_names_of_documents(filled):
+    environment = os.environ | {
+        "_ATTAR_COMPLETE": "complete_bash",
+        "COMP_WORDS": "attar show S st",
+        "COMP_CWORD": "3",
+    }
+    program = """
+import sys
+from attar.cli.main import app
+try:
+    app(prog_name="attar")
+finally:
+    assert "torch" not in sys.modules
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert ran.stdout.split() == ["story0", "story1"], ran.stderr
+
+
+def test_a_library_of_another_shipped_reader_says_so_and_answers(place, attar):
+    code, _, errors = attar("add", "S", "stories/story0.txt", "--reader", "names")
+    assert (code, errors) == (0, [])
+    for command in (["list", "S"], ["show", "S", "story0"]):
+        code, lines, (note,) = attar(*command)
+        assert code == 0
+        assert lines
+        assert note == (
+            "attar: this library was made with the reader names; "
+            "move it to the default reader: attar reread S"
+        )
+
+
+def test_reread_moves_a_library_to_another_reader(filled, texts, listed):
+    vocabulary = Vocabulary.build(texts, size=150, entities=40)
+    NamesReader(Network(NetworkOptions(len(vocabulary), 40, hidden_size=6)), vocabulary).save("other")
+    code, lines, errors = filled("reread", "S", "--reader", "other")
+    assert (code, errors) == (0, [])
+    assert lines[0].startswith("3 documents have the reader other (")
+    assert filled("ask", "S", "story0", "Who left?", "--reader", "other")[0] == 0
+    code, _, (error,) = filled("ask", "S", "story0", "Who left?")
+    assert code == 2
+    assert "expected its reader" in error
+    assert json.loads(filled("reread", "S", "--reader", "other", "--json")[1][0])["read"] == 0
+    assert filled("store", "check", "S")[0] == 0
+
+
+def test_reread_refuses_documents_without_texts_or_sets_them_aside(filled, texts, listed):
+    filled("add", "S", "stories/story0.txt", "--name", "x", "--no-text")
+    vocabulary = Vocabulary.build(texts, size=150, entities=40)
+    NamesReader(Network(NetworkOptions(len(vocabulary), 40, hidden_size=6)), vocabulary).save("other")
+    code, lines, (error,) = filled("reread", "S", "--reader", "other")
+    assert (code, lines) == (2, [])
+    assert "got 1 without a kept text" in error
+    code, lines, _ = filled("reread", "S", "--reader", "other", "--set-aside")
+    assert code == 0
+    assert "aside-1.parquet" in lines[1]
+    assert "x" not in listed()
+    assert filled("import", "elsewhere", "S/aside-1.parquet")[1] == ["1 documents imported"]
+
+
 def test_show_prints_what_is_stored(place, attar, texts):
     attar("add", "S", "stories", "--keep-text", "--dtype", "int8")
     _, (line,), _ = attar("show", "S", "story0", "--json")
@@ -65,7 +149,9 @@ def test_show_prints_what_is_stored(place, attar, texts):
     assert record["names"][0] in "\n".join(attar("show", "S", "story0")[1])
 
 
-@pytest.mark.parametrize("command", ["add", "append", "ask", "merge", "remove", "list", "show", "export"])
+@pytest.mark.parametrize(
+    "command", ["add", "append", "ask", "merge", "remove", "list", "show", "reread", "export"]
+)
 def test_every_command_takes_json_and_shows_an_example(attar, command):
     code, lines, _ = attar(command, "--help")
     assert code == 0

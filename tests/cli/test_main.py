@@ -27,9 +27,10 @@ def test_help_names_every_command(flag):
         line.split()[0] for line in ran.stdout.partition("Commands:")[2].splitlines() if line[2:3].strip()
     ]
     assert set(listed) == {
-        *("demo", "add", "append", "ask", "merge", "remove", "list", "show", "export", "import"),
+        *("demo", "add", "append", "ask", "merge", "remove", "list", "show", "reread"),
+        *("export", "import"),
         *("train", "evaluate", "compare", "train-questions", "evaluate-questions"),
-        *("serve", "store", "cloze", "bench"),
+        *("serve", "search", "search-eval", "shard", "store", "cloze", "bench"),
     }
 
 

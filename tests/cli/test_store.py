@@ -62,6 +62,18 @@ def test_export_and_import(filled, listed):
     assert filled("ask", "T", "story0", "Who left?") == filled("ask", "S", "story0", "Who left?")
 
 
+def test_an_import_converts_to_a_dtype(filled):
+    filled("export", "S", "s.parquet")
+    assert filled("import", "T", "s.parquet", "--dtype", "int8")[1] == ["3 documents imported"]
+    documents = json.loads(filled("list", "T", "--json")[1][0])["documents"]
+    assert {document["dtype"] for document in documents} == {"int8"}
+    assert filled("store", "check", "T")[0] == 0
+    assert filled("import", "T", "s.parquet", "--dtype", "int8")[1] == ["0 documents imported"]
+    code, _, (error,) = filled("import", "T", "s.parquet", "--dtype", "float32")
+    assert code == 2
+    assert error.endswith("export it, and import it into a new one with --dtype float32")
+
+
 def spoil(key: bytes, value: bytes) -> None:
     """Write past the library what it never would."""
     with lmdb.open("S") as environment, environment.begin(write=True) as transaction:

@@ -4,7 +4,7 @@ import lmdb
 import pytest
 
 from attar.errors import DtypeError, FormatError, NameTakenError, OptionError
-from attar.library import Draft, Library, adding
+from attar.library import Draft, Library, drafts
 from attar.memory import Memory
 from attar.results import Change
 from attar.store import Store
@@ -92,10 +92,35 @@ def test_each_batch_is_one_transaction(library, texts):
 
 
 def test_long_documents_make_small_batches(library, texts, monkeypatch):
-    monkeypatch.setattr(adding, "_CHARACTERS", 10)
+    monkeypatch.setattr(drafts, "_FEWEST_CHARACTERS", 5)
     before = library.store.stats().changes
     library.add_many(named(texts[:3]))
     assert library.store.stats().changes == before + 3
+
+
+def test_what_took_two_seconds_to_read_is_written_before_the_next_document(library, texts, monkeypatch):
+    """Ctrl-C, or a kill, loses no more than that."""
+    clock = iter(range(0, 1000, 3))
+    monkeypatch.setattr(drafts.time, "monotonic", lambda: float(next(clock)))
+    stored = []
+
+    def slow_documents():
+        for name, text in named(texts[:4]):
+            stored.append(len(library))
+            yield name, text
+
+    library.add_many(slow_documents())
+    assert stored == [0, 0, 1, 2]
+    assert len(library) == 4
+
+
+def test_the_text_of_a_batch_follows_the_speed_of_reading(monkeypatch):
+    pace, now = drafts.Pace(), [0.0]
+    monkeypatch.setattr(drafts.time, "monotonic", lambda: now[0])
+    for seconds, least, most in ((0.1, 2**17, 2**20), (0.1, 2**20, 2**21), (100.0, 2**16, 2**16)):
+        with pace.measured([Draft.of("a", "x" * 2**17)]):
+            now[0] += seconds
+        assert least <= pace.characters <= most
 
 
 def test_a_document_given_twice_is_added_once(library, texts):
@@ -197,7 +222,7 @@ def test_a_title_that_is_not_a_string_is_refused(library, texts, title):
 
 def test_a_checked_document_is_not_hashed_again(library, texts, monkeypatch):
     draft = Draft.of("emma", texts[0])
-    monkeypatch.setattr(adding, "digest_of", None)
+    monkeypatch.setattr(drafts, "digest_of", None)
     monkeypatch.setattr("attar.store.format.digest_of", None)
     assert kinds(library.add_many([draft])) == ["added"]
     assert library.show("emma").digest == draft.digest.hex()

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from attar.errors import BusyError, OptionError, ReaderMismatchError, RecordError
-from attar.library import Library
+from attar.library import Draft, Library
 from attar.library.rereading import _locked
 from attar.reader import folders
-from attar.store import Store, import_store
+from attar.store import Origin, Store, import_store
 
 QUESTION = "Who left?"
 
@@ -82,6 +82,16 @@ def test_all_documents_are_read_again(filled, folder, other, texts, assert_moved
     filled.close()
     names = dict(zip(("a", "b", "c", "titled", "new"), texts, strict=False))
     assert_moved(names)
+
+
+def test_documents_keep_where_they_came_from(filled, other, texts):
+    origin = Origin("/letters/emma.pdf", "2026-03-04", [(0, "page 1")])
+    filled.add_many([Draft.of("emma", texts[4], origin=origin)])
+    before = filled.store.get("emma").entry
+    filled.reread(other)
+    after = filled.store.get("emma").entry
+    assert (after.source, after.date, after.parts) == (before.source, before.date, before.parts)
+    assert after.source == "/letters/emma.pdf"
 
 
 def test_the_answers_afterwards_are_those_of_the_new_reader(filled, other, texts):

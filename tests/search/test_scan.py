@@ -21,11 +21,11 @@ def test_scores_are_sums_over_signs(signatures):
     )
 
 
-def test_compiled_scores_differ_by_the_rounding_of_queries(signatures):
+def test_compiled_scores_are_those_of_rounded_queries(signatures):
     fast = pytest.importorskip("attar.search.fast_scan")
     packed, queries = signatures
     exact, rounded = scan.scores(packed, "1-bit", queries), fast.scores(packed, queries)
-    assert np.abs(exact - rounded).max() < 0.2 * exact.std()
+    assert all(np.corrcoef(a, b)[0, 1] > 0.97 for a, b in zip(exact, rounded, strict=True))
 
 
 def test_the_best_are_those_of_all_scores(signatures):

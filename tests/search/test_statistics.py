@@ -90,9 +90,15 @@ def test_a_projection_needs_a_document_and_a_size_that_fits(statistics):
 
 
 def test_the_shipped_reader_has_statistics():
-    from attar.reader import SHIPPED
+    from attar.reader import SHIPPED, Reader
 
-    loaded = Statistics.load(SHIPPED / "answers" / "search.bin")
-    assert default_statistics(loaded.reader).digest == loaded.digest
+    network = Reader.load().network.options.encoder
+    found = default_statistics(Reader.load().fingerprint)
+    assert found.fit_states(network.size, network.vocabulary)
     assert (SHIPPED / "answers" / "search.bin").stat().st_size < 200_000
     assert default_statistics("0" * 64) is None
+
+
+def test_statistics_in_the_folder_of_a_reader_are_its_own(statistics, tmp_path):
+    statistics.save(tmp_path / "search.bin")
+    assert default_statistics("0" * 64, tmp_path).digest == statistics.digest

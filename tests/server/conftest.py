@@ -188,6 +188,20 @@ def make(
 
 
 @pytest.fixture
+def serving() -> Iterator[Callable[[Any, Library], Served]]:
+    """Serves an application in this process, without a socket."""
+    opened: list[Served] = []
+
+    def start(app: Any, library: Library) -> Served:
+        opened.append(Served(app, library))
+        return opened[-1]
+
+    yield start
+    for served in opened:
+        served.close()
+
+
+@pytest.fixture
 def serve(make: Callable[..., tuple[Any, Library]]) -> Iterator[Callable[..., Served]]:
     """Serves in this process, without a socket."""
     opened: list[Served] = []

@@ -6,6 +6,7 @@ import pytest
 
 import attar
 from attar.errors import FormatError, NameTakenError, OptionError
+from benchmarks.document_files import eml_of, pdf_of, zip_of
 
 TEXT = "Then Ann met Bob. Bob left for Rome."
 BYTES = {"content-type": "application/octet-stream"}
@@ -21,6 +22,33 @@ def test_a_file_becomes_a_document_with_its_name(served):
     (change,) = response.json()["changes"]
     assert (change["name"], change["change"]) == ("trip", "added")
     assert served.get("/v1/documents/trip").json()["text"] == TEXT
+
+
+def test_files_of_other_kinds_become_documents_with_titles_and_dates(served):
+    (change,) = send(served, pdf_of(["Ann left.", "Bob came."], title="Two pages"), name="trip.pdf").json()[
+        "changes"
+    ]
+    assert change["name"] == "trip.pdf"
+    document = served.get("/v1/documents/trip.pdf").json()
+    assert (document["text"], document["title"]) == ("Ann left.\n\nBob came.", "Two pages")
+    assert len(document["date"]) == 10
+    archive = zip_of({"a.md": b"# Ann\n\nleft.", "b.eml": eml_of("Bob came.")})
+    changes = send(served, archive, name="all.zip").json()["changes"]
+    assert [change["name"] for change in changes] == ["all.zip/a.md", "all.zip/b.eml"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("cut.pdf", b"%PDF-1.7 cut", "expected a PDF file, got a damaged one"),
+        ("old.doc", b"x", "save it as DOCX"),
+        ("all.zip", zip_of({"a.txt": b" " * 2**27}), "bytes when decompressed"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_with_the_reason(served, refused, name, data, reason):
+    line = refused(send(served, data, name=name), 422)
+    assert name in line
+    assert reason in line
 
 
 def test_the_same_file_again_changes_nothing(served):

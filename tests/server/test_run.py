@@ -167,6 +167,26 @@ def test_a_killed_worker_is_restarted_while_the_other_answers_and_nothing_is_los
     assert len(set(asked)) == 1
 
 
+@pytest.mark.slow
+def test_metrics_sum_over_all_workers_and_tell_of_each(start, metric):
+    running = start("--workers", "2")
+    running.wait_for("startup complete", times=2)
+    for number in range(20):
+        # A connection each: any worker may take it.
+        with attar.Client(running.url) as client:
+            client.add("emma", f"{TEXT} {number}", replace=True)
+    with attar.Client(running.url) as client:
+        text = client._http.get("/metrics").text
+    counts = [
+        metric(text, "attar_requests_total", route="put_document", status=each) for each in ("201", "200")
+    ]
+    assert counts == [1, 19]
+    for worker in "01":
+        assert metric(text, "process_resident_memory_bytes", worker=worker) > 2**20
+    assert metric(text, "process_open_fds", worker="2") is None
+    assert running.stop(signal.SIGTERM) == 0
+
+
 # Waits before torch is imported, in worker processes only.
 SLOW_TORCH = """
 import sys, time

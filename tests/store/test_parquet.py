@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from attar.errors import FormatError, OptionError, ReaderMismatchError
-from attar.store import Store, export_store, import_store, parquet, read_export_info
+from attar.store import Origin, Store, export_store, import_store, parquet, read_export_info
 from attar.store.format import encode, wrap
 
 
@@ -18,7 +18,9 @@ def filled(store, make_memory, make_named_memory):
     store.put("a\nb/c", make_memory(1, 60), title="A", text="Emma 🜁")
     store.put("x" * 999, make_memory(2), digest=b"d" * 32)
     store.put("b", make_memory(3).astype("int8"), text="")
-    store.put("c", make_named_memory(4))
+    with store.transaction() as changes:
+        origin = Origin("/letters/c.pdf", "2026-03-04", [(0, "page 1"), (900, "page 2")])
+        changes.put("c", make_named_memory(4), origin=origin)
     return store
 
 
@@ -54,6 +56,13 @@ def test_an_export_is_a_parquet_table(export):
     assert [row["name"] for row in rows] == ["a\nb/c", "b", "c", "x" * 999]
     assert [row["text"] for row in rows] == ["Emma 🜁", "", None, None]
     assert rows[0]["created"].year >= 2026
+
+
+def test_an_export_without_the_columns_of_later_versions_is_imported(export, second, tmp_path):
+    pq.write_table(pq.read_table(export).drop_columns(["source", "date", "parts"]), tmp_path / "old.parquet")
+    assert import_store(second, tmp_path / "old.parquet") == 4
+    entry = second.get("c").entry
+    assert (entry.source, entry.date, entry.parts) == ("", "", b"")
 
 
 def test_an_export_describes_itself(export):

@@ -88,6 +88,45 @@ def test_a_surname_that_is_also_a_place_means_the_person() -> None:
     assert learn("Jack London", "London") == [0, 0]
 
 
+def learn_titled(*names: str) -> list[int | None]:
+    """Learn names before which a title may stand, through the bytes of the table each time."""
+    table, ids = NameTable(), []
+    for name in names:
+        title, _, rest = name.partition(" ") if name.split()[0] in TITLES else ("", "", name)
+        ids.append(table.learn(rest.split(), title))
+        table = NameTable.from_bytes(table.to_bytes())
+    return ids
+
+
+TITLES = {"Mr.", "Mrs.", "Miss", "Dr.", "Sir"}
+
+
+@pytest.mark.parametrize(
+    ("names", "ids"),
+    [
+        (("Anne Darcy", "Mr. Darcy", "Darcy", "Mr. Darcy"), [0, 1, 0, 1]),
+        (("Mr. Darcy", "Anne Darcy", "Darcy", "Mr. Darcy"), [0, 1, 0, 0]),
+        (("Darcy", "Mr. Darcy", "Anne Darcy", "Fitzwilliam Darcy"), [0, 0, 1, 0]),
+        (("Emma Woodhouse", "Miss Woodhouse", "Mr. Woodhouse", "Woodhouse"), [0, 0, 1, 0]),
+        (("John Smith", "Mr. Smith", "Mrs. Smith", "Dr. Smith"), [0, 0, 1, 0]),
+        (("Mr. Okafor", "Chidi Okafor", "Sir Okafor"), [0, 0, 0]),
+    ],
+)
+def test_a_surname_after_a_title_is_no_person_who_cannot_have_it(
+    names: tuple[str, ...], ids: list[int]
+) -> None:
+    assert learn_titled(*names) == ids
+
+
+def test_another_table_is_learned_with_its_titles() -> None:
+    other = NameTable.of("Emma Woodhouse")
+    other.learn(["Woodhouse"], "Mr.")
+    table = NameTable.of("Bath")
+    assert table.learn_all(other) == [1, 2]
+    assert table.names == ["Bath", "Emma Woodhouse", "Woodhouse"]
+    assert table.learn(["Woodhouse"], "Mr.") == 2
+
+
 def test_resolving_needs_capitals_for_initials_and_learns_nothing() -> None:
     table = NameTable.of("American Dental Association", "Paul Abraham Dukas")
     before = table.copy()

@@ -88,3 +88,11 @@ def test_the_table_learns_nothing_from_a_question(table: NameTable) -> None:
     before = table.copy()
     read_question("Who met Zorro?", table, VOCABULARY)
     assert table == before
+
+
+@pytest.mark.parametrize(
+    "question", ["Dr. Okafor met ___ .", "Okafor met ___ .", "Okafor met Prof. Dr. ___ ."]
+)
+def test_titles_before_names_and_blanks_are_left_out_as_in_texts(question):
+    table = NameTable.of("Okafor")
+    assert read_question(question, table, Vocabulary(())) == ["@entity0", "met", "@placeholder", "."]

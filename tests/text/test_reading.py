@@ -19,6 +19,7 @@ from attar.text import (
     Vocabulary,
     iterate_sentences,
     mark_names,
+    start_of_titles,
 )
 from attar.text.questions import read_question
 from attar.text.tokens import ends_sentence
@@ -59,6 +60,8 @@ def marked_and_encoded(
     names: list[int] = []
     for sentence in iterate_sentences(text):
         (marked,) = mark_names([sentence], table, finder)
+        for at in reversed([at for at, token in enumerate(marked) if token.startswith("@entity")]):
+            del marked[start_of_titles(marked, at) : at]
         ids += vocabulary.encode(token.lower() for token in marked)
         ends += [False] * (len(marked) - 1) + [True]
         names += [int(token[7:]) if token.startswith("@entity") else -1 for token in marked]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from attar.documents import read_sources
 from attar.errors import FormatError
-from attar.text import read_sources
 
 _EXPECTED = "questions in SQuAD's JSON (.json) or a passage per line (.jsonl), plain, .xz or .gz"
 # The characters of a paragraph that questions are generated for.

@@ -5,7 +5,7 @@ answer, but does not say which span answers which.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -34,12 +34,19 @@ def with_translated_questions(passages: Sequence[Passage]) -> list[Passage]:
     if not marked or not others:
         return found
     pairs = _pairs([passages[at].text for at in others], [passages[at].text for at in marked])
+    pairs = [(others[place], marked[match]) for place, match in pairs]
+    # Most passages of an article are in the same other one; a pair that is not is a mistake, which would join both.
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
     for place, match in pairs:
-        original, translated = passages[others[place]], passages[marked[match]]
+        counts[passages[place].article][passages[match].article] += 1
+    for place, match in pairs:
+        original, translated = passages[place], passages[match]
+        if counts[original.article].most_common(1)[0][0] != translated.article:
+            continue
         absent = tuple(question for question in translated.questions if question.labelled)
         questions = (*original.questions, *_reworded(original, translated), *absent)
-        found[others[place]] = replace(original, questions=questions, twin=translated.article)
-        found[marked[match]] = replace(translated, twin=original.article)
+        found[place] = replace(original, questions=questions, twin=translated.article)
+        found[match] = replace(translated, twin=original.article)
     return found
 
 

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from attar.errors import FormatError
-from attar.text import find_source_files, read_source_file, read_sources
+from attar.documents import find_files, read_source_file, read_sources
+from attar.errors import AttarError, FormatError
+from benchmarks.document_files import docx_of
 
 
 def read(*paths: Path) -> list[tuple[str, str, str]]:
-    return [tuple(document) for document in read_sources(paths)]
+    return [tuple(document[:3]) for document in read_sources(paths)]
 
 
 def pack(path: Path, files: dict[str, bytes]) -> Path:
@@ -68,9 +69,10 @@ def test_a_file_given_twice_is_read_once(tmp_path: Path) -> None:
     assert read(books / "b.txt", books, books / "a.txt", books) == [("b", "b", "2"), ("books", "a", "1")]
 
 
-def test_the_text_files_of_an_archive_are_read(tmp_path: Path) -> None:
+def test_the_documents_of_an_archive_are_read(tmp_path: Path) -> None:
     path = pack(
-        tmp_path / "novels.tar.xz", {"novels/a.txt": b"one", "novels/notes.md": b"no", "novels/b.txt": b"two"}
+        tmp_path / "novels.tar.xz",
+        {"novels/a.txt": b"one", "novels/cover.png": b"no", "novels/b.txt": b"two"},
     )
     assert read(path) == [("novels", "novels/a", "one"), ("novels", "novels/b", "two")]
 
@@ -81,8 +83,7 @@ def test_the_text_files_of_an_archive_are_read(tmp_path: Path) -> None:
         ("a.txt", b"", r"a\.txt: expected text, got nothing"),
         ("a.txt", b" \n ", "blanks only"),
         ("a.txt", b"\x7fELF\0\0", "binary data"),
-        ("a.txt", b"caf\xe9 noir", r"the byte 0xe9 at 3; convert it"),
-        ("a.pdf", b"text", r"a file that ends in \.pdf"),
+        ("a.doc", b"text", r"a kind of file that is read, got \.doc; save it as DOCX"),
         ("a.jsonl", b"", "an empty file"),
         ("a.jsonl", b'{"text": "1"}\n{"text": 2}\n', r"a\.jsonl, line 2: expected an object with"),
         ("a.jsonl", b'{"text": "1"}\nnot json\n', r"line 2: expected a JSON object"),
@@ -106,10 +107,92 @@ def test_missing_and_empty_paths_are_reported(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="nothing there"):
         read(tmp_path / "none.txt")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FormatError, match="none of these in it"):
+    with pytest.raises(FormatError, match="a folder with documents, got an empty one"):
         read(tmp_path / "empty")
-    with pytest.raises(FormatError, match=r"an archive with \.txt files"):
-        read(pack(tmp_path / "x.tar.xz", {"a.md": b"x"}))
+    with pytest.raises(FormatError, match="an archive with documents"):
+        read(pack(tmp_path / "x.tar.xz", {"a.png": b"x"}))
+
+
+def test_hidden_and_other_files_of_a_folder_are_skipped_with_reasons(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "a.txt").write_text("no")
+    for name, data in {
+        ".notes.txt": b"no",
+        "README": b"Read me.",
+        "core": b"\x7fELF\0\0",
+        "cover.png": b"\x89PNG\0",
+        "old.doc": b"\xd0\xcf\x11\xe0",
+        "notes.md": b"# Notes",
+    }.items():
+        (tmp_path / name).write_bytes(data)
+    files, skipped, folders = find_files([tmp_path])
+    assert [file.name for file in files] == ["README", "notes.md"]
+    assert folders == [tmp_path]
+    assert {file.path.name: file.reason for file in skipped} == {
+        ".git": "hidden",
+        ".notes.txt": "hidden",
+        "core": "binary data",
+        "cover.png": ".png is not a kind of document; name the file itself to read it as text",
+        "old.doc": ".doc is not read; save it as DOCX",
+    }
+
+
+def test_files_that_differ_in_their_suffix_have_different_names(tmp_path: Path) -> None:
+    for name in ("a", "a.txt", "a.md", "a.html", "b.txt"):
+        (tmp_path / name).write_text("Ann left.")
+    names = [file.name for file in find_files([tmp_path]).files]
+    assert names == ["a", "a.html", "a.md", "a.txt", "b"]
+
+
+@pytest.mark.parametrize("url", ["https://example.org/a.html", "ftp://example.org", "file:///etc/passwd"])
+def test_a_url_is_refused_in_one_line(url: str) -> None:
+    with pytest.raises(FormatError, match="got a URL; save the page first: nothing is fetched"):
+        find_files([url])
+
+
+def test_an_unreadable_file_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
+    for name, data in {"a.txt": b"Ann left.", "b.pdf": b"no", "c.txt": b"", "d.txt": b"Dan."}.items():
+        (tmp_path / name).write_bytes(data)
+    faults: list[AttarError] = []
+    assert [document.name for document in read_sources([tmp_path], faults.append)] == ["a", "d"]
+    assert ["b.pdf" in str(fault) or "c.txt" in str(fault) for fault in faults] == [True, True]
+
+
+MISSING = """
+import sys
+for name in ("pypdf", "docx", "openpyxl", "trafilatura", "lxml", "charset_normalizer"):
+    sys.modules[name] = None
+from attar.documents import read_sources
+from attar.errors import AttarError
+for path in sys.argv[1:]:
+    try:
+        print([document.text for document in read_sources([path])])
+    except AttarError as fault:
+        print(fault)
+"""
+
+
+@pytest.mark.slow
+def test_without_the_extra_text_is_read_and_other_kinds_say_what_to_install(tmp_path: Path) -> None:
+    files = {
+        "a.txt": b"caf\xe9",
+        "b.jsonl": b'{"text": "Bob."}',
+        "c.md": b"# Cat",
+        "d.csv": b"a,b\nx,1",
+        "e.pdf": b"%PDF",
+        "f.docx": docx_of("x"),
+        "g.html": b"<p>x",
+    }
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    command = [sys.executable, "-c", MISSING, *(str(tmp_path / name) for name in files)]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    lines = ran.stdout.splitlines()
+    assert ran.stderr == ""
+    assert lines[:4] == ["['café']", "['Bob.']", "['Cat']", "['a: x; b: 1.']"]
+    for line, package in zip(lines[4:], ("pypdf", "docx", "lxml"), strict=True):
+        assert f"expected the package {package} for " in line
+        assert line.endswith("got none; pip install '.[documents]'")
 
 
 @pytest.mark.parametrize("name", ["a.txt.xz", "a.jsonl.xz", "a.tar.xz"])
@@ -124,7 +207,7 @@ def test_a_compressed_text_above_the_limit_is_refused_and_a_larger_limit_takes_i
         path.write_bytes(
             lzma.compress(json.dumps({"text": text.decode()}).encode() if "json" in name else text)
         )
-    (file,) = find_source_files(path)
+    (file,) = find_files([path]).files
     with pytest.raises(FormatError, match=r"at most 50,000 bytes when decompressed.*max-decompressed-mb"):
         list(read_source_file(file, 50_000))
     assert len(list(read_source_file(file, 200_000))) == 1
@@ -132,8 +215,9 @@ def test_a_compressed_text_above_the_limit_is_refused_and_a_larger_limit_takes_i
 
 BOMB = """
 import resource, sys
-from attar.errors import FormatError
-from attar.text import read_sources
+from attar.errors import AttarError, FormatError
+from benchmarks.document_files import docx_of
+from attar.documents import read_sources
 limit = 2**30
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 for path in sys.argv[1:]:

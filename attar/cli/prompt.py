@@ -1,0 +1,130 @@
+"""The prompt of `attar ask`: questions one after another, with the model loaded once and a history."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attar.cli.ask import Asker, only_document
+from attar.cli.output import error_line, one_line, printable
+from attar.cli.quotes import Quotes
+from attar.errors import AttarError
+
+if TYPE_CHECKING:
+    from attar.library import Library
+
+_HELP = """\
+Type a question, or a sentence with ___ for the answer.
+:doc NAME   ask this document; the beginning of its name is enough
+:all        ask all documents
+:list       list the documents
+:help       this
+:quit       leave; so does Ctrl-D"""
+# Questions kept in the history, and names that `:list` prints.
+_HISTORY, _LISTED = 1_000, 50
+
+
+def history_file() -> Path:
+    """Where the questions of earlier sessions are: `attar/history` in the user's state folder."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "attar" / "history"
+
+
+class Prompt:
+    """Answers lines until one says to leave."""
+
+    def __init__(self, library: "Library", document: str | None, top: int) -> None:
+        self.library, self.top = library, top
+        self._choose(document)
+
+    def _choose(self, document: str | None) -> None:
+        self.document = only_document(self.library) if document is None else document
+        self._asker = Asker(self.library, self.document, self.top)
+        self._quotes = Quotes(self.library, self.document)
+
+    def run(self, read_line: Callable[[str], str] = input) -> None:
+        """Read lines with `read_line`, which is given the prompt, until the end."""
+        count = len(self.library)
+        print(f"{count:,} {'document' if count == 1 else 'documents'}; :help shows the commands")
+        with _history(self._complete):
+            while True:
+                try:
+                    line = read_line(self._prompt()).strip()
+                except EOFError:
+                    print()
+                    return
+                except KeyboardInterrupt:  # drops the line, as in a shell
+                    print()
+                    continue
+                if line in (":quit", ":q", ":exit"):
+                    return
+                try:
+                    self._obey(line)
+                except AttarError as fault:
+                    print(error_line(fault), file=sys.stderr)
+                except KeyboardInterrupt:
+                    print("stopped")
+
+    def _prompt(self) -> str:
+        return f"{one_line(self.document) if self.document is not None else 'all'}> "
+
+    def _obey(self, line: str) -> None:
+        command, _, rest = line.partition(" ")
+        if command == ":doc" and rest.strip():
+            from attar.library import find_document
+
+            self._choose(find_document(self.library.store, rest.strip()))
+        elif command == ":all":
+            self._choose(None)
+        elif command == ":list":
+            names = list(islice((each.name for each in self.library.documents()), _LISTED))
+            left = len(self.library) - len(names)
+            print(
+                "\n".join(map(one_line, names)) + (f"\n… and {left:,} more: attar list" if left > 0 else "")
+            )
+        elif line.startswith(":"):
+            print(_HELP if command == ":help" else f"{printable(command)} is none of the commands\n{_HELP}")
+        elif line:
+            (answers,) = self._asker.ask([line])
+            if not isinstance(answers, AttarError):
+                print(self._quotes.lines(answers))
+
+    def _complete(self, typed: str) -> Iterator[str]:
+        """Whole lines that begin like the typed one."""
+        if typed.startswith(":doc "):
+            key = typed.removeprefix(":doc ").casefold()
+            names = (each.name for each in self.library.documents())
+            yield from islice((f":doc {name}" for name in names if name.casefold().startswith(key)), _LISTED)
+        elif typed.startswith(":"):
+            yield from (
+                each for each in (":doc ", ":all", ":list", ":help", ":quit") if each.startswith(typed)
+            )
+
+
+@contextlib.contextmanager
+def _history(complete: Callable[[str], Iterator[str]]) -> Iterator[None]:
+    """Arrow keys, completion of names by Tab, and the questions of earlier sessions, where Python has readline."""
+    try:
+        import readline
+    except ImportError:
+        yield
+        return
+    file = history_file()
+    with contextlib.suppress(OSError):
+        readline.read_history_file(file)
+    readline.set_completer_delims("")
+    readline.set_completer(lambda typed, at: next(islice(complete(typed), at, None), None))
+    # macOS has libedit in its place.
+    is_libedit = "libedit" in (readline.__doc__ or "")
+    readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
+    readline.set_history_length(_HISTORY)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            readline.write_history_file(file)
+            file.chmod(0o600)  # questions are private

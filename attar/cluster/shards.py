@@ -1,0 +1,204 @@
+"""A library in shards: stores that share a reader, each with the documents whose names hash to it.
+
+A folder with `shards.json`, the manifest, and one store per shard. Each shard is a store like any other; a small
+file in it says which shard of which split it is, so that shards of two splits are never mixed up.
+"""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from attar.errors import FormatError, OptionError, ReaderMismatchError, StoreError, writing_to
+from attar.files import atomic_file, sync_folder
+from attar.progress import Progress, tell_nobody
+from attar.store import Fault, Record, Signatures, Store, key_of
+
+MANIFEST, _SHARD = "shards.json", "shard.json"
+_FORMAT = 1
+_MOST = 65_536
+# Records written in one transaction, and their bytes.
+_RECORDS, _BYTES = 512, 2**26
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The manifest of a split: its id, and the folder of each shard, relative to the manifest or absolute."""
+
+    format: int
+    id: str
+    shards: list[str]
+
+
+class _Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which shard of which split a store is."""
+
+    id: str
+    number: int
+    count: int
+
+
+_Kind = TypeVar("_Kind", Manifest, _Shard)
+
+
+def shard_of(name: str, count: int) -> int:
+    """The number of the shard that holds a document; it depends on the name and the number of shards only.
+
+    >>> [shard_of(name, 4) for name in ("emma", "persuasion", "letters/1")]
+    [0, 3, 1]
+    """
+    digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little") % count
+
+
+def is_sharded(path: Path) -> bool:
+    """Whether a folder holds a library in shards."""
+    return (path / MANIFEST).is_file()
+
+
+def shard_paths(folder: Path) -> list[Path]:
+    """The folders of a library's shards, in order: all there, of this manifest, and of one reader."""
+    manifest = _read(folder / MANIFEST, Manifest)
+    if manifest.format != _FORMAT:
+        raise FormatError(
+            str(folder / MANIFEST), f"format {_FORMAT}", str(manifest.format), "install a newer attar"
+        )
+    if not 1 <= len(manifest.shards) <= _MOST:
+        raise FormatError(str(folder / MANIFEST), f"1 to {_MOST:,} shards", f"{len(manifest.shards):,}")
+    paths = [folder / path for path in manifest.shards]
+    readers: dict[str, Path] = {}
+    for number, path in enumerate(paths):
+        if not Store.exists(path):
+            remedy = f"bring it back, or correct its path in {MANIFEST}"
+            raise StoreError(f"shard {number} of {folder}", f"a store at {path}", "none", remedy)
+        expected, own = _Shard(manifest.id, number, len(paths)), _read(path / _SHARD, _Shard)
+        if own != expected:
+            what, came = f"shard {number} of {folder}", f"shard {own.number} of {own.count} of another split"
+            if own.id == manifest.id:
+                came = f"shard {own.number} of {own.count}"
+            raise FormatError(
+                what, f"shard {number} of {len(paths)} of this split", came, "restore the manifest"
+            )
+        with Store.open(path, create=False, read_only=True) as store:
+            if store.reader is not None:
+                readers.setdefault(store.reader, path)
+    if len(readers) > 1:
+        (first, one), (second, other) = list(readers.items())[:2]
+        what, came = f"shards of one reader ({first[:12]}, {one.name})", f"{second[:12]} in {other.name}"
+        raise ReaderMismatchError(str(folder), what, came, f"attar reread {other}")
+    return paths
+
+
+def split(source: Path, out: Path, into: int, progress: Progress = tell_nobody) -> int:
+    """Copy a library, a store or one in shards, into `into` shards, or into one store; returns its documents.
+
+    The source is not changed: one state of it is copied, whatever is written meanwhile. A split that is killed leaves
+    nothing at `out`.
+    """
+    if not 1 <= into <= _MOST:
+        raise OptionError("--into", f"1 to {_MOST:,} shards", str(into))
+    if out.exists():
+        raise OptionError("--out", "a new folder", f"{out}, which exists", "choose another")
+    paths = shard_paths(source) if is_sharded(source) else [source]
+    partial = out.with_name(f"{out.name}.partial")
+    # What an earlier split left when it was killed.
+    shutil.rmtree(partial, ignore_errors=True)
+    with writing_to(out, "choose another --out"):
+        partial.mkdir(parents=True)
+    try:
+        count = _copy(paths, partial, into, progress)
+        if into > 1:
+            _mark(partial, into)
+        os.replace(partial if into > 1 else partial / _folder(0), out)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    sync_folder(out.absolute().parent)
+    return count
+
+
+def _copy(sources: list[Path], folder: Path, into: int, progress: Progress) -> int:
+    """Copy all records to the stores of their shards."""
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(Store.open(path, create=False, read_only=True)) for path in sources]
+        stores = [
+            stack.enter_context(Store.open(folder / _folder(number), dtype=opened[0].dtype))
+            for number in range(into)
+        ]
+        waiting: list[list[Record]] = [[] for _ in stores]
+        reader = next((store.reader for store in opened if store.reader is not None), None)
+        _copy_statistics(opened, stores)
+        copied = waiting_bytes = 0
+        for record in _records(opened):
+            waiting[shard_of(record.name, into)].append(record)
+            waiting_bytes += len(record.memory_data) + len(record.text_data or b"")
+            copied += 1
+            if copied % _RECORDS == 0 or waiting_bytes > _BYTES:
+                _write(stores, waiting, reader)
+                waiting_bytes = 0
+                progress("documents", copied, sum(map(len, opened)))
+        _write(stores, waiting, reader)
+        return copied
+
+
+def _copy_statistics(sources: list[Store], stores: list[Store]) -> None:
+    """What signatures are made with; shards of one split have the same."""
+    for source in sources:
+        with source.snapshot() as now:
+            statistics = Signatures(now).statistics
+        if statistics is not None:
+            for store in stores:
+                with store.transaction() as changes:
+                    changes.put_signature(None, statistics)
+            return
+
+
+def _records(stores: list[Store]) -> Iterator[Record]:
+    """Yield the records of stores, each store in one state."""
+    for store in stores:
+        with store.snapshot() as now:
+            signatures = Signatures(now)
+            for entry in now.documents():
+                if isinstance(entry, Fault):
+                    remedy = f"attar store repair {store.path}"
+                    raise StoreError(f"store {store.path}", "intact documents", entry.line, remedy)
+                signature = signatures.get(key_of(entry.name))
+                # One of an earlier version of the document is made anew when it is needed.
+                own = signature[1] if signature is not None and signature[0] == entry.changed else None
+                yield replace(now.get(entry.name).copied(), signature=own)
+
+
+def _write(stores: list[Store], waiting: list[list[Record]], reader: str | None) -> None:
+    for store, records in zip(stores, waiting, strict=True):
+        if records:
+            with store.transaction() as changes:
+                for record in records:
+                    changes.put_record(record, reader or "")
+            records.clear()
+
+
+def _mark(folder: Path, count: int) -> None:
+    """Write the manifest, and into each shard which one it is."""
+    manifest = Manifest(_FORMAT, uuid.uuid4().hex, [_folder(number) for number in range(count)])
+    for number, path in enumerate(manifest.shards):
+        with atomic_file(folder / path / _SHARD) as file:
+            file.write_bytes(msgspec.json.encode(_Shard(manifest.id, number, count)))
+    with atomic_file(folder / MANIFEST) as file:
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
+
+
+def _folder(number: int) -> str:
+    return f"shard-{number:05d}"
+
+
+def _read(file: Path, kind: type[_Kind]) -> _Kind:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError) as fault:
+        expected = "a manifest of shards" if kind is Manifest else "which shard this is"
+        raise FormatError(str(file), expected, f"another file ({fault})", "restore it from a copy") from fault

@@ -1,0 +1,173 @@
+"""Compressed files and archives, read in memory: nothing is written to disk, and all that grows is bounded."""
+
+import gzip
+import io
+import lzma
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import PurePosixPath
+from typing import IO, Any, Self
+
+from attar.documents.extracted import Blob, Budget, Extracted, check_size
+from attar.errors import AttarError, FormatError
+
+# An archive in an archive in an archive is read, a deeper one is not.
+MAX_DEPTH = 3
+MAX_MEMBERS = 100_000
+# Times the limit on what is decompressed at once: what the members of an archive may have together.
+_TOGETHER = 16
+# The largest header of a member of an archive, such as a long name; tarfile reads it whole.
+_MAX_HEADER = 2**20
+_ENCRYPTED = 0x1
+
+ReadMember = Callable[[Blob], Iterator[Extracted]]
+
+
+@contextmanager
+def decompressing(blob: Blob) -> Iterator[None]:
+    """Report a damaged compressed file in one line."""
+    try:
+        yield
+    except (
+        lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, gzip.BadGzipFile,
+        NotImplementedError, ValueError, OverflowError, UnicodeError,
+    ) as fault:  # fmt: skip
+        if isinstance(fault, AttarError):
+            raise
+        came = " ".join(str(fault).split())[:200] or "an incomplete one"
+        raise FormatError(blob.where, "a whole compressed file", came, "fetch it again") from fault
+
+
+def decompressed(blob: Blob, suffix: str) -> Blob:
+    """The file in a `.gz` or `.xz` file."""
+    if suffix in (".gz", ".tgz"):
+        unpacked: Any = gzip.GzipFile(fileobj=blob.file)
+        return replace(blob, file=unpacked, compressed=True)
+    return replace(blob, file=lzma.LZMAFile(blob.file), compressed=True)
+
+
+def read_tar(blob: Blob, read: ReadMember) -> Iterator[Extracted]:
+    """The documents of a tar archive, compressed or not, in order."""
+    blob = _counted(blob)
+    found = False
+    with tarfile.open(fileobj=blob.file, mode="r|*", tarinfo=_Member) as archive:
+        for member in archive:
+            if not member.isfile() or _is_hidden(member.name):
+                continue
+            file = archive.extractfile(member)
+            if file is not None:
+                for found_one in _read_member(blob, member.name, member.size, partial(_itself, file), read):
+                    found = True
+                    yield found_one
+    if not found:
+        raise _nothing_in(blob)
+
+
+def read_zip(blob: Blob, read: ReadMember) -> Iterator[Extracted]:
+    """The documents of a zip archive, in order."""
+    blob = _counted(blob)
+    found = False
+    source = blob.file if blob.file.seekable() and not blob.compressed else io.BytesIO(blob.data())
+    with zipfile.ZipFile(source) as archive:
+        if len(archive.infolist()) > MAX_MEMBERS:
+            raise _too_many(blob)
+        for member in archive.infolist():
+            if member.is_dir() or _is_hidden(member.filename):
+                continue
+            if member.flag_bits & _ENCRYPTED:
+                fault = FormatError(
+                    f"{blob.where}: {member.filename}",
+                    "a file to read",
+                    "an encrypted one",
+                    "decrypt it first",
+                )
+                _report(blob, fault)
+                continue
+            for found_one in _read_member(
+                blob, member.filename, member.file_size, partial(archive.open, member), read
+            ):
+                found = True
+                yield found_one
+    if not found:
+        raise _nothing_in(blob)
+
+
+def _read_member(
+    blob: Blob, path: str, size: int, open_member: Callable[[], IO[bytes]], read: ReadMember
+) -> Iterator[Extracted]:
+    """The documents of a member; if it cannot be read, its error is reported and the next one is read."""
+    budget = blob.budget
+    assert budget is not None  # `_counted`
+    where = f"{blob.where}: {path}"
+    budget.members -= 1
+    if budget.members < 0:
+        raise _too_many(blob)
+    try:
+        check_size(where, size, blob.max_bytes)
+        if budget.bytes < size:
+            most = _TOGETHER * blob.max_bytes
+            remedy = "raise the limit (--max-decompressed-mb), or unpack it first"
+            raise FormatError(where, f"members of at most {most:,} bytes in all", "more", remedy)
+        budget.bytes -= size
+        name = _safe_name(path)
+        # Members of the first kind of archive that attar read have no prefix.
+        name = name if blob.where.endswith(".tar.xz") and not blob.depth else f"{blob.name}/{name}"
+        with decompressing(replace(blob, where=where)), open_member() as file:
+            member = replace(blob, where=where, name=name, file=file, compressed=True, depth=blob.depth + 1)
+            yield from read(member)
+    except AttarError as fault:
+        _report(blob, fault)
+
+
+def _itself(file: IO[bytes]) -> IO[bytes]:
+    return file
+
+
+def _report(blob: Blob, fault: AttarError) -> None:
+    if blob.report is None:
+        raise fault
+    blob.report(fault)
+
+
+def _counted(blob: Blob) -> Blob:
+    if blob.depth >= MAX_DEPTH:
+        came = f"one in {blob.depth} others"
+        raise FormatError(blob.where, f"an archive in fewer than {MAX_DEPTH} others", came, "unpack it first")
+    return blob if blob.budget else replace(blob, budget=Budget(MAX_MEMBERS, _TOGETHER * blob.max_bytes))
+
+
+def _safe_name(path: str) -> str:
+    """A member's name without a way out of its archive; nothing is written there, but names look like paths.
+
+    >>> _safe_name("../../etc/passwd"), _safe_name("/a/./b.txt"), _safe_name("c:\\\\d.txt")
+    ('etc/passwd', 'a/b.txt', 'c:/d.txt')
+    """
+    parts = PurePosixPath(path.replace("\\", "/")).parts
+    return "/".join(part for part in parts if part not in ("/", "..", "//")) or "member"
+
+
+def _is_hidden(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    return any((part.startswith(".") and part != "..") or part == "__MACOSX" for part in parts)
+
+
+def _too_many(blob: Blob) -> FormatError:
+    return FormatError(blob.where, f"at most {MAX_MEMBERS:,} files in an archive", "more", "unpack it first")
+
+
+def _nothing_in(blob: Blob) -> FormatError:
+    return FormatError(blob.where, "an archive with documents", "none in it", "leave it out")
+
+
+class _Member(tarfile.TarInfo):
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        member = super().frombuf(buf, encoding, errors)
+        if member.size > _MAX_HEADER and not member.isfile() and not member.isdir():
+            raise tarfile.ReadError(f"a header of {member.size:,} bytes")
+        return member

@@ -1,0 +1,232 @@
+"""What a file becomes: a text with its title, date and labelled parts; and the bytes that it is read from."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import IO, NamedTuple
+
+from attar.errors import AttarError, FormatError, MissingError, install_command
+from attar.files import MAX_DECOMPRESSED
+
+# The most parts of a document, so that a hostile file cannot fill a list of documents; the text goes on without.
+MAX_PARTS = 10_000
+_LONGEST_LABEL = 80
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# Control characters without tab and line feed, soft hyphens, and marks of zero width or of direction.
+_INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u2060\ufeff]")
+_SPACES = re.compile(r"[^\S\n]+")
+_LINE_ENDS = re.compile(r" ?\n ?")
+_BLANK_LINES = re.compile(r"\n{3,}")
+_NUMBER = re.compile(r"[\W\d_]*")
+
+OnBad = Callable[[AttarError], None]
+
+
+class Part(NamedTuple):
+    """Where a part of a text begins, and its label, such as "page 3"; an empty label ends the part before."""
+
+    start: int
+    label: str
+
+
+class Extracted(NamedTuple):
+    """A text, its title, its date (ISO 8601), its parts, and its own name if the file gives one."""
+
+    text: str
+    title: str = ""
+    date: str = ""
+    parts: tuple[Part, ...] = ()
+    name: str | None = None
+
+
+@dataclass
+class Budget:
+    """What an archive and all archives in it may still hold."""
+
+    members: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Blob:
+    """The bytes of a file, or of a member of an archive; `where` is its name in errors, `name` the document's.
+
+    `report` is called with the error of a member that cannot be read; the others are read nevertheless.
+    """
+
+    where: str
+    name: str
+    file: IO[bytes]
+    max_bytes: int = MAX_DECOMPRESSED
+    compressed: bool = False
+    depth: int = 0
+    report: OnBad | None = None
+    budget: Budget | None = field(default=None, compare=False)
+
+    def data(self) -> bytes:
+        """All bytes; of a compressed file at most `max_bytes`."""
+        data = self.file.read(self.max_bytes + 1 if self.compressed else -1)
+        if self.compressed:
+            check_size(self.where, len(data), self.max_bytes)
+        return data
+
+
+class TextBuilder:
+    r"""Joins paragraphs with blank lines between them, and notes where parts begin.
+
+    >>> builder = TextBuilder()
+    >>> builder.begin("page 1")
+    >>> builder.add("Ann  left.")
+    >>> builder.begin("page 2")
+    >>> builder.add("Bob\ncame.")
+    >>> builder.build()[0], builder.build().parts[1]
+    ('Ann left.\n\nBob\ncame.', Part(start=11, label='page 2'))
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._length = 0
+        self._label: str | None = None
+        self._parts: list[Part] = []
+
+    def begin(self, label: str) -> None:
+        """Give the next paragraph and those after it a label; an empty one ends the part."""
+        self._label = label
+
+    def add(self, paragraph: str, joint: str = "\n\n") -> None:
+        """Add a paragraph; a blank one is left out."""
+        text = clean(paragraph)
+        if not text:
+            return
+        if self._pieces:
+            self._pieces.append(joint)
+            self._length += len(joint)
+        if self._label is not None:
+            self._note(self._length, short(self._label))
+            self._label = None
+        self._pieces.append(text)
+        self._length += len(text)
+
+    def heading(self, text: str) -> None:
+        """Add a heading, which is also the label of what follows."""
+        if title := clean(text):
+            self.begin(title)
+            self.add(title)
+
+    def table(self, rows: Sequence[Sequence[str]], header: bool | None = None) -> None:
+        """Add the rows of a table as sentences."""
+        for sentence in row_sentences(rows, header):
+            self.add(sentence)
+
+    def build(self, title: str = "", date: str = "", name: str | None = None) -> Extracted:
+        """The text so far."""
+        return Extracted("".join(self._pieces), short(title), short(date), tuple(self._parts), name)
+
+    def _note(self, start: int, label: str) -> None:
+        if (self._parts[-1].label if self._parts else "") == label or len(self._parts) > MAX_PARTS:
+            return
+        # The last one ends the part before, rather than to give its label to all that follows.
+        self._parts.append(Part(start, label if len(self._parts) < MAX_PARTS else ""))
+
+
+def clean(text: str) -> str:
+    r"""Collapse spaces and blank lines, and remove what nobody sees.
+
+    >>> clean(" caf\xe9\xa0 noir \n \n\n is\xadn't ")
+    "café noir\n\nisn't"
+    """
+    text = replace_surrogates(_INVISIBLE.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
+    return _BLANK_LINES.sub("\n\n", _LINE_ENDS.sub("\n", _SPACES.sub(" ", text))).strip()
+
+
+def short(label: str) -> str:
+    """A label or title on one line, cut if it is long."""
+    line = " ".join(clean(label).split())
+    return line if len(line) <= _LONGEST_LABEL else line[: _LONGEST_LABEL - 1] + "…"
+
+
+def row_sentences(rows: Sequence[Sequence[str]], header: bool | None = None) -> Iterator[str]:
+    """The rows of a table as sentences with the names of their columns; `header`: whether the first row has them.
+
+    >>> list(row_sentences([["name", "age"], ["Ann Lee", "34"]], header=True))
+    ['name: Ann Lee; age: 34.']
+    >>> list(row_sentences([["Rent", "900 a month"], ["Deposit", "1,800"]]))
+    ['Rent: 900 a month.', 'Deposit: 1,800.']
+    """
+    cells = [[" ".join(clean(cell).split()) for cell in row] for row in rows]
+    cells = [row for row in cells if any(row)]
+    if not cells:
+        return
+    if header is None:
+        # In a table of two columns the first cell of a row says what the second is.
+        header = len(cells) > 1 and max(map(len, cells)) > 2 and names_columns(cells[0])
+    if not header and max(map(len, cells)) == 2:
+        yield from (sentence(": ".join(filter(None, row))) for row in cells)
+        return
+    if header and len(cells) == 1:
+        header = False
+    names = cells[0] if header else []
+    for row in cells[1:] if header else cells:
+        yield row_sentence(names, row)
+
+
+def row_sentence(names: Sequence[str], row: Sequence[str]) -> str:
+    """A row as a sentence with the names of its columns; empty cells are left out."""
+    return sentence(
+        "; ".join(
+            f"{names[at]}: {cell}" if at < len(names) and names[at] else cell
+            for at, cell in enumerate(row)
+            if cell
+        )
+    )
+
+
+def names_columns(row: Sequence[str]) -> bool:
+    """Whether a row can be the names of columns: words, each once, in every cell.
+
+    >>> names_columns(["name", "age"]), names_columns(["Ann Lee", "34"])
+    (True, False)
+    """
+    return bool(row) and len(set(row)) == len(row) and not any(map(_NUMBER.fullmatch, row))
+
+
+def sentence(text: str) -> str:
+    """A text that ends as a sentence does."""
+    return text if not text or text[-1] in ".!?:…" else text + "."
+
+
+def replace_surrogates(name: str) -> str:
+    r"""Replace what UTF-8 cannot encode: half of a surrogate pair in JSON, a file name in another encoding.
+
+    >>> replace_surrogates("emma"), replace_surrogates("caf\udce9") == "caf\ufffd"
+    ('emma', True)
+    """
+    return _SURROGATE.sub("\ufffd", name)
+
+
+def check_size(where: str, size: int, max_bytes: int) -> None:
+    """Refuse a compressed file that grows to more than `max_bytes`."""
+    if size > max_bytes:
+        remedy = "raise the limit (--max-decompressed-mb), or decompress it first"
+        raise FormatError(where, f"at most {max_bytes:,} bytes when decompressed", "more", remedy)
+
+
+@contextmanager
+def parsing(where: str, expected: str) -> Iterator[None]:
+    """Report in one line that a file cannot be parsed: parsers of damaged files raise errors of any kind.
+
+    A package that is not installed is reported with the command that installs it.
+    """
+    try:
+        yield
+    except AttarError:
+        raise
+    except ImportError as fault:
+        what, package = f"{where}", (fault.name or str(fault)).partition(".")[0]
+        remedy = install_command("documents")
+        raise MissingError(what, f"the package {package} for {expected}", "none", remedy) from fault
+    except Exception as fault:
+        reason = " ".join(str(fault).split())[:120]
+        came = f"a damaged one ({reason or type(fault).__name__})"
+        raise FormatError(where, expected, came, "open it and save it again, or leave it out") from fault

@@ -1,0 +1,252 @@
+"""HTML: the main text of a page, without scripts and menus; headings and tables kept."""
+
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from attar.documents.extracted import Blob, Extracted, TextBuilder, clean, parsing
+from attar.documents.plain import decode_text
+
+_CHARSET = re.compile(rb"""<(?:meta[^>]+charset\s*=|\?xml[^>]+encoding\s*=)\s*["']?\s*([\w.:-]+)""", re.I)
+_XML_DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
+_WORDS = re.compile(r"\w+")
+_DROPPED = frozenset(
+    _WORDS.findall(
+        "script style noscript template head title iframe object svg math canvas audio video button select input "
+        "textarea nav menu dialog datalist map"
+    )
+)
+# What stands around the text of a web page.
+_AROUND = frozenset(("footer", "aside", "nav", "menu"))
+_AROUND_TAGS = frozenset(("div", "ul", "ol", "section", "header", "p", "form", "span"))
+_AROUND_ROLES = frozenset(
+    _WORDS.findall("navigation banner contentinfo search complementary dialog alert menu menubar")
+)
+_AROUND_NAMES = re.compile(
+    r"(?:^|[-_\s])(?:nav|navbar|navigation|menu|sidebar|breadcrumbs?|footer|cookies?|share|sharing|social|advert|ads|"
+    r"related|skip-link|newsletter-signup)(?:$|[-_\s])",
+    re.I,
+)
+_HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
+_BLOCKS = _HEADINGS | frozenset(
+    _WORDS.findall(
+        "address article aside blockquote body center dd details div dl dt fieldset figcaption figure footer form "
+        "header hr html li main ol p pre section summary table tbody td tfoot th thead tr ul caption option legend"
+    )
+)
+_BREAK = "\0"
+# A table with more columns, or longer cells, arranges a page.
+_MAX_COLUMNS, _LONGEST_CELL = 40, 400
+# A block of which most is links is a menu, if it has at least so many.
+_LINKED, _LINKS = 0.75, 4
+# A paragraph of at least so many words is prose; trafilatura must keep this share of it and of headings.
+_PROSE_WORDS, _PROSE_KEPT = 8, 0.98
+
+
+def read_html(blob: Blob) -> Iterator[Extracted]:
+    """The main text of an HTML page, its title and its date."""
+    markup = decode_html(blob.data(), blob.where)
+    with parsing(blob.where, "an HTML page"):
+        yield extract_page(markup)
+
+
+def decode_html(data: bytes, where: str) -> str:
+    """Decode a page by the encoding that it names, if that is right."""
+    named = _CHARSET.search(data[:4096])
+    if named is not None and not data.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")):
+        try:
+            return data.decode(named[1].decode("ascii"))
+        except (LookupError, UnicodeDecodeError):
+            pass
+    return decode_text(data, where)
+
+
+def extract_page(markup: str) -> Extracted:
+    """The main text of a page: all of a plain document; of a web page, what trafilatura takes for its text."""
+    root = parse_html(markup)
+    if root is None:
+        return Extracted("")
+    title, date = clean(root.findtext(".//title") or root.findtext(".//h1") or ""), _date(root)
+    is_web_page = _remove_around(root)
+    whole = _extracted(root, title, date)
+    main = _main_text(root) if is_web_page else None
+    if main is not None:
+        shorter = _extracted(main, title, date)
+        kept = set(shorter.text.split())
+        prose = [words for part in whole.text.split("\n\n") if len(words := part.split()) >= _PROSE_WORDS]
+        needed = [word for words in (*prose, *(label.split() for _, label in whole.parts)) for word in words]
+        if shorter.text and sum(word in kept for word in needed) >= _PROSE_KEPT * len(needed):
+            return shorter
+    return whole
+
+
+def _extracted(root: Any, title: str, date: str) -> Extracted:
+    builder = TextBuilder()
+    add_html(builder, root)
+    return builder.build(title, date)
+
+
+def text_of_html(markup: str) -> str:
+    """The text of a piece of HTML, without choosing parts of it."""
+    root = parse_html(markup)
+    return "" if root is None else _extracted(root, "", "").text
+
+
+def add_html(builder: TextBuilder, root: Any) -> None:
+    """Add the paragraphs, headings and tables of parsed HTML in order."""
+    from lxml import etree
+
+    pieces: list[str] = []
+
+    def close(heading: bool = False) -> None:
+        lines = [" ".join(line.split()) for line in "".join(pieces).split(_BREAK)]
+        pieces.clear()
+        (builder.heading if heading else builder.add)("\n".join(lines))
+
+    walk = etree.iterwalk(root, events=("start", "end", "comment", "pi"))
+    for event, element in walk:
+        tag = element.tag if isinstance(element.tag, str) else ""
+        tag = tag.rpartition("}")[2].lower()
+        if event == "start":
+            if tag in _BLOCKS:
+                close()
+            if tag == "br":
+                pieces.append(_BREAK)
+            rows = _table_rows(element) if tag == "table" else None
+            if rows is not None:
+                builder.table(rows, header=_has_header(element))
+            if rows is not None or tag in _DROPPED:
+                walk.skip_subtree()
+            else:
+                pieces.append((element.text or "").replace(_BREAK, ""))
+        else:
+            if tag in _BLOCKS:
+                close(tag in _HEADINGS)
+            if element is not root:
+                pieces.append((element.tail or "").replace(_BREAK, ""))
+    close()
+
+
+def parse_html(markup: str) -> Any:
+    """The tree of a page; None for an empty one. HTML has no entities of its own that could expand."""
+    from lxml import etree
+
+    markup = _XML_DECLARATION.sub("", markup).replace("\0", "")
+    if not markup.strip():
+        return None
+    parser = etree.HTMLParser(no_network=True, remove_comments=True, remove_pis=True, encoding="utf-8")
+    return etree.fromstring(markup.encode("utf-8", "replace"), parser)
+
+
+def _remove_around(root: Any) -> bool:
+    """Remove menus, footers and the like; returns whether it is a web page, which has some."""
+    is_web_page = False
+    whole = _length(root)
+    for element in [*root.iter("*")]:
+        parent = element.getparent()
+        if parent is None or element.tag in ("html", "body"):
+            continue
+        around = element.tag in _AROUND or (_is_around(element) and 2 * _length(element) < whole)
+        is_web_page = is_web_page or around or element.tag in ("script", "main", "article")
+        if around or element.tag in ("script", "style"):
+            previous, tail = element.getprevious(), element.tail
+            parent.remove(element)
+            if tail and previous is not None:
+                previous.tail = (previous.tail or "") + tail
+            elif tail:
+                parent.text = (parent.text or "") + tail
+    return is_web_page
+
+
+def _is_around(element: Any) -> bool:
+    """Whether an element looks as if it were not the text; one that holds most of the text nevertheless is."""
+    if element.tag not in _AROUND_TAGS:
+        return False
+    style = (element.get("style") or "").replace(" ", "")
+    names = f"{element.get('class') or ''} {element.get('id') or ''}"
+    return (
+        element.tag == "form"
+        or element.get("hidden") is not None
+        or "display:none" in style
+        or element.get("role") in _AROUND_ROLES
+        or _AROUND_NAMES.search(names) is not None
+        or _is_menu(element)
+    )
+
+
+def _length(element: Any) -> int:
+    return sum(len(text.strip()) for text in element.itertext() if text)
+
+
+def _is_menu(element: Any) -> bool:
+    links = element.findall(".//a[@href]")
+    if len(links) < _LINKS:
+        return False
+    texts = ["".join(link.itertext()).split() for link in links]
+    whole = len("".join("".join(element.itertext()).split()))
+    linked = sum(len("".join(words)) for words in texts)
+    # A list of sources has long links.
+    return linked >= _LINKED * whole and sum(map(len, texts)) < 5 * len(texts)
+
+
+def _main_text(root: Any) -> Any:
+    import trafilatura
+    from lxml import etree
+
+    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
+    logging.getLogger("htmldate").setLevel(logging.CRITICAL)
+    try:
+        main = trafilatura.extract(
+            etree.tostring(root, encoding="unicode", method="html"),
+            output_format="html",
+            include_tables=True,
+            include_comments=False,
+            favor_recall=True,
+        )
+    except Exception:  # of a page that it cannot handle, all text is taken
+        return None
+    return None if not main else parse_html(main)
+
+
+def _date(root: Any) -> str:
+    for path in (
+        ".//meta[@property='article:published_time']",
+        ".//meta[@name='date']",
+        ".//meta[@name='dcterms.date']",
+    ):
+        found = root.find(path)
+        if found is not None and found.get("content"):
+            return clean(found.get("content"))[:40]
+    time = root.find(".//time[@datetime]")
+    return "" if time is None else clean(time.get("datetime"))[:40]
+
+
+def _table_rows(table: Any) -> list[list[str]] | None:
+    """The cells of a table of data; None for one that arranges a page."""
+    if table.find(".//table") is not None:
+        return None
+    rows = [
+        ["".join(_cell_text(cell)) for cell in row if cell.tag in ("td", "th")] for row in table.iter("tr")
+    ]
+    cells = [cell for row in rows for cell in row]
+    if len(rows) < 2 or not 2 <= max(map(len, rows)) <= _MAX_COLUMNS or max(map(len, cells)) > _LONGEST_CELL:
+        return None
+    return rows
+
+
+def _cell_text(cell: Any) -> Iterator[str]:
+    for element in cell.iter():
+        if element.tag not in _DROPPED and element.text:
+            yield element.text
+        if element is not cell and element.tail:
+            yield element.tail
+        elif element.tag in _BLOCKS or element.tag == "br":
+            yield " "
+
+
+def _has_header(table: Any) -> bool | None:
+    """Whether the first row has the names of the columns; None if nothing says so."""
+    row = next(table.iter("tr"))
+    names = [cell.tag == "th" for cell in row if cell.tag in ("td", "th")]
+    return True if names and all(names) else None

@@ -1,0 +1,162 @@
+"""E-mails: the headers as sentences, the text, quoted parts and signatures as parts of their own, attachments named."""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from email import message_from_bytes, policy
+from email.message import EmailMessage, Message
+from email.utils import getaddresses, parsedate_to_datetime
+
+from attar.documents.extracted import Blob, Extracted, TextBuilder, check_size, clean, parsing, sentence
+from attar.documents.html import decode_html, text_of_html
+from attar.documents.plain import decode_text
+from attar.errors import FormatError
+
+_QUOTED, _SIGNATURE = "quoted message", "signature"
+_QUOTE_MARK = re.compile(r"^\s{0,3}>[> ]?")
+_ATTRIBUTION = re.compile(r"^.{0,200}\b(?:wrote|writes|schrieb|escribió|a écrit)\s?:\s*$", re.S)
+_FORWARDED = re.compile(
+    r"^\s*(?:-{2,}\s*(?:original|forwarded) message\s*-{2,}|begin forwarded message:?|_{20,})\s*$", re.I
+)
+# mbox puts ">" before a line of the text that begins with "From ".
+_ESCAPED = re.compile(rb"^>(>*From )", re.M)
+
+
+def read_eml(blob: Blob) -> Iterator[Extracted]:
+    """One e-mail."""
+    data = blob.data()
+    if not data.strip():
+        raise FormatError(blob.where, "an e-mail", "nothing", "leave it out")
+    yield _extract(data, blob.where)
+
+
+def read_mbox(blob: Blob) -> Iterator[Extracted]:
+    """The e-mails of an mbox file, each a document: `inbox.mbox-1` and so on."""
+    for number, data in enumerate(_messages(blob), 1):
+        where, name = f"{blob.where}, message {number}", f"{blob.name.rpartition('/')[2]}-{number}"
+        yield _extract(_ESCAPED.sub(rb"\1", data), where)._replace(name=name)
+
+
+def _messages(blob: Blob) -> Iterator[bytes]:
+    lines: list[bytes] = []
+    size, blank, begun = 0, True, False
+    for line in blob.file:
+        if line.startswith(b"From ") and blank:
+            if begun:
+                yield b"".join(lines)
+            lines, size, begun = [], 0, True
+        elif not begun and line.strip():
+            raise FormatError(blob.where, "an mbox file, which begins with From", "another beginning")
+        else:
+            lines.append(line)
+            size += len(line)
+            if blob.compressed:
+                check_size(blob.where, size, blob.max_bytes)
+        blank = not line.strip()
+    if not begun:
+        raise FormatError(blob.where, "e-mails", "none", "leave it out")
+    yield b"".join(lines)
+
+
+def _extract(data: bytes, where: str) -> Extracted:
+    with parsing(where, "an e-mail"):
+        message = message_from_bytes(data, policy=policy.default)
+        if not message.keys():
+            raise FormatError(where, "an e-mail with headers", "none", "rename it to .txt if it is a text")
+        builder = TextBuilder()
+        subject, date = _header(message, "Subject"), _date(message)
+        builder.add(_introduction(message, date))
+        if subject:
+            builder.add(sentence(f"Subject: {subject}"))
+        _add_text(builder, _body(message, where))
+        names = [clean(part.get_filename() or "a message") for part in message.walk() if _is_attached(part)]
+        if names:
+            builder.begin("attachments")
+            builder.add(sentence("Attachments: " + ", ".join(names)))
+    return builder.build(subject, "" if date is None else date.isoformat())
+
+
+def _introduction(message: Message, date: datetime | None) -> str:
+    """Who wrote to whom, and when: two sentences, from which readers answer better than from one."""
+    writer, *receivers = (_addresses(message, name) for name in ("From", "To", "Cc"))
+    words = [f"to {receivers[0]}"] if receivers[0] else []
+    words += [f"with a copy to {receivers[1]}"] if receivers[1] else []
+    words += [f"on {date:%A} {date.day} {date:%B %Y at %H:%M}"] if date is not None else []
+    first = f"This e-mail was sent by {writer}. " if writer else ""
+    return first + (f"{'It' if writer else 'This e-mail'} was sent {' '.join(words)}." if words else "")
+
+
+def _addresses(message: Message, name: str) -> str:
+    found = getaddresses([str(each) for each in message.get_all(name, [])][:1])
+    people = [
+        f"{person} ({address})" if person and address else person or address for person, address in found
+    ]
+    people = [person for person in map(clean, people) if person]
+    return ", ".join(people[:-1]) + " and " + people[-1] if len(people) > 1 else "".join(people)
+
+
+def _header(message: Message, name: str) -> str:
+    return " ".join(clean(str(message.get(name) or "")).split())
+
+
+def _date(message: Message) -> datetime | None:
+    try:
+        return parsedate_to_datetime(str(message.get("Date") or ""))
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+def _body(message: EmailMessage, where: str) -> str:
+    """The plain text, or that of the HTML if there is no other."""
+    part = message.get_body(("plain", "html"))
+    if part is None:
+        return ""
+    data = part.get_payload(decode=True)
+    if not isinstance(data, bytes) or not data.strip():
+        return ""
+    if part.get_content_subtype() == "html":
+        return text_of_html(decode_html(data, where))
+    try:
+        return data.decode(part.get_content_charset() or "utf-8")
+    except (LookupError, UnicodeDecodeError):
+        return decode_text(data, where)
+
+
+def _is_attached(part: Message) -> bool:
+    return not part.is_multipart() and (
+        part.get_content_disposition() == "attachment" or bool(part.get_filename())
+    )
+
+
+def _add_text(builder: TextBuilder, text: str) -> None:
+    """Add the text of an e-mail; what it quotes and its signature are parts, so that an answer can say so."""
+    kind, lines = "", list[str]()
+
+    def close(following: str) -> None:
+        nonlocal kind
+        builder.begin(kind)
+        builder.add("\n".join(lines))
+        lines.clear()
+        kind = following
+
+    waiting = text.replace("\r\n", "\n").split("\n")
+    below = False  # after a forwarded message begins, all is quoted
+    for at, line in enumerate(waiting):
+        if line.rstrip() == "--" and not below:
+            now = _SIGNATURE
+            line = ""
+        elif _FORWARDED.match(line):
+            below, now, line = True, _QUOTED, ""
+        elif below or _QUOTE_MARK.match(line):
+            now, line = _QUOTED, _QUOTE_MARK.sub("", line)
+            while _QUOTE_MARK.match(line):
+                line = _QUOTE_MARK.sub("", line)
+        elif not line.strip() or kind == _SIGNATURE:
+            now = kind
+        else:
+            following = next((each for each in waiting[at + 1 : at + 4] if each.strip()), "")
+            now = _QUOTED if _ATTRIBUTION.match(line) and _QUOTE_MARK.match(following) else ""
+        if now != kind:
+            close(now)
+        lines.append(line)
+    close("")

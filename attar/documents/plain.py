@@ -1,0 +1,194 @@
+"""Plain text in any encoding, and JSON."""
+
+import codecs
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from attar.documents.extracted import (
+    Blob,
+    Extracted,
+    TextBuilder,
+    check_size,
+    parsing,
+    row_sentence,
+    sentence,
+    short,
+)
+from attar.errors import FormatError
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+# Bytes that decide what a file is.
+_SAMPLE = 8192
+# English, and its neighbours in the West: at most this share of a text's bytes is not ASCII.
+_WESTERN = 0.3
+# Of decoded binary data, many characters are control characters.
+_CONTROL = 0.02
+
+
+def decode_text(data: bytes, where: str) -> str:
+    r"""Decode a text in any encoding; raise `FormatError` for empty or binary data.
+
+    >>> decode_text(b"Ann left.", "stdin"), decode_text(b"caf\xe9", "stdin")
+    ('Ann left.', 'café')
+    """
+    if not data.strip():
+        raise FormatError(where, "text", "nothing" if not data else "blanks only", "leave it out")
+    for bom, encoding in _BOMS:
+        if data.startswith(bom):
+            return _decoded(data, encoding, where)
+    if b"\0" in data[:_SAMPLE]:
+        return _decoded(data, _utf16(data[:_SAMPLE]), where)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as fault:
+        return _guessed(data, where, fault)
+
+
+def is_binary(data: bytes) -> bool:
+    r"""Whether the beginning of a file is not text.
+
+    >>> is_binary(b"GIF89a\0\1"), is_binary(b"Ann left."), is_binary("Ann".encode("utf-16"))
+    (True, False, False)
+    """
+    try:
+        decode_text(data[:_SAMPLE], "")
+    except FormatError as fault:
+        return "nothing" not in str(fault) and "blanks" not in str(fault)
+    return False
+
+
+def read_text(blob: Blob) -> Iterator[Extracted]:
+    """A plain text, as it is."""
+    yield Extracted(decode_text(blob.data(), blob.where))
+
+
+def read_json(blob: Blob) -> Iterator[Extracted]:
+    """A JSON file: a list of objects with "text" as documents, anything else as sentences with its keys."""
+    value = _parsed(decode_text(blob.data(), blob.where), blob.where, "JSON")
+    if isinstance(value, list) and value and all(map(_is_document, value)):
+        for number, row in enumerate(value, 1):
+            yield _document(row, blob, number)
+        return
+    builder = TextBuilder()
+    _add_value(builder, value)
+    title = value.get("title") if isinstance(value, dict) else ""
+    yield builder.build(title if isinstance(title, str) else "")
+
+
+def read_json_lines(blob: Blob) -> Iterator[Extracted]:
+    """JSON lines: one document per line, with "text" and perhaps "id", "name" or "title", and "date"."""
+    empty = True
+    longest = blob.max_bytes + 1 if blob.compressed else -1
+    for number, line in enumerate(iter(lambda: blob.file.readline(longest), b""), 1):
+        where = f"{blob.where}, line {number}"
+        if blob.compressed:
+            check_size(where, len(line), blob.max_bytes)
+        if not line.strip():
+            continue
+        empty = False
+        row = _parsed(decode_text(line, where), where, "a JSON object")
+        if not _is_document(row):
+            raise FormatError(where, 'an object with "text"', f"{type(row).__name__} without it")
+        yield _document(row, blob, number)
+    if empty:
+        raise FormatError(blob.where, "lines of JSON", "an empty file", "leave it out")
+
+
+def _parsed(text: str, where: str, expected: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as fault:
+        raise FormatError(where, expected, f"something else ({fault})") from fault
+
+
+def _is_document(row: object) -> bool:
+    return isinstance(row, dict) and isinstance(row.get("text"), str)
+
+
+def _document(row: dict[str, Any], blob: Blob, number: int) -> Extracted:
+    names = (str(row[key]) for key in ("id", "name", "title") if row.get(key))
+    title, date = (row.get(key) if isinstance(row.get(key), str) else "" for key in ("title", "date"))
+    name = next(names, f"{blob.name.rpartition('/')[2]}-{number}")
+    return Extracted(row["text"], short(title or ""), short(date or ""), (), name)
+
+
+def _add_value(builder: TextBuilder, value: object) -> None:
+    """Add the values of a JSON file in order: an object as a sentence with its keys, a text as a paragraph."""
+    waiting: list[tuple[str, object]] = [("", value)]
+    while waiting:
+        key, each = waiting.pop()
+        if isinstance(each, dict):
+            flat = {name: inner for name, inner in each.items() if not isinstance(inner, dict | list)}
+            if key and flat:
+                builder.begin(key)
+            builder.add(row_sentence([*flat], [*map(_cell, flat.values())]))
+            nested = [(_path(key, name), inner) for name, inner in each.items() if name not in flat]
+            waiting += reversed(nested)
+        elif isinstance(each, list):
+            simple = [_cell(inner) for inner in each if not isinstance(inner, dict | list)]
+            if len(simple) == len(each):
+                builder.add(row_sentence([key], [", ".join(filter(None, simple))]))
+            else:
+                waiting += reversed(
+                    [(f"{key} {number}".strip(), inner) for number, inner in enumerate(each, 1)]
+                )
+        else:
+            text = _cell(each)
+            builder.add(sentence(f"{key}: {text}" if key else text))
+
+
+def _path(key: str, name: str) -> str:
+    return f"{key}, {name}" if key else name
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)
+
+
+def _decoded(data: bytes, encoding: str | None, where: str) -> str:
+    try:
+        if encoding is None:
+            raise FormatError(where, "text", "binary data", "leave it out")
+        return data.decode(encoding)
+    except UnicodeDecodeError as fault:
+        raise FormatError(where, f"text in {encoding}", "other bytes", "save it as UTF-8") from fault
+
+
+def _utf16(sample: bytes) -> str | None:
+    """The byte order of UTF-16 without a mark: in English every second byte is 0."""
+    even, odd = sample[::2].count(0), sample[1::2].count(0)
+    if 8 * even < odd and 10 * odd > 3 * len(sample[1::2]):
+        return "utf-16-le"
+    return "utf-16-be" if 8 * odd < even and 10 * even > 3 * len(sample[::2]) else None
+
+
+def _guessed(data: bytes, where: str, fault: UnicodeDecodeError) -> str:
+    """Text in an older encoding: Windows-1252, which contains Latin-1, or what charset-normalizer finds."""
+    high = sum(byte > 127 for byte in data[: 16 * _SAMPLE]) / len(data[: 16 * _SAMPLE])
+    if high <= _WESTERN:
+        try:
+            text = data.decode("cp1252")
+        except UnicodeDecodeError:
+            text = data.decode("latin-1")
+    else:
+        with parsing(where, f"text that is not UTF-8 (byte 0x{data[fault.start]:02x} at {fault.start})"):
+            from charset_normalizer import from_bytes
+
+            best = from_bytes(data).best()
+        if best is None:
+            raise FormatError(where, "text", "binary data", "leave it out") from fault
+        text = str(best)
+    sample = text[:_SAMPLE]
+    control = sum(not (each.isprintable() or each.isspace()) for each in sample)
+    if control > _CONTROL * len(sample):
+        raise FormatError(where, "text", "binary data", "leave it out") from fault
+    return text

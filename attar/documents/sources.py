@@ -1,0 +1,192 @@
+"""Files and folders as documents, in a fixed order, one file's text in memory at a time."""
+
+import io
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from attar.documents.extracted import Blob, OnBad, Part, replace_surrogates
+from attar.documents.kinds import document_name, is_known, other_kind, read_blob
+from attar.documents.plain import is_binary
+from attar.errors import AttarError, FormatError
+from attar.files import MAX_DECOMPRESSED
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+class SourceDocument(NamedTuple):
+    """A text, its name, the name of the file or folder that it came from, and its title, date and parts."""
+
+    source: str
+    name: str
+    text: str
+    title: str = ""
+    date: str = ""
+    parts: tuple[Part, ...] = ()
+
+
+class SourceFile(NamedTuple):
+    """A file, the source and the name of its document, and its size; lines and members have names of their own."""
+
+    path: Path
+    source: str
+    name: str
+    bytes: int
+
+
+class SkippedFile(NamedTuple):
+    """A file or folder in a folder that is not read, and why."""
+
+    path: Path
+    reason: str
+
+
+class FoundFiles(NamedTuple):
+    """The files to read, those that are not read, and the folders that were walked."""
+
+    files: list[SourceFile]
+    skipped: list[SkippedFile]
+    folders: list[Path]
+
+
+def find_files(paths: Iterable[str | Path]) -> FoundFiles:
+    """The files of paths, in a fixed order, each once: the files themselves, and those in folders and below."""
+    found = FoundFiles([], [], [])
+    done: set[Path] = set()
+    for path in map(Path, paths):
+        files, skipped = _find(path)
+        found.files.extend(file for file in files if not _seen(file.path, done))
+        found.skipped.extend(skipped)
+        if path.is_dir():
+            found.folders.append(path)
+    return found
+
+
+def read_sources(paths: Iterable[str | Path], on_bad: OnBad | None = None) -> Iterator[SourceDocument]:
+    """Yield the documents of files and folders; `on_bad` is called for a file that cannot be read, or it raises."""
+    for file in find_files(paths).files:
+        yield from read_source_file(file, on_bad=on_bad)
+
+
+def read_source_file(
+    file: SourceFile, max_bytes: int = MAX_DECOMPRESSED, on_bad: OnBad | None = None
+) -> Iterator[SourceDocument]:
+    """Yield the documents of a file.
+
+    A compressed text, line or member of an archive of more than `max_bytes` is refused.
+    """
+    try:
+        with open(file.path, "rb") as stream:
+            yield from _read_stream(file, stream, max_bytes, on_bad)
+    except AttarError as fault:
+        if on_bad is None:
+            raise
+        on_bad(fault)
+    except OSError as fault:
+        error = FormatError(str(file.path), "a file to read", fault.strerror or str(fault))
+        if on_bad is None:
+            raise error from fault
+        on_bad(error)
+
+
+def read_bytes(name: str, data: bytes, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[SourceDocument]:
+    """Yield the documents of a file that is in memory, such as one that was sent to a server.
+
+    >>> [document.text for document in read_bytes("a.md", b"# Ann *left*")]
+    ['Ann left']
+    """
+    file = SourceFile(Path(name), document_name(name), document_name(name), len(data))
+    yield from _read_stream(file, io.BytesIO(data), max_bytes, None)
+
+
+def _read_stream(
+    file: SourceFile, stream: IO[bytes], max_bytes: int, on_bad: OnBad | None
+) -> Iterator[SourceDocument]:
+    blob = Blob(str(file.path), file.name, stream, max_bytes, report=on_bad)
+    for each in read_blob(blob, file.path.name):
+        name = file.name if each.name is None else each.name
+        yield SourceDocument(replace_surrogates(file.source), replace_surrogates(name), each.text, *each[1:4])
+
+
+def _find(path: Path) -> tuple[list[SourceFile], list[SkippedFile]]:
+    """The file itself, or the files in the folder and below, in the order of their names."""
+    skipped: list[SkippedFile] = []
+    try:
+        if not path.exists():
+            if _URL.match(str(path)):
+                url = str(path).replace(":/", "://", 1)
+                raise FormatError(
+                    url, "a file or a folder", "a URL", "save the page first: nothing is fetched"
+                )
+            raise FormatError(str(path), "a file or a folder", "nothing there", "check the path")
+        if not path.is_dir():
+            name = document_name(path.name)
+            return [SourceFile(path, name, name, path.stat().st_size)], []
+        files = [file for file in sorted(_walk(path, skipped)) if _is_read(file, skipped)]
+        names = {file: document_name(file.relative_to(path).as_posix()) for file in files}
+        counts = Counter(names.values())
+        source = path.resolve().name
+        found = [
+            # Of `a.txt` and `a`, the first would have the name of the second.
+            SourceFile(
+                file,
+                source,
+                name if counts[name] == 1 else file.relative_to(path).as_posix(),
+                file.stat().st_size,
+            )
+            for file, name in names.items()
+        ]
+    except OSError as fault:
+        if isinstance(fault, AttarError):
+            raise
+        raise FormatError(str(path), "a file or a folder to read", fault.strerror or str(fault)) from fault
+    if not found:
+        came = f"none, and {len(skipped):,} files of other kinds" if skipped else "an empty one"
+        raise FormatError(str(path), "a folder with documents", came, "name files themselves")
+    return found, skipped
+
+
+def _walk(folder: Path, skipped: list[SkippedFile]) -> Iterator[Path]:
+    """Yield the files in a folder and below; links to folders are not followed."""
+
+    def fail(fault: OSError) -> None:
+        skipped.append(SkippedFile(Path(fault.filename or folder), fault.strerror or "cannot be read"))
+
+    for place, folders, files in os.walk(folder, onerror=fail):
+        skipped += [SkippedFile(Path(place, name), "hidden") for name in folders if name.startswith(".")]
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(place, name) for name in files)
+
+
+def _is_read(file: Path, skipped: list[SkippedFile]) -> bool:
+    """Whether a file of a folder is read: one of a known kind, or a text without a suffix."""
+    reason = ""
+    if file.name.startswith("."):
+        reason = "hidden"
+    elif not file.is_file():
+        reason = "not a file"
+    elif save_as := other_kind(file.name):
+        reason = f"{file.suffix} is not read; save it as {save_as}"
+    elif not is_known(file.name):
+        if file.suffix:
+            reason = f"{file.suffix} is not a kind of document; name the file itself to read it as text"
+        else:
+            try:
+                with open(file, "rb") as stream:
+                    reason = "binary data" if is_binary(stream.read(8192)) else ""
+            except OSError as fault:
+                reason = fault.strerror or "cannot be read"
+    if reason:
+        skipped.append(SkippedFile(file, reason))
+    return not reason
+
+
+def _seen(path: Path, done: set[Path]) -> bool:
+    resolved = path.resolve()
+    if resolved in done:
+        return True
+    done.add(resolved)
+    return False

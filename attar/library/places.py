@@ -1,0 +1,52 @@
+"""Where answers stand in a document: pages, headings and rows, also in documents that grew or were merged."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from attar.results import Answer
+from attar.store import Origin, Parts, Record, joined_parts, place_in, shifted, unpack_parts
+
+
+def with_places(answers: list[Answer], parts: bytes, name: str) -> list[Answer]:
+    """Answers with the labels of the parts that they stand in."""
+    places = unpack_parts(parts, name)
+    return [
+        answer
+        if answer.start is None
+        else msgspec.structs.replace(answer, place=place_in(places, answer.start))
+        for answer in answers
+    ]
+
+
+def appended_origin(before: Record, parts: Parts, joint: int) -> Origin:
+    """The origin of a document after a text was appended: its file is no longer the whole of it."""
+    earlier = unpack_parts(before.entry.parts, before.name)
+    if not earlier and not parts:
+        return Origin("", before.entry.date)
+    # The pages of two files would have the same labels.
+    labelled = [(at, f"appended, {label}" if label else "") for at, label in parts] if earlier else [*parts]
+    first = [] if labelled and labelled[0][0] == 0 else [(0, "")]
+    length = _characters(before)
+    return Origin(
+        "",
+        before.entry.date,
+        [*earlier, *shifted([*first, *labelled], length + (joint if length else 0))],
+    )
+
+
+def merged_origin(records: Sequence[Record], joint: int) -> Origin:
+    """The origin of merged documents: each one is a part, and so are its parts."""
+    if any(record.entry.form != "phrases" for record in records):
+        return Origin()  # their answers have no places
+    texts = [
+        (record.name, unpack_parts(record.entry.parts, record.name), _characters(record))
+        for record in records
+    ]
+    return Origin(parts=joined_parts(texts, joint))
+
+
+def _characters(record: Record) -> int:
+    """The characters of a document's text, which need not be kept."""
+    phrases = record.memory.phrases
+    return len(record.text or "") if phrases is None else phrases.characters

@@ -1,0 +1,96 @@
+"""`python -m benchmarks.everyday_files`: the questions about everyday documents, asked of their PDF, DOCX and so on.
+
+Each document is written as a file of a kind, read again, and asked; the plain text is what the others are compared
+with. The words that a file gives back are counted too.
+"""
+
+import json
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from attar.documents import SourceFile, read_source_file
+from attar.errors import OptionError
+from attar.reader import Reader
+from attar.training import read_passages
+from attar.training.questions.evaluation import Asked, evaluate_reader, group_documents
+from benchmarks.command import Json, ReaderFolder, run_command
+from benchmarks.document_files import docx_of, eml_of, epub_of, html_of, pdf_of
+
+QUESTIONS = Path(__file__).parent / "questions" / "everyday.json"
+# The largest loss of exact match that is accepted, as a share of the answerable questions.
+MOST_LOST = 0.03
+KINDS: dict[str, Callable[[str], bytes]] = {
+    "txt": str.encode,
+    "pdf": lambda text: pdf_of([text]),
+    "docx": docx_of,
+    "eml": lambda text: eml_of(text, subject=text.split("\n")[0][:60]),
+    "html": lambda text: html_of(text, around=True),
+    "epub": lambda text: epub_of([text]),
+}
+
+
+def as_file(document: Asked, kind: str, folder: Path) -> Asked:
+    """A document with the text that is read from its file."""
+    path = folder / f"document.{kind}"
+    path.write_bytes(KINDS[kind](document.text))
+    (found,) = read_source_file(SourceFile(path, "", path.name, path.stat().st_size))
+    return replace(document, text=found.text)
+
+
+def recovered(text: str, given: str) -> float:
+    """The share of the words of a text that another has, as often.
+
+    >>> recovered("Ann left. Bob came.", "Ann left. Bob left.")
+    0.75
+    """
+    wanted, got = (Counter(re.findall(r"\w+", each)) for each in (given, text))
+    return (wanted & got).total() / max(1, wanted.total())
+
+
+def main(
+    kinds: Annotated[str, typer.Option(help=f"Some of {', '.join(KINDS)}; all by default.")] = "",
+    limit: Annotated[int, typer.Option(min=0, help="Documents, at most; 0: all.")] = 0,
+    reader: ReaderFolder = None,
+    as_json: Json = False,
+) -> None:
+    """Compare answers from files of other kinds with those from plain text; exit with code 1 if they lose more."""
+    chosen = ["txt", *(kind for kind in (kinds.split(",") if kinds else KINDS) if kind != "txt")]
+    if unknown := set(chosen) - KINDS.keys():
+        raise OptionError("--kinds", ", ".join(KINDS), ", ".join(sorted(unknown)))
+    torch.set_num_threads(1)
+    documents = group_documents(read_passages(QUESTIONS), 1)[: limit or None]
+    loaded = Reader.load(reader)
+    rows: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in chosen:
+            read = [as_file(document, kind, Path(folder)) for document in documents]
+            scores = evaluate_reader(loaded, read, name=kind).scores
+            pairs = zip(read, documents, strict=True)
+            words = min(recovered(own.text, given.text) for own, given in pairs)
+            rows[kind] = {
+                "words": words,
+                "em": scores.em or 0.0,
+                "f1": scores.f1 or 0.0,
+                "sentence": scores.sentence or 0.0,
+            }
+    if as_json:
+        print(json.dumps(rows))
+    else:
+        print(f"{'kind':<6}{'words':>9}{'exact':>9}{'F1':>8}{'sentence':>10}")
+        for kind, row in rows.items():
+            figures = f"{row['words']:>9.1%}{row['em']:>9.1%}{row['f1']:>8.1%}{row['sentence']:>10.1%}"
+            print(f"{kind:<6}{figures}")
+    if any(row["em"] < rows["txt"]["em"] - MOST_LOST for row in rows.values()):
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    run_command(main)

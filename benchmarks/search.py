@@ -1,0 +1,180 @@
+"""`python -m benchmarks.search`: the speed of search at the sizes of its targets, on made-up signatures.
+
+Signatures are made up in clusters: signs of a centre, some of them flipped. Documents of the library share the
+memories of a few texts that are really read; their signatures are made up too.
+"""
+
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from attar.library import Library
+from attar.reader import Reader
+from attar.search import (
+    ReaderEncoder,
+    SignatureOptions,
+    SignatureRecord,
+    Signer,
+    Sums,
+    best,
+    default_statistics,
+    scores,
+)
+from benchmarks.command import Json, Quick, run_command
+
+_CLUSTER, _FLIPPED = 200, 0.25
+_TEXTS = [
+    "Emma Woodhouse lived at Hartfield with her father. Mr. Knightley owned Donwell Abbey.",
+    "Rome is the capital of Italy. The Tiber flows through the city.",
+    "Tea is made from the leaves of Camellia sinensis. It was first drunk in China.",
+]
+_QUESTION = "Where was tea first drunk?"
+
+
+def made_up(count: int, size: int, seed: int = 0) -> NDArray[np.uint8]:
+    """Packed signs `[count, size]` in clusters of two hundred."""
+    random = np.random.default_rng(seed)
+    centres = random.integers(0, 256, (max(1, count // _CLUSTER), size), dtype=np.uint8)
+    packed = np.empty((count, size), np.uint8)
+    for first in range(0, count, 10_000):
+        rows = packed[first : first + 10_000]
+        # Two ANDed bytes have a quarter of their bits set: these are flipped.
+        flipped = random.integers(0, 256, rows.shape, dtype=np.uint8)
+        flipped &= random.integers(0, 256, rows.shape, dtype=np.uint8)
+        rows[:] = centres[random.integers(0, len(centres), len(rows))] ^ flipped
+    return packed
+
+
+def median_ms(work: Callable[[], Any], rounds: int) -> float:
+    """The median time of some calls, after one that is not counted."""
+    work()
+    times = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - began)
+    return 1e3 * float(np.median(times))
+
+
+def queries_like(packed: NDArray[np.uint8], count: int) -> NDArray[np.float32]:
+    """Queries near some of the signatures: their signs with noise of the same size."""
+    random = np.random.default_rng(1)
+    bits = np.unpackbits(packed[random.integers(0, len(packed), count)], axis=1, bitorder="little")
+    signs = 2.0 * bits[:, : SignatureOptions().numbers] - 1
+    return (signs + random.standard_normal(signs.shape)).astype(np.float32)
+
+
+def measure_scan(count: int, rounds: int) -> dict[str, float]:
+    """The exact scan, alone and in batches of 64, compared with the scores of all."""
+    packed = made_up(count, SignatureOptions().bytes)
+    queries = queries_like(packed, 64)
+    part = packed[: min(count, 50_000)]
+    found, _ = best(part, "1-bit", queries[:8], 10)
+    exact = np.argsort(-scores(part, "1-bit", queries[:8]), axis=1)[:, :10]
+    pairs = zip(found.tolist(), exact.tolist(), strict=True)
+    recall = np.mean([len(set(a) & set(b)) / 10 for a, b in pairs])
+    return {
+        "signatures": count,
+        "exact scan, one query (ms)": median_ms(lambda: best(packed, "1-bit", queries[:1], 10), rounds),
+        "exact scan, each of 64 (ms)": median_ms(lambda: best(packed, "1-bit", queries, 10), 1) / 64,
+        "recall@10 of the scan": float(recall),
+    }
+
+
+def measure_build(reader: Reader, rounds: int) -> dict[str, float]:
+    """Signatures made per second from token states that are given: 155 tokens, as SQuAD's paragraphs have."""
+    statistics = default_statistics(reader.fingerprint)
+    assert statistics is not None
+    projection = statistics.projection(SignatureOptions.size)
+    random = np.random.default_rng(0)
+    states = random.standard_normal((155, len(projection.mean))).astype(np.float32)
+    ids = random.integers(1_000, 20_000, 155)
+    each = median_ms(lambda: Sums.of(ids, states, projection).signature(), 20 * rounds)
+    return {"signatures made per second": 1e3 / each}
+
+
+def made_record(sums: Sums, packed: NDArray[np.uint8], random: np.random.Generator, signer: Signer) -> bytes:
+    """The record of a document with made-up signs and word pieces."""
+    pieces = np.unique(random.integers(0, 30_000, 100)).astype(np.uint16)
+    counted = replace(sums, pieces=pieces, counts=np.ones(len(pieces), np.int64))
+    record = SignatureRecord.of(counted, signer.projection.digest, signer.options, keep_sums=False)
+    return msgspec.structs.replace(record, signature=packed.tobytes()).to_bytes()
+
+
+def measure_library(reader: Reader, count: int, rounds: int) -> dict[str, float]:
+    """Adding one, removing one and asking all of a library, without the time to read and to encode the question."""
+    memories = reader.read_many(_TEXTS)
+    statistics = default_statistics(reader.fingerprint)
+    assert statistics is not None
+    signer = Signer.of(ReaderEncoder(reader), statistics)  # type: ignore[arg-type]
+    sums = [signer.sums(text) for text in _TEXTS]
+    random = np.random.default_rng(0)
+    packed = made_up(count, SignatureOptions().bytes)
+    with tempfile.TemporaryDirectory() as folder, Library(folder, reader, durability="none") as library:
+        for first in range(0, count, 5_000):
+            with library.store.transaction() as changes:
+                if not first:
+                    changes.put_signature(None, statistics.data)
+                for at in range(first, min(count, first + 5_000)):
+                    own = at % len(_TEXTS)
+                    record = made_record(sums[own], packed[at], random, signer)
+                    changes.put(f"{at:07}", memories[own], text=_TEXTS[own], signature=record)
+        began = time.perf_counter()
+        library.search(_QUESTION)
+        loading = time.perf_counter() - began
+        reading = median_ms(lambda: reader.read(_TEXTS[2]), rounds)
+        encoding = median_ms(lambda: signer.sums(_QUESTION), rounds)
+        names = iter(f"new {at}" for at in range(1_000))
+        added = median_ms(lambda: library.add(next(names), _TEXTS[2]), rounds)
+        gone = iter(f"new {at}" for at in range(1_000))
+        removed = median_ms(lambda: library.remove(next(gone)), rounds)
+        asked = median_ms(lambda: library.ask_all(_QUESTION), rounds)
+    return {
+        "documents": count,
+        "first search: reading all signatures (s)": loading,
+        "add one, beyond reading (ms)": added - reading,
+        "remove one (ms)": removed,
+        "ask all, beyond encoding the question (ms)": asked - encoding,
+    }
+
+
+def run(*, quick: bool = False, only: str = "") -> dict[str, float]:
+    """All figures, or those whose part is named."""
+    reader = Reader.load()
+    rounds = 2 if quick else 7
+    parts: dict[str, Callable[[], dict[str, float]]] = {
+        "build": lambda: measure_build(reader, rounds),
+        "library": lambda: measure_library(reader, 300 if quick else 100_000, rounds),
+        "scan": lambda: measure_scan(5_000 if quick else 1_000_000, rounds),
+    }
+    found: dict[str, float] = {}
+    for name, part in parts.items():
+        if only in ("", name):
+            found |= part()
+    return found
+
+
+def main(
+    quick: Quick = False,
+    only: Annotated[str, typer.Option(help="build, library or scan; all by default.")] = "",
+    json_output: Json = False,
+) -> None:
+    """Measure the speed of search."""
+    found = run(quick=quick, only=only)
+    if json_output:
+        print(json.dumps(found))
+        return
+    for name, value in found.items():
+        print(f"{name:<50}{value:>14,.1f}")
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,118 @@
+"""The prompt of `attar ask`: commands, history and mistakes."""
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+
+import pytest
+
+from attar.cli.prompt import Prompt, history_file
+from attar.library import Library
+
+
+@pytest.fixture
+def session(filled, reader, capsys):
+    """What the prompt prints for the lines that are typed, and the prompts it shows."""
+
+    def run(*typed, document=None, store="S"):
+        lines, prompts = iter(typed), []
+
+        def read_line(prompt):
+            prompts.append(prompt)
+            line = next(lines, EOFError)
+            if not isinstance(line, str):
+                raise line
+            return line
+
+        with Library(store, reader, read_only=True) as library:
+            capsys.readouterr()
+            Prompt(library, document, 1).run(read_line)
+        printed = capsys.readouterr()
+        return printed.out.splitlines(), printed.err.splitlines(), prompts
+
+    return run
+
+
+def test_a_document_is_chosen_and_asked(session):
+    lines, errors, prompts = session(":doc STORY1", "Who left?", "Who came?")
+    assert lines[0] == "3 documents; :help shows the commands"
+    assert len([line for line in lines if "%" in line]) == 2
+    assert (errors, prompts) == ([], ["all> ", "story1> ", "story1> ", "story1> "])
+
+
+def test_a_mistake_is_one_line_and_the_prompt_goes_on(session):
+    lines, errors, prompts = session(
+        ":doc stry9", ":doc story", "they left .", ":doc sub/s", "Who left?", ":quit"
+    )
+    assert ["%" in line for line in lines].count(True) == 1
+    assert "did you mean" in errors[0]
+    assert "type more of its name" in errors[1]
+    assert len(errors) == 3
+    assert prompts[-1] == "sub/story2> "
+
+
+def test_commands(session):
+    lines, _, prompts = session(
+        ":help", ":list", ":nonsense", ":all", "", KeyboardInterrupt, ":q", document="story0"
+    )
+    assert any(line.startswith(":doc NAME") for line in lines)
+    assert {"story0", "story1", "sub/story2"} <= set(lines)
+    assert ":nonsense is none of the commands" in lines
+    assert prompts[0] == "story0> "
+    assert prompts[-1] == "all> "
+
+
+def test_the_only_document_is_chosen(session, attar, place):
+    attar("add", "one", "stories/story0.txt")
+    assert session("Who left?", store="one")[2] == ["story0> ", "story0> "]
+
+
+def test_all_documents_are_asked_without_a_name(session, monkeypatch):
+    _, (error,), _ = session("Who left?")
+    assert "name one document, or move the library to the default reader: attar reread STORE" in error
+    monkeypatch.setattr(Library, "ask_all", lambda self, question, top: self.ask("story1", question, top=top))
+    lines, errors, _ = session("Who left?")
+    assert ("%" in lines[1], errors) == (True, [])
+
+
+def test_names_and_commands_are_completed(filled, reader):
+    with Library("S", reader, read_only=True) as library:
+        prompt = Prompt(library, None, 1)
+        assert list(prompt._complete(":doc ST")) == [":doc story0", ":doc story1"]
+        assert list(prompt._complete(":q")) == [":quit"]
+        assert list(prompt._complete("Who")) == []
+
+
+def test_a_terminal_gets_a_prompt_and_a_history(filled, reader):
+    """In a real terminal; the second session finds the question of the first with the arrow key."""
+    assert "Who left?" in talk(["Who left?\n", ":quit\n"], "attar", "ask", "S", "story0", "--reader", reader)
+    assert history_file().read_text().splitlines()[-2:] == ["Who left?", ":quit"]
+    assert history_file().stat().st_mode & 0o777 == 0o600
+    shown = talk(["\x1b[A\x1b[A\n", "\x04"], "attar", "ask", "S", "story0", "--reader", reader)
+    assert shown.count("%") == 5
+
+
+def talk(typed, *command):
+    """What a program prints in a terminal into which lines are typed, each at a new prompt."""
+    ours, theirs = pty.openpty()
+    arguments = [sys.executable, "-m", *map(str, command)]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "200"}
+    program = subprocess.Popen(arguments, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    shown, waiting, deadline = "", list(typed), time.monotonic() + 60
+    prompts = 0
+    while time.monotonic() < deadline:
+        if waiting and shown.count("story0> ") > prompts:
+            prompts = shown.count("story0> ")
+            os.write(ours, waiting.pop(0).encode())
+        if select.select([ours], [], [], 0.05)[0]:
+            try:
+                shown += os.read(ours, 65536).decode()
+            except OSError:  # it has ended
+                break
+    os.close(ours)
+    assert program.wait(60) == 0
+    return shown

@@ -1,0 +1,81 @@
+"""`attar search`, `attar ask` without a name, `search-eval` and `store refit`, with the reader that ships."""
+
+import json
+
+import pytest
+
+TEXTS = {
+    "rome": "Rome is the capital of Italy. The Tiber flows through the city.",
+    "tea": "Tea is made from the leaves of Camellia sinensis. It was first drunk in China.",
+}
+
+
+@pytest.fixture
+def run(attar, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, text in TEXTS.items():
+        (tmp_path / f"{name}.txt").write_text(text)
+    assert attar("add", "library", "rome.txt", "tea.txt", "--reader", "answers")[0] == 0
+    return attar
+
+
+def test_search_prints_documents_and_sentences(run):
+    code, lines, _ = run("search", "library", "the Italian capital", "--top", "1")
+    assert code == 0
+    assert lines[0].startswith("rome")
+    assert "  Rome is the capital of Italy." in lines
+
+
+def test_search_as_json(run):
+    code, lines, _ = run("search", "library", "drinking tea", "--json")
+    told = json.loads(lines[0])
+    assert code == 0
+    assert told["hits"][0]["document"] == "tea"
+
+
+def test_ask_without_a_name_asks_all_documents(run):
+    code, lines, _ = run("ask", "library", "Where was tea first drunk?", "--reader", "answers")
+    assert code == 0
+    assert lines[0].split()[0] == "China"
+    assert "tea" in lines[0]
+    assert any(line.startswith("not in this library") for line in lines)
+
+
+def test_ask_all_as_json(run):
+    _, lines, _ = run("ask", "library", "Where was tea first drunk?", "--reader", "answers", "--json")
+    told = json.loads(lines[0])
+    assert told["document"] is None
+    assert told["questions"][0]["answers"][0]["document"] == "tea"
+
+
+def test_refit_says_how_many(run):
+    code, lines, _ = run("store", "refit", "library")
+    assert (code, lines) == (0, ["made 2 signatures"])
+
+
+def test_search_eval_prints_a_table(run, tmp_path):
+    (tmp_path / "set" / "qrels").mkdir(parents=True)
+    rows = [json.dumps({"_id": name, "text": text}) for name, text in TEXTS.items()]
+    (tmp_path / "set" / "corpus.jsonl").write_text("\n".join(rows))
+    (tmp_path / "set" / "queries.jsonl").write_text('{"_id": "q", "text": "drinking tea"}')
+    (tmp_path / "set" / "qrels" / "test.tsv").write_text("q\ttea\t1\n")
+    code, lines, _ = run("search-eval", "set", "--no-baselines", "--sizes", "128")
+    assert code == 0
+    assert lines[0].startswith("set: 2 documents, 1 queries")
+    assert any("default" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("search-eval", "nothing.json"), "nothing.json"),
+        (("search-eval", ".", "--sizes", "a"), "--sizes"),
+        (("search-eval", "."), "corpus.jsonl"),
+        (("search", "nowhere", "tea"), "nowhere"),
+    ],
+)
+def test_mistakes_are_one_line(run, arguments, message):
+    code, _, errors = run(*arguments)
+    assert code == 2
+    assert len(errors) == 1
+    assert message in errors[0]

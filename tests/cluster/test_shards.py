@@ -1,0 +1,183 @@
+"""A library in shards: split by names, moved, joined again, and refused where something is wrong."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attar.cluster import is_sharded, shard_of, shard_paths, split
+from attar.errors import AttarError, FormatError, OptionError, ReaderMismatchError, StoreError
+from attar.memory import Memory
+from attar.store import Record, Signatures, Store
+
+NAMES = [f"letters/{number}" for number in range(60)] + ["Emma", "straße", "x" * 600]
+
+
+def memory_of(name: str, reader: str = "reader-1") -> Memory:
+    random = np.random.default_rng(sum(name.encode()))
+    return Memory.of("linear", random.normal(size=(4, 4)), tokens=len(name), reader=reader)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    with Store.open(tmp_path / "source") as store, store.transaction() as changes:
+        for name in NAMES:
+            changes.put(name, memory_of(name), title=name.upper(), text=f"The text of {name}.")
+    return tmp_path / "source"
+
+
+@pytest.fixture
+def shards(source: Path, tmp_path: Path) -> Path:
+    split(source, tmp_path / "shards", 4)
+    return tmp_path / "shards"
+
+
+def records(*paths: Path) -> dict[str, Record]:
+    found: dict[str, Record] = {}
+    for path in paths:
+        with Store.open(path, create=False, read_only=True) as store:
+            found |= {entry.name: store.get(entry.name) for entry in store.documents()}
+    return found
+
+
+def test_every_document_is_in_the_shard_of_its_name_and_unchanged(source, shards):
+    assert is_sharded(shards)
+    assert not is_sharded(source)
+    paths = shard_paths(shards)
+    for number, path in enumerate(paths):
+        assert {shard_of(name, 4) for name in records(path)} == {number}
+    assert records(*paths) == records(source)
+
+
+def test_signatures_and_their_statistics_go_with_the_documents(source, tmp_path):
+    with Store.open(source, create=False) as store, store.transaction() as changes:
+        changes.put_signature(None, b"statistics")
+        changes.put_signature("Emma", b"signature of Emma")
+    split(source, tmp_path / "shards", 3)
+    paths = shard_paths(tmp_path / "shards")
+    for path in paths:
+        with Store.open(path, create=False) as store, store.snapshot() as now:
+            assert Signatures(now).statistics == b"statistics"
+            assert list(store.check()) == []
+    with Store.open(paths[shard_of("Emma", 3)], create=False) as store, store.snapshot() as now:
+        ((key, changed, data),) = Signatures(now)
+        assert (key, changed, data) == (b"Emma", now.entry("Emma").changed, b"signature of Emma")
+
+
+def test_names_spread_evenly():
+    counts = Counter(shard_of(f"document {number}", 8) for number in range(8_000))
+    assert min(counts.values()) > 850
+    assert max(counts.values()) < 1_150
+
+
+def test_shards_are_joined_into_a_store_like_the_first(source, shards, tmp_path):
+    assert split(shards, tmp_path / "joined", 1) == len(NAMES)
+    assert records(tmp_path / "joined") == records(source)
+    assert not is_sharded(tmp_path / "joined")
+
+
+def test_shards_are_split_again_into_another_number(source, shards, tmp_path):
+    split(shards, tmp_path / "three", 3)
+    paths = shard_paths(tmp_path / "three")
+    assert len(paths) == 3
+    assert records(*paths) == records(source)
+
+
+def test_a_shard_is_a_store_that_can_be_checked_and_written(shards):
+    path = shard_paths(shards)[2]
+    with Store.open(path, create=False) as store:
+        assert list(store.check()) == []
+        store.put("new", memory_of("new"))
+    assert len(shard_paths(shards)) == 4
+
+
+def test_a_shard_may_move_if_the_manifest_says_where_to(source, shards, tmp_path):
+    shutil.move(shard_paths(shards)[1], tmp_path / "elsewhere")
+    manifest = json.loads((shards / "shards.json").read_text())
+    manifest["shards"][1] = str(tmp_path / "elsewhere")
+    (shards / "shards.json").write_text(json.dumps(manifest))
+    assert records(*shard_paths(shards)) == records(source)
+
+
+def test_a_missing_shard_is_named(shards):
+    shutil.rmtree(shards / "shard-00002")
+    with pytest.raises(
+        StoreError, match=r"shard 2 of .*: expected a store at .*shard-00002, got none; bring it back"
+    ):
+        shard_paths(shards)
+
+
+def test_shards_in_another_order_are_refused(shards):
+    manifest = json.loads((shards / "shards.json").read_text())
+    manifest["shards"].reverse()
+    (shards / "shards.json").write_text(json.dumps(manifest))
+    with pytest.raises(FormatError, match="expected shard 0 of 4 of this split, got shard 3 of 4"):
+        shard_paths(shards)
+
+
+def test_a_manifest_of_another_split_is_refused(source, shards, tmp_path):
+    split(source, tmp_path / "other", 4)
+    shutil.copy(tmp_path / "other" / "shards.json", shards / "shards.json")
+    with pytest.raises(FormatError, match="shard 0 of 4 of another split; restore the manifest"):
+        shard_paths(shards)
+
+
+def test_shards_of_two_readers_are_refused(shards):
+    path = shard_paths(shards)[3]
+    with Store.open(path, create=False) as store:
+        for name in records(path):
+            store.remove(name)
+    shutil.move(path / "shard.json", shards / "kept")
+    shutil.rmtree(path)
+    with Store.open(path) as store:
+        store.put("emma", memory_of("emma", reader="reader-2"))
+    shutil.move(shards / "kept", path / "shard.json")
+    with pytest.raises(
+        ReaderMismatchError, match=r"expected shards of one reader .*reader-1.*, got reader-2"
+    ):
+        shard_paths(shards)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [b"", b"[]", b"{}", b'{"format": 1, "id": "a", "shards": []}', b'{"format": 9, "id": "a", "shards": []}'],
+)
+def test_a_damaged_manifest_is_one_line(shards, bad):
+    (shards / "shards.json").write_bytes(bad)
+    with pytest.raises(AttarError, match=r"shards\.json: expected "):
+        shard_paths(shards)
+
+
+def test_an_existing_folder_is_not_overwritten(source, tmp_path):
+    (tmp_path / "there").mkdir()
+    with pytest.raises(OptionError, match=r"--out: expected a new folder, got .*there, which exists"):
+        split(source, tmp_path / "there", 2)
+
+
+def test_a_split_that_fails_leaves_nothing(source, tmp_path):
+    with pytest.raises(StoreError):
+        split(tmp_path / "nowhere", tmp_path / "shards", 2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source"]
+
+
+def test_a_killed_split_leaves_nothing_at_its_place_and_is_repeated(source, tmp_path):
+    out = tmp_path / "shards"
+    code = "import sys; from pathlib import Path; from attar.cluster import split; split(*map(Path, sys.argv[1:]), 40)"
+    process = subprocess.Popen([sys.executable, "-c", code, str(source), str(out)])
+    while not list(tmp_path.glob("shards.partial/shard-*")) and process.poll() is None:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert process.returncode == -signal.SIGKILL or is_sharded(out)
+    shutil.rmtree(out, ignore_errors=True)
+    split(source, out, 3)
+    assert records(*shard_paths(out)) == records(source)
+    assert not (tmp_path / "shards.partial").exists()

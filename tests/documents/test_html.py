@@ -1,0 +1,102 @@
+"""HTML pages and EPUB books: the text without scripts and menus; headings are places."""
+
+import pytest
+
+from attar.errors import FormatError
+from benchmarks.document_files import epub_of, html_of, zip_of
+from tests.documents.conftest import TEXT, place_of, recovered
+
+PLAIN = TEXT.replace("# ", "")
+
+
+@pytest.mark.parametrize("around", [False, True], ids=["document", "web page"])
+def test_all_words_of_a_text_are_recovered_and_nothing_else(one, around):
+    text = one("a.html", html_of(TEXT, title="Choir", around=around)).text
+    assert recovered(text, PLAIN) >= 0.99
+    assert recovered(PLAIN, text) == 1.0  # no scripts, menus, footers or markup
+
+
+def test_title_and_headings_are_kept(one):
+    document = one("a.html", html_of(TEXT, title="Choir"))
+    assert (document.name, document.title) == ("a.html", "Choir")
+    assert place_of(document, "14 June") == "Concert"
+    assert place_of(document, "a pencil") == "Rehearsals"
+
+
+def test_the_date_of_a_page_is_kept(one):
+    page = b'<html><head><meta name="date" content="2026-03-04"></head><body><p>Ann left.</p></body></html>'
+    assert one("a.html", page).date == "2026-03-04"
+
+
+def test_rows_of_a_table_read_as_sentences(one):
+    page = b"""<p>Prices</p><table><tr><th>item</th><th>price</th><th>colour</th></tr>
+    <tr><td>Desk</td><td>120</td><td></td></tr><tr><td>Lamp</td><td>35</td><td>red</td></tr></table>
+    <table><tr><td>Rent</td><td>900</td></tr><tr><td>Deposit</td><td>1,800</td></tr></table>"""
+    assert one("a.html", page).text.split("\n\n") == [
+        "Prices",
+        "item: Desk; price: 120.",
+        "item: Lamp; price: 35; colour: red.",
+        "Rent: 900.",
+        "Deposit: 1,800.",
+    ]
+
+
+def test_line_breaks_stay_and_comments_go(one):
+    page = b"<body>Ann Lee<br>12 High Street<!-- secret --><br><br>Dear <b>Bob</b>,</body>"
+    assert one("a.html", page).text == "Ann Lee\n12 High Street\n\nDear Bob,"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "named"), [("cp1252", "iso-8859-1"), ("utf-16", "utf-8"), ("utf-8", "nonsense")]
+)
+def test_a_page_is_decoded_by_what_it_says_if_that_is_right(one, encoding, named):
+    page = f'<html><head><meta charset="{named}"></head><body><p>Emily Brontë left.</p></body></html>'
+    assert one("a.html", page.encode(encoding)).text == "Emily Brontë left."
+
+
+@pytest.mark.parametrize(
+    "wrapper", ['form action="/"', 'div class="page has-sidebar"', 'div style="display: none"']
+)
+def test_what_holds_most_of_the_text_is_kept_whatever_it_looks_like(one, wrapper):
+    tag = wrapper.split()[0]
+    body = html_of(TEXT).decode().partition("<body>")[2].partition("</body>")[0]
+    page = f"<html><body><div id='menu'>Menuword</div><{wrapper}>{body}</{tag}></body></html>"
+    text = one("a.html", page.encode()).text
+    assert recovered(text, PLAIN) >= 0.99
+    assert "Menuword" not in text
+
+
+def test_a_page_without_text_is_refused(one):
+    with pytest.raises(FormatError, match=r"a\.html: expected text, got none in it"):
+        one("a.html", b"<html><script>var a = 1;</script></html>")
+
+
+def test_a_page_that_is_nested_too_deeply_is_refused(read):
+    with pytest.raises(FormatError, match=r"a\.html: expected text, got none in it"):
+        read("a.html", b"<div>" * 20_000 + b"Ann left.")
+
+
+def test_a_book_is_read_in_the_order_of_its_chapters(one):
+    chapters = [
+        f"# Chapter {number}\n\nThis is the text of chapter number {number}." for number in range(1, 13)
+    ]
+    book = one("emma.epub", epub_of(chapters, title="Emma"))
+    assert (book.name, book.title, book.date) == ("emma.epub", "Emma", "1815")
+    assert book.text == "\n\n".join(chapters).replace("# ", "")
+    assert place_of(book, "chapter number 7") == "Chapter 7"
+
+
+def test_an_encrypted_or_broken_book_is_refused(one):
+    with pytest.raises(FormatError, match="an encrypted one"):
+        one("a.epub", zip_of({"META-INF/rights.xml": b"x"}))
+    with pytest.raises(FormatError, match=r"a\.epub: expected an EPUB book, got a damaged one"):
+        one("a.epub", zip_of({"mimetype": b"application/epub+zip"}))
+
+
+BOMB = b"""<?xml version="1.0"?><!DOCTYPE a [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">
+<!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;&b;&b;"><!ENTITY d "&c;&c;&c;&c;&c;&c;&c;&c;&c;&c;">]><container>&d;</container>"""
+
+
+def test_entities_are_not_expanded(one):
+    with pytest.raises(FormatError, match=r"a\.epub"):
+        one("a.epub", zip_of({"META-INF/container.xml": BOMB}))

@@ -1,0 +1,61 @@
+"""Markdown without its markup; headings are places."""
+
+from tests.documents.conftest import TEXT, place_of, recovered
+
+PAGE = """---
+title: "Choir, spring"
+date: 2026-02-01
+---
+# The *choir*
+
+Ann **Lee** sings [alto](https://example.org/alto "title"), `tobias` plays.
+It goes
+on.
+
+- first item
+- second item
+
+> A quotation.
+
+| name | part |
+|------|------|
+| Ann  | alto |
+
+![a picture](x.png) <b>bold</b> & more
+
+<div>In a block &amp; so on</div>
+
+Plan
+----
+
+```
+code stays
+```
+"""
+
+
+def test_markup_is_removed_and_words_stay(one):
+    document = one("choir.md", PAGE.encode())
+    assert document.text.split("\n\n") == [
+        "The choir",
+        "Ann Lee sings alto, tobias plays.\nIt goes\non.",
+        "first item",
+        "second item",
+        "A quotation.",
+        "name: Ann; part: alto.",
+        "a picture bold & more",
+        "In a block & so on",
+        "Plan",
+        "code stays",
+    ]
+
+
+def test_title_date_and_headings_are_kept(one):
+    document = one("choir.md", PAGE.encode())
+    assert (document.name, document.title, document.date) == ("choir.md", "Choir, spring", "2026-02-01")
+    assert place_of(document, "alto") == "The choir"
+    assert place_of(document, "code stays") == "Plan"
+
+
+def test_all_words_of_a_text_are_recovered(one):
+    assert recovered(one("a.md", TEXT.encode()).text, TEXT) == 1.0

@@ -1,0 +1,122 @@
+"""Word documents, spreadsheets and CSV: words, headings, and rows as sentences."""
+
+import io
+import zipfile
+from datetime import date, datetime
+
+import pytest
+
+from attar.documents.office import _ROW_PARTS
+from attar.errors import FormatError
+from benchmarks.document_files import docx_of, xlsx_of, zip_of
+from tests.documents.conftest import TEXT, place_of, recovered
+
+
+def test_all_words_of_a_document_are_recovered(one):
+    document = one("a.docx", docx_of(TEXT, title="Choir"))
+    assert document.text == TEXT.replace("# ", "")
+    assert recovered(document.text, TEXT) == 1.0
+    assert (document.title, len(document.date)) == ("Choir", 10)
+    assert place_of(document, "14 June") == "Concert"
+
+
+def test_rows_of_a_table_in_a_document_read_as_sentences(one):
+    table = [["Item", "Price", "Colour"], ["Desk", "120", "oak"], ["Lamp", "35", ""]]
+    text = one("a.docx", docx_of("The prices:", table=table)).text
+    assert text.split("\n\n") == [
+        "The prices:",
+        "Item: Desk; Price: 120; Colour: oak.",
+        "Item: Lamp; Price: 35.",
+    ]
+
+
+def test_insertions_are_read_and_deletions_are_not(one):
+    """Tracked changes, as Word writes them."""
+    changed = _with_document(
+        docx_of("Ann left."),
+        "<w:r><w:t>Ann left.</w:t></w:r>",
+        "<w:r><w:t>Ann </w:t></w:r><w:del><w:r><w:delText>left</w:delText></w:r></w:del>"
+        "<w:ins><w:r><w:t>stayed</w:t></w:r></w:ins><w:r><w:t>.</w:t></w:r>",
+    )
+    assert one("a.docx", changed).text == "Ann stayed."
+
+
+def test_sheets_and_rows_are_places(one):
+    sheets = {
+        "Staff": [["name", "born", "pay"], ["Ann Lee", date(1990, 3, 4), 1200.5], ["Bob Ray", None, 900]],
+        "Rooms": [["room", "free"], ["Hall", True]],
+    }
+    document = one("club.xlsx", xlsx_of(sheets))
+    assert document.text.split("\n\n") == [
+        "Staff",
+        "name: Ann Lee; born: 4 March 1990; pay: 1200.5.",
+        "name: Bob Ray; pay: 900.",
+        "Rooms",
+        "room: Hall; free: yes.",
+    ]
+    assert place_of(document, "Bob Ray") == "Staff, row 3"
+    assert place_of(document, "Hall") == "Rooms, row 2"
+
+
+def test_a_time_of_day_is_read(one):
+    document = one("a.xlsx", xlsx_of({"A": [["what", "when"], ["Rehearsal", datetime(2026, 2, 2, 19, 30)]]}))
+    assert document.text == "what: Rehearsal; when: 2 February 2026, 19:30."
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.csv", b'name,age\nAnn Lee,34\n"Ray, Bob",40\n'),
+        ("a.csv", b"name;age\r\nAnn Lee;34\r\nRay, Bob;40\r\n"),
+        ("a.tsv", b"name\tage\nAnn Lee\t34\nRay, Bob\t40\n"),
+    ],
+)
+def test_rows_of_a_csv_file_read_as_sentences(one, name, data):
+    document = one(name, data)
+    assert document.text == "name: Ann Lee; age: 34.\n\nname: Ray, Bob; age: 40."
+    assert place_of(document, "Ray, Bob") == "row 3"
+
+
+def test_rows_without_names_of_columns_are_read_as_they_are(one):
+    assert one("a.csv", b"Ann,34,Bath\nBob,40,York\n").text == "Ann; 34; Bath.\n\nBob; 40; York."
+
+
+def test_many_rows_share_parts(one):
+    rows = 2 * _ROW_PARTS
+    document = one("a.csv", b"name,age\n" + b"".join(b"P%d,%d\n" % (at, at) for at in range(rows)))
+    assert len(document.parts) == _ROW_PARTS
+    assert place_of(document, "name: P1; age: 1.") == "rows 2 to 3"
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.xlsx"])
+@pytest.mark.parametrize(
+    "data", [b"PK\3\4 cut", b"Ann left.", zip_of({"a.xml": b"<a/>"})], ids=["cut", "text", "other zip"]
+)
+def test_a_damaged_file_is_refused_in_one_line(one, name, data):
+    with pytest.raises(FormatError, match=rf"{name}: expected an? \w+ file, got a damaged one") as caught:
+        one(name, data)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_grows_beyond_the_limit_is_refused(read):
+    data = zip_of({"word/document.xml": b" " * 10**6})
+    assert len(data) < 10**4
+    with pytest.raises(FormatError, match="at most 50,000 bytes when decompressed"):
+        read("a.docx", data, max_bytes=50_000)
+
+
+def test_entities_of_a_document_are_not_expanded(one):
+    entity = '<!DOCTYPE d [<!ENTITY a "aaaaaaaaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+    bomb = _with_document(docx_of("Ann left."), "Ann left.", "Ann &b; left.", entity)
+    assert "aaaa" not in one("a.docx", bomb).text
+
+
+def _with_document(data: bytes, old: str, new: str, before: str = "") -> bytes:
+    """A Word document with another text in its XML."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    xml = files["word/document.xml"].decode()
+    assert old in xml
+    head, _, body = xml.replace(old, new).partition("?>")
+    files["word/document.xml"] = f"{head}?>{before}{body}".encode()
+    return zip_of(files)

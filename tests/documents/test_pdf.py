@@ -1,0 +1,70 @@
+"""PDF files: words, pages, and why a file cannot be read."""
+
+import pytest
+
+from attar.documents.pdf import join_pages
+from attar.errors import FormatError
+from benchmarks.document_files import pdf_of
+from tests.documents.conftest import TEXT, place_of, recovered
+
+
+def test_all_words_of_a_text_are_recovered(one):
+    text = one("a.pdf", pdf_of([TEXT])).text
+    assert recovered(text, TEXT) >= 0.99
+    assert recovered(TEXT, text) >= 0.99
+
+
+def test_pages_title_and_date_are_kept(one):
+    document = one("choir.pdf", pdf_of(["Ann left.", "Bob came.", "Eve met Bob."], title="Three pages"))
+    assert (document.name, document.title) == ("choir.pdf", "Three pages")
+    assert len(document.date) == 10
+    assert document.text == "Ann left.\n\nBob came.\n\nEve met Bob."
+    assert place_of(document, "Bob came") == "page 2"
+    assert place_of(document, "Eve met") == "page 3"
+
+
+def test_headers_of_pages_are_left_out(one):
+    pages = ["Ann left.", "Bob came.", "Eve met Bob.", "Dan stayed."]
+    document = one("a.pdf", pdf_of(pages, header="Minutes, page"))
+    assert document.text == "\n\n".join(pages)
+    assert place_of(document, "Dan stayed") == "page 4"
+
+
+def test_lines_are_joined_to_paragraphs_and_hyphens_to_words():
+    lines = (
+        "The rent is due on the third working day of the month and is paid to the land-",
+        "lord's account in Bath.",
+        "Dear tenant,",
+        "please note this.",
+    )
+    assert join_pages(["\n".join(lines)]).text.split("\n\n") == [
+        "The rent is due on the third working day of the month and is paid to the landlord's account in Bath.",
+        "Dear tenant,\nplease note this.",
+    ]
+
+
+def test_a_sentence_goes_on_over_the_end_of_a_page():
+    document = join_pages(["The rent is due on the third", "working day of the month."])
+    assert document.text == "The rent is due on the third\nworking day of the month."
+    assert document.parts[1].start == document.text.index("working")
+
+
+def test_an_encrypted_file_is_refused(one):
+    with pytest.raises(FormatError, match="an encrypted one; save it without a password"):
+        one("a.pdf", pdf_of(["Ann left."], password="secret"))
+
+
+def test_a_scan_without_text_is_refused(one):
+    with pytest.raises(
+        FormatError, match=r"2 pages without text: pictures of pages; recognise its text first"
+    ):
+        one("a.pdf", pdf_of(["", ""]))
+
+
+@pytest.mark.parametrize(
+    "data", [b"%PDF-1.7 cut", b"Ann left.", pdf_of(["Ann left."])[:400]], ids=["head", "text", "cut"]
+)
+def test_a_damaged_file_is_refused_in_one_line(one, data):
+    with pytest.raises(FormatError, match=r"a\.pdf: expected a PDF file, got a damaged one") as caught:
+        one("a.pdf", data)
+    assert "\n" not in str(caught.value)

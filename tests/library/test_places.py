@@ -1,0 +1,106 @@
+"""An answer says where it stands: page, heading or row, also after append and merge."""
+
+import pytest
+
+from attar.documents import find_files
+from attar.library import Draft, Library, read_files
+from attar.reader import Reader
+from attar.store import Origin, unpack_parts
+from benchmarks.document_files import pdf_of
+
+PAGES = ["Ann Lee lives in Bath.", "Bob Ray paid 900 pounds to the landlord.", "Eve Moss owns a red boat."]
+
+
+@pytest.fixture(scope="module")
+def phrases():
+    return Reader.load()
+
+
+@pytest.fixture
+def filled(folder, phrases, tmp_path):
+    (tmp_path / "rent.pdf").write_bytes(pdf_of(PAGES))
+    (tmp_path / "more.pdf").write_bytes(pdf_of(["Dan Fox sails to Dover.", "Kim Hale bakes bread."]))
+    with Library(folder, phrases) as library:
+        library.add_many(read_files(find_files([tmp_path / "rent.pdf", tmp_path / "more.pdf"]).files))
+        yield library
+
+
+def place(library, name, question, expected):
+    """The place of the first answer that holds some text."""
+    answers = library.ask(name, question, top=None)
+    best = next(answer for answer in answers if expected in answer.text)
+    assert library.store.get(name).text[best.start : best.end] == best.text
+    return best.place
+
+
+@pytest.mark.parametrize(
+    ("question", "expected", "page"),
+    [
+        ("Where does Ann Lee live?", "Bath", "page 1"),
+        ("How much did Bob Ray pay?", "900", "page 2"),
+        ("Who owns a boat?", "Eve Moss", "page 3"),
+    ],
+)
+def test_an_answer_names_its_page(filled, question, expected, page):
+    assert place(filled, "rent.pdf", question, expected) == page
+
+
+def test_an_answer_of_a_text_without_pages_has_no_place(filled):
+    filled.add("note", "Ann Lee lives in Bath.")
+    assert filled.ask("note", "Where does Ann Lee live?")[0].place is None
+
+
+def test_many_documents_at_once_have_their_own_places(filled):
+    filled.add("note", "Ann Lee lives in Bath.")
+    found = filled.ask_many(["rent.pdf", "note"], "Where does Ann Lee live?", top=None)
+    places = [next(each.place for each in answers if "Bath" in each.text) for answers in found]
+    assert places == ["page 1", None]
+
+
+def test_an_answer_from_all_documents_names_its_document_and_page(filled):
+    answers = filled.ask_all("How much did Bob Ray pay?", top=None)
+    best = next(answer for answer in answers if "900" in answer.text)
+    assert (best.document, best.place) == ("rent.pdf", "page 2")
+    best_sentence = filled.search("Bob Ray paid pounds to the landlord")[0].sentences[0]
+    assert (best_sentence.text, best_sentence.place) == (PAGES[1], "page 2")
+
+
+def test_what_is_appended_has_its_own_places(filled):
+    filled.append("rent.pdf", "Liv Berg sings alto.")
+    filled.append("rent.pdf", Draft.of("rent.pdf", "Max Orr teaches.", origin=Origin(parts=[(0, "page 1")])))
+    assert place(filled, "rent.pdf", "Who owns a boat?", "Eve Moss") == "page 3"
+    assert place(filled, "rent.pdf", "Who sings alto?", "Liv Berg") is None
+    assert place(filled, "rent.pdf", "Who teaches?", "Max Orr") == "appended, page 1"
+
+
+def test_a_merged_document_names_document_and_page(filled):
+    filled.add("note", "Ann Lee lives in Bath.")
+    filled.merge("all", ["rent.pdf", "note", "more.pdf"])
+    assert place(filled, "all", "How much did Bob Ray pay?", "900") == "rent.pdf, page 2"
+    assert place(filled, "all", "Who bakes bread?", "Kim Hale") == "more.pdf, page 2"
+    parts = unpack_parts(filled.store.get("all").entry.parts, "all")
+    text = filled.store.get("all").text
+    assert [(text[at:].split(".")[0], label) for at, label in parts[3:5]] == [
+        ("Ann Lee lives in Bath", "note"),
+        ("Dan Fox sails to Dover", "more.pdf, page 1"),
+    ]
+
+
+def test_places_need_no_kept_text(folder, phrases, tmp_path):
+    (tmp_path / "rent.pdf").write_bytes(pdf_of(PAGES))
+    with Library(folder, phrases, keep_text=False) as library:
+        library.add_many(read_files(find_files([tmp_path / "rent.pdf"]).files))
+        library.append("rent.pdf", "Liv Berg sings alto.")
+        answers = library.ask("rent.pdf", "Who owns a boat?", top=None)
+        assert next(each.place for each in answers if "Eve Moss" in each.text) == "page 3"
+        answers = library.ask("rent.pdf", "Who sings alto?", top=None)
+        assert next(each.place for each in answers if "Liv Berg" in each.text) is None
+
+
+def test_reading_a_text_again_keeps_where_it_came_from(filled, phrases):
+    before = filled.store.get("rent.pdf")
+    with filled.store.transaction() as changes:
+        changes.put("rent.pdf", phrases.read(before.text), title=before.entry.title, text=before.text)
+    after = filled.store.get("rent.pdf").entry
+    assert after.source == before.entry.source != ""
+    assert (after.date, after.parts) == (before.entry.date, before.entry.parts)
