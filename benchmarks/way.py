@@ -1,8 +1,8 @@
 """`make way`: the files of attar/ that a document and a question pass through, in order.
 
 A file counts if one of its functions runs. Code that runs only because a module is imported does not
-count. Files named `fast_*` are listed but not counted: each is a faster twin of a file that one may read instead. Nor is
-`_lazy.py`, which imports.
+count. Files named `fast_*` are listed but not counted: each is a faster twin of a file that one may read instead.
+Nor is `_lazy.py` counted, which only imports.
 """
 
 import argparse
