@@ -65,8 +65,10 @@ clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist site
 
 # The environment is made anew whenever what it is made from changes: what users need first, and for developers the
-# rest. torch comes without CUDA where there is no NVIDIA driver; TORCH_INDEX= takes that of your package index.
-TORCH_INDEX ?= $(if $(shell command -v nvidia-smi),,https://download.pytorch.org/whl/cpu)
+# rest. torch comes without CUDA where there is no NVIDIA driver. A package index that pip is configured with is the
+# only one that is asked; TORCH_INDEX= does so always.
+OWN_INDEX = $(shell $(PYTHON) -m pip config list 2>/dev/null | grep -E 'index-url|find-links')
+TORCH_INDEX ?= $(if $(OWN_INDEX)$(shell command -v nvidia-smi),,https://download.pytorch.org/whl/cpu)
 # Not compiled: of 250 MB of byte code, 30 are used, and Python writes those itself.
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 

@@ -43,9 +43,10 @@ def run_variant(given: dict[str, Any], folder: Path, teacher: Path | None) -> di
     if not (folder / RUN / "run.json").is_file():
         run.folder.mkdir(parents=True, exist_ok=True)
         run.begin(resume=False, replace=True)
-        for name in _LABELS if teacher is not None else ():
-            if (teacher / name).is_file():  # type: ignore[operator]
-                shutil.copy(teacher / name, run.folder / name)  # type: ignore[operator]
+        files = [] if teacher is None else [teacher / name for name in _LABELS]
+        for file in files:
+            if file.is_file():
+                shutil.copy(file, run.folder / file.name)
     found = train_questions(options, resume=True)
     scores = dict(found["held_out"].get("large", {}))
     result.write_text(json.dumps(scores) + "\n")

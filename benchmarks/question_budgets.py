@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attar.errors import OptionError
+from attar.errors import AttarError, OptionError
 from attar.memory import Memory, within_budget
 from attar.reader import FixedSizeReader, PhraseReader, Reader
 from attar.training import Passage, read_passages
@@ -72,7 +72,7 @@ def _answers(reader: Reader, memory: Memory, questions: Sequence[str]) -> list[A
     for question in questions:
         try:
             found.append(reader.answer(memory, question, top=2))
-        except OptionError:
+        except AttarError:
             found.append([])
     return found
 

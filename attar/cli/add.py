@@ -69,7 +69,7 @@ def add(
     Folders are walked; files that cannot be read are listed at the end, with exit code 2, and the others are added.
     The same command again, also after an interruption, adds what is new and reads again what changed.
 
-    attar add letters letters/ contract.pdf
+    attar add stories novels/ contract.pdf
     """
     from attar.documents import FoundFiles, find_files
     from attar.library import Library, gone_documents, read_files

@@ -1,9 +1,17 @@
-"""A library: a reader and a store; documents by name, questions in, answers out."""
+"""A library: a reader and a store; documents by name, questions in, answers out.
 
-from attar.library.drafts import Draft
-from attar.library.finding import find_document, suggesting
-from attar.library.library import Library, open_store
-from attar.library.sources import gone_documents, read_files, read_upload
+Names load on first use: a list of documents does not wait for what reads files.
+"""
+
+from typing import TYPE_CHECKING
+
+from attar._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from attar.library.drafts import Draft
+    from attar.library.finding import find_document, suggesting
+    from attar.library.library import Library, open_store
+    from attar.library.sources import gone_documents, read_files, read_upload
 
 __all__ = [
     "Draft",
@@ -15,3 +23,6 @@ __all__ = [
     "read_upload",
     "suggesting",
 ]
+
+if not TYPE_CHECKING:  # so that mypy knows which names there are
+    __getattr__ = lazy_names(__name__)

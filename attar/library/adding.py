@@ -84,7 +84,7 @@ class Adder:
                     break
                 else:
                     self.on_refused(name_taken(draft.name))
-            new = [draft for draft in accepted if not _is_same(draft, known.get(draft.name))]
+            new = [draft for draft in accepted if not self._is_done(draft, known.get(draft.name))]
             self._adopt([draft for draft in accepted if _comes_from_elsewhere(draft, known.get(draft.name))])
             if new:
                 self.reader()  # loaded before the time is measured
@@ -93,7 +93,7 @@ class Adder:
             for draft in accepted:
                 if draft.name in written:
                     yield written[draft.name]
-                elif draft.name in known and _is_same(draft, known[draft.name]):
+                elif draft.name in known and self._is_done(draft, known[draft.name]):
                     yield change_of(known[draft.name], "unchanged")
                 elif self.on_refused is None:
                     break
@@ -133,7 +133,7 @@ class Adder:
         for draft in group:
             if self._refuses(draft, known.get(draft.name)):
                 raise name_taken(draft.name)
-        if all(_is_same(draft, known.get(draft.name)) for draft in group) and self._share_names(group):
+        if all(self._is_done(draft, known.get(draft.name)) for draft in group) and self._share_names(group):
             yield from (change_of(known[draft.name], "unchanged") for draft in group)
             return
         written: list[Change] = []
@@ -177,7 +177,7 @@ class Adder:
     ) -> Change:
         # Another process may have written the document since `_known`.
         earlier = _sound_facts(changes, draft.name)
-        if earlier is not None and _is_same(draft, earlier) and not again:
+        if earlier is not None and self._is_done(draft, earlier) and not again:
             return change_of(earlier, "unchanged")
         if self._refuses(draft, earlier):
             raise name_taken(draft.name)
@@ -191,6 +191,12 @@ class Adder:
         with self.store.snapshot() as now:
             entries = ((draft.name, _sound_facts(now, draft.name)) for draft in group)
             return {name: facts for name, facts in entries if facts is not None}
+
+    def _is_done(self, draft: Draft, known: DocumentEntry | None) -> bool:
+        """Whether there is nothing to write: the same text, and it is kept if it is to be."""
+        if known is None or not _is_same(draft, known):
+            return False
+        return not self.keep_text or known.text_bytes is not None
 
     def _refuses(self, draft: Draft, known: DocumentEntry | None, again: bool = False) -> bool:
         """Whether a name is taken by another text; a file that changed may replace its own document."""

@@ -148,7 +148,7 @@ class Searching:
         if not isinstance(reader, PhraseReader):
             expected = "one of a phrase reader, to search all documents"
             remedy = "name one document, or move the library to the default reader: attar reread STORE"
-            raise OptionError(f"library {self._store.path}", expected, "one of a names reader", remedy)
+            raise OptionError("library", expected, "one of a names reader", remedy)
         return reader
 
     def signer(self, reader: "Reader") -> Signer | None:
@@ -248,7 +248,7 @@ class Searching:
         if signer is None:
             expected = "one whose reader has statistics for search"
             remedy = "fit them to its documents: attar store refit STORE"
-            raise OptionError(f"library {self._store.path}", expected, "one without", remedy)
+            raise OptionError("library", expected, "one without", remedy)
         if self._index is None or self._index.signer is not signer:
             self._index = SearchIndex(signer)
         index = self._index

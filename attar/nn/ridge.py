@@ -2,7 +2,7 @@
 
     C = Σ key valueᵀ  [k, d],  G = Σ key keyᵀ  [k, k]
     readout of q = Cᵀ (G + λI)⁻¹ q,  λ = RIDGE · trace(G) / k
-    score of a phrase = value · readout · s + its prior + word overlap
+    score of a phrase = value · readout · sharpness + its prior + word overlap
 
 A phrase's key is its normalised vector, its value the normalised sum of static vectors of its word pieces, which belong
 to the reader: a candidate is compared by its own words. C and G add up over texts. Without G, phrases with similar keys
@@ -44,7 +44,7 @@ class RidgeReadout(nn.Module):
         super().__init__()
         self.query = nn.Linear(k, k, device=device)
         self.value = nn.Linear(size, d, bias=False, device=device)
-        self.scale = nn.Parameter(torch.full((1,), 8.0, device=device))
+        self.sharpness = nn.Parameter(torch.full((1,), 8.0, device=device))
 
     def keys(self, vectors: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch k"]:
         """Unit keys of phrase vectors, in float32."""

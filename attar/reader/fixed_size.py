@@ -92,7 +92,7 @@ class FixedSizeReader(PhraseReader):
         with torch.inference_mode():
             asked = self._ridge.query(torch.from_numpy(query.vector)).numpy()
         (read,) = memory.lookup(asked[None])
-        products: Floats = self._values(index) @ read * np.float32(self._ridge.scale.item())
+        products: Floats = self._values(index) @ read * np.float32(self._ridge.sharpness.item())
         return products
 
 

@@ -177,7 +177,7 @@ def rank_all(
         margin = _log_odds_of_any(absent)
         features = features_of(query, indexes[at], ranked[at].phrases[place], first, second, margin)
         right, absent = calibration.probabilities(features)
-        refused = absent > calibration.threshold
+        refused |= absent > calibration.threshold
         rest = sum(map(sum, probabilities)) - first
         factor = min(right / first, max(1 - right - absent, 0.0) / max(rest, 1e-30))
         probabilities = [[each * factor for each in own] for own in probabilities]
@@ -199,18 +199,17 @@ def rank(
 ) -> list[Answer]:
     """Answers by probability. "Not in this text" is one of them, and the first if the reader refuses to answer.
 
-    It refuses if that has a higher probability than the calibration's threshold, or, without one, than any phrase.
+    It refuses if no phrase has a higher score, or if its probability is above the calibration's threshold.
     """
     ranked = rank_phrases(scores, query.null, index, top)
-    probabilities, absent, refused = ranked.probabilities, ranked.absent, False
+    probabilities, absent = ranked.probabilities, ranked.absent
+    refused = not ranked.phrases or absent > probabilities[0]
     if calibration is not None and ranked.phrases:
         right, absent = calibration.probabilities(ranked.features(query, index))
-        refused = absent > calibration.threshold
+        refused |= absent > calibration.threshold
         probabilities = _shared_out(probabilities, right, 1 - right - absent)
     answers = _answers(ranked, probabilities[:top], index, text)
-    place = sum(answer.probability > absent for answer in answers)
-    if calibration is not None and answers:
-        place = 0 if refused else max(place, 1)
+    place = 0 if refused else max(1, sum(answer.probability > absent for answer in answers))
     return [*answers[:place], Answer("", absent, ABSENT), *answers[place:]][:top]
 
 

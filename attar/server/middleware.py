@@ -2,12 +2,14 @@
 
 import asyncio
 import hmac
+import itertools
 import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import lru_cache
+from typing import cast
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -62,6 +64,7 @@ class Middleware:
         self.app, self._settings, self._metrics, self._route_name = app, settings, metrics, route_name
         self._admission = admission
         self._prefix = settings.prefix
+        self._deadlines = _Deadlines(settings.timeout)
         self._token = None if settings.token is None else settings.token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,11 +98,10 @@ class Middleware:
         problem: ProblemError | None = None
         self._count(exchange, 1)
         try:
-            async with asyncio.timeout(self._settings.timeout):
-                self._check(exchange)
-                # Starlette's router raises 404 and 405 only inside of an application.
-                exchange.scope["app"] = self
-                await self.app(exchange.scope, exchange.receive, exchange.send)
+            self._check(exchange)
+            # Starlette's router raises 404 and 405 only inside of an application.
+            exchange.scope["app"] = self
+            await self._deadlines.run(self.app(exchange.scope, exchange.receive, exchange.send))
         except ClientDisconnect as gone:
             error, problem = gone, ProblemError(499, "client: expected the whole request, got a part of it")
         except Exception as raised:
@@ -166,6 +168,52 @@ class Middleware:
     def _count(self, exchange: "_Exchange", change: int) -> None:
         if exchange.is_api:
             self._admission.count(change)
+
+
+class _Deadlines:
+    """Ends what runs for longer than the time limit.
+
+    As `asyncio.timeout`, but with one timer for all requests: they have one limit, so the first ends first.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        # The task and the end of each, in the order of their ends, and those whose end has passed.
+        self._running: dict[int, tuple[asyncio.Task[None], float]] = {}
+        self._expired: set[int] = set()
+        self._numbers = itertools.count()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def run(self, work: Awaitable[None]) -> None:
+        """Wait for the work, or raise `TimeoutError`."""
+        loop, number = asyncio.get_running_loop(), next(self._numbers)
+        task = cast("asyncio.Task[None]", asyncio.current_task(loop))
+        end = loop.time() + self._seconds
+        self._running[number] = task, end
+        if self._timer is None:
+            self._timer = loop.call_at(end, self._expire)
+        try:
+            await work
+        except asyncio.CancelledError:
+            # Someone else may have cancelled the task too, for example a server that stops.
+            if number in self._expired and task.uncancel() <= 0:
+                raise TimeoutError from None
+            raise
+        finally:
+            self._running.pop(number, None)
+            self._expired.discard(number)
+
+    def _expire(self) -> None:
+        """Cancel what has reached its end, and wait for the next end."""
+        loop, self._timer = asyncio.get_running_loop(), None
+        while self._running:
+            number, (task, end) = next(iter(self._running.items()))
+            if end > loop.time():
+                self._timer = loop.call_at(end, self._expire)
+                return
+            del self._running[number]
+            self._expired.add(number)
+            task.cancel()
 
 
 class _Exchange:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from attar.memory import FORMS_OF, Cooccurrence, Memory, PhraseIndex
+from attar.memory import FORMS_OF, INDEXED, Cooccurrence, Memory, PhraseIndex
 from attar.search import SignatureOptions, SignatureRecord, Statistics, Sums
 from attar.store import Store
 from attar.store.format import DocumentEntry, decompress, encode, read_entry, unwrap, wrap
@@ -31,7 +31,7 @@ def memories() -> list[Memory]:
     about, ends = np.where(ids < 6, ids - 3, -1), np.arange(40) % 4 == 3
     (counts,) = Cooccurrence.count(about, ids, ends, [40], counts=[3], first=3, limit=6, common=0)
     made = []
-    for mechanism in sorted(set(FORMS_OF) - {"phrases"}):
+    for mechanism in sorted(set(FORMS_OF).difference(INDEXED)):
         numbers = rng.standard_normal(shapes.get(mechanism, (4, 4)))
         numbers = numbers if mechanism in shapes else numbers @ numbers.T
         more: dict[str, Any] = {"cooccurrence": counts} if mechanism == "named" else {}

@@ -156,7 +156,7 @@ def test_every_command_takes_json_and_shows_an_example(attar, command):
     code, lines, _ = attar(command, "--help")
     assert code == 0
     assert any("--json" in line for line in lines)
-    assert any(line.strip().startswith(f"attar {command} stories") for line in lines)
+    assert any(line.strip().startswith(f"attar {command} ") for line in lines)
 
 
 def test_control_characters_of_a_document_do_not_reach_the_terminal(place, attar, texts):

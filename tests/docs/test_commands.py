@@ -15,7 +15,10 @@ from attar.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND_LINE = typer.main.get_command(app)
-BENCHMARKS = [f"benchmarks.{name}" for name in ("damage", "store", "reader", "training", "server")]
+BENCHMARKS = [
+    f"benchmarks.{name}"
+    for name in ("crash", "damage", "floods", "overload", "reader", "server", "store", "training")
+]
 KINDS = {"sh", "python", "text", "json", ""}
 ATTAR = ("attar", ".venv/bin/attar")
 # Within a sentence, or in a command's help, what begins so is a command.

@@ -144,6 +144,15 @@ def test_documents_without_a_text_can_be_set_aside_and_imported_elsewhere(
     assert list(filled.store.check()) == []
 
 
+def test_a_document_without_a_text_gets_it_by_being_added_again(filled, folder, other, reader, texts):
+    with Library(folder, reader, keep_text=False) as textless:
+        textless.add("x", texts[4])
+        assert textless.add("x", texts[4]).change == "unchanged"
+    assert filled.add("x", texts[4]).change == "replaced"
+    assert filled.add("x", texts[4]).change == "unchanged"
+    assert filled.reread(other).documents == 5
+
+
 def test_damaged_documents_are_refused_with_the_remedy(filled, other):
     with filled.store._environment.transaction(write=True) as transaction:
         transaction.put(b"fa", b"?")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from attar import Memory
 from attar.errors import OptionError, ShapeError
-from attar.memory import FORMS_OF, Cooccurrence
+from attar.memory import FORMS_OF, INDEXED, Cooccurrence
 from attar.text import NameTable
 
 K = 5
@@ -125,7 +125,7 @@ class TestBaselines:
         assert (a + empty).numbers.tolist() == a.numbers.tolist()
         assert (a + empty).tokens == a.tokens
 
-    @pytest.mark.parametrize("mechanism", sorted(set(FORMS_OF) - {*ADDITIVE, "phrases"}))
+    @pytest.mark.parametrize("mechanism", sorted(set(FORMS_OF) - {*ADDITIVE, *INDEXED}))
     def test_mechanisms_that_do_not_sum_refuse_to_subtract(self, mechanism):
         with pytest.raises(OptionError, match="a - b: expected a mechanism that sums"):
             made(mechanism) - made(mechanism)

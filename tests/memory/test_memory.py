@@ -11,7 +11,7 @@ import torch
 
 from attar import Memory, ops
 from attar.errors import AttarError, DtypeError, OptionError, ShapeError
-from attar.memory import FORMS_OF, Cooccurrence
+from attar.memory import FORMS_OF, INDEXED, Cooccurrence
 from attar.memory.forms import UNPACK_FROM
 from attar.nn import attention
 from attar.text import NameTable
@@ -19,7 +19,7 @@ from attar.text import NameTable
 SIZES = [1, 2, 3, 64, 100]
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 # Phrases have an index, and no module of their own in `attar.nn.attention`: see test_phrases.py.
-MECHANISMS = sorted(set(FORMS_OF) - {"phrases"})
+MECHANISMS = sorted(set(FORMS_OF) - {*INDEXED})
 
 
 def made(mechanism: str, k: int = 5, tokens: int = 7, **rest) -> Memory:

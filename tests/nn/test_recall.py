@@ -68,5 +68,6 @@ def test_learns_to_recall_pairs(mechanism):
     assert accuracy_after_training(mechanism) > 0.95
 
 
+@pytest.mark.slow
 def test_without_attention_recall_is_chance():
     assert accuracy_after_training("none") < 0.2

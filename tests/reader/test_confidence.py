@@ -93,6 +93,11 @@ class TestRanking:
         answers = rank(np.array([3.0, 1.0, 0.0], np.float32), asked(), INDEX, 2, None, calibration)
         assert [each.absent for each in answers] == [refused, not refused]
 
+    def test_refuses_if_no_phrase_has_a_higher_score(self) -> None:
+        calibration = Calibration(weights(bias=2.0), weights(bias=0.0), 0.9)
+        answers = rank(np.array([1.0, 0.0, 0.0], np.float32), asked(4.0), INDEX, 2, None, calibration)
+        assert [each.absent for each in answers] == [True, False]
+
     def test_a_text_without_phrases_has_no_answer(self) -> None:
         empty = PhraseIndex.of("", [], [], [])
         calibration = Calibration(weights(), weights(), 0.5)

@@ -40,6 +40,7 @@ def test_the_states_of_both_directions_may_be_added(make_reader, stories, assert
     assert reader.answer(reader.read(text), stories[0].questions[0][0])
 
 
+@pytest.mark.slow
 @shared
 @given(cuts=st.sets(st.integers(1, 6)), mechanism=st.sampled_from(ALL), size=st.sampled_from((6, 90, 400)))
 def test_extending_repeatedly_equals_reading_at_once(
@@ -53,6 +54,7 @@ def test_extending_repeatedly_equals_reading_at_once(
     assert_same(memory, reader.read(text))
 
 
+@pytest.mark.slow
 @shared
 @given(cuts=st.sets(st.integers(1, 6)))
 def test_extending_also_extends_cooccurrence_counts(make_cooccurrence_reader, stories, assert_same, cuts):
@@ -103,6 +105,7 @@ def test_states_give_the_answers_of_their_triangle(make_reader, stories, mechani
     assert [a.probability for a in kept] == pytest.approx([a.probability for a in packed], rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoder", [*EXTENDABLE, "bidirectional"])
 @pytest.mark.parametrize("mechanism", ALL)
 def test_read_many_equals_read(make_reader, stories, assert_same, mechanism, encoder):
@@ -125,6 +128,7 @@ def test_a_long_text_is_read_piece_by_piece(make_reader, stories, assert_same, m
         assert_same(pieces, once)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["named", "gated", "decayed", "softmax"])
 def test_a_text_too_long_for_one_array_of_ids_is_read_part_by_part(
     make_reader, stories, assert_same, monkeypatch, mechanism
@@ -291,6 +295,7 @@ def test_a_reader_on_a_device_reads_and_answers_the_same(
     assert one == pytest.approx(other, rel=2e-2 if on_gpu else 1e-3)
 
 
+@pytest.mark.slow
 def test_progress_is_reported_for_a_long_text():
     reader = Reader.load("names")
     reports = []

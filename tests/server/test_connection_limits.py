@@ -54,9 +54,8 @@ def test_a_client_that_does_not_read_is_disconnected(narrow):
 
 @pytest.mark.slow
 def test_a_client_that_reads_slowly_gets_all_answers(narrow, monkeypatch):
-    monkeypatch.setattr(
-        Connection, "patience", 2.0
-    )  # half of what reading takes, and long for a busy machine
+    # Less than reading takes, and long for a busy machine.
+    monkeypatch.setattr(Connection, "patience", 2.0)
     with socket.create_connection(("127.0.0.1", narrow.port), timeout=30) as connection:
         connection.sendall(GET * 3_000 + HEAD + END)
         answers = b""

@@ -10,6 +10,7 @@ import threading
 import msgspec
 import pytest
 
+from attar.server.middleware import _Deadlines
 from attar.server.run import JsonFormatter, PlainFormatter
 
 QUESTION = {"document": "0", "question": "Who left?"}
@@ -160,12 +161,47 @@ class Held:
 
 
 def test_a_request_over_the_time_limit_is_504(serve, refused, monkeypatch):
-    served = serve(timeout=0.05)
+    served = serve(timeout=1.0)
     held = Held(served, monkeypatch)
     refused(served.post("/v1/ask", QUESTION), 504)
     held.go.set()
     monkeypatch.undo()
     assert served.post("/v1/ask", QUESTION).status_code == 200
+
+
+def test_each_request_has_the_whole_time_limit_to_itself():
+    deadlines = _Deadlines(1.0)
+    begun, done = asyncio.Event(), []
+
+    async def request(work, what):
+        try:
+            await deadlines.run(work)
+        except TimeoutError:
+            done.append(f"{what} timed out")
+        else:
+            done.append(f"{what} answered")
+
+    async def main():
+        first = asyncio.create_task(request(asyncio.Event().wait(), "first"))
+        await asyncio.sleep(0.5)
+        second = asyncio.create_task(request(begun.wait(), "second"))
+        await first
+        begun.set()
+        await second
+
+    asyncio.run(main())
+    assert done == ["first timed out", "second answered"]
+
+
+def test_a_request_that_a_stopping_server_cancels_has_not_timed_out():
+    async def main():
+        task = asyncio.create_task(_Deadlines(30.0).run(asyncio.Event().wait()))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
 
 
 def test_a_full_queue_is_503_at_once(serve, refused, monkeypatch):
@@ -176,7 +212,8 @@ def test_a_full_queue_is_503_at_once(serve, refused, monkeypatch):
         first = asyncio.create_task(served.http.post("/v1/ask", json=QUESTION))
         await asyncio.to_thread(held.begun.wait, 30)
         waiting = [asyncio.create_task(served.http.post("/v1/ask", json=QUESTION)) for _ in range(2)]
-        await asyncio.sleep(0.05)
+        while 'attar_queue_length{work="ask"} 2' not in (await served.http.get("/metrics")).text:
+            await asyncio.sleep(0.01)
         # Answered while the others still wait.
         over = await served.http.post("/v1/ask", json=QUESTION)
         held.go.set()
@@ -297,6 +334,7 @@ def test_json_nested_without_end_is_refused(served, refused, start):
     refused(served.call("POST", "/v1/ask", content=start + b"[" * 500_000, headers=headers), 422)
 
 
+@pytest.mark.slow
 def test_a_refused_request_leaves_no_cycle_of_references(served, refused):
     refused(served.post("/v1/ask", {"unknown": 1}), 422)
     gc.collect()

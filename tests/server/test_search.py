@@ -76,4 +76,4 @@ def serve_all(tmp_path, shipped, serving):
 
 
 def test_a_library_of_names_is_refused(served, refused):
-    assert "phrase reader" in refused(served.post("/v1/search", {"query": "Ann"}), 400)
+    assert "phrase reader" in refused(served.post("/v1/search", {"query": "Ann"}), 422)

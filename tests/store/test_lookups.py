@@ -194,6 +194,7 @@ def test_the_fast_lookups_are_compiled_after_enough_plain_ones(store, monkeypatc
     assert begun.wait(10)
 
 
+@pytest.mark.slow
 def test_opening_and_listing_a_store_loads_no_torch(store):
     code = f"""
 import sys

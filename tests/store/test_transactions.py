@@ -345,4 +345,4 @@ class StoreAsDictionary(RuleBasedStateMachine):
 
 
 StoreAsDictionary.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
-TestStoreAsDictionary = StoreAsDictionary.TestCase
+TestStoreAsDictionary = pytest.mark.slow(StoreAsDictionary.TestCase)

@@ -167,6 +167,7 @@ function problemOf(status, reply, wait, asksForToken = true) {
 function plainly(detail) {
   const [, expected, came, remedy] = /^.*?: expected (.*?), got (.*?)(?:; (.*))?$/s.exec(detail) ?? [];
   if (expected === undefined) return detail;
+  if (["binary data", "nothing", "blanks only"].includes(came)) return "There is no text in it.";
   const advice = remedy ? ` ${remedy[0].toUpperCase()}${remedy.slice(1)}.` : "";
   return `Expected ${expected}, but got ${came}.${advice}`;
 }

@@ -118,13 +118,13 @@ class QuestionBatches(Dataset[Batch]):
         )
         names = [encoded.passages[at].article for at in passages]
         _, articles = np.unique(names, return_inverse=True)
-        own = np.array(owners)
+        rows = np.array(owners)
         others = random.integers(0, len(passages), (count, self.negatives))
-        same = (articles[own, None] == articles) & (own[:, None] != np.arange(len(passages)))
+        same = (articles[rows, None] == articles) & (rows[:, None] != np.arange(len(passages)))
         near = (same * random.random(same.shape)).argmax(1)
         others[:, 0] = np.where(same.any(1), near, others[:, 0])
         batch["others"] = torch.from_numpy(others)
-        batch["foreign"] = torch.from_numpy(articles[others] != articles[own, None])
+        batch["foreign"] = torch.from_numpy(articles[others] != articles[rows, None])
         batch["other"] = batch["others"] != owner[:, None]
         return batch
 

@@ -103,8 +103,8 @@ def fit_calibration(features: Floats, targets: Floats, weights: Floats) -> Calib
     threshold = max(0.5, _weighted_quantile(absent, right, _KEPT)) if right.any() else 0.5
     plain = both / spreads
     plain[:, 0] -= plain @ means
-    rounded = [tuple(round(float(value), 5) for value in row) for row in plain]
-    return Calibration(*rounded, round(float(threshold), 4))
+    right_weights, absent_weights = (tuple(round(float(value), 5) for value in row) for row in plain)
+    return Calibration(right_weights, absent_weights, round(float(threshold), 4))
 
 
 def _outcomes(x: Floats, weights: Floats) -> Floats:

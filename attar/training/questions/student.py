@@ -137,7 +137,9 @@ def ridge_loss(
     rows = torch.arange(len(start), device=start.device)[:, None]
     keys = ridge.keys(texts.firsts[rows, start] + texts.lasts[rows, stop]) * written[..., None]
     memory = Written(*(part[owners] for part in ridge.write(keys, values)))
-    scores = torch.einsum("qd,qpd->qp", ridge.read(memory, questions.queries), values[owners]) * ridge.scale
+    scores = (
+        torch.einsum("qd,qpd->qp", ridge.read(memory, questions.queries), values[owners]) * ridge.sharpness
+    )
     overlap = network.overlap(texts.words[owners], questions, batch["sentences"][owners])
     scores = scores + prior.flatten(1).gather(1, chosen.indices)[owners] + overlap.gather(1, start[owners])
     scores = scores.masked_fill(~written[owners], -1e4)

@@ -18,6 +18,8 @@ _WORD = re.compile(r"\w+")
 _COMMON = 400
 # Cosine of the words' weights, how far the best is before the second, and the ratio of lengths.
 _ALIKE, _AHEAD, _LENGTHS = 0.45, 0.12, (0.75, 1.35)
+# Passages that are compared with all others at a time.
+_ROWS = 512
 # The share of words that a question and its back-translation have in common, by the letters words begin with.
 _SHARED, _LETTERS = 0.3, 5
 
@@ -94,17 +96,18 @@ def _pairs(texts: Sequence[str], candidates: Sequence[str]) -> list[tuple[int, i
         norms = np.sqrt((matrix**2).sum(1))
         matrices.append(matrix.multiply(1 / np.maximum(norms, 1e-9)[:, None]).tocsr())
     pairs = []
-    alike = (matrices[0] @ matrices[1].T).tocsr()
-    for place, text in enumerate(texts):
-        row = slice(alike.indptr[place], alike.indptr[place + 1])
-        values, columns = alike.data[row], alike.indices[row]
-        if not len(values):
-            continue
-        best = int(values.argmax())
-        second = np.delete(values, best).max(initial=0.0)
-        ratio = len(text) / len(candidates[columns[best]])
-        if values[best] > _ALIKE and values[best] - second > _AHEAD and _LENGTHS[0] < ratio < _LENGTHS[1]:
-            pairs.append((place, int(columns[best])))
+    for start in range(0, len(texts), _ROWS):
+        alike = (matrices[0][start : start + _ROWS] @ matrices[1].T).tocsr()
+        for place, text in enumerate(texts[start : start + _ROWS]):
+            row = slice(alike.indptr[place], alike.indptr[place + 1])
+            values, columns = alike.data[row], alike.indices[row]
+            if not len(values):
+                continue
+            best = int(values.argmax())
+            second = np.delete(values, best).max(initial=0.0)
+            ratio = len(text) / len(candidates[columns[best]])
+            if values[best] > _ALIKE and values[best] - second > _AHEAD and _LENGTHS[0] < ratio < _LENGTHS[1]:
+                pairs.append((start + place, int(columns[best])))
     return pairs
 
 

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import expect
 
+BINARY = bytes(range(256)) * 8
 SIZES = {390: 844, 820: 1100, 1280: 900}
 # The colours of each text that is shown, and of what lies behind it.
 CONTRASTS = """() => {
@@ -64,7 +65,7 @@ def absent(page: Any) -> None:
 def documents(page: Any) -> None:
     page.get_by_role("tab", name="Documents").click()
     page.get_by_role("button", name="Paste a text").click()
-    files = [("photo.txt", b"GIF\0\1"), ("letter.txt", b"Then Ann left.")]
+    files = [("photo.png", BINARY), ("letter.txt", b"Then Ann left.")]
     page.locator("#files").set_input_files(
         [{"name": name, "mimeType": "text/plain", "buffer": data} for name, data in files]
     )
@@ -195,7 +196,7 @@ def test_the_page_works_below_a_path(shipped_server, open_page):
     page.goto(f"{shipped_server.address}/below/")
     answer(page)
     page.get_by_role("tab", name="Documents").click()
-    page.locator("#files").set_input_files({"name": "odd.txt", "mimeType": "text/plain", "buffer": b"GIF\0"})
+    page.locator("#files").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": BINARY})
     expect(page.locator("#uploads .failed")).to_have_count(1)
     assert "/below/v1/ask" in asked
     assert "/below/v1/files" in asked
