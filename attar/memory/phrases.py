@@ -142,7 +142,7 @@ class PhraseIndex:
     @property
     def decoded_bytes(self) -> int:
         """The bytes of the index in memory: the arrays, the texts, and eight per phrase for its place in these."""
-        arrays = (getattr(self, name).nbytes for name in (*_ARRAYS, "sentences"))
+        arrays = (int(getattr(self, name).nbytes) for name in (*_ARRAYS, "sentences"))
         return sum(arrays) + len(self.covered) + len(self.tail) + 8 * len(self)
 
     def take(self, kept: NDArray[np.intp]) -> "PhraseIndex":
