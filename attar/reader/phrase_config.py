@@ -127,7 +127,7 @@ def _sizes(options: NetworkConfig) -> dict[str, list[int]]:
         ridge = "network.ridge"
         sizes |= linear(f"{ridge}.query", k, k) | {
             f"{ridge}.value.weight": [phrases.values, d],
-            f"{ridge}.scale": [1],
+            f"{ridge}.sharpness": [1],
         }
     for at in range(shape.layers):
         sizes |= layer(f"{_LAYERS}{at}")

@@ -56,9 +56,9 @@ export function wholePercent(share) {
 
 /** A probability in a word. */
 export function likelihood(share) {
-  if (share >= 0.9) return "Very likely";
-  if (share >= 0.6) return "Likely";
-  return share >= 0.3 ? "Possible" : "Unlikely";
+  if (share >= 0.8) return "Very likely";
+  if (share >= 0.5) return "Likely";
+  return share >= 0.25 ? "Possible" : "Unsure";
 }
 
 // Ages below this many seconds are shown in this unit, which has this many seconds.

@@ -32,10 +32,10 @@ def test_numbers_are_formatted_with_units(script):
         ("wholePercent", 0.624, "62 %"),
         ("wholePercent", 0.996, "> 99 %"),
         ("wholePercent", 0.001, "< 1 %"),
-        ("likelihood", 0.9, "Very likely"),
-        ("likelihood", 0.6, "Likely"),
-        ("likelihood", 0.3, "Possible"),
-        ("likelihood", 0.29, "Unlikely"),
+        ("likelihood", 0.8, "Very likely"),
+        ("likelihood", 0.5, "Likely"),
+        ("likelihood", 0.25, "Possible"),
+        ("likelihood", 0.24, "Unsure"),
     ]
     assert [script("figures", name, value) for name, value, _ in figures] == [said for *_, said in figures]
 
