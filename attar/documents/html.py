@@ -38,9 +38,9 @@ _BLOCKS = _HEADINGS | frozenset(
 _BREAK = "\0"
 # A table with more columns, or longer cells, arranges a page.
 _MAX_COLUMNS, _LONGEST_CELL = 40, 400
-# A block of which most is links is a menu, if it has at least so many.
+# A block of which most is links is a menu, if it has at least this many.
 _LINKED, _LINKS = 0.75, 4
-# A paragraph of at least so many words is prose; trafilatura must keep this share of it and of headings.
+# A paragraph of at least this many words is prose; trafilatura must keep this share of it and of headings.
 _PROSE_WORDS, _PROSE_KEPT = 8, 0.98
 
 

@@ -28,7 +28,7 @@ _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _SKIPPED = frozenset((f"{_W}del", f"{_W}instrText", f"{_W}moveFrom"))
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 _MAX_COLUMNS, _MAX_ROWS = 1_000, 1_000_000
-# Up to so many rows each is a part of its own; of more, several together.
+# Up to this many rows, each is a part of its own; of more, several together.
 _ROW_PARTS = 2_000
 
 

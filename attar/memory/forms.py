@@ -8,7 +8,7 @@ states      [n, k]          Fᵀ (F q)                F itself, while it is smal
 hidden      [n, k]          Hᵀ softmax(H q)         every hidden state
 last        [k]             the state itself        independent of the query
 phrases     [count, k]      C q                     one vector per phrase, one score per phrase
-ridge       [k, d + k]      Cᵀ (G + λI)⁻¹ q         C = Σ key valueᵀ of phrases beside G = Σ key keyᵀ
+ridge       [k, d + k]      Cᵀ (G + λI)⁻¹ q         C = Σ key valueᵀ of phrases, next to G = Σ key keyᵀ
 
 Memories are computed in float32, and stored in float32, float16 or int8. With one scale s_i per row:
 
@@ -162,7 +162,7 @@ def look_up_hidden(H: Floats, queries: Floats) -> Floats:
 
 
 def look_up_ridge(both: Floats, queries: Floats) -> Floats:
-    """Cᵀ (G + λI)⁻¹ q per query `[m, k]`, of C `[k, d]` beside G `[k, k]`; zeros if nothing was written.
+    """Cᵀ (G + λI)⁻¹ q per query `[m, k]`, of C `[k, d]` next to G `[k, k]`; zeros if nothing was written.
 
     >>> look_up_ridge(np.array([[3.0, 0.9, 0.0], [5.0, 0.0, 0.9]], np.float32), np.eye(2, dtype=np.float32)).round(2)
     array([[3.03],

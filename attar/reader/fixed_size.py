@@ -74,7 +74,7 @@ class FixedSizeReader(PhraseReader):
         return within_budget(memory, FIXED_SIZE if budget is None else min(budget, FIXED_SIZE))
 
     def _sums(self, memory: Memory) -> Floats:
-        """C beside G `[k, d + k]` of a memory of phrases."""
+        """C and G side by side `[k, d + k]` of a memory of phrases."""
         vectors = memory.to_float32()
         keys = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         sums: Floats = keys.T @ np.concatenate([self._values(_of(memory)), keys], 1)

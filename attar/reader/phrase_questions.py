@@ -17,7 +17,7 @@ from attar.reader.phrase_scores import Query, content_words
 _BATCH = 32
 # The longest question, in pieces; the rest of a longer one is not read.
 _LONGEST = 256
-# From so many questions on, the import of torch pays.
+# From this many questions on, the import of torch pays.
 _FEW = 64
 # Word pieces whose vectors are computed at a time: 6 MB of embeddings.
 _PIECES = 4_096

@@ -16,7 +16,7 @@ from attar.text import COMMON, kind_of
 # How much a phrase loses that only repeats words of the question, and among how many of the best phrases it is looked
 # for. EM on 455 questions of SQuAD dev: .532 without, .545 with 3, .549 with 6 (docs/log.md).
 _REPEATED, _REPEATED_AMONG = 4.0, 64
-# At least so many of the best phrases are compared, so that probabilities hardly depend on how many are asked for.
+# At least this many of the best phrases are compared, so that probabilities hardly depend on how many are asked for.
 _RANKED = 24
 _WORD = re.compile(r"\w+")
 # How many numbers the overlap of words computes at a time: 16 MB.

@@ -44,7 +44,7 @@ OnStates = Callable[[int, NDArray[np.int64], Floats], None]
 class PhraseReader(Reader):
     """Reads texts into phrases, and answers questions from these."""
 
-    # Signatures are made of the states after so many layers: later ones tell what answers, not what a text is about.
+    # Signatures are made of the states after this many layers: later ones tell what answers, not what a text is about.
     signature_layers = 2
     form = "phrases"
 

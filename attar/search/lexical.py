@@ -1,6 +1,6 @@
 """BM25 over word pieces, with documents added and removed at any time.
 
-Documents are counts of word pieces, which the store keeps beside each signature. Postings are one table, sorted by
+Documents are counts of word pieces, which the store keeps with each signature. Postings are one table, sorted by
 piece, made now and then; documents added since are searched from end to end; removed ones are left out of all scores.
 """
 

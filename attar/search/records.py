@@ -21,7 +21,7 @@ _VERSION = 1
 class SignatureRecord(msgspec.Struct, array_like=True, frozen=True):
     """What search keeps of a document: its signature, its word pieces with their counts, and perhaps its sums.
 
-    `statistics` names what it was made with. Counts have a byte each, or four beside sums. Arrays are little-endian;
+    `statistics` names what it was made with. Counts have one byte each, or four with sums. Arrays are little-endian;
     later versions add fields at the end.
     """
 

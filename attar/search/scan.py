@@ -15,7 +15,7 @@ from attar.search.statistics import Floats
 
 # Rows unpacked at a time: about what a core's cache holds.
 _BLOCK = 1_024
-# From so many rows on the first scan is by bit planes, and so many of the best, at least, are compared exactly.
+# From this many rows on, the first scan is by bit planes, and at least this many of the best are compared exactly.
 _MANY, CANDIDATES = 4_096, 256
 
 

@@ -21,7 +21,7 @@ from attar.files import atomic_file
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
-# In a reader's folder, beside the files that its fingerprint is made of.
+# In a reader's folder; not one of the files that its fingerprint is made of.
 STATISTICS_FILE = "search.bin"
 # Rare word pieces count more than by their IDF alone: 1.5 was better than 1 on questions of SQuAD's training set.
 _WEIGHT_POWER = 1.5
@@ -140,7 +140,7 @@ class Statistics:
         return hashlib.sha256(data).digest()[:8]
 
     def fit_states(self, size: int, pieces: int) -> bool:
-        """Whether they are of states of this size, and of so many word pieces."""
+        """Whether they are of states of this size, and of this number of word pieces."""
         return len(self.total) == size and len(self.frequencies) == pieces
 
     def projection(self, size: int) -> Projection:

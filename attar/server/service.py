@@ -29,7 +29,8 @@ Value = TypeVar("Value")
 
 # A lookup takes a tenth of a question's time: ten times as many may wait.
 _LOOKUPS_PER_QUESTION = 10
-# Lookups of so few vectors in so small memories run on the event loop. Waking a thread for them would take longer:
+# Lookups of at most this many vectors, in memories of at most this size, run on the event loop. Waking a thread for
+# them would take longer:
 # a single client gets 1.9 times the rate, 64 clients the same.
 _INLINE_VECTORS, _INLINE_BYTES = 16, 2**19
 # Bytes of random states that a comparison may allocate.

@@ -1,6 +1,6 @@
 """Switching a store to the memories of another reader, in one transaction.
 
-The new memories lie in a second store beside it, the staged one, each with the version of the document that it was
+The new memories lie in a second store in its folder, the staged one, each with the version of the document that it was
 read from. Processes that have the store open see the old memories until the transaction ends, and the new ones from
 their next snapshot on; a killed process leaves the old ones.
 """

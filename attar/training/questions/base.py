@@ -38,7 +38,7 @@ class Base:
         return Base(shape, self.weights | {"words.weight": words}, tokenizer)
 
     def with_fewer_positions(self, most: int) -> "Base":
-        """The encoder for texts of at most so many pieces."""
+        """The encoder for texts of at most this many pieces."""
         positions = self.weights["positions.weight"][:most].clone()
         shape = replace(self.shape, positions=len(positions))
         return Base(shape, self.weights | {"positions.weight": positions}, self.tokenizer)

@@ -18,7 +18,7 @@ _EXPECTED = "questions in SQuAD's JSON (.json) or a passage per line (.jsonl), p
 _PARAGRAPH = range(200, 2_000)
 # Passages that share this many words in a row are the same text.
 _RUN = 13
-# So many more questions than marked answers, of so many questions: the last ones have none.
+# A passage with at least this many more questions than marked answers, and this many questions: the last have none.
 _SURPLUS, _MANY = 3, 7
 
 
