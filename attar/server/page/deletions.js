@@ -32,25 +32,31 @@ export function startDeletions({ leaving, back, gone, failed }) {
   }
 
   function count(name) {
-    if (!waiting.has(name)) return;
+    if (!waiting.get(name)?.notice) return;
     hold(name);
     waiting.get(name).timer = setTimeout(() => finish(name), DELAY);
   }
 
-  function forget(name) {
+  /** Take the notice away for good. Removing it fires focusout, which must find nothing to count. */
+  function close(name) {
     hold(name);
-    waiting.get(name)?.notice.remove();
+    const { notice } = waiting.get(name) ?? {};
+    waiting.set(name, {});
+    notice?.remove();
+  }
+
+  function forget(name) {
+    close(name);
     return waiting.delete(name);
   }
 
   function cancel(name) {
-    if (forget(name)) back(name);
+    if (waiting.has(name) && forget(name)) back(name);
   }
 
   async function finish(name) {
     // Keep it hidden until the server is done: a list loaded in the meantime would show it again.
-    hold(name);
-    waiting.get(name)?.notice.remove();
+    close(name);
     try {
       await removeDocument(name);
     } catch (problem) {

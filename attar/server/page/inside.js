@@ -30,6 +30,7 @@ export function startInside({ library }) {
       memory.show(found);
     } catch (fault) {
       memory.show(null);
+      words.keeps(false);
       say(byId("inside-problem"), fault);
     }
   }

@@ -16,13 +16,14 @@ export function startWords() {
   const [button, shaded, problem] = [byId("shade"), byId("shaded"), byId("words-problem")];
   const question = byId("words-question");
   let name = null;
-  let isKept = false;
+  let isKept = Promise.resolve(false);
+  let tell = () => {};
 
   /** Select a document; null selects none. */
   function about(document) {
     name = document;
     byId("words").hidden = name === null;
-    isKept = false;
+    isKept = new Promise((resolve) => (tell = resolve));
     shaded.hidden = true;
     byId("words-text").value = "";
     byId("words-paste").hidden = true;
@@ -31,8 +32,9 @@ export function startWords() {
 
   /** Set whether the library keeps the document's text. */
   function keeps(kept) {
-    isKept = kept;
-    byId("words-paste").hidden = isKept;
+    tell(kept);
+    isKept = Promise.resolve(kept);
+    byId("words-paste").hidden = kept;
   }
 
   /** Take over the question that was asked last. */
@@ -41,8 +43,9 @@ export function startWords() {
     shaded.hidden = true;
   }
 
-  function source() {
-    if (isKept) return { document: name };
+  /** What to explain. A click before the document is loaded waits for it. */
+  async function source() {
+    if (await isKept) return { document: name };
     const text = byId("words-text").value;
     if (!text.trim()) throw new Problem("The library did not keep the text. Paste it to see its words.");
     return { text };
@@ -52,7 +55,7 @@ export function startWords() {
     event.preventDefault();
     working(button, problem, async () => {
       const whose = name;
-      const explanation = await explain(source(), question.value.trim());
+      const explanation = await explain(await source(), question.value.trim());
       if (whose !== name) return;
       shaded.replaceChildren(...passages(explanation));
       shaded.hidden = false;

@@ -136,12 +136,19 @@ def server(everybodys_server: Server) -> Server:
 
 
 @pytest.fixture(scope="session")
-def shipped_server(start_server: Callable[..., Server]) -> Server:
-    """A server with the reader that ships, on the two texts of the demo."""
-    server = start_server(reader=None)
-    for name, text in TEXTS.items():
-        server.put(name, text.strip())
-    return server
+def shipped_readers_server(start_server: Callable[..., Server]) -> Server:
+    return start_server(reader=None)
+
+
+@pytest.fixture
+def shipped_server(shipped_readers_server: Server) -> Server:
+    """A server with the reader that ships, on the two texts of the demo, whatever the test before did to them."""
+    names = shipped_readers_server.names()
+    for name in set(names) - set(TEXTS):
+        shipped_readers_server.remove(name)
+    for name in [name for name in TEXTS if name not in names]:
+        shipped_readers_server.put(name, TEXTS[name].strip())
+    return shipped_readers_server
 
 
 @pytest.fixture(scope="session")
@@ -175,7 +182,7 @@ def browser(chromium: str) -> Iterator[Any]:
     """A browser without a window."""
     from playwright.sync_api import expect, sync_playwright
 
-    expect.set_options(timeout=20_000)  # two busy cores draw a page in more than the usual five seconds
+    expect.set_options(timeout=60_000)  # two busy cores draw a page in more than the usual five seconds
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
         yield browser
@@ -190,7 +197,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
 
     def open_it(server: Server, path: str = "/", **options: Any) -> Any:
         context = browser.new_context(**{"viewport": WIDE, "color_scheme": "light"} | options)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(60_000)
         contexts.append(context)
         page = context.new_page()
         pages.append(page)

@@ -108,6 +108,19 @@ def test_the_sentence_of_the_answer_is_shaded_most(letter):
     expect(letter.locator("#words-paste")).to_be_hidden()
 
 
+def test_shading_waits_until_the_document_is_there(shipped_server, open_page):
+    page = open_page(shipped_server)
+    held: list[Any] = []
+    page.route("**/v1/documents/letter*", lambda route: held.append(route))
+    page.get_by_role("tab", name="Inside").click()
+    page.get_by_label("Question to weigh the words by").fill("How much is the rent?")
+    page.get_by_role("button", name="Shade the words").click()
+    for route in held:
+        route.continue_()
+    expect(page.locator("#shaded")).to_be_visible()
+    expect(page.locator("#words-problem")).to_be_hidden()
+
+
 def test_the_last_question_is_taken_over(shipped_server, open_page):
     page = open_page(shipped_server, "/#ask?question=How+much+is+the+rent%3F")
     expect(page.locator("#best .phrase")).to_have_text("740 euros")
