@@ -82,5 +82,5 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile -
 
 .venv/ready: .venv/demo
 	@echo "Adding what developers need to .venv: 1.5 GB, half of it Triton."
-	$(INSTALL) --editable '.[dev,documents,fast,gpu,search,server,train]'
+	$(INSTALL) --editable '.[dev,documents,fast,gpu,ray,search,server,train]'
 	touch $@
