@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attar._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from attar.library.drafts import Draft
+    from attar.library.drafts import Draft, encode_texts
     from attar.library.finding import find_document, suggesting
     from attar.library.library import Library, open_store
     from attar.library.sources import gone_documents, read_files, read_upload
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Draft",
     "Library",
+    "encode_texts",
     "find_document",
     "gone_documents",
     "open_store",
