@@ -45,9 +45,7 @@ class QuestionOptions:
     batch_tokens: int = option(
         0, "Word pieces of passages per step, with padding; 0: 12,000, or 3,000 with --init.", min=0
     )
-    accumulate: int = option(
-        1, "Parts of a step, whose gradients are averaged; the processes of torchrun share them.", min=1
-    )
+    accumulate: int = option(1, "Parts of a step, whose gradients are averaged; processes share them.", min=1)
     distillation: float = option(1.0, "Weight of the teacher's scores in the loss.", min=0)
     generator_epochs: int = option(4, "Epochs of the network that writes questions.", min=1)
     generated_weight: float = option(0.5, "Weight of a generated question.", min=0, max=1)
