@@ -109,8 +109,8 @@ def made_record(sums: Sums, packed: NDArray[np.uint8], random: np.random.Generat
     return msgspec.structs.replace(record, signature=packed.tobytes()).to_bytes()
 
 
-def measure_library(reader: Reader, count: int, rounds: int) -> dict[str, float]:
-    """Adding one, removing one and asking all of a library, without the time to read and to encode the question."""
+def fill_library(library: Library, reader: Reader, count: int) -> Signer:
+    """Write made-up documents to a library, and return what makes its signatures."""
     memories = reader.read_many(_TEXTS)
     statistics = default_statistics(reader.fingerprint)
     assert statistics is not None
@@ -118,15 +118,21 @@ def measure_library(reader: Reader, count: int, rounds: int) -> dict[str, float]
     sums = [signer.sums(text) for text in _TEXTS]
     random = np.random.default_rng(0)
     packed = made_up(count, SignatureOptions().bytes)
+    for first in range(0, count, 5_000):
+        with library.store.transaction() as changes:
+            if not first:
+                changes.put_signature(None, statistics.data)
+            for at in range(first, min(count, first + 5_000)):
+                own = at % len(_TEXTS)
+                record = made_record(sums[own], packed[at], random, signer)
+                changes.put(f"{at:07}", memories[own], text=_TEXTS[own], signature=record)
+    return signer
+
+
+def measure_library(reader: Reader, count: int, rounds: int) -> dict[str, float]:
+    """Adding one, removing one and asking all of a library, without the time to read and to encode the question."""
     with tempfile.TemporaryDirectory() as folder, Library(folder, reader, durability="none") as library:
-        for first in range(0, count, 5_000):
-            with library.store.transaction() as changes:
-                if not first:
-                    changes.put_signature(None, statistics.data)
-                for at in range(first, min(count, first + 5_000)):
-                    own = at % len(_TEXTS)
-                    record = made_record(sums[own], packed[at], random, signer)
-                    changes.put(f"{at:07}", memories[own], text=_TEXTS[own], signature=record)
+        signer = fill_library(library, reader, count)
         began = time.perf_counter()
         library.search(_QUESTION)
         loading = time.perf_counter() - began
