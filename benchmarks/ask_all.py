@@ -1,0 +1,97 @@
+"""`python -m benchmarks.ask_all squad2-dev.json.xz`: questions to all documents, compared with the document given.
+
+Every passage becomes a document of one library. Each answerable question is asked of its own document, and of all.
+"""
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from attar.cli.output import progress_bar
+from attar.library import Library
+from attar.progress import Progress, tell_nobody
+from attar.results import Answer
+from attar.training import read_passages
+from attar.training.questions.metrics import exact, f1, holds
+from benchmarks.command import Json, ReaderFolder, run_command
+
+
+def figures(answers: list[list[Answer]], golds: list[tuple[str, ...]]) -> dict[str, float]:
+    """Exact match, F1, and whether the quote holds the answer, of the best phrase, whether it is refused or not."""
+    best = [next((each for each in found if not each.absent), None) for found in answers]
+    pairs = [(each, gold) for each, gold in zip(best, golds, strict=True)]
+    return {
+        "em": float(np.mean([exact(each.text, gold) if each else 0.0 for each, gold in pairs])),
+        "f1": float(np.mean([f1(each.text, gold) if each else 0.0 for each, gold in pairs])),
+        "quote": float(np.mean([holds(each.quote or "", gold) if each else 0.0 for each, gold in pairs])),
+        "refused": float(np.mean([found[0].absent for found in answers])),
+    }
+
+
+def run(
+    file: Path, reader: Path | None = None, questions: int = 0, progress: Progress = tell_nobody
+) -> dict[str, Any]:
+    """Both ways on the same questions, the documents that were found, and the time of a question to all."""
+    passages = read_passages(file)
+    asked = [
+        (f"{at:05}", q.text, tuple(p.text[a:b] for a, b in q.answers))
+        for at, p in enumerate(passages)
+        for q in p.questions
+        if q.answers
+    ]
+    if 0 < questions < len(asked):
+        chosen = np.random.default_rng(0).choice(len(asked), questions, replace=False)
+        asked = [asked[at] for at in sorted(chosen)]
+    golds = [gold for _, _, gold in asked]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Library(folder, str(reader) if reader else None, durability="none") as library,
+    ):
+        documents = ((f"{at:05}", passage.text) for at, passage in enumerate(passages))
+        library.add_many(documents, progress=progress)
+        library.make_signatures()
+        names = [name for name, _, _ in asked]
+        given = library.ask_many(names, [question for _, question, _ in asked], top=2)
+        found, seconds = [], []
+        for at, (_, question, _) in enumerate(asked):
+            progress("asking", at, len(asked))
+            began = time.perf_counter()
+            found.append(library.ask_all(question, top=2))
+            seconds.append(time.perf_counter() - began)
+    best = [next((each.document for each in answers if not each.absent), None) for answers in found]
+    return {
+        "documents": len(passages),
+        "questions": len(asked),
+        "document given": figures(given, golds),
+        "all documents": figures(found, golds)
+        | {"document": float(np.mean([a == b for a, b in zip(best, names, strict=True)]))},
+        "seconds": float(np.median(seconds)),
+    }
+
+
+def main(
+    file: Annotated[Path, typer.Argument(help="Questions in SQuAD's JSON, or lines of JSON.")],
+    reader: ReaderFolder = None,
+    questions: Annotated[int, typer.Option(help="Questions, drawn at random; 0: all.", min=0)] = 0,
+    json_output: Json = False,
+) -> None:
+    """Ask all documents, and compare with the document given."""
+    with progress_bar() as progress:
+        found = run(file, reader, questions, progress)
+    if json_output:
+        print(json.dumps(found))
+        return
+    print(f"{found['questions']:,} questions to {found['documents']:,} documents")
+    for title in ("document given", "all documents"):
+        print(f"{title:<16}" + ", ".join(f"{name} {value:.3f}" for name, value in found[title].items()))
+    share = found["all documents"]["em"] / max(1e-9, found["document given"]["em"])
+    print(f"{share:.1%} of the exact match; {1e3 * found['seconds']:.1f} ms per question to all")
+
+
+if __name__ == "__main__":
+    run_command(main)
