@@ -34,6 +34,6 @@ def test_both_ways_are_measured_on_the_same_questions(tmp_path):
     file.write_text(json.dumps({"data": [{"title": "T", "paragraphs": paragraphs}]}))
     found = ask_all.run(file)
     assert (found["documents"], found["questions"]) == (2, 2)
-    for way in ("document given", "all documents"):
+    for way in ("document given", "all documents", "phrase vectors"):
         assert found[way]["em"] == found[way]["quote"] == 1.0
     assert found["all documents"]["document"] == 1.0
