@@ -115,7 +115,8 @@ def measure_index(count: int, rounds: int) -> dict[str, float]:
         _, places = index.search(signs[None], _CANDIDATES)
         found: NDArray[np.int64] = places[0][places[0] >= 0]
         order, _ = best(packed[found], "1-bit", query[None], 10)
-        return found[order[0]]
+        chosen: NDArray[np.int64] = found[order[0]]
+        return chosen
 
     found = [search(query) for query in queries]
     pairs = zip(found, exact.tolist(), strict=True)
