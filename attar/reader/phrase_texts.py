@@ -17,7 +17,8 @@ _GROUP = 2**20
 
 
 Phrases = list[tuple[int, int, int, float]]  # start, end, sentence, prior
-_Batch, _Result = TypeVar("_Batch"), TypeVar("_Result")
+_Batch = TypeVar("_Batch")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
