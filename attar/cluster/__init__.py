@@ -1,5 +1,27 @@
-"""Past one machine: a library in shards, read and served by Ray."""
+"""Past one machine: a library in shards, read and served by Ray.
 
-from attar.cluster.shards import is_sharded, shard_of, shard_paths, split
+Names load on first use: `attar --help` loads no numpy.
+"""
 
-__all__ = ["is_sharded", "shard_of", "shard_paths", "split"]
+from typing import TYPE_CHECKING
+
+from attar._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from attar.cluster.shard import LocalShard, Shard, ShardBackend
+    from attar.cluster.sharded import ShardedLibrary
+    from attar.cluster.shards import is_sharded, shard_of, shard_paths, split
+
+__all__ = [
+    "LocalShard",
+    "Shard",
+    "ShardBackend",
+    "ShardedLibrary",
+    "is_sharded",
+    "shard_of",
+    "shard_paths",
+    "split",
+]
+
+if not TYPE_CHECKING:  # so that mypy knows which names there are
+    __getattr__ = lazy_names(__name__)
