@@ -1,6 +1,8 @@
 # For users: `make demo`. For developers: `make quick` while working, `make test` before a commit (CI runs it).
 PYTHON ?= python3
 BIN := .venv/bin
+# Python keeps its byte code, wherever that is turned off: hundreds of tests start Python, each two seconds slower else.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test quick lint docs bench fuzz crash screenshot way release clean
 
