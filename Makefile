@@ -83,6 +83,6 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile -
 	touch $@
 
 .venv/ready: .venv/demo
-	@echo "Adding what developers need to .venv: 1.5 GB, half of it Triton."
+	@echo "Adding what developers need to .venv: 1.9 GB, most of it Triton and Ray."
 	$(INSTALL) --editable '.[dev,documents,fast,gpu,ray,search,server,train]'
 	touch $@
