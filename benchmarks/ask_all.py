@@ -18,7 +18,7 @@ import typer
 from attar.cli.output import progress_bar
 from attar.library import Library
 from attar.progress import Progress, tell_nobody
-from attar.reader import PhraseReader
+from attar.reader import PhraseReader, combined, total_of
 from attar.results import Answer
 from attar.training import read_passages
 from attar.training.questions.metrics import exact, f1, holds
@@ -68,13 +68,11 @@ class PhraseVectors:
         _, places = self.index.search(vector[None], _PHRASES)
         owners = dict.fromkeys(self.owners[places[0]].tolist())
         chosen = [self.records[at] for at in list(owners)[:_DOCUMENTS]]
-        lists, absent, refused = self.reader.answer_all(
-            [record.memory for record in chosen],
-            question,
-            biases=[0.0] * len(chosen),
-            top=2,
-            texts=[record.text for record in chosen],
-        )
+        scored = self.reader.scored([record.memory for record in chosen], question, [0.0] * len(chosen))
+        total = total_of(query.null, scored.log_sums())
+        shares = scored.shares(total, 2, [record.text for record in chosen])
+        absent = float(np.exp(query.null - total))
+        lists, absent, refused = combined(shares, absent, self.reader.calibration)
         answers = [
             msgspec.structs.replace(answer, document=record.name)
             for record, own in zip(chosen, lists, strict=True)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -40,7 +41,7 @@ def run(
             library.add("letters", "Bob Hale wrote to Ann in May.")
         timer = _Timer(Path(place), rounds)
         cases = [
-            Case(name, f"{LIMIT} s", Goal(1, at_least=False), lambda name=name: timer.compare(name))
+            Case(name, f"{LIMIT} s", Goal(1, at_least=False), partial(timer.compare, name))
             for name in COMMANDS
         ]
         return run_cases(machine, cases, only, progress, machine.busy_notes(), judged=judged)
