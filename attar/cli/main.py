@@ -7,7 +7,7 @@ import typer
 
 import attar
 from attar.cli import add, ask, bench, cloze, cluster, documents, questions, search, serve, store, train
-from attar.cli.options import accepting_former
+from attar.cli.options import RayCommand, accepting_former
 from attar.cli.output import error_line
 from attar.training import TrainingOptions
 
@@ -31,7 +31,7 @@ def demo() -> None:
     run_demo()
 
 
-app.command("add")(add.add)
+app.command("add", cls=RayCommand)(add.add)
 app.command("append")(add.append)
 app.command("ask")(ask.ask)
 app.command("search")(search.search)
