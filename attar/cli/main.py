@@ -7,7 +7,7 @@ import typer
 
 import attar
 from attar.cli import add, ask, bench, cloze, cluster, documents, questions, search, serve, store, train
-from attar.cli.options import accepting_former
+from attar.cli.options import RayCommand, accepting_former
 from attar.cli.output import error_line
 from attar.training import TrainingOptions
 
@@ -52,7 +52,7 @@ app.command("compare", cls=accepting_former(TrainingOptions, jobs="side_by_side"
 app.command("train-questions")(questions.train_questions)
 app.command("evaluate-questions")(questions.evaluate_questions)
 app.command("search-eval")(search.search_eval)
-app.command("serve")(serve.serve)
+app.command("serve", cls=RayCommand)(serve.serve)
 app.add_typer(bench.app, name="bench")
 
 

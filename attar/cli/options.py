@@ -128,6 +128,30 @@ def accepting_former(options: type | None = None, **renamed: str) -> type[TyperC
     return Command
 
 
+class RayCommand(TyperCommand):
+    """A command whose `--ray` may stand without an address: then a cluster is started on this machine."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give `--ray` its value, if the next word is no address."""
+        following = [*args[1:], ""]
+        return super().parse_args(
+            ctx,
+            [
+                "--ray=local" if each == "--ray" and not _is_address(after) else each
+                for each, after in zip(args, following, strict=True)
+            ],
+        )
+
+
+def _is_address(word: str) -> bool:
+    """Whether a word is an address of Ray, not the next argument.
+
+    >>> _is_address("10.0.0.1:6379"), _is_address("auto"), _is_address("stories"), _is_address("--port")
+    (True, True, False, False)
+    """
+    return word in ("auto", "local") or (":" in word and not word.startswith("-"))
+
+
 def _current(argument: str, flags: Mapping[str, str]) -> str:
     flag, equals, value = argument.partition("=")
     if flag not in flags:
