@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("attar.server")
 
+# Connections that wait to be accepted; uvicorn's default.
+_BACKLOG = 2048
 # uvloop accepts one connection per socket and loop iteration: of a hundred clients that connect at the same time
 # the last would wait a second. Duplicates of the socket accept as many per iteration.
 _SOCKETS = 16
@@ -136,7 +138,7 @@ def _open_library(settings: Settings) -> "Library":
 
 
 def listen(address: Address) -> list[socket.socket]:
-    """Bind the address: several duplicates of one socket."""
+    """Listen at the address: several duplicates of one socket."""
     try:
         found = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -146,6 +148,9 @@ def listen(address: Address) -> list[socket.socket]:
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(host_and_port)
+            # Not left to uvicorn, which listens when the reader is loaded: until then another server could bind the
+            # address too, and would say that it had started.
+            listening.listen(_BACKLOG)
         except OSError:
             listening.close()
             raise
