@@ -10,6 +10,7 @@ from attar._lazy import lazy_names
 if TYPE_CHECKING:
     from attar.cluster.connection import LOCAL, connected
     from attar.cluster.encoding import Workers, encode
+    from attar.cluster.serving import Replicas, served_shards
     from attar.cluster.shard import LocalShard, Shard, ShardBackend
     from attar.cluster.sharded import ShardedLibrary
     from attar.cluster.shards import is_sharded, shard_of, shard_paths, split
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LOCAL",
     "LocalShard",
+    "Replicas",
     "Shard",
     "ShardBackend",
     "ShardedLibrary",
@@ -26,6 +28,7 @@ __all__ = [
     "encode",
     "find_sources",
     "is_sharded",
+    "served_shards",
     "shard_of",
     "shard_paths",
     "split",
