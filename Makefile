@@ -1,6 +1,8 @@
 # For users: `make demo`. For developers: `make quick` while working, `make test` before a commit (CI runs it).
 PYTHON ?= python3
 BIN := .venv/bin
+# Python keeps its byte code, wherever that is turned off: hundreds of tests start Python, each two seconds slower else.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test quick lint docs bench fuzz crash screenshot way release clean
 
@@ -83,6 +85,6 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile -
 	touch $@
 
 .venv/ready: .venv/demo
-	@echo "Adding what developers need to .venv: 1.5 GB, half of it Triton."
+	@echo "Adding what developers need to .venv: 1.9 GB, most of it Triton and Ray."
 	$(INSTALL) --editable '.[dev,documents,fast,gpu,ray,search,server,train]'
 	touch $@

@@ -52,7 +52,7 @@ app.command("compare", cls=accepting_former(TrainingOptions, jobs="side_by_side"
 app.command("train-questions")(questions.train_questions)
 app.command("evaluate-questions")(questions.evaluate_questions)
 app.command("search-eval")(search.search_eval)
-app.command("serve")(serve.serve)
+app.command("serve", cls=RayCommand)(serve.serve)
 app.add_typer(bench.app, name="bench")
 
 

@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from attar.errors import MissingError, UnavailableError, install_command
 
@@ -32,7 +33,7 @@ def connected(address: str | None = None, cpus: int | None = None) -> Iterator[N
     if ray.is_initialized():
         yield
         return
-    quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
+    quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
     try:
         if address in (None, LOCAL):
             own = max(cpus or 1, os.cpu_count() or 1)

@@ -62,6 +62,11 @@ def is_sharded(path: Path) -> bool:
     return (path / MANIFEST).is_file()
 
 
+def manifest_id(folder: Path) -> str:
+    """The id of a split."""
+    return _read(folder / MANIFEST, Manifest).id
+
+
 def shard_paths(folder: Path) -> list[Path]:
     """The folders of a library's shards, in order: all there, of this manifest, and of one reader."""
     manifest = _read(folder / MANIFEST, Manifest)

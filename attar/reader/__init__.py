@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         save_phrase_reader,
         with_calibration,
     )
+    from attar.reader.phrase_scores import ScoredPhrases, Shares, combined, total_of
     from attar.reader.phrases import PhraseReader
     from attar.reader.reader import Reader
 
@@ -44,7 +45,10 @@ __all__ = [
     "Reader",
     "SavedPhrases",
     "SavedReader",
+    "ScoredPhrases",
+    "Shares",
     "answers_alone",
+    "combined",
     "find_reader",
     "load_phrase_reader",
     "load_reader",
@@ -53,6 +57,7 @@ __all__ = [
     "save_phrase_reader",
     "save_reader",
     "shipped_reader",
+    "total_of",
     "with_calibration",
 ]
 

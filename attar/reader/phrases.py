@@ -17,7 +17,7 @@ from attar.nn import LONGEST
 from attar.progress import Progress, tell_nobody
 from attar.reader.phrase_files import SavedPhrases, save_phrase_reader
 from attar.reader.phrase_questions import QuestionEncoder
-from attar.reader.phrase_scores import Query, rank, rank_all, rank_phrases
+from attar.reader.phrase_scores import Query, ScoredPhrases, rank, rank_phrases
 from attar.reader.phrase_texts import Draft, Phrases, encode_batches, text_groups
 from attar.reader.reader import Reader
 from attar.reader.windows import Window, cut_windows, pad, whole_words
@@ -280,27 +280,15 @@ class PhraseReader(Reader):
             for memory, question, text in zip(about, asked, given, strict=True)
         ]
 
-    def answer_all(
-        self,
-        memories: Sequence[Memory],
-        question: str,
-        *,
-        biases: Sequence[float],
-        top: int | None = None,
-        texts: Sequence[str | None],
-    ) -> tuple[list[list[Answer]], float, bool]:
-        """The answers from each of several memories, the probability of no answer, and whether the reader refuses.
-
-        Probabilities are over the phrases of all memories; a bias is added to the scores of each memory's phrases.
-        """
-        self._checked(memories, question, top)
+    def scored(self, memories: Sequence[Memory], question: str, biases: Sequence[float]) -> ScoredPhrases:
+        """The scores of the phrases of several memories; a bias is added to those of each memory."""
+        self._checked(memories, question, None)
         (query,) = self._questions([question])
         scores = [
             self._scores(memory, query) + np.float32(bias)
             for memory, bias in zip(memories, biases, strict=True)
         ]
-        indexes = [_index(memory) for memory in memories]
-        return rank_all(scores, query, indexes, top, texts, self.calibration)
+        return ScoredPhrases(query, scores, [_index(memory) for memory in memories], self.calibration)
 
     def match(self, memories: Sequence[Memory], question: str) -> list[float]:
         """How well each memory fits a question: the logarithm of the sum over its phrases; comparable between them."""

@@ -5,6 +5,7 @@ piece, made now and then; documents added since are searched from end to end; re
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,27 @@ _COMMON = 0.5
 _UNSORTED = 2_048
 
 Counts = tuple[NDArray[Any], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What BM25 needs of all documents: how many, their length in word pieces, and how many hold each of some pieces.
+
+    Those of shards are added up.
+    """
+
+    documents: int
+    length: int
+    pieces: NDArray[np.uint16]
+    frequencies: NDArray[np.int64]
+
+    def __add__(self, other: "Corpus") -> "Corpus":
+        return Corpus(
+            self.documents + other.documents,
+            self.length + other.length,
+            self.pieces,
+            self.frequencies + other.frequencies,
+        )
 
 
 class _Postings(NamedTuple):
@@ -90,17 +112,23 @@ class Lexical:
         self._live[row] = False
         self.frequencies[self._documents[row][0]] -= 1
 
-    def scores(self, pieces: NDArray[Any]) -> Floats:
-        """BM25 of each row for a query's word pieces."""
-        scores = np.zeros(len(self._lengths), np.float32)
-        documents = int(self._live.sum())
+    def corpus(self, pieces: NDArray[Any]) -> Corpus:
+        """What BM25 needs of these documents for a query's word pieces."""
         wanted = np.unique(pieces).astype(np.uint16)
-        found = self.frequencies[wanted]
-        wanted = wanted[(found > 0) & ((found <= _COMMON * documents) | (documents < 8))]
+        length = int(self._lengths[self._live].sum(dtype=np.float64))
+        return Corpus(int(self._live.sum()), length, wanted, self.frequencies[wanted])
+
+    def scores(self, pieces: NDArray[Any], corpus: Corpus | None = None) -> Floats:
+        """BM25 of each row for a query's word pieces; `corpus` is of all documents, if there are others elsewhere."""
+        corpus = corpus or self.corpus(pieces)
+        scores = np.zeros(len(self._lengths), np.float32)
+        documents, found = corpus.documents, corpus.frequencies
+        used = (found > 0) & ((found <= _COMMON * documents) | (documents < 8))
+        wanted = corpus.pieces[used]
         if not len(wanted):
             return scores
-        weights = (_K1 + 1) * inverse_frequencies(self.frequencies[wanted], documents)
-        mean = float(self._lengths[self._live].mean())
+        weights = (_K1 + 1) * inverse_frequencies(found[used], documents)
+        mean = corpus.length / documents
         starts = np.searchsorted(self._sorted.pieces, wanted)
         ends = np.searchsorted(self._sorted.pieces, wanted, side="right")
         recent = self._recent.take(np.isin(self._recent.pieces, wanted))

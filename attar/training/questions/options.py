@@ -45,6 +45,7 @@ class QuestionOptions:
     batch_tokens: int = option(
         0, "Word pieces of passages per step, with padding; 0: 12,000, or 3,000 with --init.", min=0
     )
+    accumulate: int = option(1, "Parts of a step, whose gradients are averaged; processes share them.", min=1)
     distillation: float = option(1.0, "Weight of the teacher's scores in the loss.", min=0)
     generator_epochs: int = option(4, "Epochs of the network that writes questions.", min=1)
     generated_weight: float = option(0.5, "Weight of a generated question.", min=0, max=1)
@@ -73,6 +74,11 @@ class QuestionOptions:
             object.__setattr__(self, "batch_tokens", 3_000 if self.init else 12_000)
         if not self.lr:
             object.__setattr__(self, "lr", 5e-5 if self.init else 2e-4)
+
+    @property
+    def part_tokens(self) -> int:
+        """Word pieces of passages per part of a step."""
+        return max(1, self.batch_tokens // self.accumulate)
 
     @property
     def folder(self) -> Path:
