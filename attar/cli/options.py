@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from inspect import Parameter, signature
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -144,14 +144,9 @@ class RayCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Give `--ray` its default address."""
-        following = [*args[1:], ""]
-        return super().parse_args(
-            ctx,
-            [
-                "--ray=local" if each == "--ray" and not _ADDRESS.fullmatch(after) else each
-                for each, after in zip(args, following, strict=True)
-            ],
-        )
+        alone = [each == "--ray" and not _ADDRESS.fullmatch(after) for each, after in pairwise([*args, ""])]
+        whole = ["--ray=local" if bare else each for each, bare in zip(args, alone, strict=True)]
+        return super().parse_args(ctx, whole)
 
 
 def _current(argument: str, flags: Mapping[str, str]) -> str:
