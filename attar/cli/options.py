@@ -133,7 +133,7 @@ class RayCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Give `--ray` its value, if the next word is no address."""
-        following = [*args[1:], ""]
+        following = [*args[1:], ""][: len(args)]
         return super().parse_args(
             ctx,
             [
