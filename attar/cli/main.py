@@ -7,6 +7,7 @@ import typer
 
 import attar
 from attar.cli import add, ask, documents, search
+from attar.cli.options import RayCommand
 from attar.cli.output import error_line
 
 _ABOUT = "Read documents into small memories, and answer questions from them with phrases and quotes."
@@ -24,7 +25,7 @@ def make_app(command: str | None = None) -> typer.Typer:
     )
     app.callback(help=_ABOUT)(root)
     app.command("demo")(demo)
-    app.command("add")(add.add)
+    app.command("add", cls=RayCommand)(add.add)
     app.command("append")(add.append)
     app.command("ask")(ask.ask)
     app.command("search")(search.search)
@@ -55,7 +56,7 @@ def _add_others(app: typer.Typer) -> None:
     app.command("train-questions")(questions.train_questions)
     app.command("evaluate-questions")(questions.evaluate_questions)
     app.command("search-eval")(search.search_eval)
-    app.command("serve")(serve.serve)
+    app.command("serve", cls=RayCommand)(serve.serve)
     app.add_typer(bench.app, name="bench")
 
 

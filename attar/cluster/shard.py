@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from attar import errors, wire
+from attar import wire
 from attar.errors import AttarError
 from attar.library import Library
 from attar.results import Change
@@ -76,39 +76,9 @@ class LocalShard:
         self.backend.close()
 
 
-class Failure:
-    """An error that can go to another process: exceptions of several arguments cannot be unpickled."""
-
-    def __init__(self, error: AttarError | ProblemError) -> None:
-        self.kind, self.message = type(error).__name__, str(error)
-        self.status = error.status if isinstance(error, ProblemError) else None
-
-    def error(self) -> Exception:
-        """The error again."""
-        if self.status is not None:
-            return ProblemError(self.status, self.message, server_fault=True)
-        kind = getattr(errors, self.kind, AttarError)
-        error: Exception = kind.__new__(kind)
-        # Constructors build a message from its parts; this one is complete already.
-        Exception.__init__(error, self.message)
-        return error
-
-
 def reply_to(backend: ShardBackend, method: str, arguments: tuple[Any, ...]) -> Any:
-    """The result of a call as it goes to another process: an error of the caller becomes a `Failure`."""
+    """The result of a call, or an error of the caller: raised, it would come back with the trace of another process."""
     try:
-        result = getattr(backend, method)(*arguments)
+        return getattr(backend, method)(*arguments)
     except (AttarError, ProblemError) as error:
-        return Failure(error)
-    if method in ("answer", "look_up"):
-        return [Failure(each) if isinstance(each, AttarError | ProblemError) else each for each in result]
-    return result
-
-
-def result_of(reply: Any) -> Any:
-    """The result that a reply holds; raises its error."""
-    if isinstance(reply, Failure):
-        raise reply.error()
-    if isinstance(reply, list):
-        return [each.error() if isinstance(each, Failure) else each for each in reply]
-    return reply
+        return error

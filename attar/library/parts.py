@@ -10,14 +10,14 @@ from attar.library.cache import MemoryCache
 from attar.library.places import with_places
 from attar.library.rounds import Scored, Sentences
 from attar.library.searching import Searching
-from attar.memory import Memory
+from attar.memory import Floats, Memory
 from attar.results import Sentence
 from attar.search import Common, Corpus, Moments, Ranked, SearchQuery
 from attar.store import Store, place_in, unpack_parts
 
 if TYPE_CHECKING:
     from attar.reader import ScoredPhrases, Shares
-    from attar.search.statistics import Floats
+
 
 # Sentences shown per document.
 _SENTENCES = 2
@@ -59,7 +59,7 @@ class SearchPart:
         """Moments of the scores by words and by signatures."""
         return self._searching.index.moments(query, common)
 
-    def nearest(self, query: SearchQuery, common: Common) -> "Floats":
+    def nearest(self, query: SearchQuery, common: Common) -> Floats:
         """The highest rounded scores."""
         return self._searching.index.nearest(query, common)
 

@@ -17,7 +17,18 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMAND_LINE = typer.main.get_command(make_app())
 BENCHMARKS = [
     f"benchmarks.{name}"
-    for name in ("crash", "damage", "floods", "overload", "reader", "server", "startup", "store", "training")
+    for name in (
+        "cluster_reading",
+        "crash",
+        "damage",
+        "floods",
+        "overload",
+        "reader",
+        "server",
+        "startup",
+        "store",
+        "training",
+    )
 ]
 KINDS = {"sh", "python", "text", "json", ""}
 ATTAR = ("attar", ".venv/bin/attar")
