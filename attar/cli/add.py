@@ -45,7 +45,7 @@ def add(
     ] = None,
     replace: options.Replace = False,
     sync: Annotated[
-        bool, typer.Option("--sync", help="Remove documents that came from these folders and are gone.")
+        bool, typer.Option("--sync", help="Remove documents of these folders whose files are gone.")
     ] = False,
     together: Annotated[
         bool,

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import secrets
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +38,9 @@ def connected(address: str | None = None, cpus: int | None = None) -> Iterator[N
     try:
         if address in (None, LOCAL):
             own = max(cpus or 1, os.cpu_count() or 1)
+            # Ray's processes listen on all addresses of the machine: nobody else may use them.
+            os.environ["RAY_AUTH_MODE"] = "token"
+            os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
             ray.init(include_dashboard=False, num_cpus=own, _node_ip_address="127.0.0.1", **quiet)
         else:
             _check(address)

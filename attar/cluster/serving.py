@@ -16,8 +16,8 @@ from typing import Any
 from attar.cluster.connection import connected
 from attar.cluster.shard import WRITES, ShardBackend, reply_to
 from attar.cluster.sharded import ShardedLibrary
-from attar.cluster.shards import manifest_id, shard_paths
-from attar.errors import OptionError, UnavailableError
+from attar.cluster.shards import Manifest, check_shard, read_manifest, shard_paths
+from attar.errors import OptionError, ReaderMismatchError, UnavailableError
 from attar.library import Library
 from attar.server import Settings
 
@@ -61,10 +61,19 @@ class Replicas:
 class ShardServer:
     """The process of a shard: opens the store, and answers calls."""
 
-    def __init__(self, path: str, reader: str | None, read_only: bool, keep_text: bool) -> None:
+    def __init__(
+        self,
+        folder: str,
+        manifest: Manifest,
+        number: int,
+        reader: str | None,
+        read_only: bool,
+        keep_text: bool,
+    ) -> None:
+        path = check_shard(Path(folder), manifest, number)
         library = Library(path, reader, read_only=read_only, keep_text=keep_text, create=False)
+        library.reader  # noqa: B018  # loaded now; what only new texts need, with torch, when it is needed
         self._backend = ShardBackend(library)
-        self._backend.prepare()
         # One call of a kind at a time, as in a server of one process: a long change does not hold questions up.
         self._locks = {kind: threading.Lock() for kind in ("ask", "search", "write", "slow", "read")}
 
@@ -160,24 +169,39 @@ def served_shards(
 ) -> Iterator[ShardedLibrary]:
     """Start the shards of a library on Ray, on this machine or on the cluster at an address; they end with it."""
     replicas = replicas or Replicas()
-    paths = shard_paths(settings.store)
-    prefix = f"attar-{manifest_id(settings.store)[:12]}"
-    processes = len(paths) * (replicas.most + (replicas.most > 1))
+    manifest = read_manifest(settings.store)
+    if address is None:
+        # All are on this machine: what is wrong with them is known at once. Elsewhere each process looks at its own.
+        shard_paths(settings.store)
+    processes = len(manifest.shards) * (replicas.most + (replicas.most > 1))
     with connected(address, cpus=processes), contextlib.ExitStack() as stack:
         shards = []
-        for number, handles in enumerate(_start(prefix, paths, settings, replicas, stack)):
+        for number, handles in enumerate(_start(manifest, settings, replicas, stack)):
             readers = _Deployment(f"shard {number}", handles[0], replicas.most)
             writer = readers if len(handles) == 1 else _Deployment(f"shard {number}", handles[1], 1)
             shards.append(RayShard(readers, writer))
         library = ShardedLibrary(shards)
         try:
+            _check_readers(library)
             yield library
         finally:
             library.close()
 
 
+def _check_readers(library: ShardedLibrary) -> None:
+    """Refuse shards of different readers."""
+    found, _ = library.all("fingerprint")
+    for number, reader in found.items():
+        if reader != found[min(found)]:
+            what, came = (
+                f"shards of one reader ({found[min(found)][:12]})",
+                f"{reader[:12]} in shard {number}",
+            )
+            raise ReaderMismatchError("library", what, came, "attar reread that shard")
+
+
 def _start(
-    prefix: str, paths: list[Path], settings: Settings, replicas: Replicas, stack: contextlib.ExitStack
+    manifest: Manifest, settings: Settings, replicas: Replicas, stack: contextlib.ExitStack
 ) -> list[list[Any]]:
     """Start the deployments of all shards, and wait until they run; the handles of each shard's."""
     import logging
@@ -187,8 +211,8 @@ def _start(
     logging.getLogger("ray.serve").setLevel(logging.ERROR)
     serve.start(proxy_location="Disabled")
     targets, names = [], []
-    for number, path in enumerate(paths):
-        # Where the cluster has such a resource, it says on which machine the shard's folder is.
+    prefix, folder = f"attar-{manifest.id[:12]}", str(settings.store.absolute())
+    for number in range(len(manifest.shards)):
         own = [(f"{prefix}-{number}", replicas, settings.read_only or replicas.most > 1)]
         if replicas.most > 1 and not settings.read_only:
             own.append((f"{prefix}-{number}-writer", Replicas(), False))
@@ -203,7 +227,8 @@ def _start(
                 **count.options(),
             )(ShardServer)
             reader = None if settings.reader is None else _absolute(settings.reader)
-            application = deployment.bind(str(path.absolute()), reader, read_only, settings.keep_text)
+            given = (folder, manifest, number, reader, read_only, settings.keep_text)
+            application = deployment.bind(*given)
             targets.append(serve.RunTarget(application, name=name, route_prefix=None))
         names.append([name for name, *_ in own])
     stack.callback(_stop, [name for each in names for name in each])
@@ -217,7 +242,7 @@ def _place(number: int) -> dict[str, Any]:
     import ray
 
     name = f"attar-shard-{number}"
-    known: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    known: dict[str, float] = ray.cluster_resources()
     return {"resources": {name: 0.001}} if name in known else {}
 
 

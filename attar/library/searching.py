@@ -141,7 +141,10 @@ class Searching:
             earlier = signer.sums(before.text)
         if earlier is None:
             return longer, None
-        return longer, earlier - signer.sums(memory.phrases.tail) + collector.of()
+        try:
+            return longer, earlier - signer.sums(memory.phrases.tail) + collector.of()
+        except RecordError:  # of a forged record: the signature is made from the text when it is needed
+            return longer, None
 
     def _kept_sums(self, record: Record, signer: Signer) -> Sums | None:
         with self._store.snapshot() as now:

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 _WINDOWS = 4
 # The longest phrase, in characters: a word that the tokenizer does not know may be as long as the text.
 _LONGEST_PHRASE = 1_000
-# The score of a memory without phrases.
-_NOTHING = -50.0
 # Called for each window that is read: the number of its text, word pieces `[n]`, and hidden states `[n, d]`.
 OnStates = Callable[[int, NDArray[np.int64], Floats], None]
 # Of a window: its phrases, their vectors, and hidden states `[n, d]` for signatures.
@@ -284,11 +282,15 @@ class PhraseReader(Reader):
         return ScoredPhrases(query, scores, [_index(memory) for memory in memories], self.calibration)
 
     def match(self, memories: Sequence[Memory], question: str) -> list[float]:
-        """How well each memory fits a question: the logarithm of the sum over its phrases; comparable between them."""
+        """How well each memory fits a question, comparable between them: the logarithm of the sum over its phrases.
+
+        "No answer" is part of the sum, so that memories without an answer fit alike: of a query that phrases do not
+        answer, they say nothing about the order.
+        """
         self._checked(memories, question, None)
         (query,) = self._questions([question])
         return [
-            float(np.logaddexp.reduce(np.append(self._scores(memory, query), _NOTHING)))
+            float(np.logaddexp.reduce(np.append(self._scores(memory, query), np.float32(query.null))))
             for memory in memories
         ]
 

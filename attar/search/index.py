@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,8 @@ SIGNATURE_WEIGHT, WORDS_WEIGHT = 1.0, 1.0
 # The best documents are ranked again by their phrases, whose match counts so much; chosen on the same questions.
 RERANKED, PHRASES_WEIGHT = 20, 0.8
 _GROWTH = 1.5
+# Documents that are read from the store at a time.
+_LOADED = 4_096
 # Bytes of scores that are kept for the next round of a query.
 _KEPT = 2**26
 
@@ -112,7 +115,11 @@ class SearchIndex:
             changed = stored.changed_since(self._change) if self._change >= 0 else None
             if changed is None or len(self._keys) > 2 * len(self._rows) + 1_024:
                 self._clear()
-                self._append([(key, stamp, data) for key, stamp, data in stored])
+                # Some at a time: all records of a million documents would take more memory than the index.
+                found_all = iter(stored)
+                while some := list(islice(found_all, _LOADED)):
+                    self._append(some, more=True)
+                self._words.append([])
             else:
                 found = [(key, stored.get(key)) for key in sorted(changed)]
                 for key in changed:
@@ -135,7 +142,7 @@ class SearchIndex:
             made = {key for key, _, _ in found}
             self._missing = [name for name in self._missing if key_of(name) not in made]
 
-    def _append(self, found: Sequence[tuple[bytes, int, bytes]]) -> None:
+    def _append(self, found: Sequence[tuple[bytes, int, bytes]], more: bool = False) -> None:
         records = []
         for key, stamp, data in found:
             try:
@@ -157,7 +164,7 @@ class SearchIndex:
             self._packed[row] = np.frombuffer(record.signature, np.uint8)
             self._energies[row] = record.kept, record.whole
             self._live[row] = True
-        self._words.append([record.word_counts for _, _, record in records])
+        self._words.append([record.word_counts for _, _, record in records], more=more)
 
     def _grow(self, rows: int) -> None:
         if rows > len(self._packed):

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from attar.cli.main import app
+from attar.cli.main import make_app
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND_LINE = typer.main.get_command(app)
+COMMAND_LINE = typer.main.get_command(make_app())
 BENCHMARKS = [
     f"benchmarks.{name}"
     for name in (
