@@ -38,6 +38,7 @@ bench: .venv/ready
 	for mechanism in gated named softmax; do $(BIN)/python -m benchmarks.training --mechanism $$mechanism || exit; done
 	$(BIN)/python -m benchmarks.server
 	$(BIN)/python -m benchmarks.overload
+	$(BIN)/python -m benchmarks.cluster
 
 # Structure-aware fuzzing of all that enters, for a set time; a minute of it is part of `make test`.
 SECONDS ?= 600
@@ -48,6 +49,7 @@ fuzz: .venv/ready
 KILLS ?= 500
 crash: .venv/ready
 	$(BIN)/python -m benchmarks.crash --kills $(KILLS)
+	$(BIN)/python -m benchmarks.cluster_reading --kills 20
 
 # The page's picture in README and docs, made by a test that checks what it shows.
 screenshot: .venv/ready

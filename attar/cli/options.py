@@ -55,6 +55,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MaxDecompressed = Annotated[
     int, typer.Option(min=1, help="Most that is decompressed into memory at once, in MB; more is refused.")
 ]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="[ADDRESS]",
+        help="Use the Ray cluster at HOST:PORT; without an address, start Ray on this machine.",
+    ),
+]
 SkipMalformed = Annotated[
     bool, typer.Option("--skip-malformed", help="Skip malformed .question files, with a warning.")
 ]
@@ -126,30 +134,6 @@ def accepting_former(options: type | None = None, **renamed: str) -> type[TyperC
             return super().parse_args(ctx, [_current(argument, flags) for argument in args])
 
     return Command
-
-
-class RayCommand(TyperCommand):
-    """A command whose `--ray` may stand without an address: then a cluster is started on this machine."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Give `--ray` its value, if the next word is no address."""
-        following = [*args[1:], ""][: len(args)]
-        return super().parse_args(
-            ctx,
-            [
-                "--ray=local" if each == "--ray" and not _is_address(after) else each
-                for each, after in zip(args, following, strict=True)
-            ],
-        )
-
-
-def _is_address(word: str) -> bool:
-    """Whether a word is an address of Ray, not the next argument.
-
-    >>> _is_address("10.0.0.1:6379"), _is_address("auto"), _is_address("stories"), _is_address("--port")
-    (True, True, False, False)
-    """
-    return word in ("auto", "local") or (":" in word and not word.startswith("-"))
 
 
 def _current(argument: str, flags: Mapping[str, str]) -> str:

@@ -78,7 +78,7 @@ def evaluate_questions(
         str, typer.Option(help="Paragraphs of an article that are one document: a number, or all.")
     ] = "1",
     teacher: Annotated[
-        Path | None, typer.Option(help="teacher.safetensors in the folder of a run, as the ceiling.")
+        Path | None, typer.Option(help="teacher.safetensors in the folder of a run, to measure it too.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

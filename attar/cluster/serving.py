@@ -242,7 +242,7 @@ def _place(number: int) -> dict[str, Any]:
     import ray
 
     name = f"attar-shard-{number}"
-    known: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    known: dict[str, float] = ray.cluster_resources()
     return {"resources": {name: 0.001}} if name in known else {}
 
 

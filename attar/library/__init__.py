@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attar._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from attar.library.drafts import Draft
+    from attar.library.drafts import Draft, encode_texts
     from attar.library.finding import closest, find_document, similar_names, suggesting
     from attar.library.library import Library, open_store
     from attar.library.parts import SearchPart
@@ -23,6 +23,7 @@ __all__ = [
     "SearchPart",
     "ask_rounds",
     "closest",
+    "encode_texts",
     "find_document",
     "gone_documents",
     "open_store",

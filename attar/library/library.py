@@ -31,6 +31,7 @@ from attar.store import DocumentEntry, Durability, Fault, Record, Store
 
 if TYPE_CHECKING:
     from attar.reader import Reader
+    from attar.search import Projection
 
 # Documents read in one batch and written atomically.
 _BATCH = 128
@@ -115,6 +116,12 @@ class Library:
         self.part = SearchPart(self.store, self._cache, self._searching)
         return done
 
+    @property
+    def projection(self) -> "Projection | None":
+        """What signatures are made with, for processes that read texts for this library; None without statistics."""
+        signer = self._searching.signer(self.reader)
+        return None if signer is None else signer.projection
+
     def add(self, name: str, text: str, *, title: str = "", replace: bool = False) -> Change:
         """Read a document and store its memory.
 
@@ -133,15 +140,17 @@ class Library:
         on_change: Callable[[Change], None] | None = None,
         on_refused: Callable[[AttarError], None] | None = None,
         progress: Progress = tell_nobody,
+        seen: dict[str, bytes] | None = None,
     ) -> list[Change]:
         """Add names and texts, `batch` at a time; `on_change` is called for each document once it is on disk.
 
         A document that is refused ends it, or `on_refused` is called with its error and the others are added.
         `progress` is called with the tokens of a batch that are read. With `shared_names` all documents are read
-        under one table of names, so that they can be merged with any mechanism, and are written atomically.
+        under one table of names, so that they can be merged with any mechanism, and are written atomically. Calls that
+        share the dictionary `seen` refuse as one would: a name that came before is not replaced by another text.
         """
         drafts = (each if isinstance(each, Draft) else Draft.of(*each) for each in documents)
-        adder = self._adder(replace, progress, on_refused)
+        adder = self._adder(replace, progress, on_refused, seen)
         changes = []
         for change in adder.add_with_shared_names(drafts) if shared_names else adder.add(drafts, batch):
             changes.append(change)
@@ -321,9 +330,10 @@ class Library:
         replace: bool,
         progress: Progress = tell_nobody,
         on_refused: Callable[[AttarError], None] | None = None,
+        seen: dict[str, bytes] | None = None,
     ) -> Adder:
-        kept = self.keep_text, self._searching
-        return Adder(self.store, lambda: self.reader, replace, *kept, progress, on_refused)
+        kept = self.keep_text, self._searching, progress, on_refused
+        return Adder(self.store, lambda: self.reader, replace, *kept, {} if seen is None else seen)
 
 
 def _reader_and_path(

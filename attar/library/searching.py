@@ -108,11 +108,6 @@ class Searching:
             remedy = "fit them again: attar store refit STORE"
             raise OptionError("statistics of the library", "whole ones", "damaged ones", remedy) from fault
 
-    def collector(self, reader: "Reader") -> Collector | None:
-        """Adds up what a reader reads, for signatures."""
-        signer = self.signer(reader)
-        return None if signer is None else Collector(signer.projection)
-
     def record(self, changes: Transaction, sums: Sums | None, *, text_kept: bool) -> bytes | None:
         """A signature to write within a transaction, of which the statistics become part if there are none yet."""
         signer = self._signer
@@ -146,7 +141,10 @@ class Searching:
             earlier = signer.sums(before.text)
         if earlier is None:
             return longer, None
-        return longer, earlier - signer.sums(memory.phrases.tail) + collector.of()
+        try:
+            return longer, earlier - signer.sums(memory.phrases.tail) + collector.of()
+        except RecordError:  # of a forged record: the signature is made from the text when it is needed
+            return longer, None
 
     def _kept_sums(self, record: Record, signer: Signer) -> Sums | None:
         with self._store.snapshot() as now:

@@ -86,8 +86,9 @@ def encode_batches(
     from attar.reader.encoding import inference
 
     with inference() as threads, ThreadPoolExecutor(threads) as pool:
-        run = map if min(threads, len(batches)) < 2 else pool.map
-        for batch, result in zip(batches, run(encode, batches), strict=True):
+        several = min(threads, len(batches)) > 1
+        results = pool.map(encode, batches) if several else map(encode, batches)
+        for batch, result in zip(batches, results, strict=True):
             take(batch, result)
 
 

@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 _WINDOWS = 4
 # The longest phrase, in characters: a word that the tokenizer does not know may be as long as the text.
 _LONGEST_PHRASE = 1_000
-
-
-# The score of a memory without phrases.
-_NOTHING = -50.0
 # Called for each window that is read: the number of its text, word pieces `[n]`, and hidden states `[n, d]`.
 OnStates = Callable[[int, NDArray[np.int64], Floats], None]
 # Of a window: its phrases, their vectors, and hidden states `[n, d]` for signatures.
@@ -76,6 +72,11 @@ class PhraseReader(Reader):
         """Load now what the first text or the first batch of questions would wait for: torch and the network."""
         self.network  # noqa: B018  # made on first access
         self.words  # noqa: B018
+
+    def to(self, device: "torch.device | str") -> "PhraseReader":
+        """Move the network that reads texts to a device and return the reader; memories stay in numpy arrays."""
+        self.network.to(device)
+        return self
 
     def save(self, path: str | Path) -> str:
         """Write the reader to a folder and return its fingerprint."""
@@ -214,10 +215,13 @@ class PhraseReader(Reader):
 
         ids, mask, _ = pad([window.ids for window in windows], self.tokenizer.cls, self.tokenizer.sep)
         encoder, early = self.network.encoder, self.signature_layers
+        ids, mask = (each.to(encoder.words.weight.device) for each in (ids, mask))
         with torch.inference_mode():
             hidden = encoder(ids, mask, layers=early)
             each = zip(windows, hidden, strict=True)
-            states: list[Floats] = [own[1 : len(window.ids) + 1].float().numpy() for window, own in each]
+            states: list[Floats] = [
+                own[1 : len(window.ids) + 1].float().cpu().numpy() for window, own in each
+            ]
             if not only_states:
                 hidden = encoder.continued(hidden, mask, slice(early, None))
         return ids, mask, hidden, states
@@ -232,8 +236,9 @@ class PhraseReader(Reader):
         sentences, _, inside = pad([window.sentences for window in windows], 0, 0)
         with torch.inference_mode():
             texts = self.network.describe_texts(ids, hidden, mask)
-            valid = valid_spans(sentences, inside) & whole_words(ids, self.tokenizer.continuing)
-            priors = self.network.priors(texts, valid).flatten(1)
+            valid = valid_spans(sentences, inside) & whole_words(ids.cpu(), self.tokenizer.continuing)
+            priors = self.network.priors(texts, valid.to(ids.device)).flatten(1).cpu()
+            firsts, lasts = texts.firsts.cpu(), texts.lasts.cpu()
         encoded: list[_Encoded] = []
         for row, window in enumerate(windows):
             count = min(int(np.ceil(self.density * len(window.ids))), int(priors[row].isfinite().sum()))
@@ -242,7 +247,7 @@ class PhraseReader(Reader):
             lengths = window.places[last.numpy() - 1, 1] - window.places[first.numpy() - 1, 0]
             short = torch.from_numpy(lengths <= _LONGEST_PHRASE)
             chosen, first, last = chosen[short], first[short], last[short]
-            vectors: Floats = (texts.firsts[row, first] + texts.lasts[row, last]).numpy()
+            vectors: Floats = (firsts[row, first] + lasts[row, last]).numpy()
             values = priors[row, chosen].tolist()
             a, b = (first - 1).numpy(), (last - 1).numpy()
             starts, ends = window.places[a, 0].tolist(), window.places[b, 1].tolist()
@@ -282,11 +287,15 @@ class PhraseReader(Reader):
         return ScoredPhrases(query, scores, [_index(memory) for memory in memories], self.calibration)
 
     def match(self, memories: Sequence[Memory], question: str) -> list[float]:
-        """How well each memory fits a question: the logarithm of the sum over its phrases; comparable between them."""
+        """How well each memory fits a question, comparable between them: the logarithm of the sum over its phrases.
+
+        "No answer" is part of the sum, so that memories without an answer fit alike: of a query that phrases do not
+        answer, they say nothing about the order.
+        """
         self._checked(memories, question, None)
         (query,) = self._questions([question])
         return [
-            float(np.logaddexp.reduce(np.append(self._scores(memory, query), _NOTHING)))
+            float(np.logaddexp.reduce(np.append(self._scores(memory, query), np.float32(query.null))))
             for memory in memories
         ]
 

@@ -9,7 +9,7 @@ from benchmarks import startup
 @pytest.mark.slow
 def test_every_command_is_timed_against_python_alone():
     report = startup.run(1, judged=False)
-    assert [row.name for row in report.rows] == list(startup.COMMANDS)
+    assert [row.what for row in report.rows] == list(startup.COMMANDS)
     assert [row.note for row in report.rows if row.verdict == "failed"] == []
     assert all("times `python -c pass`" in row.note for row in report.rows)
 

@@ -11,13 +11,24 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from attar.cli.main import app
+from attar.cli.main import make_app
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND_LINE = typer.main.get_command(app)
+COMMAND_LINE = typer.main.get_command(make_app())
 BENCHMARKS = [
     f"benchmarks.{name}"
-    for name in ("crash", "damage", "floods", "overload", "reader", "server", "startup", "store", "training")
+    for name in (
+        "cluster_reading",
+        "crash",
+        "damage",
+        "floods",
+        "overload",
+        "reader",
+        "server",
+        "startup",
+        "store",
+        "training",
+    )
 ]
 KINDS = {"sh", "python", "text", "json", ""}
 ATTAR = ("attar", ".venv/bin/attar")

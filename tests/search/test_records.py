@@ -1,10 +1,11 @@
-"""Records of signatures: documents joined have the sums of both, and sums that nothing real has are left out."""
+"""Records of signatures: documents joined have the sums of both, and sums that nothing real has are refused."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from attar.errors import RecordError
 from attar.search import SignatureOptions, SignatureRecord, Sums
 from attar.search.records import merged
 
@@ -28,6 +29,13 @@ def test_documents_joined_have_the_sums_of_both(sums):
 
 
 @pytest.mark.filterwarnings("error")
-def test_sums_that_overflow_are_left_out(sums):
+def test_sums_that_overflow_are_refused(sums):
     huge = [record_of(replace(each, total=np.full_like(each.total, 3e38))) for each in sums]
-    assert merged(huge) is None
+    with pytest.raises(RecordError, match="too large to add"):
+        merged(huge)
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_root_of_the_largest_sums_is_finite(sums):
+    largest = replace(sums[0], triangle=np.full_like(sums[0].triangle, np.finfo(np.float32).max))
+    assert np.linalg.norm(largest.signature()) > 0.5

@@ -27,7 +27,7 @@ class QuestionOptions:
         False, "Train nothing: write the reader of --init with probabilities calibrated by these questions."
     )
     accuracy: float = option(
-        0.0, "Exact match on other questions, to calibrate by what the reader was trained on.", min=0, max=1
+        0.0, "If the reader was trained on these questions: its exact match on others.", min=0, max=1
     )
     texts: str = option("", "Texts without questions: questions about them are generated, too.")
     exclude: str = option("", "Test set: passages that share 13 words in a row with it are left out.")
