@@ -1,11 +1,10 @@
 """Options of commands: those that several commands share, and flags derived from the fields of a dataclass."""
 
-import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from inspect import Parameter, signature
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,8 +13,6 @@ from typer.core import TyperCommand
 
 from attar.options import former_names
 
-# What `--ray` takes for an address.
-_ADDRESS = re.compile(r"auto|local|(ray://)?[^/\s]+:\d+")
 # Names that a shell is offered.
 _COMPLETED = 200
 
@@ -137,16 +134,6 @@ def accepting_former(options: type | None = None, **renamed: str) -> type[TyperC
             return super().parse_args(ctx, [_current(argument, flags) for argument in args])
 
     return Command
-
-
-class RayCommand(TyperCommand):
-    """A command whose option `--ray` may come without an address; what looks like none is the next argument."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Give `--ray` its default address."""
-        alone = [each == "--ray" and not _ADDRESS.fullmatch(after) for each, after in pairwise([*args, ""])]
-        whole = ["--ray=local" if bare else each for each, bare in zip(args, alone, strict=True)]
-        return super().parse_args(ctx, whole)
 
 
 def _current(argument: str, flags: Mapping[str, str]) -> str:
