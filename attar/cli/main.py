@@ -27,7 +27,6 @@ class _RayCommand(TyperCommand):
         return super().parse_args(ctx, whole)
 
 
-
 def make_app(command: str | None = None) -> typer.Typer:
     """All commands; if `command` is one of everyday use, only those, without the modules of the others."""
     app = typer.Typer(
