@@ -192,10 +192,10 @@ def main(
     seed: Annotated[int, typer.Option(help="Seed of the moments.")] = 0,
 ) -> None:
     """Kill reading with Ray at random moments, finish it, and compare the library with one read without Ray."""
-    import ray
-
     mark_processes()
     with tempfile.TemporaryDirectory(prefix="attar-cluster-") as place, connected("local", _ACTORS):
+        import ray
+
         killer = Killer(Path(place), ray.get_runtime_context().gcs_address, seed)
         write_stories(killer.folder, documents)
         done = tries = 0
