@@ -4,6 +4,7 @@ import logging
 import os
 import secrets
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,6 +24,11 @@ def connected(address: str | None = None, cpus: int | None = None) -> Iterator[N
     """
     # Nothing is sent over the network but to the cluster.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if address in (None, LOCAL) and "ray" not in sys.modules:
+        # Ray's processes listen on all addresses of the machine: nobody else may use them. Ray reads this when it is
+        # imported.
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     try:
         import ray
         import ray.data
@@ -38,14 +44,11 @@ def connected(address: str | None = None, cpus: int | None = None) -> Iterator[N
     try:
         if address in (None, LOCAL):
             own = max(cpus or 1, os.cpu_count() or 1)
-            # Ray's processes listen on all addresses of the machine: nobody else may use them.
-            os.environ["RAY_AUTH_MODE"] = "token"
-            os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
             ray.init(include_dashboard=False, num_cpus=own, _node_ip_address="127.0.0.1", **quiet)
         else:
             _check(address)
             ray.init(address=address, **quiet)
-    except (OSError, RuntimeError, ValueError) as fault:
+    except Exception as fault:  # Ray raises plain ones too
         if isinstance(fault, UnavailableError):
             raise
         raise _unavailable(str(address or LOCAL), " ".join(str(fault).split())[:120]) from fault
