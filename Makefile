@@ -33,6 +33,7 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.ops_gpu
 	$(BIN)/python -m benchmarks.store
 	$(BIN)/python -m benchmarks.reader
+	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.questions
 	$(BIN)/python -m benchmarks.everyday_files
 	for mechanism in gated named softmax; do $(BIN)/python -m benchmarks.training --mechanism $$mechanism || exit; done

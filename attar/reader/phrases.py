@@ -159,10 +159,9 @@ class PhraseReader(Reader):
         budget: int | None,
         progress: Progress,
         on_states: OnStates | None = None,
-        number: int = 0,
     ) -> Memory:
         draft = Draft.of(text, before, self._windows)
-        (memory,) = self._made_of([draft], [number], batch_size, progress, on_states)
+        (memory,) = self._made_of([draft], [0], batch_size, progress, on_states)
         return memory if budget is None else within_budget(memory, budget)
 
     def _finished(self, memory: Memory, budget: int | None) -> Memory:
@@ -185,9 +184,6 @@ class PhraseReader(Reader):
         found: list[dict[int, tuple[Phrases, Floats]]] = [{} for _ in drafts]
         total = sum(len(draft.windows) for draft in drafts)
 
-        def encode(batch: tuple[int, list[int]]) -> list[_Encoded]:
-            return self._encode([drafts[batch[0]].windows[n] for n in batch[1]])
-
         def take(batch: tuple[int, list[int]], encoded: list[_Encoded]) -> None:
             at, chosen = batch
             progress("reading", sum(map(len, found)), total)
@@ -196,7 +192,9 @@ class PhraseReader(Reader):
                 if on_states is not None:
                     on_states(numbers[at], drafts[at].windows[n].ids, states)
 
-        encode_batches(encode, batches, take)
+        encode_batches(
+            lambda batch: self._encode([drafts[batch[0]].windows[n] for n in batch[1]]), batches, take
+        )
         size, memories = self.options.size, []
         for draft, own in zip(drafts, found, strict=True):
             index, vectors = draft.index([own[n] for n in range(len(own))], size)
@@ -218,10 +216,8 @@ class PhraseReader(Reader):
         ids, mask = (each.to(encoder.words.weight.device) for each in (ids, mask))
         with torch.inference_mode():
             hidden = encoder(ids, mask, layers=early)
-            each = zip(windows, hidden, strict=True)
-            states: list[Floats] = [
-                own[1 : len(window.ids) + 1].float().cpu().numpy() for window, own in each
-            ]
+            rows = zip(windows, hidden.float().cpu().numpy(), strict=True)
+            states: list[Floats] = [own[1 : len(window.ids) + 1] for window, own in rows]
             if not only_states:
                 hidden = encoder.continued(hidden, mask, slice(early, None))
         return ids, mask, hidden, states
@@ -236,9 +232,9 @@ class PhraseReader(Reader):
         sentences, _, inside = pad([window.sentences for window in windows], 0, 0)
         with torch.inference_mode():
             texts = self.network.describe_texts(ids, hidden, mask)
+            firsts, lasts = texts.firsts.cpu(), texts.lasts.cpu()
             valid = valid_spans(sentences, inside) & whole_words(ids.cpu(), self.tokenizer.continuing)
             priors = self.network.priors(texts, valid.to(ids.device)).flatten(1).cpu()
-            firsts, lasts = texts.firsts.cpu(), texts.lasts.cpu()
         encoded: list[_Encoded] = []
         for row, window in enumerate(windows):
             count = min(int(np.ceil(self.density * len(window.ids))), int(priors[row].isfinite().sum()))
@@ -251,8 +247,7 @@ class PhraseReader(Reader):
             values = priors[row, chosen].tolist()
             a, b = (first - 1).numpy(), (last - 1).numpy()
             starts, ends = window.places[a, 0].tolist(), window.places[b, 1].tolist()
-            numbers = window.sentences[a].tolist()
-            phrases = list(zip(starts, ends, numbers, values, strict=True))
+            phrases = list(zip(starts, ends, window.sentences[a].tolist(), values, strict=True))
             encoded.append((phrases, vectors, states[row]))
         return encoded
 

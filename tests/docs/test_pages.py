@@ -175,10 +175,6 @@ def test_what_a_page_shows_runs_and_prints_what_it_says(page, session, capsys):
                 assert words_of(shown) == words_of(block.code)
 
 
-def test_the_first_page_shows_the_text_that_it_asks_about(root):
-    assert LETTERS in (root / "docs" / "index.md").read_text()
-
-
 def words_of(printed: str) -> list[str]:
     """What was printed, without its numbers: they are the reader's, and change when it does."""
     return re.sub(r"\d[\d.,]*", "0", printed).split()
