@@ -8,9 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-# Before Ray is imported: nothing goes over the network, and no process but this one is asked for metrics.
+# Before Ray is imported, which reads the token then: nothing goes over the network, and no process but this one is asked
+# for metrics.
 os.environ.update(
-    RAY_USAGE_STATS_ENABLED="0", RAY_ENABLE_RECORD_ACTOR_TASK_LOGGING="0", RAY_DISABLE_IMPORT_WARNING="1"
+    RAY_USAGE_STATS_ENABLED="0",
+    RAY_ENABLE_RECORD_ACTOR_TASK_LOGGING="0",
+    RAY_DISABLE_IMPORT_WARNING="1",
+    RAY_AUTH_MODE="token",
+    RAY_AUTH_TOKEN=secrets.token_hex(32),
 )
 
 
@@ -21,7 +26,6 @@ def ray_cluster() -> Iterator[str]:
     from benchmarks.cluster_reading import mark_processes
 
     mark_processes()
-    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ray.init(
