@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-# Before Ray is imported, which reads the token then: nothing goes over the network, and no process but this one is asked
-# for metrics.
+# Before Ray is imported, which reads the token then. Nothing goes over the network, and no process but this one is
+# asked for metrics.
 os.environ.update(
     RAY_USAGE_STATS_ENABLED="0",
     RAY_ENABLE_RECORD_ACTOR_TASK_LOGGING="0",
