@@ -116,6 +116,7 @@ class SearchIndex:
             if changed is None or len(self._keys) > 2 * len(self._rows) + 1_024:
                 self._clear()
                 # Some at a time: all records of a million documents would take more memory than the index.
+                self._grow(now.header().documents)
                 found_all = iter(stored)
                 while some := list(islice(found_all, _LOADED)):
                     self._append(some, more=True)

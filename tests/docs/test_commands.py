@@ -19,6 +19,7 @@ BENCHMARKS = [
     f"benchmarks.{name}"
     for name in (
         "cluster_reading",
+        "cluster_serve",
         "crash",
         "damage",
         "floods",
