@@ -20,7 +20,7 @@ from attar.reader.phrase_questions import QuestionEncoder
 from attar.reader.phrase_scores import Query, rank, rank_all, rank_phrases
 from attar.reader.phrase_texts import Draft, Phrases, text_groups
 from attar.reader.reader import Reader
-from attar.reader.windows import Window, cut_windows, pad, whole_words
+from attar.reader.windows import Window, cut_windows, distinct_spans, pad, whole_words
 from attar.results import Answer, Explanation
 from attar.text import NameTable, sentence_spans
 
@@ -86,6 +86,7 @@ class PhraseReader(Reader):
             saved.about,
             density=saved.density,
             calibration=saved.calibration,
+            distinct=saved.distinct,
         )
 
     def read(self, text: str, *, budget: int | None = None) -> Memory:
@@ -232,7 +233,10 @@ class PhraseReader(Reader):
         with inference() if len(windows) == 1 else torch.inference_mode():
             texts = self.network.describe_texts(ids, hidden, mask)
             valid = valid_spans(sentences, inside) & whole_words(ids, self.tokenizer.continuing)
-            priors = self.network.priors(texts, valid).flatten(1)
+            priors = self.network.priors(texts, valid)
+            if self.saved.distinct:
+                priors = distinct_spans(ids, priors, self.tokenizer.articles, self.tokenizer.marks)
+            priors = priors.flatten(1)
         for row, (_, window) in enumerate(windows):
             count = min(int(np.ceil(self.density * len(window.ids))), int(priors[row].isfinite().sum()))
             chosen = priors[row].topk(count).indices.sort().values
