@@ -1,6 +1,8 @@
 # For users: `make demo`. For developers: `make quick` while working, `make test` before a commit (CI runs it).
 PYTHON ?= python3
 BIN := .venv/bin
+# Python keeps its byte code, wherever that is turned off: hundreds of tests start Python, each two seconds slower else.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test quick lint docs bench fuzz crash screenshot way release clean
 
@@ -31,11 +33,13 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.ops_gpu
 	$(BIN)/python -m benchmarks.store
 	$(BIN)/python -m benchmarks.reader
+	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.questions
 	$(BIN)/python -m benchmarks.everyday_files
 	for mechanism in gated named softmax; do $(BIN)/python -m benchmarks.training --mechanism $$mechanism || exit; done
 	$(BIN)/python -m benchmarks.server
 	$(BIN)/python -m benchmarks.overload
+	$(BIN)/python -m benchmarks.cluster
 
 # Structure-aware fuzzing of all that enters, for a set time; a minute of it is part of `make test`.
 SECONDS ?= 600
@@ -46,6 +50,7 @@ fuzz: .venv/ready
 KILLS ?= 500
 crash: .venv/ready
 	$(BIN)/python -m benchmarks.crash --kills $(KILLS)
+	$(BIN)/python -m benchmarks.cluster_reading --kills 20
 
 # The page's picture in README and docs, made by a test that checks what it shows.
 screenshot: .venv/ready
@@ -81,6 +86,6 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile -
 	touch $@
 
 .venv/ready: .venv/demo
-	@echo "Adding what developers need to .venv: 1.5 GB, half of it Triton."
+	@echo "Adding what developers need to .venv: 1.9 GB, most of it Triton and Ray."
 	$(INSTALL) --editable '.[dev,documents,fast,gpu,ray,search,server,train]'
 	touch $@

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from attar.reader import Reader
     from attar.results import Answer, Change, Document, DocumentDetails, Explanation
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0"
 __all__ = [
     "AccessDeniedError",
     "Answer",

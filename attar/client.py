@@ -7,7 +7,7 @@ import os
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attar import errors, wire
 from attar.calls import (
@@ -35,6 +35,7 @@ _LONGEST_WAIT = 10.0
 # The client's own wait before it repeats a call whose answer was lost; each further one is twice as long.
 _SHORTEST_WAIT = 0.1
 _OnChange = Callable[[Change], None] | None
+_Partial = TypeVar("_Partial", wire.Answers, wire.Hits, wire.Page)
 
 
 class _Base:
@@ -135,11 +136,11 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
 
     def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]:
         """Like `Library.ask_all`."""
-        return self._send(ask_all_call(question, top)).answers
+        return _whole(self._send(ask_all_call(question, top))).answers
 
     def search(self, query: str, *, top: int = 10) -> list[Hit]:
         """Like `Library.search`."""
-        return self._send(search_call(query, top)).hits
+        return _whole(self._send(search_call(query, top))).hits
 
     def lookup(self, names: str | Sequence[str], vectors: "NDArray[Any]") -> "NDArray[Any]":
         """The readouts of vectors `[m, k]`, all from one document or each from its own."""
@@ -165,7 +166,7 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
     def documents(self, *, after: str | None = None, limit: int | None = None) -> Iterator[Document]:
         """Like `Library.documents`; at most 1,000 documents per request."""
         while limit is None or limit > 0:
-            page = self._send(list_call(after, limit))
+            page = _whole(self._send(list_call(after, limit)))
             yield from page.documents
             if page.next is None:
                 return
@@ -255,11 +256,11 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
 
     async def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]:
         """Like `Library.ask_all`."""
-        return (await self._send(ask_all_call(question, top))).answers
+        return _whole(await self._send(ask_all_call(question, top))).answers
 
     async def search(self, query: str, *, top: int = 10) -> list[Hit]:
         """Like `Library.search`."""
-        return (await self._send(search_call(query, top))).hits
+        return _whole(await self._send(search_call(query, top))).hits
 
     async def lookup(self, names: str | Sequence[str], vectors: "NDArray[Any]") -> "NDArray[Any]":
         """The readouts of vectors `[m, k]`, all from one document or each from its own."""
@@ -287,7 +288,7 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
     ) -> AsyncIterator[Document]:
         """Like `Library.documents`; at most 1,000 documents per request."""
         while limit is None or limit > 0:
-            page = await self._send(list_call(after, limit))
+            page = _whole(await self._send(list_call(after, limit)))
             for document in page.documents:
                 yield document
             if page.next is None:
@@ -318,6 +319,14 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
                 wait = self._wait_after_answer(call, response, tries)
             await asyncio.sleep(wait)
         raise AssertionError("unreachable")
+
+
+def _whole(reply: _Partial) -> _Partial:
+    """A reply; a warning says which parts of the library it is without."""
+    if reply.missing:
+        parts = ", ".join(reply.missing)
+        warnings.warn(f"answered without {parts}: not running now; ask again later", stacklevel=3)
+    return reply
 
 
 def _wait(response: "httpx.Response") -> float:

@@ -16,6 +16,16 @@ class AttarError(Exception):
     def __init__(self, what: str, expected: str, came: str, remedy: str = "") -> None:
         super().__init__(f"{what}: expected {expected}, got {came}" + (f"; {remedy}" if remedy else ""))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # The arguments that it was made with are not kept; an error of another process is its line.
+        return _restored, (type(self), self.args)
+
+
+def _restored(kind: type[AttarError], args: tuple[object, ...]) -> AttarError:
+    error = kind.__new__(kind)
+    error.args = args
+    return error
+
 
 class ShapeError(AttarError, ValueError):
     """Sizes that do not fit together."""

@@ -152,12 +152,13 @@ class Search(RequestBody):
     top: Annotated[int, msgspec.Meta(ge=1, le=1_000, description="documents, at most")] = 10
 
 
-class Hits(msgspec.Struct):
-    """The documents that fit a query best, best first, and the seconds the server took."""
+class Hits(msgspec.Struct, omit_defaults=True):
+    """The documents that fit a query best, best first, and the seconds the server took; `missing` as in `Answers`."""
 
     query: str
     hits: list[Hit]
     seconds: float
+    missing: list[str] = []
 
 
 class Result(msgspec.Struct):
@@ -168,19 +169,24 @@ class Result(msgspec.Struct):
     answers: list[Answer]
 
 
-class Answers(Result):
-    """The answers to a single question, the seconds the server took, and the bytes of memory read."""
+class Answers(Result, omit_defaults=True):
+    """The answers to a single question, the seconds the server took, and the bytes of memory read.
+
+    `missing`: parts of the library that could not be asked, such as "shard 1"; their documents are not in the answers.
+    """
 
     seconds: float
     bytes: int
+    missing: list[str] = []
 
 
-class ManyAnswers(msgspec.Struct):
-    """The answers to each question, in order."""
+class ManyAnswers(msgspec.Struct, omit_defaults=True):
+    """The answers to each question, in order; `missing` as in `Answers`."""
 
     results: list[Result]
     seconds: float
     bytes: int
+    missing: list[str] = []
 
 
 class Readout(msgspec.Struct):
@@ -244,12 +250,16 @@ class Changes(msgspec.Struct):
     changes: list[Change]
 
 
-class Page(msgspec.Struct):
-    """Some documents in the order of names, the `after` of the next page, and the count of all documents."""
+class Page(msgspec.Struct, omit_defaults=True):
+    """Some documents in the order of names, the `after` of the next page, and the count of all documents.
+
+    `missing` as in `Answers`: documents of these parts are neither listed nor counted.
+    """
 
     documents: list[Document]
     next: str | None
     total: int
+    missing: list[str] = []
 
 
 class Problem(msgspec.Struct, omit_defaults=True):

@@ -22,6 +22,7 @@ from attar.training.questions.metrics import exact, f1
 from benchmarks.command import run_command
 
 BUDGETS = (500, 750, 1_000, 1_500, 2_000, 3_000, 4_000, 6_000, 8_000, 12_000, 16_000)
+TICKS = (250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000)
 Row = dict[str, Any]
 
 
@@ -119,6 +120,7 @@ def draw(rows: Sequence[Row], figure: Path) -> None:
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullLocator
 
     drawn, axes = plt.subplots(figsize=(6, 4))
     for name in dict.fromkeys(row["memory"] for row in rows):
@@ -127,6 +129,10 @@ def draw(rows: Sequence[Row], figure: Path) -> None:
             sizes, values = [row["bytes"] for row in own], [row[measure_of] for row in own]
             axes.plot(sizes, values, style, label=f"{name}, {measure_of.upper()}")
     axes.set(xscale="log", xlabel="bytes per document", ylabel="answerable questions", ylim=(0, None))
+    sizes = [row["bytes"] for row in rows]
+    axes.set_xticks([size for size in TICKS if min(sizes) / 2 <= size <= max(sizes) * 2])
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
     drawn.tight_layout()

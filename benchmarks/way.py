@@ -80,8 +80,9 @@ def traced() -> Iterator[Trace]:
 
 def trace_command(*arguments: str) -> dict[str, set[str]]:
     """The files that `attar ARGUMENTS` passes through."""
-    from attar.cli.main import app
+    from attar.cli.main import make_app
 
+    app = make_app(*arguments[:1])
     with traced() as trace, trace.on(), contextlib.redirect_stdout(io.StringIO()):
         app(list(arguments), standalone_mode=False)
     return trace.files

@@ -11,7 +11,7 @@ from typing import Any
 
 import typer.main
 
-from attar.cli.main import app
+from attar.cli.main import make_app
 
 PAGE = Path(__file__).with_name("cli.md")
 # Room for the longest example in a command's help, so that none is broken in two.
@@ -50,7 +50,7 @@ def help_of(name: str, command: Command) -> str:
 def make_page() -> str:
     """The whole page."""
     parts = [INTRODUCTION]
-    for name, command in commands(typer.main.get_command(app)):
+    for name, command in commands(typer.main.get_command(make_app())):
         parts.append(f"{'#' * (1 + len(name.split()))} {name}\n\n```text\n{help_of(name, command)}\n```\n")
     return "\n".join(parts)
 

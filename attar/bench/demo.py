@@ -1,5 +1,7 @@
 """`attar demo`: a library of two texts, read, asked, extended and merged; then what a question costs."""
 
+import shutil
+import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -85,10 +87,13 @@ def run_demo(lengths: tuple[int, ...] = LENGTHS, effort: Effort | None = None) -
         show_library(console, library)
     console.print("\n[bold]What a question costs[/bold]\n")
     show_cost(console, lengths, effort)
+    # As it can be typed: after `make demo` the shell does not know `attar`.
+    attar = "attar" if shutil.which("attar") else sys.argv[0]
     print_plain(
         console,
-        "\nYour own texts:  attar add papers FILE…   then   attar ask papers NAME 'Who …?'"
-        "\nIn a browser:    attar serve papers       then   http://127.0.0.1:8000",
+        f"\nYour own texts:  {attar} add library FILE-OR-FOLDER…"
+        f"\nAsk them:        {attar} ask library 'Who …?'"
+        f"\nIn a browser:    {attar} serve library, then http://127.0.0.1:8000",
     )
 
 

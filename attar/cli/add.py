@@ -2,7 +2,8 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,17 +27,17 @@ if TYPE_CHECKING:
     from attar.library import Draft
     from attar.results import Change
 
-_STDIN = Path("-")
+_STDIN = "-"
 
 
 def add(
     store: options.StorePath,
     files: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             metavar="FILE…",
-            help="Files and folders: text, Markdown, HTML, PDF, DOCX, EPUB, e-mail, CSV, XLSX, JSON, archives; "
-            "- for stdin.",
+            help="Files and folders: text, Markdown, HTML, PDF, DOCX, EPUB, e-mail, CSV, XLSX, JSON, Parquet, "
+            "archives; - for stdin; with --ray also URLs such as s3://BUCKET/FOLDER.",
         ),
     ],
     name: Annotated[
@@ -44,7 +45,7 @@ def add(
     ] = None,
     replace: options.Replace = False,
     sync: Annotated[
-        bool, typer.Option("--sync", help="Remove documents that came from these folders and are gone.")
+        bool, typer.Option("--sync", help="Remove documents of these folders whose files are gone.")
     ] = False,
     together: Annotated[
         bool,
@@ -62,12 +63,20 @@ def add(
     ] = None,
     durability: options.Durability = "sync",
     max_decompressed_mb: options.MaxDecompressed = 1024,
+    ray: options.RayAddress = None,
+    actors: Annotated[
+        int | None, typer.Option(min=1, help="With --ray: processes that read; all CPUs by default.")
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="With --ray: threads of each.")] = 1,
+    gpus: Annotated[float, typer.Option(min=0, help="With --ray: GPUs of each, such as 1 or 0.5.")] = 0.0,
     as_json: options.AsJson = False,
 ) -> None:
     """Read documents and store their memories. A document that is printed is on disk.
 
     Folders are walked; files that cannot be read are listed at the end, with exit code 2, and the others are added.
     The same command again, also after an interruption, adds what is new and reads again what changed.
+
+    With --ray, many processes or machines read, into a library, one in shards, or a .parquet file.
 
     attar add stories novels/ contract.pdf
     """
@@ -80,34 +89,49 @@ def add(
     changes: list[Change] = []
     removed: list[str] = []
     read: dict[str, tuple[str, set[str]]] = {}
-    found = FoundFiles([], [], []) if files == [_STDIN] else find_files(files)
-    if sync and not found.folders:
-        raise OptionError("--sync", "a folder", "files only")
 
     def is_bad(fault: AttarError) -> None:
         bad.append(error_line(fault))
 
-    with adding_bar(sum(file.bytes for file in found.files)) as bar:
+    def added(change: "Change") -> None:
+        changes.append(change)
+        bar.document_added()
+        if not as_json:
+            print_change(change, as_json=False)
 
-        def added(change: "Change") -> None:
-            changes.append(change)
-            bar.document_added()
-            if not as_json:
-                print_change(change, as_json=False)
+    limit = max_decompressed_mb * 2**20
+    opened: Any = {"dtype": dtype, "durability": durability, "keep_text": keep_text}
+    if ray is not None:
+        if sync or together or name is not None or files == [_STDIN]:
+            remedy = "leave --sync, --together, --name and stdin to attar add without --ray"
+            raise OptionError("--ray", "files, folders and URLs to read", "another option with it", remedy)
+        from attar.cluster import Workers, encode, find_sources
 
-        limit = max_decompressed_mb * 2**20
-        drafts = read_files(found.files, is_bad, bar.files_read, limit, read)
-        if files == [_STDIN]:
-            drafts = iter([_stdin_draft(name)])
-        elif name is not None:
-            drafts = iter([] if bad else [_only_draft(drafts, name)])
-        # Without a document to add, nothing is created and no reader is loaded.
-        first = next(drafts, None)
-        if first is not None or (sync and store.exists()):
-            opened: Any = {"dtype": dtype, "durability": durability, "keep_text": keep_text}
-            with Library(store, reader, **opened) as library:
-                note_reader(library.store, store, reader)
-                try:
+        sources = find_sources(files)
+        skipped = sources.skipped
+        told: Any = {"on_change": added, "on_bad": is_bad, "max_bytes": limit}
+        with adding_bar(sources.size) as bar, _stopping(changes):
+            told["progress"] = lambda _, done, total: bar.files_read(min(done, total))
+            workers = Workers(actors, threads, gpus)
+            encode(
+                store, sources, address=ray, workers=workers, reader=reader, replace=replace, **told, **opened
+            )
+    else:
+        found = FoundFiles([], [], []) if files == [_STDIN] else find_files(files)
+        skipped = found.skipped
+        if sync and not found.folders:
+            raise OptionError("--sync", "a folder", "files only")
+        with adding_bar(sum(file.bytes for file in found.files)) as bar, _stopping(changes):
+            drafts = read_files(found.files, is_bad, bar.files_read, limit, read)
+            if files == [_STDIN]:
+                drafts = iter([_stdin_draft(name)])
+            elif name is not None:
+                drafts = iter([] if bad else [_only_draft(drafts, name)])
+            # Without a document to add, nothing is created and no reader is loaded.
+            first = next(drafts, None)
+            if first is not None or (sync and store.exists()):
+                with Library(store, reader, **opened) as library:
+                    note_reader(library.store, store, reader)
                     library.add_many(
                         chain([] if first is None else [first], drafts),
                         replace=replace,
@@ -116,27 +140,38 @@ def add(
                         on_refused=None if together else is_bad,
                         progress=bar.tokens_read,
                     )
-                except KeyboardInterrupt:
-                    kept = f"{len(changes):,} documents are in the library"
-                    print(
-                        f"attar: stopped; {kept}, and the same command continues from there", file=sys.stderr
-                    )
-                    raise typer.Exit(130) from None
-                if sync:
-                    removed = gone_documents(library.store, found.folders, read)
-                    library.remove(*removed)
-    skipped = [f"{file.path}: {file.reason}" for file in found.skipped]
+                    if sync:
+                        removed = gone_documents(library.store, found.folders, read)
+                        library.remove(*removed)
+    _print_end(changes, removed, bad, [f"{file.path}: {file.reason}" for file in skipped], as_json)
+
+
+@contextmanager
+def _stopping(changes: "list[Change]") -> Iterator[None]:
+    """Say what was kept when the user stops it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = f"{len(changes):,} documents are in the library"
+        print(f"attar: stopped; {kept}, and the same command continues from there", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
+def _print_end(
+    changes: "list[Change]", removed: list[str], bad: list[str], skipped: list[str], as_json: bool
+) -> None:
+    """Print what was done, and what was not; exit with code 2 if a file is bad."""
     if as_json:
         print_json({"documents": changes, "removed": removed, "bad": bad, "skipped": skipped})
     elif changes or removed or not bad:
-        _print_end(changes, removed)
+        _print_counts(changes, removed)
     for line in (*(f"attar: skipped {printable(line)}" for line in skipped), *bad):
         print(line, file=sys.stderr)
     if bad:
         raise typer.Exit(2)
 
 
-def _print_end(changes: "list[Change]", removed: list[str]) -> None:
+def _print_counts(changes: "list[Change]", removed: list[str]) -> None:
     for each in removed:
         print(f"removed {shown(each)}")
     if len(changes) != 1 or removed:
@@ -162,7 +197,7 @@ def append(
     from attar.documents import find_files
     from attar.library import Library, find_document, read_files
 
-    if file == _STDIN:
+    if str(file) == _STDIN:
         draft = _stdin_draft(name)
     else:
         limit = max_decompressed_mb * 2**20

@@ -1,59 +1,84 @@
 """The `attar` command. Commands import heavy packages only when they run."""
 
+import re
 import sys
-from typing import Annotated
+from itertools import pairwise
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 import attar
-from attar.cli import add, ask, bench, cloze, cluster, documents, questions, search, serve, store, train
-from attar.cli.options import accepting_former
+from attar.cli import add, ask, documents, search
 from attar.cli.output import error_line
-from attar.training import TrainingOptions
 
 _ABOUT = "Read documents into small memories, and answer questions from them with phrases and quotes."
-
-app = typer.Typer(
-    name="attar",
-    help=_ABOUT,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help takes half the time
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+# What `--ray` takes for an address.
+_ADDRESS = re.compile(r"auto|local|(ray://)?[^/\s]+:\d+")
 
 
-@app.command()
+class _RayCommand(TyperCommand):
+    """A command whose option `--ray` may come without an address; what looks like none is the next argument."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give `--ray` its default address."""
+        alone = [each == "--ray" and not _ADDRESS.fullmatch(after) for each, after in pairwise([*args, ""])]
+        whole = ["--ray=local" if bare else each for each, bare in zip(args, alone, strict=True)]
+        return super().parse_args(ctx, whole)
+
+
+def make_app(command: str | None = None) -> typer.Typer:
+    """All commands; if `command` is one of everyday use, only those, without the modules of the others."""
+    app = typer.Typer(
+        name="attar",
+        help=_ABOUT,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # plain help takes half the time
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(help=_ABOUT)(root)
+    app.command("demo")(demo)
+    app.command("add", cls=_RayCommand)(add.add)
+    app.command("append")(add.append)
+    app.command("ask")(ask.ask)
+    app.command("search")(search.search)
+    app.command("merge")(documents.merge)
+    app.command("remove")(documents.remove)
+    app.command("list")(documents.list_documents)
+    app.command("show")(documents.show)
+    app.command("reread")(documents.reread)
+    if command not in {each.name for each in app.registered_commands}:
+        _add_others(app)
+    return app
+
+
+def _add_others(app: typer.Typer) -> None:
+    """Add the commands that maintain, train, serve and measure; their options are built from dataclasses."""
+    from attar.cli import bench, cloze, cluster, questions, serve, store, train
+    from attar.cli.options import accepting_former
+    from attar.training import TrainingOptions
+
+    app.add_typer(store.app, name="store")
+    app.command("export")(store.export_documents)
+    app.command("import")(store.import_documents)
+    app.command("shard")(cluster.shard)
+    app.add_typer(cloze.app, name="cloze")
+    app.command("train", cls=accepting_former(TrainingOptions))(train.train)
+    app.command("evaluate", cls=accepting_former(batch_size="batch"))(train.evaluate)
+    app.command("compare", cls=accepting_former(TrainingOptions, jobs="side_by_side"))(train.compare)
+    app.command("train-questions")(questions.train_questions)
+    app.command("evaluate-questions")(questions.evaluate_questions)
+    app.command("search-eval")(search.search_eval)
+    app.command("serve", cls=_RayCommand)(serve.serve)
+    app.add_typer(bench.app, name="bench")
+
+
 def demo() -> None:
-    """Show the library on two tales, then measure softmax attention and a memory as documents grow."""
+    """Show the library on two short texts, then measure softmax attention and a memory as documents grow."""
     from attar.bench import run_demo
 
     run_demo()
-
-
-app.command("add")(add.add)
-app.command("append")(add.append)
-app.command("ask")(ask.ask)
-app.command("search")(search.search)
-app.command("merge")(documents.merge)
-app.command("remove")(documents.remove)
-app.command("list")(documents.list_documents)
-app.command("show")(documents.show)
-app.command("reread")(documents.reread)
-store.app.command("refit")(search.refit)
-app.add_typer(store.app, name="store")
-app.command("export")(store.export_documents)
-app.command("import")(store.import_documents)
-app.command("shard")(cluster.shard)
-app.add_typer(cloze.app, name="cloze")
-app.command("train", cls=accepting_former(TrainingOptions))(train.train)
-app.command("evaluate", cls=accepting_former(batch_size="batch"))(train.evaluate)
-app.command("compare", cls=accepting_former(TrainingOptions, jobs="side_by_side"))(train.compare)
-app.command("train-questions")(questions.train_questions)
-app.command("evaluate-questions")(questions.evaluate_questions)
-app.command("search-eval")(search.search_eval)
-app.command("serve")(serve.serve)
-app.add_typer(bench.app, name="bench")
 
 
 def _print_version(requested: bool) -> None:
@@ -62,7 +87,6 @@ def _print_version(requested: bool) -> None:
         raise typer.Exit()
 
 
-@app.callback(help=_ABOUT)
 def root(
     version: Annotated[
         bool,
@@ -75,7 +99,7 @@ def root(
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit code 2."""
     try:
-        app()
+        make_app(*sys.argv[1:2])()
     except attar.AttarError as mistake:
         print(error_line(mistake), file=sys.stderr)
         sys.exit(2)

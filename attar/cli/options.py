@@ -55,6 +55,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MaxDecompressed = Annotated[
     int, typer.Option(min=1, help="Most that is decompressed into memory at once, in MB; more is refused.")
 ]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="[ADDRESS]",
+        help="Use the Ray cluster at HOST:PORT; without an address, start Ray on this machine.",
+    ),
+]
 SkipMalformed = Annotated[
     bool, typer.Option("--skip-malformed", help="Skip malformed .question files, with a warning.")
 ]

@@ -37,7 +37,7 @@ def train_questions(
     attar train-questions mine.json --init reader --out tuned
     """
     need_lightning()
-    from attar.training import train_questions
+    from attar.training import is_main_process, train_questions
 
     if resume and replace:
         raise OptionError("--resume and --replace", "one of them", "both")
@@ -49,7 +49,8 @@ def train_questions(
     began = monotonic()
 
     def say(line: str) -> None:
-        print(f"[{monotonic() - began:6.0f} s] {line}", file=sys.stderr, flush=True)
+        if is_main_process():
+            print(f"[{monotonic() - began:6.0f} s] {line}", file=sys.stderr, flush=True)
 
     with progress_bar() as progress:
         result = train_questions(
@@ -59,6 +60,8 @@ def train_questions(
             progress=progress,
             **({} if as_json else {"say": say}),
         )
+    if not is_main_process():
+        return
     if as_json:
         print_json(result)
         return
@@ -75,7 +78,7 @@ def evaluate_questions(
         str, typer.Option(help="Paragraphs of an article that are one document: a number, or all.")
     ] = "1",
     teacher: Annotated[
-        Path | None, typer.Option(help="teacher.safetensors in the folder of a run, as the ceiling.")
+        Path | None, typer.Option(help="teacher.safetensors in the folder of a run, to measure it too.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

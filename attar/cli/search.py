@@ -67,7 +67,7 @@ def search_eval(
         bool, typer.Option("--articles", help="One document per article of SQuAD's JSON, not per paragraph.")
     ] = False,
     own_statistics: Annotated[
-        bool, typer.Option("--own-statistics", help="Fit statistics to the set, not those of the reader.")
+        bool, typer.Option("--own-statistics", help="Fit statistics to the set; do not use the reader's.")
     ] = False,
     baselines: Annotated[
         bool, typer.Option("--baselines/--no-baselines", help="Also bm25s, MaxSim and MUVERA.")

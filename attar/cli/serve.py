@@ -21,13 +21,25 @@ def serve(
     no_token: Annotated[
         bool, typer.Option("--no-token", help="Allow requests without a token from any host.")
     ] = False,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[ADDRESS]",
+            help="Serve shards with Ray: on this machine, or on the cluster at HOST:PORT or auto.",
+        ),
+    ] = None,
+    replicas: Annotated[
+        str, typer.Option(help="Processes per shard with --ray: N, or MIN:MAX to scale with the load.")
+    ] = "1",
     **given: Any,
 ) -> None:
     """Serve a library over HTTP, with a web page at / and the API reference at /docs; stop it with Ctrl+C.
 
-    A missing library is created, except with --read-only.
+    A missing library is created, except with --read-only. STORE may be a folder of shards (attar shard).
 
     attar serve stories --port 8000
+
+    attar serve stories-4 --ray --replicas 1:4
     """
     # Read when numpy loads its BLAS, here and in worker processes: each process uses one thread, so that several
     # share the cores.
@@ -60,6 +72,11 @@ def serve(
     # An address in use is reported before a library is created.
     for socket in listen(address):
         socket.close()
+    from attar.cluster import is_sharded
+
+    if is_sharded(store) or ray is not None:
+        _serve_shards(settings, address, ray, replicas)
+        return
     new = not settings.read_only and _is_new(store)
     # Errors of the store or its reader are reported once, here, and not by every process.
     with Library(
@@ -69,6 +86,25 @@ def serve(
     if new:
         print(f"attar: new library at {store}", file=sys.stderr)
     run(settings, address)
+
+
+def _serve_shards(settings: Settings, address: Address, ray: str | None, replicas: str) -> None:
+    """Serve a folder of shards, each in this process, or in processes of Ray."""
+    from attar.cluster import Replicas, ShardedLibrary, is_sharded, served_shards
+    from attar.server import serve as run
+
+    if not is_sharded(settings.store):
+        remedy = f"make one: attar shard {settings.store} --into 2 --out FOLDER"
+        raise OptionError("STORE", "a folder of shards (shards.json) for --ray", "none", remedy)
+    if address.workers > 1:
+        remedy = "give --ray and --replicas for more"
+        raise OptionError("--workers", "1 for a library in shards", str(address.workers), remedy)
+    if ray is None:
+        options = {"read_only": settings.read_only, "keep_text": settings.keep_text}
+        run(settings, address, ShardedLibrary.open(settings.store, settings.reader, **options))
+        return
+    with served_shards(settings, None if ray == "local" else ray, Replicas.parse(replicas)) as library:
+        run(settings, address, library)
 
 
 def _is_new(store: Path) -> bool:

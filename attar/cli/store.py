@@ -9,6 +9,7 @@ import typer
 
 from attar.cli import options
 from attar.cli.output import columns, error_line, fact_rows, print_json, printable
+from attar.cli.search import refit
 
 if TYPE_CHECKING:
     from attar.store import Fault
@@ -156,3 +157,6 @@ def import_documents(
         print_json({"imported": count})
     else:
         print(f"{count:,} documents imported")
+
+
+app.command()(refit)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attar.cli.options import AsJson, ReaderPath, SkipMalformed, explicit_options, options_from
+from attar.cli.options import AsJson, SkipMalformed, explicit_options, options_from
 from attar.cli.output import print_json, progress_bar
 from attar.errors import MissingError, OptionError, install_command
 from attar.training import TrainingOptions
@@ -74,7 +74,9 @@ def evaluate(
     data: Annotated[
         list[Path], typer.Option("--data", "-d", help="Folder of a cloze set. Repeat for several sets.")
     ],
-    reader: ReaderPath = None,
+    reader: Annotated[
+        Path | None, typer.Option(help="A names reader's folder; by default the one in the package.")
+    ] = None,
     split: Annotated[str, typer.Option(help="validation or test.")] = "test",
     batch_size: Annotated[int, typer.Option(min=1, help="Documents per batch.")] = 64,
     by_mentions: Annotated[

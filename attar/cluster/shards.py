@@ -62,8 +62,8 @@ def is_sharded(path: Path) -> bool:
     return (path / MANIFEST).is_file()
 
 
-def shard_paths(folder: Path) -> list[Path]:
-    """The folders of a library's shards, in order: all there, of this manifest, and of one reader."""
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a library in shards, whose folders need not be on this machine."""
     manifest = _read(folder / MANIFEST, Manifest)
     if manifest.format != _FORMAT:
         raise FormatError(
@@ -71,20 +71,29 @@ def shard_paths(folder: Path) -> list[Path]:
         )
     if not 1 <= len(manifest.shards) <= _MOST:
         raise FormatError(str(folder / MANIFEST), f"1 to {_MOST:,} shards", f"{len(manifest.shards):,}")
-    paths = [folder / path for path in manifest.shards]
+    return manifest
+
+
+def check_shard(folder: Path, manifest: Manifest, number: int) -> Path:
+    """The folder of a shard, which is there and of this manifest."""
+    path, what = folder / manifest.shards[number], f"shard {number} of {folder}"
+    if not Store.exists(path):
+        remedy = f"bring it back, or correct its path in {MANIFEST}"
+        raise StoreError(what, f"a store at {path}", "none", remedy)
+    expected, own = _Shard(manifest.id, number, len(manifest.shards)), _read(path / _SHARD, _Shard)
+    if own != expected:
+        came = f"shard {own.number} of {own.count}" + (" of another split" if own.id != manifest.id else "")
+        expected_shard = f"shard {number} of {expected.count} of this split"
+        raise FormatError(what, expected_shard, came, "restore the manifest")
+    return path
+
+
+def shard_paths(folder: Path) -> list[Path]:
+    """The folders of a library's shards, in order: all there, of this manifest, and of one reader."""
+    manifest = read_manifest(folder)
+    paths = [check_shard(folder, manifest, number) for number in range(len(manifest.shards))]
     readers: dict[str, Path] = {}
-    for number, path in enumerate(paths):
-        if not Store.exists(path):
-            remedy = f"bring it back, or correct its path in {MANIFEST}"
-            raise StoreError(f"shard {number} of {folder}", f"a store at {path}", "none", remedy)
-        expected, own = _Shard(manifest.id, number, len(paths)), _read(path / _SHARD, _Shard)
-        if own != expected:
-            what, came = f"shard {number} of {folder}", f"shard {own.number} of {own.count} of another split"
-            if own.id == manifest.id:
-                came = f"shard {own.number} of {own.count}"
-            raise FormatError(
-                what, f"shard {number} of {len(paths)} of this split", came, "restore the manifest"
-            )
+    for path in paths:
         with Store.open(path, create=False, read_only=True) as store:
             if store.reader is not None:
                 readers.setdefault(store.reader, path)

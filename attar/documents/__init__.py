@@ -5,6 +5,7 @@ others are in the extra `documents` and are imported when a file needs them.
 """
 
 from attar.documents.extracted import Extracted, OnBad, Part, replace_surrogates
+from attar.documents.kinds import document_name, is_known
 from attar.documents.plain import decode_text
 from attar.documents.sources import (
     FoundFiles,
@@ -26,7 +27,9 @@ __all__ = [
     "SourceDocument",
     "SourceFile",
     "decode_text",
+    "document_name",
     "find_files",
+    "is_known",
     "read_bytes",
     "read_source_file",
     "read_sources",

@@ -12,7 +12,7 @@ from attar.documents.mail import read_eml, read_mbox
 from attar.documents.markdown import read_markdown
 from attar.documents.office import read_csv, read_docx, read_xlsx
 from attar.documents.pdf import read_pdf
-from attar.documents.plain import read_json, read_json_lines, read_text
+from attar.documents.plain import read_json, read_json_lines, read_parquet, read_text
 from attar.errors import FormatError
 
 Read = Callable[[Blob], Iterator[Extracted]]
@@ -38,6 +38,7 @@ READERS: dict[str, Read] = {
     ".json": read_json,
     ".jsonl": read_json_lines,
     ".ndjson": read_json_lines,
+    ".parquet": read_parquet,
 }
 _ARCHIVES = {".zip": read_zip, ".tar": read_tar}
 _COMPRESSED = {".gz": "", ".xz": "", ".tgz": ".tar", ".txz": ".tar"}

@@ -33,7 +33,8 @@ def read_pdf(blob: Blob) -> Iterator[Extracted]:
             )
         pages = [clean(page.extract_text()) for page in file.pages]
         if not any(pages):
-            came = f"{len(pages)} pages without text: pictures of pages"
+            count = f"{len(pages)} page{'s' * (len(pages) != 1)}"
+            came = f"{count} without text, a picture of a text"
             raise FormatError(blob.where, "a PDF file with text", came, "recognise its text first (OCR)")
         title, date = (
             str(file.metadata.get(key) or "") if file.metadata else "" for key in ("/Title", "/CreationDate")

@@ -1,6 +1,8 @@
-"""Plain text in any encoding, and JSON."""
+"""Plain text in any encoding, JSON, and texts in Parquet."""
 
 import codecs
+import io
+import itertools
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -24,6 +26,8 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+# Rows of a Parquet file that are decoded at once.
+_ROWS = 64
 # Bytes that decide what a file is.
 _SAMPLE = 8192
 # English, and its neighbours in the West: at most this share of a text's bytes is not ASCII.
@@ -99,6 +103,39 @@ def read_json_lines(blob: Blob) -> Iterator[Extracted]:
         yield _document(row, blob, number)
     if empty:
         raise FormatError(blob.where, "lines of JSON", "an empty file", "leave it out")
+
+
+def read_parquet(blob: Blob) -> Iterator[Extracted]:
+    """A Parquet file with a column "text", and perhaps "id", "name" or "title", and "date": one document per row."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with parsing(blob.where, "a Parquet file"):
+        # Members of archives are not seekable.
+        source = io.BytesIO(blob.data()) if blob.compressed else blob.file
+        names = set(pq.read_schema(source).names) & {"id", "name", "title", "date", "text"}
+        # A text that stands in many rows of the file is in memory once.
+        file = pq.ParquetFile(source, read_dictionary=sorted(names), pre_buffer=False)
+        texts = file.schema_arrow.field("text").type if "text" in names else None
+        columns = [at for at, name in enumerate(file.schema.names) if name in names]
+        groups = [file.metadata.row_group(at) for at in range(file.num_row_groups)]
+        sizes = [sum(group.column(at).total_uncompressed_size for at in columns) for group in groups]
+    if texts is None or not pa.types.is_dictionary(texts):
+        expected, came = 'a Parquet file with a column "text" of strings', "one without"
+        raise FormatError(blob.where, expected, came, "rename the column that has the texts")
+    check_size(blob.where, max(sizes, default=0), blob.max_bytes)
+    rows = (
+        {name: batch.column(name)[at].as_py() for name in names}
+        for batch in file.iter_batches(_ROWS, columns=sorted(names))
+        for at in range(batch.num_rows)
+    )
+    for number in itertools.count(1):
+        with parsing(blob.where, "a Parquet file"):
+            row = next(rows, None)
+        if row is None:
+            return
+        if isinstance(row["text"], str) and row["text"].strip():
+            yield _document(row, blob, number)
 
 
 def _parsed(text: str, where: str, expected: str) -> Any:

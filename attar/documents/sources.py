@@ -92,14 +92,22 @@ def read_source_file(
         on_bad(error)
 
 
-def read_bytes(name: str, data: bytes, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[SourceDocument]:
-    """Yield the documents of a file that is in memory, such as one that was sent to a server.
+def read_bytes(
+    file_name: str,
+    data: bytes,
+    max_bytes: int = MAX_DECOMPRESSED,
+    *,
+    name: str | None = None,
+    on_bad: OnBad | None = None,
+) -> Iterator[SourceDocument]:
+    """Yield the documents of a file that is in memory, such as one that was sent to a server, perhaps under a name.
 
     >>> [document.text for document in read_bytes("a.md", b"# Ann *left*")]
     ['Ann left']
     """
-    file = SourceFile(Path(name), document_name(name), document_name(name), len(data))
-    yield from _read_stream(file, io.BytesIO(data), max_bytes, None)
+    name = document_name(file_name) if name is None else name
+    file = SourceFile(Path(file_name), name, name, len(data))
+    yield from _read_stream(file, io.BytesIO(data), max_bytes, on_bad)
 
 
 def _read_stream(

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import pairwise
 from operator import add
@@ -16,12 +16,11 @@ from attar.errors import (
     UnknownDocumentError,
     quoted,
 )
-from attar.library.drafts import Draft, Pace, batches, check_string
+from attar.library.drafts import Draft, Encoded, Pace, batches, check_string, encode_texts
 from attar.library.searching import Searching
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
 from attar.results import Change
-from attar.search import Collector, Sums
 from attar.store import DocumentEntry, Snapshot, Store, Transaction, digest_of
 
 if TYPE_CHECKING:
@@ -66,17 +65,18 @@ class Adder:
     progress: Progress = tell_nobody
     # Called for a document that is refused, if the others are to be added nevertheless.
     on_refused: Callable[[AttarError], None] | None = None
+    # The digests of the documents that came so far, by name; given if one source is added in several calls.
+    seen: dict[str, bytes] = field(default_factory=dict)
 
     def add(self, drafts: Iterable[Draft], batch: int) -> Iterator[Change]:
         """Yield each document's change once it is on disk; the documents before a refused one are added."""
         pace = Pace()
-        done: dict[str, bytes] = {}
         for group in batches(drafts, batch, pace):
             known = self._known(group)
             accepted, refused = [], None
             for draft in group:
                 # A name that came before, in the same file perhaps, is not replaced by another text.
-                again = done.setdefault(draft.name, draft.digest) != draft.digest
+                again = self.seen.setdefault(draft.name, draft.digest) != draft.digest
                 if not self._refuses(draft, known.get(draft.name), again):
                     accepted.append(draft)
                 elif self.on_refused is None:
@@ -139,42 +139,47 @@ class Adder:
         written: list[Change] = []
         while not written:
             reader = self.reader()
-            memories, sums = self._read(reader, group, shared_names=True)
+            encoded = self._encode(reader, group, shared_names=True)
             with self.store.transaction() as changes:
                 if changes.header.reader in (None, reader.fingerprint):
-                    whole = zip(group, memories, sums, strict=True)
+                    whole = zip(group, encoded, strict=True)
                     written = [self._put(changes, *each, again=True) for each in whole]
         yield from written
 
-    def _read(
-        self, reader: "Reader", drafts: Sequence[Draft], shared_names: bool = False
-    ) -> tuple[list[Memory], list[Sums | None]]:
-        """The memories of documents, and the sums that their signatures are made of, from the same pass."""
-        collector: Collector | None = self.searching.collector(reader)
-        more: dict[str, Any] = {} if collector is None else {"on_states": collector}
-        texts = [draft.text for draft in drafts]
-        memories = reader.read_many(texts, shared_names=shared_names, progress=self.progress, **more)
-        return memories, [None if collector is None else collector.of(at) for at in range(len(drafts))]
+    def _encode(self, reader: "Reader", drafts: Sequence[Draft], shared_names: bool = False) -> list[Encoded]:
+        """What reading makes of documents; those that another process has read for this library are not read again."""
+        signer = self.searching.signer(reader)
+        projection = None if signer is None else signer.projection
+        expected = reader.fingerprint, b"" if projection is None else projection.digest
+        done = {
+            at: draft.encoded
+            for at, draft in enumerate(drafts)
+            if draft.encoded and (draft.encoded.memory.reader, draft.encoded.statistics) == expected
+        }
+        new = [draft.text for at, draft in enumerate(drafts) if at not in done]
+        if not new:
+            return list(done.values())
+        options: dict[str, Any] = {"shared_names": shared_names, "progress": self.progress}
+        read = iter(encode_texts(reader, projection, new, **options))
+        return [done[at] if at in done else next(read) for at in range(len(drafts))]
 
     def _read_and_write(self, drafts: Sequence[Draft]) -> tuple[dict[str, Change], AttarError | None]:
         """Write documents atomically, up to the first that is refused; also return that one's error."""
         while True:
             reader = self.reader()
-            memories, sums = self._read(reader, drafts)
+            encoded = self._encode(reader, drafts)
             written: dict[str, Change] = {}
             with self.store.transaction() as changes:
                 # Otherwise another process has moved the library to another reader: read again, with that.
                 if changes.header.reader in (None, reader.fingerprint):
-                    for draft, memory, own in zip(drafts, memories, sums, strict=True):
+                    for draft, own in zip(drafts, encoded, strict=True):
                         try:
-                            written[draft.name] = self._put(changes, draft, memory, own)
+                            written[draft.name] = self._put(changes, draft, own)
                         except OptionError as fault:
                             return written, fault
                     return written, None
 
-    def _put(
-        self, changes: Transaction, draft: Draft, memory: Memory, sums: Sums | None, again: bool = False
-    ) -> Change:
+    def _put(self, changes: Transaction, draft: Draft, encoded: Encoded, again: bool = False) -> Change:
         # Another process may have written the document since `_known`.
         earlier = _sound_facts(changes, draft.name)
         if earlier is not None and self._is_done(draft, earlier) and not again:
@@ -183,8 +188,8 @@ class Adder:
             raise name_taken(draft.name)
         text = draft.text if self.keep_text else None
         kept: dict[str, Any] = {"title": draft.title, "text": text, "digest": draft.digest}
-        signature = self.searching.record(changes, sums, text_kept=self.keep_text)
-        facts = changes.put(draft.name, memory, signature=signature, origin=draft.origin, **kept)
+        signature = self.searching.record(changes, encoded.sums, text_kept=self.keep_text)
+        facts = changes.put(draft.name, encoded.memory, signature=signature, origin=draft.origin, **kept)
         return change_of(facts, "replaced" if earlier is not None else "added")
 
     def _known(self, group: Sequence[Draft]) -> dict[str, DocumentEntry]:

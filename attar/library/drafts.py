@@ -3,24 +3,42 @@
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attar.errors import AttarError, DtypeError, FormatError, OptionError, quoted
+from attar.memory import Memory
+from attar.progress import Progress, tell_nobody
+from attar.search import Collector, Projection, Sums
 from attar.store import Origin, check_name, digest_of
+
+if TYPE_CHECKING:
+    from attar.reader import Reader
 
 # About the seconds of work that a kill loses, and the most and the least text that is read before it is written.
 _SECONDS = 2.0
 _CHARACTERS, _FEWEST_CHARACTERS = 2**21, 2**16
 
 
+class Encoded(NamedTuple):
+    """What reading a text makes of it: its memory, and the sums of its signature with what they were made with."""
+
+    memory: Memory
+    sums: Sums | None
+    statistics: bytes
+
+
 class Draft(NamedTuple):
-    """A checked document that can be added; the digest identifies its text."""
+    """A checked document that can be added; the digest identifies its text.
+
+    `encoded` is there if another process has read the text.
+    """
 
     name: str
     text: str
     title: str
     digest: bytes
     origin: Origin = Origin()
+    encoded: Encoded | None = None
 
     @classmethod
     def of(cls, name: str, text: str, title: str = "", origin: Origin | None = None) -> "Draft":
@@ -49,6 +67,25 @@ def check_text(name: str, text: str) -> None:
     check_string(what, text)
     if not text or text.isspace():
         raise FormatError(what, "text", "blanks only" if text else "nothing", "leave it out")
+
+
+def encode_texts(
+    reader: "Reader",
+    projection: Projection | None,
+    texts: Sequence[str],
+    *,
+    shared_names: bool = False,
+    progress: Progress = tell_nobody,
+) -> list[Encoded]:
+    """Read texts: their memories, and the sums that their signatures are made of, from the same pass."""
+    collector = None if projection is None else Collector(projection)
+    more: dict[str, Any] = {} if collector is None else {"on_states": collector}
+    memories = reader.read_many(texts, shared_names=shared_names, progress=progress, **more)
+    statistics = b"" if projection is None else projection.digest
+    return [
+        Encoded(memory, None if collector is None else collector.of(at), statistics)
+        for at, memory in enumerate(memories)
+    ]
 
 
 class Pace:

@@ -41,7 +41,7 @@ def find_document(store: Store, given: str) -> str:
             shown = ", ".join(map(quoted, names[:_SHOWN])) + (", …" if len(names) > _SHOWN else "")
             came = f"the beginning of {len(names):,}: {shown}"
             raise OptionError(f"document {quoted(given)}", "one document", came, "type more of its name")
-    raise UnknownDocumentError(given, _similar_names(store, given))
+    raise UnknownDocumentError(given, similar_names(store, given))
 
 
 @contextlib.contextmanager
@@ -52,17 +52,25 @@ def suggesting(store: Store, names: Iterable[str]) -> Iterator[None]:
     except UnknownDocumentError:
         for name in names:
             if name not in store:
-                raise UnknownDocumentError(name, _similar_names(store, name)) from None
+                raise UnknownDocumentError(name, similar_names(store, name)) from None
         raise
 
 
-def _similar_names(store: Store, name: str) -> list[str]:
+def similar_names(store: Store, name: str) -> list[str]:
     """At most three similar names, compared without case, with and without their folders."""
     neighbours = store.documents(after=name[: len(name) // 2] or None, limit=_NEIGHBOURS)
+    others = (facts.name or "" for facts in chain(store.documents(limit=_FIRST), neighbours))
+    return closest(name, others)
+
+
+def closest(name: str, others: Iterable[str]) -> list[str]:
+    """At most three names like one, the most similar first.
+
+    >>> closest("emm", ["persuasion", "novels/Emma"])
+    ['novels/Emma']
+    """
     by_spelling: dict[str, list[str]] = {}
-    for other in dict.fromkeys(
-        facts.name or "" for facts in chain(store.documents(limit=_FIRST), neighbours)
-    ):
+    for other in dict.fromkeys(others):
         for spelling in {other[:_COMPARED].lower(), other.rpartition("/")[2][:_COMPARED].lower()}:
             by_spelling.setdefault(spelling, []).append(other)
     similar = difflib.get_close_matches(name[:_COMPARED].lower(), by_spelling, n=3, cutoff=0.6)

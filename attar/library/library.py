@@ -1,7 +1,7 @@
 """Library: documents by name, questions in, answers out."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,16 +19,19 @@ from attar.library.adding import (
 from attar.library.cache import MemoryCache
 from attar.library.drafts import Draft, check_string, check_text
 from attar.library.finding import suggesting
+from attar.library.parts import SearchPart
 from attar.library.places import appended_origin, merged_origin, with_places
 from attar.library.rereading import reread
+from attar.library.rounds import ask_rounds, run_rounds, search_rounds
 from attar.library.searching import Searching, SearchState
 from attar.memory import JOINT, Memory
 from attar.progress import Progress, tell_nobody
 from attar.results import Answer, Change, Document, DocumentDetails, Hit, Reread
-from attar.store import DocumentEntry, Durability, Fault, Store
+from attar.store import DocumentEntry, Durability, Fault, Record, Store
 
 if TYPE_CHECKING:
     from attar.reader import Reader
+    from attar.search import Projection
 
 # Documents read in one batch and written atomically.
 _BATCH = 128
@@ -69,7 +72,8 @@ class Library:
         )
         self.keep_text = keep_text
         self._cache = MemoryCache(cache)
-        self._searching = Searching(self.store, lambda: self.reader, self._reader_path, self._cache)
+        self._searching = Searching(self.store, lambda: self.reader, self._reader_path)
+        self.part = SearchPart(self.store, self._cache, self._searching)
 
     @property
     def reader(self) -> "Reader":
@@ -108,8 +112,15 @@ class Library:
         given, path = _reader_and_path(reader)
         done = reread(self.store, given, path, set_aside=set_aside, progress=progress)
         self._reader, self._reader_path = given, path
-        self._searching = Searching(self.store, lambda: self.reader, path, self._cache)
+        self._searching = Searching(self.store, lambda: self.reader, path)
+        self.part = SearchPart(self.store, self._cache, self._searching)
         return done
+
+    @property
+    def projection(self) -> "Projection | None":
+        """What signatures are made with, for processes that read texts for this library; None without statistics."""
+        signer = self._searching.signer(self.reader)
+        return None if signer is None else signer.projection
 
     def add(self, name: str, text: str, *, title: str = "", replace: bool = False) -> Change:
         """Read a document and store its memory.
@@ -129,15 +140,17 @@ class Library:
         on_change: Callable[[Change], None] | None = None,
         on_refused: Callable[[AttarError], None] | None = None,
         progress: Progress = tell_nobody,
+        seen: dict[str, bytes] | None = None,
     ) -> list[Change]:
         """Add names and texts, `batch` at a time; `on_change` is called for each document once it is on disk.
 
         A document that is refused ends it, or `on_refused` is called with its error and the others are added.
         `progress` is called with the tokens of a batch that are read. With `shared_names` all documents are read
-        under one table of names, so that they can be merged with any mechanism, and are written atomically.
+        under one table of names, so that they can be merged with any mechanism, and are written atomically. Calls that
+        share the dictionary `seen` refuse as one would: a name that came before is not replaced by another text.
         """
         drafts = (each if isinstance(each, Draft) else Draft.of(*each) for each in documents)
-        adder = self._adder(replace, progress, on_refused)
+        adder = self._adder(replace, progress, on_refused, seen)
         changes = []
         for change in adder.add_with_shared_names(drafts) if shared_names else adder.add(drafts, batch):
             changes.append(change)
@@ -201,11 +214,11 @@ class Library:
 
         Search finds documents, their phrases answer. Probabilities are over the phrases of all found documents.
         """
-        return self._searching.ask(question, top)
+        return run_rounds(ask_rounds(question, top), self.part)
 
     def search(self, query: str, *, top: int = 10) -> list[Hit]:
         """The documents that fit a query best, best first, each with its sentences that fit best."""
-        return self._searching.search(query, top)
+        return run_rounds(search_rounds(query, top), self.part)
 
     def make_signatures(self, *, progress: Progress = tell_nobody) -> None:
         """Make the signatures that are missing, from texts; searching and asking all do it when they need them."""
@@ -231,10 +244,12 @@ class Library:
         title: str = "",
         replace: bool = False,
         key: str | None = None,
+        others: Mapping[str, Record] | None = None,
     ) -> Change:
         """Make one document of several, which stay; a merge with the same `key` again changes nothing.
 
-        Memories with one vector per name always merge; others must have been added with `shared_names=True`.
+        Memories with one vector per name always merge; others must have been added with `shared_names=True`. `others`
+        are documents that lie in other stores, of the same reader.
         """
         parts = list(names)
         check_merge(parts)
@@ -247,7 +262,7 @@ class Library:
                     return change_of(before, "merged")
                 if not replace:
                     raise name_taken(new)
-            records = [changes.get(name) for name in parts]
+            records = [(others or {}).get(name) or changes.get(name) for name in parts]
             whole = merged(parts, [record.memory for record in records])
             texts = [record.text for record in records]
             # To quote from and to read again: places of phrases are those of the joined text.
@@ -315,9 +330,10 @@ class Library:
         replace: bool,
         progress: Progress = tell_nobody,
         on_refused: Callable[[AttarError], None] | None = None,
+        seen: dict[str, bytes] | None = None,
     ) -> Adder:
-        kept = self.keep_text, self._searching
-        return Adder(self.store, lambda: self.reader, replace, *kept, progress, on_refused)
+        kept = self.keep_text, self._searching, progress, on_refused
+        return Adder(self.store, lambda: self.reader, replace, *kept, {} if seen is None else seen)
 
 
 def _reader_and_path(

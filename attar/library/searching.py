@@ -5,16 +5,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
-from attar.errors import DtypeError, FormatError, OptionError, RecordError, UnknownDocumentError
-from attar.library.cache import MemoryCache
-from attar.library.places import with_places
+from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentError
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
-from attar.results import ABSENT, Answer, Hit, Sentence
 from attar.search import (
-    RERANKED,
     Collector,
     ReaderEncoder,
     SearchIndex,
@@ -24,20 +18,14 @@ from attar.search import (
     Sums,
     default_statistics,
     merged,
-    rerank,
 )
-from attar.store import Fault, Record, Signatures, Store, Transaction, key_of, place_in, unpack_parts
+from attar.store import Fault, Record, Signatures, Store, Transaction, key_of
 
 if TYPE_CHECKING:
     from attar.reader import PhraseReader, Reader
 
 # Documents whose missing signatures are made and written together.
 _BATCH = 64
-# Documents whose phrases answer a question to all, and how much a document's score adds to those of its phrases.
-# Chosen on questions of SQuAD's training set (docs/log.md).
-_ASKED, _BIAS = 10, 0.8
-# Sentences shown per document.
-_SENTENCES = 2
 # A projection that keeps this much less of the documents' variance than of what it was fitted on is worth refitting.
 _DRIFTED, _ENOUGH = 0.1, 100
 
@@ -63,10 +51,8 @@ class SearchState(NamedTuple):
 class Searching:
     """The signatures and the index of a library; the reader is loaded only if there is something to read."""
 
-    def __init__(
-        self, store: Store, reader: "Callable[[], Reader]", folder: Path | None, cache: MemoryCache
-    ) -> None:
-        self._store, self._reader, self._folder, self._cache = store, reader, folder, cache
+    def __init__(self, store: Store, reader: "Callable[[], Reader]", folder: Path | None) -> None:
+        self._store, self._reader, self._folder = store, reader, folder
         self._lock = threading.Lock()
         self._signer: Signer | None = None
         self._known: bytes | None = None
@@ -79,69 +65,13 @@ class Searching:
         drift = index.drift if index is not None and len(index) >= _ENOUGH else 0.0
         return SearchState(list(self._left_out), drift)
 
-    def search(self, query: str, top: int) -> list[Hit]:
-        """The best documents with their best sentences."""
-        reader = self._phrase_reader()
-        if isinstance(top, bool) or not isinstance(top, int) or top < 1:
-            raise OptionError("top", "an integer of at least 1", repr(top))
-        hits = []
-        found = self._found(query, max(top, RERANKED))
-        matches = reader.match([each.memory for each in found[:RERANKED]], query)
-        fitted = rerank([each.score for each in found], matches)
-        for at, score in fitted[:top]:
-            each = found[at]
-            text = each.text
-            places = [] if text is None else reader.best_sentences(each.memory, query, _SENTENCES)
-            parts = unpack_parts(each.parts, each.name) if places else []
-            sentences = [
-                Sentence((text or "")[start:end], start, end, place_in(parts, start)) for start, end in places
-            ]
-            hits.append(Hit(each.name, each.title, score, sentences))
-        return hits
+    @property
+    def index(self) -> SearchIndex:
+        """The index as of the last `refresh`."""
+        return self.refresh() if self._index is None else self._index
 
-    def ask(self, question: str, top: int | None) -> list[Answer]:
-        """The best answers of the best documents."""
-        reader = self._phrase_reader()
-        documents = self._found(question, _ASKED)
-        if not documents:
-            return [Answer("", 1.0, ABSENT)]
-        best = documents[0].score
-        lists, absent, refused = reader.answer_all(
-            [each.memory for each in documents],
-            question,
-            biases=[_BIAS * (each.score - best) for each in documents],
-            top=top,
-            texts=[each.text for each in documents],
-        )
-        answers = [
-            msgspec.structs.replace(answer, document=each.name)
-            for each, own in zip(documents, lists, strict=True)
-            for answer in with_places(own, each.parts, each.name)
-        ]
-        answers.sort(key=lambda answer: -answer.probability)
-        place = sum(answer.probability > absent for answer in answers)
-        answers.insert(0 if refused else max(place, min(1, len(answers))), Answer("", absent, ABSENT))
-        return answers[:top]
-
-    def _found(self, query: str, count: int) -> list["_Found"]:
-        """The best documents, as of one state of the store."""
-        if not isinstance(query, str):
-            raise DtypeError("question", "a string", type(query).__name__)
-        index = self.refresh()
-        asked = index.query(query)
-        found = []
-        with self._store.snapshot() as now:
-            index.refresh(now)
-            for name, score in index.rank(now, asked, count):
-                try:
-                    memory, text = self._cache.get(now, name)
-                except (RecordError, UnknownDocumentError):  # damaged: `attar store check` tells
-                    continue
-                entry = now.entry(name)
-                found.append(_Found(name, entry.title, score, memory, text, entry.parts))
-        return found
-
-    def _phrase_reader(self) -> "PhraseReader":
+    def phrase_reader(self) -> "PhraseReader":
+        """The library's reader; one of names is refused."""
         from attar.reader import PhraseReader
 
         reader = self._reader()
@@ -178,11 +108,6 @@ class Searching:
             remedy = "fit them again: attar store refit STORE"
             raise OptionError("statistics of the library", "whole ones", "damaged ones", remedy) from fault
 
-    def collector(self, reader: "Reader") -> Collector | None:
-        """Adds up what a reader reads, for signatures."""
-        signer = self.signer(reader)
-        return None if signer is None else Collector(signer.projection)
-
     def record(self, changes: Transaction, sums: Sums | None, *, text_kept: bool) -> bytes | None:
         """A signature to write within a transaction, of which the statistics become part if there are none yet."""
         signer = self._signer
@@ -216,7 +141,10 @@ class Searching:
             earlier = signer.sums(before.text)
         if earlier is None:
             return longer, None
-        return longer, earlier - signer.sums(memory.phrases.tail) + collector.of()
+        try:
+            return longer, earlier - signer.sums(memory.phrases.tail) + collector.of()
+        except RecordError:  # of a forged record: the signature is made from the text when it is needed
+            return longer, None
 
     def _kept_sums(self, record: Record, signer: Signer) -> Sums | None:
         with self._store.snapshot() as now:
@@ -234,9 +162,12 @@ class Searching:
         stored, found = Signatures(changes), []
         for record in records:
             each = stored.get(key_of(record.name))
-            if each is None or each[0] != record.entry.changed:
+            if record.signature is not None:  # of another store
+                found.append(record.signature)
+            elif each is not None and each[0] == record.entry.changed:
+                found.append(each[1])
+            else:
                 return None
-            found.append(each[1])
         try:
             return merged(found)
         except RecordError:
@@ -244,7 +175,7 @@ class Searching:
 
     def refresh(self, progress: Progress = tell_nobody) -> SearchIndex:
         """The index, equal to the store as it is now; missing signatures are made from texts."""
-        signer = self.signer(self._phrase_reader())
+        signer = self.signer(self.phrase_reader())
         if signer is None:
             expected = "one whose reader has statistics for search"
             remedy = "fit them to its documents: attar store refit STORE"
@@ -288,7 +219,7 @@ class Searching:
 
     def refit(self, progress: Progress = tell_nobody) -> int:
         """Fit statistics to the library's own documents, and make all signatures anew, atomically."""
-        reader = self._phrase_reader()
+        reader = self.phrase_reader()
         encoder = ReaderEncoder(reader)
         names = [entry.name for entry in self._store.documents() if not isinstance(entry, Fault)]
         statistics = Statistics.empty(reader.fingerprint, size=encoder.size, pieces=encoder.pieces)
@@ -313,14 +244,3 @@ class Searching:
                 if name in changes and changes.get(name).entry == entry:
                     changes.put_signature(name, data)
         return len(made)
-
-
-class _Found(NamedTuple):
-    """A document that search found, its memory, its text if kept, and the parts of that as they are stored."""
-
-    name: str
-    title: str
-    score: float
-    memory: Memory
-    text: str | None
-    parts: bytes

@@ -11,7 +11,14 @@ if TYPE_CHECKING:
     from attar.reader.confidence import FEATURES, Calibration
     from attar.reader.files import READER_FILES, SavedReader, load_reader, save_reader
     from attar.reader.fixed_size import FIXED_SIZE, FixedSizeReader
-    from attar.reader.folders import DEFAULT, SHIPPED, find_reader, read_fingerprint, shipped_reader
+    from attar.reader.folders import (
+        DEFAULT,
+        SHIPPED,
+        find_reader,
+        read_fingerprint,
+        reader_folder,
+        shipped_reader,
+    )
     from attar.reader.names import NamesReader, answers_alone
     from attar.reader.phrase_config import POSITIONS
     from attar.reader.phrase_files import (
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
         save_phrase_reader,
         with_calibration,
     )
+    from attar.reader.phrase_scores import ScoredPhrases, Shares, combined, total_of
     from attar.reader.phrases import PhraseReader
     from attar.reader.reader import Reader
 
@@ -37,14 +45,19 @@ __all__ = [
     "Reader",
     "SavedPhrases",
     "SavedReader",
+    "ScoredPhrases",
+    "Shares",
     "answers_alone",
+    "combined",
     "find_reader",
     "load_phrase_reader",
     "load_reader",
     "read_fingerprint",
+    "reader_folder",
     "save_phrase_reader",
     "save_reader",
     "shipped_reader",
+    "total_of",
     "with_calibration",
 ]
 

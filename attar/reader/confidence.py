@@ -86,8 +86,7 @@ def features_of(
     query: "Query", index: PhraseIndex, phrase: int, probability: float, second: float, margin: float
 ) -> Floats:
     """The values of `FEATURES` for the best phrase, its probability and that of the second."""
-    bounded = min(max(probability, _LEAST), 1 - _LEAST)
-    lead = np.log(bounded / max(second, 1e-9))
+    bounded = _bounded(probability)
     sentence, weights = int(index.sentences[phrase]), query.weights[:-1]
     lost = weights * (1 - _matches(query, index, sentence - 1, sentence + 2))
     alone = weights * (1 - _matches(query, index, sentence, sentence + 1))
@@ -97,7 +96,7 @@ def features_of(
         1.0,
         np.log(bounded / (1 - bounded)),
         margin,
-        lead,
+        _lead(probability, second),
         index.priors[phrase],
         lost.sum(),
         lost.sum() / max(float(weights.sum()), 1e-6),
@@ -110,6 +109,21 @@ def features_of(
         len(lost),
     )
     return np.array(values, np.float32)
+
+
+def with_lead(features: Floats, probability: float, second: float) -> Floats:
+    """Features of the best phrase of some documents, when the second of all is known."""
+    found: Floats = features.copy()
+    found[FEATURES.index("lead")] = _lead(probability, second)
+    return found
+
+
+def _bounded(probability: float) -> float:
+    return min(max(probability, _LEAST), 1 - _LEAST)
+
+
+def _lead(probability: float, second: float) -> float:
+    return float(np.log(_bounded(probability) / max(second, 1e-9)))
 
 
 def _matches(query: "Query", index: PhraseIndex, first: int, last: int) -> Floats:

@@ -42,16 +42,15 @@ class FixedSizeReader(PhraseReader):
         budget: int | None,
         progress: Progress,
         on_states: OnStates | None = None,
-        number: int = 0,
     ) -> Memory:
         if before is None or before.phrases is None:
-            phrases = super()._read(text, None, batch_size, None, progress, on_states, number)
+            phrases = super()._read(text, None, batch_size, None, progress, on_states)
             return self._within(self.condense(phrases), budget)
         # The last window is read again, as what follows may belong to it: its phrases are taken out first.
         index = before.phrases
         tail = super()._read(index.tail, None, batch_size, None, progress)
         whole = replace(tail, phrases=replace(_of(tail), tail=index.tail, tail_phrases=0, tail_sentences=0))
-        both = super()._read(text, whole, batch_size, None, progress, on_states, number)
+        both = super()._read(text, whole, batch_size, None, progress, on_states)
         sums = before.to_float32() - self._sums(tail) + self._sums(both)
         joined = index.before_tail().add(_of(both), joint=0)
         tokens = before.tokens - tail.tokens + both.tokens

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from attar.memory import Floats, PhraseIndex
-from attar.reader.confidence import Calibration, features_of
+from attar.reader.confidence import Calibration, features_of, with_lead
 from attar.results import ABSENT, Answer
 from attar.text import COMMON, kind_of
 
@@ -145,48 +146,91 @@ def rank_phrases(
     return Ranked([at for _, _, at, _ in taken], places, sums, float(probabilities[-1]))
 
 
-def rank_all(
-    scores: Sequence[Floats],
-    query: Query,
-    indexes: Sequence[PhraseIndex],
-    top: int | None,
-    texts: Sequence[str | None],
-    calibration: Calibration | None = None,
-) -> tuple[list[list[Answer]], float, bool]:
-    """The answers of each of several documents, the probability of no answer, and whether the reader refuses.
+class Shares(NamedTuple):
+    """The likeliest phrases of one document among those of several documents.
 
-    Probabilities are over the phrases of all documents.
+    `answers` have the shares of the softmax over all, `firsts` are the two largest, `mass` is the sum; `features` are
+    there for the document with the largest share, without its lead over the second of all.
     """
-    total = float(np.logaddexp.reduce(np.concatenate([[query.null], *scores]).astype(np.float64)))
-    ranked = [
-        rank_phrases(own, query.null, index, top, total) for own, index in zip(scores, indexes, strict=True)
+
+    answers: list[Answer]
+    firsts: list[float]
+    mass: float
+    features: Floats | None = None
+
+
+@dataclass(frozen=True)
+class ScoredPhrases:
+    """A question and the scores of the phrases of several documents, which may be some of those that are asked."""
+
+    query: Query
+    scores: list[Floats]
+    indexes: list[PhraseIndex]
+    calibration: Calibration | None
+
+    def log_sums(self) -> list[float]:
+        """The logarithm of the sum over each document's phrases."""
+        return [float(np.logaddexp.reduce(own.astype(np.float64))) for own in self.scores]
+
+    def shares(self, total: float, top: int | None, texts: Sequence[str | None]) -> list[Shares]:
+        """The likeliest phrases of each document; `total` is the logarithm of the sum over all documents."""
+        ranked = [
+            rank_phrases(own, self.query.null, index, top, total)
+            for own, index in zip(self.scores, self.indexes, strict=True)
+        ]
+        shares = [
+            Shares(
+                _answers(each, each.probabilities[:top], index, text),
+                each.probabilities[:2],
+                sum(each.probabilities),
+            )
+            for each, index, text in zip(ranked, self.indexes, texts, strict=True)
+        ]
+        at = _likeliest(shares)
+        if at is not None and self.calibration is not None:
+            margin = _log_odds_of_any(float(np.exp(self.query.null - total)))
+            first = (ranked[at].phrases[0], ranked[at].probabilities[0], 1.0, margin)
+            features = features_of(self.query, self.indexes[at], *first)
+            shares[at] = shares[at]._replace(features=features)
+        return shares
+
+
+def _likeliest(shares: Sequence[Shares]) -> int | None:
+    """The document that has the likeliest phrase."""
+    return max(((each.firsts[0], at) for at, each in enumerate(shares) if each.firsts), default=(0.0, None))[
+        1
     ]
-    probabilities = [each.probabilities for each in ranked]
-    firsts = sorted(
-        (
-            (own[place], at, place)
-            for at, own in enumerate(probabilities)
-            for place in range(min(2, len(own)))
-        ),
-        reverse=True,
-    )
-    absent = float(np.exp(query.null - total))
-    refused = bool(firsts) and absent > firsts[0][0]
-    if calibration is not None and firsts:
-        (first, at, place), second = firsts[0], firsts[1][0] if len(firsts) > 1 else 0.0
-        margin = _log_odds_of_any(absent)
-        features = features_of(query, indexes[at], ranked[at].phrases[place], first, second, margin)
-        right, absent = calibration.probabilities(features)
-        refused |= absent > calibration.threshold
-        rest = sum(map(sum, probabilities)) - first
-        factor = min(right / first, max(1 - right - absent, 0.0) / max(rest, 1e-30))
-        probabilities = [[each * factor for each in own] for own in probabilities]
-        probabilities[at][place] = right
-    answers = [
-        _answers(each, own[:top], index, text)
-        for each, own, index, text in zip(ranked, probabilities, indexes, texts, strict=True)
+
+
+def total_of(null: float, log_sums: Sequence[float]) -> float:
+    """The logarithm of the sum over the phrases of all documents, and "no answer"."""
+    return float(np.logaddexp.reduce(np.array([null, *log_sums])))
+
+
+def combined(
+    shares: Sequence[Shares], absent: float, calibration: Calibration | None
+) -> tuple[list[list[Answer]], float, bool]:
+    """The answers of each of several documents, the probability of no answer, and whether the reader refuses."""
+    at = _likeliest(shares)
+    if at is None:
+        return [each.answers for each in shares], absent, False
+    first = shares[at].firsts[0]
+    others = [each.firsts[1:] if own == at else each.firsts[:1] for own, each in enumerate(shares)]
+    second = max((probability for each in others for probability in each), default=0.0)
+    refused = absent > first
+    features = shares[at].features
+    if calibration is None or features is None:
+        return [each.answers for each in shares], absent, refused
+    right, absent = calibration.probabilities(with_lead(features, first, second))
+    refused |= absent > calibration.threshold
+    rest = sum(each.mass for each in shares) - first
+    factor = min(right / first, max(1 - right - absent, 0.0) / max(rest, 1e-30))
+    lists = [
+        [structs.replace(answer, probability=answer.probability * factor) for answer in each.answers]
+        for each in shares
     ]
-    return answers, absent, refused
+    lists[at][0] = structs.replace(lists[at][0], probability=right)
+    return lists, absent, refused
 
 
 def rank(

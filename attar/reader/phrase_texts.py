@@ -1,7 +1,9 @@
 """Texts on their way to memories: cut into windows, and put together from the phrases of these."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,6 +17,8 @@ _GROUP = 2**20
 
 
 Phrases = list[tuple[int, int, int, float]]  # start, end, sentence, prior
+_Batch = TypeVar("_Batch")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,15 @@ class Draft:
         vectors = before.to_float32()[: before.phrases.tail_phrases]
         return cls(text, windows, tokens, before.phrases.before_tail(), vectors)
 
+    def batches(self, size: int) -> list[list[int]]:
+        """The numbers of windows that are encoded together: those of similar length, so that little is padding.
+
+        They are of this text only: with windows of other texts they would be padded, and rounded, in another way, and
+        a document must have the same bytes whatever is read with it.
+        """
+        order = sorted(range(len(self.windows)), key=lambda at: len(self.windows[at].ids))
+        return [order[first : first + size] for first in range(0, len(order), size)]
+
     def index(self, encoded: Sequence[tuple[Phrases, Floats]], size: int) -> tuple[PhraseIndex, Floats]:
         """The phrases of the whole text and their vectors, from those of each window."""
         sentences = list(sentence_spans(self.text))
@@ -60,6 +73,23 @@ class Draft:
                 words[at] += np.unique(window.ids[window.sentences == at]).tolist()
         index = PhraseIndex.of(self.text, phrases, sentences, words, tail=last)
         return index if self.earlier is None else self.earlier.add(index, joint=0), np.concatenate(vectors)
+
+
+def encode_batches(
+    encode: Callable[[_Batch], _Result], batches: Sequence[_Batch], take: Callable[[_Batch, _Result], None]
+) -> None:
+    """Encode batches, and take the results in their order.
+
+    Each is encoded by one thread, as many at a time as torch has threads: threads that share one wait for each other,
+    and could round it in another way.
+    """
+    from attar.reader.encoding import inference
+
+    with inference() as threads, ThreadPoolExecutor(threads) as pool:
+        several = min(threads, len(batches)) > 1
+        results = pool.map(encode, batches) if several else map(encode, batches)
+        for batch, result in zip(batches, results, strict=True):
+            take(batch, result)
 
 
 def text_groups(texts: Sequence[str]) -> list[list[tuple[int, str]]]:

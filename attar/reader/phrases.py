@@ -4,7 +4,7 @@ A text: word pieces → windows of whole sentences → hidden states → phrase 
 A question: word pieces → query, weights of its words → one score per phrase → answers, or "not in this text".
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,8 @@ from attar.nn import LONGEST
 from attar.progress import Progress, tell_nobody
 from attar.reader.phrase_files import SavedPhrases, save_phrase_reader
 from attar.reader.phrase_questions import QuestionEncoder
-from attar.reader.phrase_scores import Query, rank, rank_all, rank_phrases
-from attar.reader.phrase_texts import Draft, Phrases, text_groups
+from attar.reader.phrase_scores import Query, ScoredPhrases, rank, rank_phrases
+from attar.reader.phrase_texts import Draft, Phrases, encode_batches, text_groups
 from attar.reader.reader import Reader
 from attar.reader.windows import Window, cut_windows, distinct_spans, pad, whole_words
 from attar.results import Answer, Explanation
@@ -33,12 +33,10 @@ if TYPE_CHECKING:
 _WINDOWS = 4
 # The longest phrase, in characters: a word that the tokenizer does not know may be as long as the text.
 _LONGEST_PHRASE = 1_000
-
-
-# The score of a memory without phrases.
-_NOTHING = -50.0
 # Called for each window that is read: the number of its text, word pieces `[n]`, and hidden states `[n, d]`.
 OnStates = Callable[[int, NDArray[np.int64], Floats], None]
+# Of a window: its phrases, their vectors, and hidden states `[n, d]` for signatures.
+_Encoded = tuple[Phrases, Floats, Floats]
 
 
 class PhraseReader(Reader):
@@ -75,19 +73,18 @@ class PhraseReader(Reader):
         self.network  # noqa: B018  # made on first access
         self.words  # noqa: B018
 
+    def to(self, device: "torch.device | str") -> "PhraseReader":
+        """Move the network that reads texts to a device and return the reader; memories stay in numpy arrays."""
+        self.network.to(device)
+        return self
+
     def save(self, path: str | Path) -> str:
         """Write the reader to a folder and return its fingerprint."""
         saved = self.saved
         return save_phrase_reader(
-            path,
-            saved.network,
-            saved.quick,
-            saved.tokenizer.data,
-            saved.about,
-            density=saved.density,
-            calibration=saved.calibration,
-            distinct=saved.distinct,
-        )
+            path, saved.network, saved.quick, saved.tokenizer.data, saved.about,
+            density=saved.density, calibration=saved.calibration, distinct=saved.distinct,
+        )  # fmt: skip
 
     def read(self, text: str, *, budget: int | None = None) -> Memory:
         """The memory of a text; `budget` caps its bytes, and the phrases least likely to be asked about are dropped."""
@@ -131,11 +128,17 @@ class PhraseReader(Reader):
 
     def token_states(self, texts: Sequence[str], on_states: OnStates) -> None:
         """Encode texts by as few layers as `on_states` needs, which is called for each window, as by `read_many`."""
-        for at, text in enumerate(texts):
-            windows = cut_windows(self.tokenizer, text)
-            for first in range(0, len(windows), _WINDOWS):
-                batch = [(at, window) for window in windows[first : first + _WINDOWS]]
-                self._hidden(batch, on_states, only_states=True)
+        batches = [
+            (at, windows[first : first + _WINDOWS])
+            for at, windows in enumerate(map(self._windows, texts))
+            for first in range(0, len(windows), _WINDOWS)
+        ]
+
+        def take(batch: tuple[int, list[Window]], states: list[Floats]) -> None:
+            for window, own in zip(batch[1], states, strict=True):
+                on_states(batch[0], window.ids, own)
+
+        encode_batches(lambda batch: self._hidden(batch[1], only_states=True)[-1], batches, take)
 
     def check_memory(self, memory: object) -> None:
         """Refuse other objects, and memories of other readers or of another form."""
@@ -151,10 +154,9 @@ class PhraseReader(Reader):
         budget: int | None,
         progress: Progress,
         on_states: OnStates | None = None,
-        number: int = 0,
     ) -> Memory:
         draft = Draft.of(text, before, self._windows)
-        (memory,) = self._made_of([draft], [number], batch_size, progress, on_states)
+        (memory,) = self._made_of([draft], [0], batch_size, progress, on_states)
         return memory if budget is None else within_budget(memory, budget)
 
     def _finished(self, memory: Memory, budget: int | None) -> Memory:
@@ -172,23 +174,25 @@ class PhraseReader(Reader):
         progress: Progress,
         on_states: OnStates | None,
     ) -> list[Memory]:
-        """The memories of phrases of texts with these numbers; all their windows are encoded together."""
-        windows = [
-            (number, window)
-            for number, draft in zip(numbers, drafts, strict=True)
-            for window in draft.windows
-        ]
-        # Windows of similar length share a batch: little of it is padding.
-        order = sorted(range(len(windows)), key=lambda at: len(windows[at][1].ids))
-        found: dict[int, tuple[Phrases, Floats]] = {}
-        for first in range(0, len(order), batch_size):
-            progress("reading", first, len(order))
-            chosen = order[first : first + batch_size]
-            found.update(zip(chosen, self._encode([windows[at] for at in chosen], on_states), strict=True))
-        encoded = iter([found[at] for at in range(len(windows))])
+        """The memories of phrases of texts with these numbers; windows of one text share batches."""
+        batches = [(at, batch) for at, draft in enumerate(drafts) for batch in draft.batches(batch_size)]
+        found: list[dict[int, tuple[Phrases, Floats]]] = [{} for _ in drafts]
+        total = sum(len(draft.windows) for draft in drafts)
+
+        def take(batch: tuple[int, list[int]], encoded: list[_Encoded]) -> None:
+            at, chosen = batch
+            progress("reading", sum(map(len, found)), total)
+            for n, (phrases, vectors, states) in zip(chosen, encoded, strict=True):
+                found[at][n] = phrases, vectors
+                if on_states is not None:
+                    on_states(numbers[at], drafts[at].windows[n].ids, states)
+
+        encode_batches(
+            lambda batch: self._encode([drafts[batch[0]].windows[n] for n in batch[1]]), batches, take
+        )
         size, memories = self.options.size, []
-        for draft in drafts:
-            index, vectors = draft.index([next(encoded) for _ in draft.windows], size)
+        for draft, own in zip(drafts, found, strict=True):
+            index, vectors = draft.index([own[n] for n in range(len(own))], size)
             memory = Memory(
                 "phrases", vectors, None, draft.tokens, size, np.zeros(0, np.float32), NameTable(),
                 "phrases", self.fingerprint, None, index,
@@ -197,59 +201,53 @@ class PhraseReader(Reader):
         return memories
 
     def _hidden(
-        self,
-        windows: Sequence[tuple[int, Window]],
-        on_states: OnStates | None,
-        only_states: bool = False,
-    ) -> "tuple[torch.Tensor, torch.Tensor, torch.Tensor]":
-        """The padded ids of windows, where they are, and their hidden states; `on_states` gets those it needs."""
+        self, windows: Sequence[Window], only_states: bool = False
+    ) -> "tuple[torch.Tensor, torch.Tensor, torch.Tensor, list[Floats]]":
+        """The padded ids of windows, where they are, their hidden states, and those of each for signatures."""
         import torch
 
-        from attar.reader.encoding import inference
-
-        ids, mask, _ = pad([window.ids for _, window in windows], self.tokenizer.cls, self.tokenizer.sep)
+        ids, mask, _ = pad([window.ids for window in windows], self.tokenizer.cls, self.tokenizer.sep)
         encoder, early = self.network.encoder, self.signature_layers
-        # Several threads pay for several windows only: they wait for each other, long on a busy machine.
-        with inference() if len(windows) == 1 else torch.inference_mode():
+        ids, mask = (each.to(encoder.words.weight.device) for each in (ids, mask))
+        with torch.inference_mode():
             hidden = encoder(ids, mask, layers=early)
-            if on_states is not None:
-                for (number, window), states in zip(windows, hidden, strict=True):
-                    on_states(number, window.ids, states[1 : len(window.ids) + 1].float().numpy())
+            rows = zip(windows, hidden.float().cpu().numpy(), strict=True)
+            states: list[Floats] = [own[1 : len(window.ids) + 1] for window, own in rows]
             if not only_states:
                 hidden = encoder.continued(hidden, mask, slice(early, None))
-        return ids, mask, hidden
+        return ids, mask, hidden, states
 
-    def _encode(
-        self, windows: Sequence[tuple[int, Window]], on_states: OnStates | None = None
-    ) -> Iterable[tuple[Phrases, Floats]]:
-        """The phrases of each window, with the number of its text, in the order of the text, and their vectors."""
+    def _encode(self, windows: Sequence[Window]) -> list[_Encoded]:
+        """The phrases of each window in the order of the text, their vectors, and its states for signatures."""
         import torch
 
         from attar.nn import valid_spans
-        from attar.reader.encoding import inference
 
-        ids, mask, hidden = self._hidden(windows, on_states)
-        sentences, _, inside = pad([window.sentences for _, window in windows], 0, 0)
-        with inference() if len(windows) == 1 else torch.inference_mode():
+        ids, mask, hidden, states = self._hidden(windows)
+        sentences, _, inside = pad([window.sentences for window in windows], 0, 0)
+        with torch.inference_mode():
             texts = self.network.describe_texts(ids, hidden, mask)
-            valid = valid_spans(sentences, inside) & whole_words(ids, self.tokenizer.continuing)
-            priors = self.network.priors(texts, valid)
+            firsts, lasts = texts.firsts.cpu(), texts.lasts.cpu()
+            valid = valid_spans(sentences, inside) & whole_words(ids.cpu(), self.tokenizer.continuing)
+            priors = self.network.priors(texts, valid.to(ids.device)).cpu()
             if self.saved.distinct:
-                priors = distinct_spans(ids, priors, self.tokenizer.articles, self.tokenizer.marks)
+                priors = distinct_spans(ids.cpu(), priors, self.tokenizer)
             priors = priors.flatten(1)
-        for row, (_, window) in enumerate(windows):
+        encoded: list[_Encoded] = []
+        for row, window in enumerate(windows):
             count = min(int(np.ceil(self.density * len(window.ids))), int(priors[row].isfinite().sum()))
             chosen = priors[row].topk(count).indices.sort().values
             first, last = chosen // LONGEST, chosen // LONGEST + chosen % LONGEST
             lengths = window.places[last.numpy() - 1, 1] - window.places[first.numpy() - 1, 0]
             short = torch.from_numpy(lengths <= _LONGEST_PHRASE)
             chosen, first, last = chosen[short], first[short], last[short]
-            vectors: Floats = (texts.firsts[row, first] + texts.lasts[row, last]).numpy()
+            vectors: Floats = (firsts[row, first] + lasts[row, last]).numpy()
             values = priors[row, chosen].tolist()
             a, b = (first - 1).numpy(), (last - 1).numpy()
             starts, ends = window.places[a, 0].tolist(), window.places[b, 1].tolist()
-            numbers = window.sentences[a].tolist()
-            yield list(zip(starts, ends, numbers, values, strict=True)), vectors
+            phrases = list(zip(starts, ends, window.sentences[a].tolist(), values, strict=True))
+            encoded.append((phrases, vectors, states[row]))
+        return encoded
 
     def answer_many(
         self,
@@ -271,34 +269,26 @@ class PhraseReader(Reader):
             for memory, question, text in zip(about, asked, given, strict=True)
         ]
 
-    def answer_all(
-        self,
-        memories: Sequence[Memory],
-        question: str,
-        *,
-        biases: Sequence[float],
-        top: int | None = None,
-        texts: Sequence[str | None],
-    ) -> tuple[list[list[Answer]], float, bool]:
-        """The answers from each of several memories, the probability of no answer, and whether the reader refuses.
-
-        Probabilities are over the phrases of all memories; a bias is added to the scores of each memory's phrases.
-        """
-        self._checked(memories, question, top)
+    def scored(self, memories: Sequence[Memory], question: str, biases: Sequence[float]) -> ScoredPhrases:
+        """The scores of the phrases of several memories; a bias is added to those of each memory."""
+        self._checked(memories, question, None)
         (query,) = self._questions([question])
         scores = [
             self._scores(memory, query) + np.float32(bias)
             for memory, bias in zip(memories, biases, strict=True)
         ]
-        indexes = [_index(memory) for memory in memories]
-        return rank_all(scores, query, indexes, top, texts, self.calibration)
+        return ScoredPhrases(query, scores, [_index(memory) for memory in memories], self.calibration)
 
     def match(self, memories: Sequence[Memory], question: str) -> list[float]:
-        """How well each memory fits a question: the logarithm of the sum over its phrases; comparable between them."""
+        """How well each memory fits a question, comparable between them: the logarithm of the sum over its phrases.
+
+        "No answer" is part of the sum, so that memories without an answer fit alike: of a query that phrases do not
+        answer, they say nothing about the order.
+        """
         self._checked(memories, question, None)
         (query,) = self._questions([question])
         return [
-            float(np.logaddexp.reduce(np.append(self._scores(memory, query), _NOTHING)))
+            float(np.logaddexp.reduce(np.append(self._scores(memory, query), np.float32(query.null))))
             for memory in memories
         ]
 

@@ -4,7 +4,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attar.errors import DtypeError, FormatError, OptionError, ShapeError
 from attar.memory import Memory
@@ -12,6 +12,9 @@ from attar.progress import Progress, tell_nobody
 from attar.reader.folders import read_file, reader_folder
 from attar.results import Answer, Explanation
 from attar.text import NameFinder
+
+if TYPE_CHECKING:
+    import torch
 
 
 class Reader(ABC):
@@ -42,6 +45,10 @@ class Reader(ABC):
 
     def prepare(self) -> None:  # noqa: B027  # a names reader has all at once
         """Load now what the first text or the first batch of questions would wait for."""
+
+    @abstractmethod
+    def to(self, device: "torch.device | str") -> "Reader":
+        """Move the network that reads texts to a device and return the reader."""
 
     @abstractmethod
     def save(self, path: str | Path) -> str:

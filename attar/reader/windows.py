@@ -87,13 +87,10 @@ def whole_words(ids: "torch.Tensor", continuing: NDArray[np.bool_]) -> "torch.Te
     return ~inner[..., None] & (following(ends.float()) > 0)
 
 
-def distinct_spans(
-    ids: "torch.Tensor", priors: "torch.Tensor", articles: NDArray[np.bool_], marks: NDArray[np.bool_]
-) -> "torch.Tensor":
+def distinct_spans(ids: "torch.Tensor", priors: "torch.Tensor", tokenizer: PieceTokenizer) -> "torch.Tensor":
     """Priors `[B, n, w]` with only the likeliest of the spans that are the same answer; -inf for the others.
 
-    They differ in an article before them or in punctuation around them: "the boat" and "boat,". The two masks `[V]`
-    say which pieces these are.
+    They differ in an article before them or in punctuation around them: "the boat" and "boat,".
     """
     import torch
 
@@ -102,9 +99,10 @@ def distinct_spans(
     count, pieces = ids.shape[1], ids.numpy()
     at = torch.arange(count)
     # The first piece from here on that counts, and the last one up to here.
-    after = torch.where(torch.from_numpy((articles | marks)[pieces]), count, at)
+    marks = tokenizer.marks[pieces]
+    after = torch.where(torch.from_numpy(tokenizer.articles[pieces] | marks), count, at)
     after = after.flip(1).cummin(1).values.flip(1)
-    before = torch.where(torch.from_numpy(marks[pieces]), -1, at).cummax(1).values
+    before = torch.where(torch.from_numpy(marks), -1, at).cummax(1).values
     first, last = after[..., None], following(before.float(), -1.0).long()
     spans = torch.arange(priors[0].numel()).view(priors.shape[1:]) + count * count
     same = torch.where(first <= last, first * count + last, spans).flatten(1)

@@ -11,20 +11,26 @@ if TYPE_CHECKING:
     from attar.search.data import RetrievalSet, from_passages, read_beir
     from attar.search.encoders import ReaderEncoder, TokenEncoder, load_encoder
     from attar.search.evaluation import Evaluation, Measured, evaluation_table
-    from attar.search.index import RERANKED, SearchIndex, SearchQuery, rerank
-    from attar.search.lexical import Lexical
+    from attar.search.index import RERANKED, Common, Ranked, SearchIndex, SearchQuery, rerank
+    from attar.search.lexical import Corpus, Lexical
+    from attar.search.moments import Moments
     from attar.search.records import Collector, SignatureRecord, Signer, merged
-    from attar.search.scan import best, scores
+    from attar.search.scan import CANDIDATES, best, scores
     from attar.search.signatures import SignatureOptions, Sums, pack, query_of, unpack
     from attar.search.statistics import Projection, Statistics, default_statistics
 
 __all__ = [
+    "CANDIDATES",
     "RERANKED",
     "Collector",
+    "Common",
+    "Corpus",
     "Evaluation",
     "Lexical",
     "Measured",
+    "Moments",
     "Projection",
+    "Ranked",
     "ReaderEncoder",
     "RetrievalSet",
     "SearchIndex",

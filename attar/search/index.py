@@ -5,8 +5,11 @@ or reads all signatures anew. A row is never used unless its document still is t
 """
 
 import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +17,8 @@ from numpy.typing import NDArray
 
 from attar.errors import RecordError
 from attar.search import scan
-from attar.search.lexical import Lexical
+from attar.search.lexical import Corpus, Lexical
+from attar.search.moments import Moments
 from attar.search.records import SignatureRecord, Signer
 from attar.search.signatures import query_of
 from attar.search.statistics import Floats
@@ -25,21 +29,58 @@ SIGNATURE_WEIGHT, WORDS_WEIGHT = 1.0, 1.0
 # The best documents are ranked again by their phrases, whose match counts so much; chosen on the same questions.
 RERANKED, PHRASES_WEIGHT = 20, 0.8
 _GROWTH = 1.5
+# Documents that are read from the store at a time.
+_LOADED = 4_096
+# Bytes of scores that are kept for the next round of a query.
+_KEPT = 2**26
 
 
-class Hit(NamedTuple):
-    """A document that search found: its name, and its score, in standard deviations above the mean document."""
+class Ranked(NamedTuple):
+    """A document that search found: its score, in standard deviations above the mean document, its key and name."""
 
-    name: str
     score: float
+    key: bytes
+    name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SearchQuery:
-    """A query as voices need it: the triangle `[numbers]` for signatures, word pieces for BM25."""
+    """A query as voices need it: the triangle `[numbers]` for signatures, word pieces for BM25, and the text."""
 
     signature: Floats
     pieces: NDArray[Any]
+    text: str
+    # Of the statistics that the signature was made with.
+    digest: bytes
+
+
+@dataclass(frozen=True)
+class Common:
+    """What is known of all documents after each round of a query: frequencies, then moments of scores.
+
+    `near` are moments of rounded scores, of exact ones after `least`, if the scan rounds: documents whose rounded score
+    is at least `least` are compared exactly.
+    """
+
+    corpus: Corpus
+    words: Moments | None = None
+    near: Moments | None = None
+    least: float | None = None
+    exact: Moments | None = None
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether there are so many documents that the first scan rounds."""
+        return scan.is_rounded(self.corpus.documents)
+
+
+class _Voices(NamedTuple):
+    """The scores of all rows, by words and by signatures, which rows are live, and the version of the index."""
+
+    version: int
+    words: Floats
+    signatures: Floats
+    live: NDArray[np.bool_]
 
 
 class SearchIndex:
@@ -48,10 +89,13 @@ class SearchIndex:
     def __init__(self, signer: Signer) -> None:
         self.signer = signer
         self._lock = threading.RLock()
+        self._version = 0
+        self._voices: OrderedDict[tuple[Any, ...], _Voices] = OrderedDict()
         self._clear()
 
     def _clear(self) -> None:
         self._change = -1
+        self._version += 1
         self._missing: list[str] = []
         self._rows: dict[bytes, int] = {}
         self._keys: list[bytes] = []
@@ -71,7 +115,11 @@ class SearchIndex:
             changed = stored.changed_since(self._change) if self._change >= 0 else None
             if changed is None or len(self._keys) > 2 * len(self._rows) + 1_024:
                 self._clear()
-                self._append([(key, stamp, data) for key, stamp, data in stored])
+                # Some at a time: all records of a million documents would take more memory than the index.
+                found_all = iter(stored)
+                while some := list(islice(found_all, _LOADED)):
+                    self._append(some, more=True)
+                self._words.append([])
             else:
                 found = [(key, stored.get(key)) for key in sorted(changed)]
                 for key in changed:
@@ -94,7 +142,7 @@ class SearchIndex:
             made = {key for key, _, _ in found}
             self._missing = [name for name in self._missing if key_of(name) not in made]
 
-    def _append(self, found: Sequence[tuple[bytes, int, bytes]]) -> None:
+    def _append(self, found: Sequence[tuple[bytes, int, bytes]], more: bool = False) -> None:
         records = []
         for key, stamp, data in found:
             try:
@@ -106,6 +154,7 @@ class SearchIndex:
                 records.append((key, stamp, record))
         if not records:
             return
+        self._version += 1
         first = len(self._keys)
         self._grow(first + len(records))
         for row, (key, stamp, record) in enumerate(records, first):
@@ -115,7 +164,7 @@ class SearchIndex:
             self._packed[row] = np.frombuffer(record.signature, np.uint8)
             self._energies[row] = record.kept, record.whole
             self._live[row] = True
-        self._words.append([record.word_counts for _, _, record in records])
+        self._words.append([record.word_counts for _, _, record in records], more=more)
 
     def _grow(self, rows: int) -> None:
         if rows > len(self._packed):
@@ -127,6 +176,7 @@ class SearchIndex:
     def _remove(self, key: bytes) -> None:
         row = self._rows.pop(key, None)
         if row is not None:
+            self._version += 1
             self._live[row] = False
             self._words.remove(row)
 
@@ -141,39 +191,100 @@ class SearchIndex:
     def query(self, text: str) -> SearchQuery:
         """A query's signature and word pieces."""
         sums = self.signer.sums(text)
-        return SearchQuery(query_of(sums.signature()), sums.pieces)
+        return SearchQuery(query_of(sums.signature()), sums.pieces, text, self.signer.projection.digest)
 
-    def _by_signatures(self, query: Floats, live: NDArray[np.bool_], words: Floats) -> Floats:
-        """Standardised scores of signatures; if the scan rounds, those of the best, with their words, are exact."""
-        packed, dtype = self._packed[: len(live)], self.signer.options.dtype
-        (found,), exact = scan.near_scores(packed, dtype, query[None])
-        if not exact:
-            near = np.where(live, words + standardised(found, live), -np.inf)
-            rows = np.argpartition(-near, scan.CANDIDATES)[: scan.CANDIDATES]
-            found[rows] = scan.scores(packed[rows], dtype, query[None])[0]
-        return standardised(found, live)
+    # The rounds of a query, each with what the rounds before found of all documents, in all shards.
 
-    def rank(self, now: Snapshot, query: SearchQuery, count: int) -> list[Hit]:
-        """The best documents, best first, as of the last `refresh`; those that have changed since are left out."""
+    def corpus(self, query: SearchQuery) -> Corpus:
+        """The frequencies of a query's words."""
         with self._lock:
-            rows = len(self._keys)
-            live = self._live[:rows]
-            if not live.any():
-                return []
-            total = WORDS_WEIGHT * standardised(self._words.scores(query.pieces), live)
-            if query.signature.any():
-                total += SIGNATURE_WEIGHT * self._by_signatures(query.signature, live, total)
-            total[~live] = -np.inf
-            chosen = min(rows, count + 8)
-            best = np.argpartition(-total, chosen - 1)[:chosen]
-            best = best[np.argsort(-total[best], kind="stable")]
-            keys = [(self._keys[row], self._changed[row], float(total[row])) for row in best if live[row]]
+            return self._words.corpus(query.pieces)
+
+    def moments(self, query: SearchQuery, common: Common) -> tuple[Moments, Moments]:
+        """The moments of the scores by words, and of those by signatures."""
+        found = self._scores(query, common)
+        return Moments.of(found.words[found.live]), Moments.of(found.signatures[found.live])
+
+    def nearest(self, query: SearchQuery, common: Common) -> Floats:
+        """The highest rounded scores, to find out which documents are compared exactly."""
+        found = self._scores(query, common)
+        near = _total(found, common, common.near)[found.live]
+        if not len(near):
+            return near
+        best: Floats = -np.partition(-near, min(scan.CANDIDATES, len(near)) - 1)[: scan.CANDIDATES]
+        return best
+
+    def exact(self, query: SearchQuery, common: Common) -> Moments:
+        """The moments of the scores by signatures, of which those of the best documents are exact."""
+        found = self._compared(query, common)
+        return Moments.of(found.signatures[found.live])
+
+    def best(self, now: Snapshot, query: SearchQuery, common: Common, count: int) -> list[Ranked]:
+        """The best documents, best first, as of the last `refresh`; those that have changed since are left out.
+
+        Of documents with the same score, the first by key are taken.
+        """
+        found = self._compared(query, common)
+        total = _total(found, common, common.exact or common.near)
+        rows = np.flatnonzero(found.live)
+        chosen = min(len(rows), count + 8)
+        if not chosen:
+            return []
+        own = total[rows]
+        least = -np.partition(-own, chosen - 1)[chosen - 1]
+        above, equal = rows[own > least], rows[own == least]
+        with self._lock:
+            keys, changed = self._keys, self._changed
+            ties = nsmallest(chosen - len(above), equal.tolist(), key=keys.__getitem__)
+            order = sorted([*above.tolist(), *ties], key=lambda row: (-total[row], keys[row]))
+            best = [(keys[row], changed[row], float(total[row])) for row in order]
         stored, hits = Signatures(now), []
-        for key, stamp, score in keys:
+        for key, stamp, score in best:
             entry = stored.entry(key)
             if entry is not None and entry.changed == stamp:
-                hits.append(Hit(entry.name, score))
+                hits.append(Ranked(score, key, entry.name))
         return hits[:count]
+
+    def _scores(self, query: SearchQuery, common: Common) -> _Voices:
+        """The scores of all rows; those of the last queries are kept for their next round."""
+        corpus = common.corpus
+        name = (query.text, corpus.documents, corpus.length, corpus.frequencies.tobytes())
+        with self._lock:
+            kept = self._voices.get(name)
+            if kept is not None and kept.version == self._version:
+                self._voices.move_to_end(name)
+                return kept
+            live = self._live[: len(self._keys)].copy()
+            words = self._words.scores(query.pieces, corpus)
+            packed, dtype = self._packed[: len(live)], self.signer.options.dtype
+            signatures = np.zeros(len(live), np.float32)
+            if query.signature.any():
+                (signatures,) = scan.near_scores(packed, dtype, query.signature[None], common.is_rounded)
+            found = self._voices[name] = _Voices(self._version, words, signatures, live)
+            while len(self._voices) > max(1, _KEPT // (9 * len(live) + 1)):
+                self._voices.popitem(last=False)
+            return found
+
+    def _compared(self, query: SearchQuery, common: Common) -> _Voices:
+        """The scores of all rows; if the scan rounds, those of the best are exact."""
+        with self._lock:
+            found = self._scores(query, common)
+            if common.least is None:
+                return found
+            near = _total(found, common, common.near)
+            rows = np.flatnonzero(found.live & (near >= common.least))
+            signatures = found.signatures.copy()
+            packed, dtype = self._packed, self.signer.options.dtype
+            signatures[rows] = scan.scores(packed[rows], dtype, query.signature[None])[0]
+            return found._replace(signatures=signatures)
+
+
+def _total(found: _Voices, common: Common, near: Moments | None) -> Floats:
+    """The mix of both voices."""
+    assert common.words is not None
+    assert near is not None
+    words: Floats = WORDS_WEIGHT * common.words.standardised(found.words)
+    return words + SIGNATURE_WEIGHT * near.standardised(found.signatures)
 
 
 def rerank(scores: Sequence[float], matches: Sequence[float]) -> list[tuple[int, float]]:
@@ -186,17 +297,3 @@ def rerank(scores: Sequence[float], matches: Sequence[float]) -> list[tuple[int,
     again.sort(key=lambda each: -each[1])
     lowest = again[-1][1] if again else 0.0
     return again + [(at, min(scores[at], lowest)) for at in range(len(matches), len(scores))]
-
-
-def standardised(scores: Floats, live: NDArray[np.bool_]) -> Floats:
-    """Scores with mean 0 and standard deviation 1 over the live documents; zeros where all are equal.
-
-    >>> standardised(np.array([1, 3, 9], np.float32), np.array([True, True, False])).tolist()
-    [-1.0, 1.0, 7.0]
-    """
-    own = scores[live]
-    deviation = float(own.std())
-    if deviation < 1e-9:
-        return np.zeros_like(scores)
-    result: Floats = (scores - own.mean()) / np.float32(deviation)
-    return result

@@ -5,6 +5,7 @@ piece, made now and then; documents added since are searched from end to end; re
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,34 +23,57 @@ _UNSORTED = 2_048
 Counts = tuple[NDArray[Any], NDArray[Any]]
 
 
-class _Postings(NamedTuple):
-    """Documents that hold a word piece: piece, row, and how often."""
+@dataclass(frozen=True)
+class Corpus:
+    """What BM25 needs of all documents: how many, their length in word pieces, and how many hold each of some pieces.
 
+    Those of shards are added up.
+    """
+
+    documents: int
+    length: int
     pieces: NDArray[np.uint16]
-    rows: NDArray[np.int32]
-    counts: Floats
+    frequencies: NDArray[np.int64]
 
-    @classmethod
-    def of(cls, documents: Sequence[Counts], first: int) -> "_Postings":
-        """The postings of documents whose rows begin with `first`."""
-        if not documents:
-            return cls(np.zeros(0, np.uint16), np.zeros(0, np.int32), np.zeros(0, np.float32))
-        sizes = [len(pieces) for pieces, _ in documents]
-        rows = np.repeat(np.arange(first, first + len(sizes), dtype=np.int32), sizes)
-        pieces, counts = (np.concatenate([each[part] for each in documents]) for part in (0, 1))
-        return cls(pieces.astype(np.uint16), rows, counts.astype(np.float32))
-
-    def joined(self, other: "_Postings") -> "_Postings":
-        """Both."""
-        return _Postings(
-            np.concatenate((self.pieces, other.pieces)),
-            np.concatenate((self.rows, other.rows)),
-            np.concatenate((self.counts, other.counts)),
+    def __add__(self, other: "Corpus") -> "Corpus":
+        return Corpus(
+            self.documents + other.documents,
+            self.length + other.length,
+            self.pieces,
+            self.frequencies + other.frequencies,
         )
 
-    def take(self, where: Any) -> "_Postings":
-        """Some of the postings."""
-        return _Postings(self.pieces[where], self.rows[where], self.counts[where])
+
+class _Documents(NamedTuple):
+    """The word pieces of documents one after the other, how often each occurs, and where each document begins."""
+
+    pieces: NDArray[np.uint16]
+    counts: NDArray[Any]
+    starts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, documents: Sequence[Counts]) -> "_Documents":
+        """The counts of documents; a byte each where that is enough."""
+        sizes = [len(pieces) for pieces, _ in documents]
+        starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        if not documents:
+            return cls(np.zeros(0, np.uint16), np.zeros(0, np.uint8), starts)
+        pieces, counts = (np.concatenate([each[part] for each in documents]) for part in (0, 1))
+        small = counts.max(initial=0) < 256
+        return cls(pieces.astype(np.uint16), counts.astype(np.uint8 if small else np.uint32), starts)
+
+    def joined(self, other: "_Documents") -> "_Documents":
+        """Both."""
+        return _Documents(
+            np.concatenate((self.pieces, other.pieces)),
+            np.concatenate((self.counts, other.counts)),
+            np.concatenate((self.starts, self.starts[-1] + other.starts[1:])),
+        )
+
+    def rows(self, first: int) -> NDArray[np.int32]:
+        """The document of each piece, from `first` on."""
+        numbers = np.arange(first, first + len(self.starts) - 1, dtype=np.int32)
+        return np.repeat(numbers, np.diff(self.starts))
 
 
 class Lexical:
@@ -67,49 +91,65 @@ class Lexical:
     def __init__(self, pieces: int) -> None:
         self.frequencies = np.zeros(pieces, np.int64)
         self._lengths, self._live = np.zeros(0, np.float32), np.zeros(0, np.bool_)
-        self._documents: list[Counts] = []
-        # Rows before `_first` are in the sorted postings, the others in the recent ones.
-        self._sorted, self._recent, self._first = _Postings.of([], 0), _Postings.of([], 0), 0
+        # The first rows, and by piece the rows and counts of those; the rows after them.
+        self._old, self._recent = _Documents.of([]), _Documents.of([])
+        self._rows, self._counts = np.zeros(0, np.int32), np.zeros(0, np.uint8)
+        self._bounds = np.zeros(pieces + 1, np.int64)
 
-    def append(self, documents: Sequence[Counts]) -> None:
-        """Add documents as the next rows: the word pieces of each, and how often each occurs."""
+    def append(self, documents: Sequence[Counts], *, more: bool = False) -> None:
+        """Add documents as the next rows: the word pieces of each, and how often each occurs.
+
+        With `more`, others follow before the next query: the postings wait for the last.
+        """
         lengths = np.array([counts.sum() for _, counts in documents], np.float32)
         self._lengths = np.concatenate((self._lengths, lengths))
         self._live = np.concatenate((self._live, np.ones(len(documents), np.bool_)))
-        self._documents += documents
-        added = _Postings.of(documents, len(self._documents) - len(documents))
+        added = _Documents.of(documents)
         self.frequencies += np.bincount(added.pieces, minlength=len(self.frequencies))
         self._recent = self._recent.joined(added)
-        if len(self._documents) - self._first > _UNSORTED:
-            whole = _Postings.of(self._documents, 0)
-            self._sorted = whole.take(np.argsort(whole.pieces, kind="stable"))
-            self._recent, self._first = _Postings.of([], 0), len(self._documents)
+        if len(self._recent.starts) - 1 > _UNSORTED and not more:
+            whole = self._old = self._old.joined(self._recent)
+            self._recent = _Documents.of([])
+            order = np.argsort(whole.pieces, kind="stable")
+            self._rows, self._counts = whole.rows(0)[order], whole.counts[order]
+            occurring = np.bincount(whole.pieces, minlength=len(self.frequencies))
+            self._bounds = np.concatenate(([0], np.cumsum(occurring)))
 
     def remove(self, row: int) -> None:
         """Leave a document out of all scores from now on."""
         self._live[row] = False
-        self.frequencies[self._documents[row][0]] -= 1
+        old = len(self._old.starts) - 1
+        documents, at = (self._old, row) if row < old else (self._recent, row - old)
+        self.frequencies[documents.pieces[documents.starts[at] : documents.starts[at + 1]]] -= 1
 
-    def scores(self, pieces: NDArray[Any]) -> Floats:
-        """BM25 of each row for a query's word pieces."""
-        scores = np.zeros(len(self._lengths), np.float32)
-        documents = int(self._live.sum())
+    def corpus(self, pieces: NDArray[Any]) -> Corpus:
+        """What BM25 needs of these documents for a query's word pieces."""
         wanted = np.unique(pieces).astype(np.uint16)
-        found = self.frequencies[wanted]
-        wanted = wanted[(found > 0) & ((found <= _COMMON * documents) | (documents < 8))]
+        length = int(self._lengths[self._live].sum(dtype=np.float64))
+        return Corpus(int(self._live.sum()), length, wanted, self.frequencies[wanted])
+
+    def scores(self, pieces: NDArray[Any], corpus: Corpus | None = None) -> Floats:
+        """BM25 of each row for a query's word pieces; `corpus` is of all documents, if there are others elsewhere."""
+        corpus = corpus or self.corpus(pieces)
+        scores = np.zeros(len(self._lengths), np.float32)
+        documents, found = corpus.documents, corpus.frequencies
+        used = (found > 0) & ((found <= _COMMON * documents) | (documents < 8))
+        wanted = corpus.pieces[used]
         if not len(wanted):
             return scores
-        weights = (_K1 + 1) * inverse_frequencies(self.frequencies[wanted], documents)
-        mean = float(self._lengths[self._live].mean())
-        starts = np.searchsorted(self._sorted.pieces, wanted)
-        ends = np.searchsorted(self._sorted.pieces, wanted, side="right")
-        recent = self._recent.take(np.isin(self._recent.pieces, wanted))
-        for piece, weight, start, end in zip(wanted, weights, starts, ends, strict=True):
-            for _, rows, counts in (
-                self._sorted.take(slice(start, end)),
-                recent.take(recent.pieces == piece),
+        weights = (_K1 + 1) * inverse_frequencies(found[used], documents)
+        mean = corpus.length / documents
+        recent = np.flatnonzero(np.isin(self._recent.pieces, wanted))
+        recent_pieces, recent_counts = self._recent.pieces[recent], self._recent.counts[recent]
+        recent_rows = self._recent.rows(len(self._old.starts) - 1)[recent]
+        for piece, weight in zip(wanted.tolist(), weights, strict=True):
+            own, old = recent_pieces == piece, slice(self._bounds[piece], self._bounds[piece + 1])
+            for rows, counts in (
+                (self._rows[old], self._counts[old]),
+                (recent_rows[own], recent_counts[own]),
             ):
+                often = counts.astype(np.float32)
                 slowed = _K1 * (1 - _B + _B / mean * self._lengths[rows])
-                scores[rows] += weight * counts / (counts + slowed)
+                scores[rows] += weight * often / (often + slowed)
         scores[~self._live] = 0.0
         return scores

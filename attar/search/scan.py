@@ -1,5 +1,9 @@
 """The exact scan: scores of all signatures for queries, in blocks.
 
+Scores of 1-bit signatures do not depend on the order of additions, nor on which other signatures are scanned with
+them: shards of a library rank like the whole. The query is split into parts of a few bits, whose sums are whole numbers
+that float32 holds exactly.
+
 1-bit signatures with numba (the extra `fast`): `fast_scan`, which compares bits with the query in three bit planes, and
 here the best of those with the query itself.
 """
@@ -17,6 +21,8 @@ from attar.search.statistics import Floats
 _BLOCK = 1_024
 # From this many rows on, the first scan is by bit planes, and at least this many of the best are compared exactly.
 _MANY, CANDIDATES = 4_096, 256
+# Whole numbers up to 2^24 are exact in float32; a query keeps at least this many bits of its largest number.
+_WHOLE, _BITS = 24, 30
 
 
 def scores(packed: NDArray[Any], dtype: str, queries: Floats) -> Floats:
@@ -27,18 +33,45 @@ def scores(packed: NDArray[Any], dtype: str, queries: Floats) -> Floats:
     [[4.0, -4.0]]
     """
     found = np.empty((len(queries), len(packed)), np.float32)
+    parts, steps = _whole_parts(queries) if dtype == "1-bit" else (queries[None], None)
     for first in range(0, len(packed), _BLOCK):
         block = slice(first, first + _BLOCK)
-        found[:, block] = queries @ unpack(packed[block], dtype, queries.shape[1]).T
+        signatures = unpack(packed[block], dtype, queries.shape[1]).T
+        sums = (parts.reshape(-1, parts.shape[-1]) @ signatures).reshape(*parts.shape[:2], -1)
+        found[:, block] = sums[0] if steps is None else (sums * steps[:, :, None]).sum(0)
     return found
 
 
-def near_scores(packed: NDArray[Any], dtype: str, queries: Floats) -> tuple[Floats, bool]:
-    """The scores of all signatures, and whether they are exact: those of many 1-bit ones are rounded a little."""
-    fast = _fast() if dtype == "1-bit" and len(packed) >= _MANY else None
-    if fast is None:
-        return scores(packed, dtype, queries), True
-    return fast.scores(packed, queries), False
+def _whole_parts(queries: Floats) -> tuple[Floats, NDArray[np.float64]]:
+    """Queries as sums of parts `[p, m, numbers]` of whole numbers, times steps `[p, m]`, the largest first.
+
+    >>> parts, steps = _whole_parts(np.array([[0.75, -1.0]], np.float32))
+    >>> (parts * steps[:, :, None]).sum(0).tolist()
+    [[0.75, -1.0]]
+    """
+    bits = _WHOLE - int(queries.shape[1]).bit_length()
+    _, exponents = np.frexp(np.abs(queries).max(1, initial=0.0))
+    steps = np.ldexp(1.0, exponents.astype(np.int64) - bits)
+    left, parts, kept = queries.astype(np.float64), [], []
+    for _ in range(-(-_BITS // bits)):
+        part = np.rint(left / steps[:, None])
+        left = left - part * steps[:, None]
+        parts.append(part.astype(np.float32))
+        kept.append(steps)
+        steps = steps / 2.0**bits
+    return np.stack(parts), np.stack(kept)
+
+
+def is_rounded(count: int, dtype: str = "1-bit") -> bool:
+    """Whether the first scan of so many signatures rounds their scores, so that the best are compared again."""
+    return dtype == "1-bit" and count >= _MANY and _fast() is not None
+
+
+def near_scores(packed: NDArray[Any], dtype: str, queries: Floats, rounded: bool) -> Floats:
+    """The scores of all signatures, or with `rounded` scores that are rounded a little, sooner."""
+    fast = _fast() if rounded else None
+    found: Floats = scores(packed, dtype, queries) if fast is None else fast.scores(packed, queries)
+    return found
 
 
 def best(packed: NDArray[Any], dtype: str, queries: Floats, count: int) -> tuple[NDArray[np.intp], Floats]:
@@ -47,9 +80,10 @@ def best(packed: NDArray[Any], dtype: str, queries: Floats, count: int) -> tuple
     The first scan may round; the best of it, many times as many as asked for, are compared exactly.
     """
     count = min(count, len(packed))
-    found, exact = near_scores(packed, dtype, queries)
-    rows = _highest(found, count if exact else min(len(packed), max(CANDIDATES, 8 * count)))
-    if exact:
+    rounded = is_rounded(len(packed), dtype)
+    found = near_scores(packed, dtype, queries, rounded)
+    rows = _highest(found, min(len(packed), max(CANDIDATES, 8 * count)) if rounded else count)
+    if not rounded:
         return rows, np.take_along_axis(found, rows, 1)
     pairs = zip(rows, queries, strict=True)
     again = np.stack([scores(packed[own], dtype, query[None])[0] for own, query in pairs])

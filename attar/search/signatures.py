@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.errors import OptionError, ShapeError
+from attar.errors import OptionError, RecordError, ShapeError
 from attar.options import option
 from attar.search.statistics import Floats, Projection, unit_rows
 
@@ -111,9 +111,14 @@ class Sums:
         counts = np.zeros(len(pieces), np.int64)
         np.add.at(counts, where, np.concatenate((self.counts, sign * other.counts)))
         some = counts != 0
+        with np.errstate(over="ignore", invalid="ignore"):
+            triangle = self.triangle + np.float32(sign) * other.triangle
+            total = self.total + np.float32(sign) * other.total
+        if not (np.isfinite(triangle).all() and np.isfinite(total).all()):
+            raise RecordError("signature", "sums of real texts", "numbers too large to add")
         return Sums(
-            self.triangle + np.float32(sign) * other.triangle,
-            self.total + np.float32(sign) * other.total,
+            triangle,
+            total,
             self.kept + sign * other.kept,
             self.whole + sign * other.whole,
             self.tokens + sign * other.tokens,
@@ -149,7 +154,8 @@ def root_of(triangle: Floats) -> Floats:
     size = size_of(len(triangle))
     where = triangle_of(size)
     matrix = np.zeros((size, size), np.float32)
-    matrix[where] = triangle
+    # Its size does not count, and the largest numbers would overflow.
+    matrix[where] = triangle / max(float(np.abs(triangle).max()), 1e-30)
     # Only the upper triangle is read.
     values, vectors = np.linalg.eigh(matrix, UPLO="U")
     values = np.sqrt(np.maximum(values, 0.0))

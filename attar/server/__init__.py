@@ -9,6 +9,9 @@ from attar._lazy import lazy_names
 
 if TYPE_CHECKING:
     from attar.server.app import describe_api, make_app
+    from attar.server.backend import AskJob, AskResult, Backend, Listed, LookupJob, LookupResult, Partial
+    from attar.server.local import LibraryBackend
+    from attar.server.problems import ProblemError
     from attar.server.run import listen, serve
     from attar.server.settings import (
         LOOPBACK_HOSTS,
@@ -22,6 +25,15 @@ if TYPE_CHECKING:
 __all__ = [
     "LOOPBACK_HOSTS",
     "Address",
+    "AskJob",
+    "AskResult",
+    "Backend",
+    "LibraryBackend",
+    "Listed",
+    "LookupJob",
+    "LookupResult",
+    "Partial",
+    "ProblemError",
     "Settings",
     "describe_api",
     "is_loopback",

@@ -22,7 +22,9 @@ from attar.library import Library
 from attar.results import Change
 from attar.server import routes
 from attar.server.admission import Admission
+from attar.server.backend import Backend
 from attar.server.connections import REFUSED
+from attar.server.local import LibraryBackend
 from attar.server.metrics import CONNECTION, PAGE, UNMATCHED, Metrics
 from attar.server.middleware import ROUTE, Middleware
 from attar.server.openapi import Route, html_document, openapi_document
@@ -130,10 +132,12 @@ def describe_api() -> dict[str, Any]:
     return openapi_document(_DOCUMENTED, attar.__version__)
 
 
-def make_app(settings: Settings, library: Library | None = None) -> ASGIApp:
+def make_app(settings: Settings, library: Library | Backend | None = None) -> ASGIApp:
     """The ASGI application of a library, which is opened from the settings if not given, and closed on shutdown."""
     metrics = Metrics([route.name for route in ROUTES], settings.counters)
-    service = Service(library or open_library(settings), settings, metrics)
+    library = library or open_library(settings)
+    backend = LibraryBackend(library) if isinstance(library, Library) else library
+    service = Service(backend, settings, metrics)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: object) -> AsyncIterator[dict[str, Any]]:

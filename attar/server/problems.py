@@ -14,6 +14,7 @@ from attar.errors import (
     NameTakenError,
     RecordError,
     StoreError,
+    UnavailableError,
     UnknownDocumentError,
 )
 from attar.wire import Problem
@@ -89,6 +90,9 @@ class ProblemError(Exception):
         if status == 503:
             self.headers.setdefault("retry-after", _RETRY_AFTER)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.status, self.detail, self.headers, self.kind, self.server_fault)
+
     def response(self, request_id: str) -> Response:
         """The response with the problem object."""
         instance = f"urn:request:{request_id}"
@@ -131,5 +135,5 @@ def _problem_for_attar(error: AttarError) -> ProblemError:
             "add the document again, or see the server's log"
         )
         return ProblemError(500, detail, kind=kind, server_fault=True)
-    statuses = {UnknownDocumentError: 404, NameTakenError: 409, MissingError: 501}
+    statuses = {UnknownDocumentError: 404, NameTakenError: 409, MissingError: 501, UnavailableError: 503}
     return ProblemError(statuses.get(type(error), 422), str(error), kind=kind)

@@ -9,17 +9,15 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from attar import wire
-from attar.errors import FormatError, OptionError
+from attar.errors import OptionError
 from attar.library import read_upload
-from attar.memory import Floats, Memory
 from attar.results import Change
 from attar.server import requests
+from attar.server.backend import AskJob, LookupJob
 from attar.server.problems import ProblemError
-from attar.server.service import AskJob, LookupJob, Service, compare_costs
+from attar.server.service import Service
 
 PAGE_SIZE, MAX_PAGE_SIZE = 100, 1_000
-# No screen shows a larger heat map.
-_MAX_ROWS, _MAX_COLUMNS = 256, 512
 # Bytes that a file may have when it is decompressed, at least: its pictures count too.
 _DECOMPRESSED = 2**26
 
@@ -28,9 +26,7 @@ async def put_document(service: Service, request: Request, body: wire.PutDocumen
     """Add or replace a document: 201 if the name is new, 200 if not."""
     name = requests.document_name(request)
     requests.check_length("text", body.text, service.settings.max_text)
-    outcome = await service.write(
-        lambda: service.library.add(name, body.text, title=body.title, replace=body.replace)
-    )
+    outcome = await service.write(lambda: service.backend.add(name, body.text, body.title, body.replace))
     return 201 if outcome.change == "added" else 200, outcome
 
 
@@ -39,7 +35,7 @@ async def append_text(service: Service, request: Request, body: wire.AppendText)
     name = requests.document_name(request)
     requests.check_length("text", body.text, service.settings.max_text)
     key = requests.idempotency_key(request)
-    return await service.write(lambda: service.library.append(name, body.text, key=key))
+    return await service.write(lambda: service.backend.append(name, body.text, key))
 
 
 async def add_file(service: Service, request: Request, body: bytes) -> wire.Changes:
@@ -49,22 +45,20 @@ async def add_file(service: Service, request: Request, body: bytes) -> wire.Chan
     drafts = await service.run_slow(lambda: read_upload(name, body, limit))
     for draft in drafts:
         requests.check_length("text", draft.text, service.settings.max_text)
-    return wire.Changes(await service.write(lambda: service.library.add_many(drafts, replace=replace)))
+    return wire.Changes(await service.write(lambda: service.backend.add_many(drafts, replace)))
 
 
 async def merge_documents(service: Service, request: Request, body: wire.Merge) -> Change:
     """Make one document of several, which stay."""
     requests.check_count("documents", body.documents, service.settings.max_questions)
-    library, key = service.library, requests.idempotency_key(request)
-    return await service.write(
-        lambda: library.merge(body.new, body.documents, title=body.title, replace=body.replace, key=key)
-    )
+    key = requests.idempotency_key(request)
+    return await service.write(lambda: service.backend.merge(body, key))
 
 
 async def remove_documents(service: Service, request: Request, body: wire.Remove) -> Response:
     """Remove documents: all of them, or none if one does not exist."""
     requests.check_count("documents", body.documents, service.settings.max_questions)
-    await service.write(lambda: service.library.remove(*body.documents))
+    await service.write(lambda: service.backend.remove(body.documents))
     return Response(status_code=204)
 
 
@@ -73,29 +67,21 @@ async def list_documents(service: Service, request: Request) -> wire.Page:
     limit = requests.query_number(request, "limit", PAGE_SIZE, MAX_PAGE_SIZE)
     after = request.query_params.get("after") or None
     # One more than asked for shows whether there is a next page.
-    library = service.library
-    found, total = await service.read(
-        lambda: (list(library.documents(after=after, limit=limit + 1)), len(library))
-    )
-    return wire.Page(found[:limit], found[limit - 1].name if len(found) > limit else None, total)
+    (found, total), missing = await service.read(lambda: service.backend.page(after, limit + 1))
+    after = found[limit - 1].name if len(found) > limit else None
+    return wire.Page(found[:limit], after, total, missing)
 
 
 async def show_document(service: Service, request: Request) -> wire.ShownDocument:
     """Show a document; with `memory=1` also the numbers of its memory."""
     name, with_memory = requests.document_name(request), requests.query_flag(request, "memory")
-
-    def show() -> wire.ShownDocument:
-        fields = msgspec.structs.asdict(service.library.show(name))
-        picture = _picture(service.library.memory(name)) if with_memory else None
-        return wire.ShownDocument(**fields, memory=picture)
-
-    return await service.read(show)
+    return await service.read(lambda: service.backend.show(name, with_memory))
 
 
 async def remove_document(service: Service, request: Request) -> Response:
     """Remove a document."""
     name = requests.document_name(request)
-    await service.write(lambda: service.library.remove(name))
+    await service.write(lambda: service.backend.remove([name]))
     return Response(status_code=204)
 
 
@@ -104,23 +90,24 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     started = time.perf_counter()
     names, questions = body.pairs()
     requests.check_count("questions", questions, service.settings.max_questions)
+    missing: list[str] = []
     if body.asks_all:
-        answers, read = await service.ask_all(questions, body.top), 0
+        (answers, missing), read = await service.ask_all(questions, body.top), 0
     else:
         answers, read = await service.ask(AskJob(names, questions, body.top))
     seconds = time.perf_counter() - started
     about = [name or None for name in names]
     if body.single:
-        return wire.Answers(about[0], questions[0], answers[0], seconds, read)
+        return wire.Answers(about[0], questions[0], answers[0], seconds, read, missing)
     results = [wire.Result(*each) for each in zip(about, questions, answers, strict=True)]
-    return wire.ManyAnswers(results, seconds, read)
+    return wire.ManyAnswers(results, seconds, read, missing)
 
 
 async def search(service: Service, request: Request, body: wire.Search) -> wire.Hits:
     """Rank all documents by a query."""
     started = time.perf_counter()
-    hits = await service.search(body.query, body.top)
-    return wire.Hits(body.query, hits, time.perf_counter() - started)
+    hits, missing = await service.search(body.query, body.top)
+    return wire.Hits(body.query, hits, time.perf_counter() - started, missing)
 
 
 async def lookup(
@@ -153,8 +140,7 @@ async def explain(service: Service, request: Request, body: wire.Explain) -> Res
     started = time.perf_counter()
 
     def run() -> bytes:
-        text = _text_of(service, body.document) if body.document is not None else body.text or ""
-        explained = service.library.reader.explain(text, body.question)
+        explained = service.backend.explain(body.text, body.document, body.question)
         seconds = time.perf_counter() - started
         # A million tokens are encoded here, not on the event loop.
         return msgspec.json.encode(
@@ -167,7 +153,7 @@ async def explain(service: Service, request: Request, body: wire.Explain) -> Res
 async def compare(service: Service, request: Request, body: wire.Compare) -> wire.Comparison:
     """Measure a lookup in the document's memory, and softmax attention over as many states."""
     name = body.document
-    return await service.run_slow(lambda: compare_costs(name, service.library.memory(name)))
+    return await service.run_slow(lambda: service.backend.compare(name))
 
 
 async def health(service: Service, request: Request) -> Response:
@@ -189,39 +175,3 @@ async def readiness(service: Service, request: Request) -> Response:
 async def metrics(service: Service, request: Request) -> Response:
     """Metrics for Prometheus."""
     return Response(await service.metrics_text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
-
-
-def _text_of(service: Service, name: str) -> str:
-    text = service.library.show(name).text
-    if text is None:
-        remedy = "send the text itself, or serve without --no-text and add it again"
-        raise FormatError(f"document {name!r}", "one whose text is kept", "its memory alone", remedy)
-    return text
-
-
-def _picture(memory: Memory) -> wire.Picture:
-    """The numbers of a memory as a heat map, one row per phrase or name where it has them; sampled if there are many.
-
-    >>> _picture(Memory.of("linear", np.eye(2), tokens=3, reader="r")).values
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
-    values: Floats = np.atleast_2d(memory.array())
-    rows, columns = values.shape
-    shown_rows, shown_columns = _sampled(rows, _MAX_ROWS), _sampled(columns, _MAX_COLUMNS)
-    labels = [memory.names.names[at] for at in shown_rows] if memory.form == "names" else []
-    if memory.phrases is not None:
-        labels = [memory.phrases.text_of(at) for at in shown_rows]
-    # Four digits are more than a colour has.
-    shown = [
-        [float(f"{value:.4g}") for value in row] for row in values[np.ix_(shown_rows, shown_columns)].tolist()
-    ]
-    return wire.Picture(rows, columns, labels, shown)
-
-
-def _sampled(count: int, most: int) -> list[int]:
-    """At most `most` of `count` indices, evenly spaced.
-
-    >>> _sampled(3, 5), _sampled(10, 5)
-    ([0, 1, 2], [0, 2, 4, 6, 8])
-    """
-    return list(range(count)) if count <= most else [at * count // most for at in range(most)]

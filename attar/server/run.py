@@ -22,8 +22,13 @@ from attar.server.settings import Address, Settings
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from attar.library import Library
+    from attar.server.backend import Backend
+
 log = logging.getLogger("attar.server")
 
+# Connections that wait to be accepted; uvicorn's default.
+_BACKLOG = 2048
 # uvloop accepts one connection per socket and loop iteration: of a hundred clients that connect at the same time
 # the last would wait a second. Duplicates of the socket accept as many per iteration.
 _SOCKETS = 16
@@ -36,20 +41,23 @@ _MAX_LINE = 4_000
 _GC_THRESHOLDS = (20_000, 20, 20)
 
 
-def serve(settings: Settings, address: Address) -> None:
-    """Serve until a signal stops the server; accepted requests are finished first."""
+def serve(settings: Settings, address: Address, backend: "Backend | None" = None) -> None:
+    """Serve until a signal stops the server; accepted requests are finished first.
+
+    The library is that of the settings, or a given backend, for which there is one process.
+    """
     if address.workers == 1:
-        _run(settings, address)
+        _run(settings, address, backend)
         return
     with tempfile.TemporaryDirectory(prefix="attar-") as folder:
         _run(replace(settings, counters=Path(folder) / "counters"), address)
 
 
-def _run(settings: Settings, address: Address) -> None:
+def _run(settings: Settings, address: Address, backend: "Backend | None" = None) -> None:
     """Run uvicorn in this process, or in worker processes that are restarted when they die."""
     _set_up_logging(settings)
     config = uvicorn.Config(
-        partial(_make_worker_app, settings),
+        partial(_make_worker_app, settings, backend),
         factory=True,
         host=address.host,
         port=address.port,
@@ -97,22 +105,15 @@ def uvicorn_options(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _make_worker_app(settings: Settings) -> "ASGIApp":
+def _make_worker_app(settings: Settings, backend: "Backend | None" = None) -> "ASGIApp":
     """The application of a worker process, which computes on one thread: other workers use the other cores."""
     # Imported here because a worker answers the parent's health check only after it has imported this module.
-    import torch
+    from attar.server.app import make_app
 
-    from attar.ops import COMPILED
-    from attar.server.app import make_app, open_library
-
-    torch.set_num_threads(1)
     # The event loop waits at most this long for a computing thread, not Python's 5 ms.
     sys.setswitchinterval(0.0005)
     _set_up_logging(settings)
-    library = open_library(settings)
-    library.reader  # noqa: B018  # loads it
-    # Before the first lookups, which would share the core with the compiler for seconds.
-    COMPILED.now()
+    library = backend or _open_library(settings)
     # What is loaded by now stays, and requests leave few reference cycles: a full collection, which would walk
     # through all of torch's objects, would take a hundred milliseconds.
     gc.collect()
@@ -121,8 +122,23 @@ def _make_worker_app(settings: Settings) -> "ASGIApp":
     return make_app(settings, library)
 
 
+def _open_library(settings: Settings) -> "Library":
+    """The library of the settings, with all that its first questions would wait for."""
+    import torch
+
+    from attar.ops import COMPILED
+    from attar.server.app import open_library
+
+    torch.set_num_threads(1)
+    library = open_library(settings)
+    library.reader  # noqa: B018  # loads it
+    # Before the first lookups, which would share the core with the compiler for seconds.
+    COMPILED.now()
+    return library
+
+
 def listen(address: Address) -> list[socket.socket]:
-    """Bind the address: several duplicates of one socket."""
+    """Listen at the address: several duplicates of one socket."""
     try:
         found = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -132,6 +148,9 @@ def listen(address: Address) -> list[socket.socket]:
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(host_and_port)
+            # Not left to uvicorn, which listens when the reader is loaded: until then another server could bind the
+            # address too, and would say that it had started.
+            listening.listen(_BACKLOG)
         except OSError:
             listening.close()
             raise

@@ -5,11 +5,11 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from attar.cli.main import app
+from attar.cli.main import make_app
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["bench", "ops", "--quick", *arguments])
+    return CliRunner().invoke(make_app(), ["bench", "ops", "--quick", *arguments])
 
 
 def test_json_holds_the_machine_and_every_row():
@@ -53,11 +53,11 @@ def test_the_demo_runs(monkeypatch):
 
     full = bench.run_demo
     monkeypatch.setattr(bench, "run_demo", lambda: full((10, 200), bench.QUICK))
-    ran = CliRunner().invoke(app, ["demo"])
+    ran = CliRunner().invoke(make_app(), ["demo"])
     assert ran.exit_code == 0, ran.output
     assert "| 200 " in ran.stdout
 
 
 @pytest.mark.parametrize("flag", ["--only", "--json", "--quick"])
 def test_help_explains_every_option(flag):
-    assert flag in CliRunner().invoke(app, ["bench", "ops", "--help"]).output
+    assert flag in CliRunner().invoke(make_app(), ["bench", "ops", "--help"]).output

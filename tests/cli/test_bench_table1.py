@@ -6,14 +6,14 @@ import pytest
 from typer.testing import CliRunner
 
 from attar import ops
-from attar.cli.main import app
+from attar.cli.main import make_app
 from attar.errors import OptionError
 
 QUICK = ("bench", "--quick", "--size", "8", "--device", "cpu")
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, arguments)
+    return CliRunner().invoke(make_app(), arguments)
 
 
 def test_without_a_subcommand_it_prints_the_table():

@@ -89,9 +89,9 @@ def test_the_shell_completes_names_of_documents(filled):
     }
     program = """
 import sys
-from attar.cli.main import app
+from attar.cli.main import make_app
 try:
-    app(prog_name="attar")
+    make_app()(prog_name="attar")
 finally:
     assert "torch" not in sys.modules
 """

@@ -4,8 +4,10 @@ import subprocess
 import sys
 
 import pytest
+import typer.main
 
 import attar
+from attar.cli.main import app
 
 
 def run(*arguments):
@@ -49,3 +51,20 @@ def test_a_users_mistake_is_one_line_on_stderr_and_code_2():
     assert ran.stdout == ""
     assert ran.stderr.startswith("attar: --only: expected part of a row's name, got 'no such row'")
     assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "address", "files"),
+    [
+        (["a", "--ray"], "local", ["a"]),
+        (["--ray", "a", "b"], "local", ["a", "b"]),
+        (["--ray", "10.0.0.1:6379", "a"], "10.0.0.1:6379", ["a"]),
+        (["--ray=ray://head:10001", "a"], "ray://head:10001", ["a"]),
+        (["--ray", "auto", "s3://bucket/a"], "auto", ["s3://bucket/a"]),
+        (["a"], None, ["a"]),
+    ],
+)
+def test_ray_takes_an_address_or_none(options, address, files):
+    command = typer.main.get_command(app).commands["add"]
+    given = command.make_context("add", ["S", *options]).params
+    assert (given["ray"], list(given["files"])) == (address, files)

@@ -36,9 +36,9 @@ def unit() -> configparser.ConfigParser:
 
 def parse_serve(words: list[str]) -> dict[str, object]:
     """The options of `attar serve` that words give; other words are an error of click."""
-    from attar.cli.main import app
+    from attar.cli.main import make_app
 
-    command = typer.main.get_command(app).commands["serve"]
+    command = typer.main.get_command(make_app()).commands["serve"]
     return command.make_context("serve", words).params
 
 

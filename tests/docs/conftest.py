@@ -11,7 +11,9 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 # A block, and what stands in front of it: a note that it is not run, or only blank lines behind another block.
 FENCE = re.compile(
-    r"^(?:<!-- parsed, not run: (?P<why>[^\n]+) -->\n)?```(?P<kind>[^\n]*)\n(?P<code>.*?)^```$", re.M | re.S
+    r"^(?:<!-- (?:parsed, not run: (?P<why>[^\n]+)|prompt: (?P<prompt>[^\n]+)) -->\n)?"
+    r"```(?P<kind>[^\n]*)\n(?P<code>.*?)^```$",
+    re.M | re.S,
 )
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 
@@ -24,6 +26,7 @@ class Block:
     code: str
     run: bool
     follows: bool  # right behind another block: what that one prints
+    prompt: str = ""  # the command whose prompt is shown, with what is typed there
 
     @property
     def lines(self) -> list[str]:
@@ -46,7 +49,9 @@ class Page:
         blocks, end = [], None
         for found in FENCE.finditer(text):
             follows = end is not None and not text[end : found.start()].strip()
-            blocks.append(Block(found["kind"], found["code"], found["why"] is None, follows))
+            blocks.append(
+                Block(found["kind"], found["code"], found["why"] is None, follows, found["prompt"] or "")
+            )
             end = found.end()
         return cls(path, text, blocks, SPAN.findall(FENCE.sub("", text)))
 

@@ -1,13 +1,16 @@
 """What the pages show is what happens: their commands and their Python run in order, and print what is shown.
 
 Blocks of `sh` and `python` are run, page by page, in a folder of small made-up files; a block of `text` right
-behind one is what it prints, but for the numbers. Commands behind `<!-- parsed, not run: why -->` are only read
-by the command line (`test_commands.py`), as is all that is no `attar` or `curl`.
+behind one is what it prints, but for the numbers (on stderr, if the line says `# exit code 2`). Of a block behind
+`<!-- prompt: command -->`, the lines that begin with a prompt are typed. Commands behind
+`<!-- parsed, not run: why -->` are only read by the command line (`test_commands.py`), as is all that is no `attar`
+or `curl`.
 """
 
 import argparse
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -20,8 +23,11 @@ import httpx
 import pytest
 
 from attar.cli.main import main
+from attar.cli.prompt import Prompt
+from attar.library import Library
 from benchmarks.stories import tell_stories
 
+ROOT = Path(__file__).resolve().parents[2]
 LETTERS = """\
 Bob Hale wrote to Ann in May. He asked her to come to Bath.
 Ann lives in Dover with her sister Clara Finch.
@@ -33,6 +39,7 @@ FILES = {
     "diary.txt": "Clara Finch came to Dover today. Tobias was there too.",
     "notes/today.txt": "Clara Finch met Tobias in Dover. Tobias sails to Norway in August.",
     "notes/post.txt": "Ann sent Clara Finch a letter from Bath.",
+    "old.doc": "Not a format that is read.",
     "questions.txt": "Who wrote to Ann?\nAnn lives in ___ .\n",
 }
 NOVELS = 30
@@ -42,6 +49,8 @@ CURL.add_argument("url")
 CURL.add_argument("-X", dest="method")
 CURL.add_argument("-H", dest="headers", action="append", default=[])
 CURL.add_argument("-d", dest="body")
+# A line of a prompt: "all> Who left?".
+TYPED = re.compile(r"^[\w.]+> (.+)$", re.M)
 # A file that the site shows whole: examples, which have tests of their own.
 SNIPPET = "--8<--"
 
@@ -51,7 +60,7 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 class Session:
     """A person at a terminal who does what a page says."""
 
-    def __init__(self, run: Callable[[list[str]], None]) -> None:
+    def __init__(self, run: Callable[[list[str], int], None]) -> None:
         self.run_attar = run
         self.names: dict[str, object] = {}
         self.server: subprocess.Popen[bytes] | None = None
@@ -63,6 +72,8 @@ class Session:
             return []
         if block.kind == "python":
             return [(self.python, block.code)]
+        if block.prompt:
+            return [(self.prompt, block.code)]
         return [(self.shell, line) for line in block.lines] if block.kind == "sh" else []
 
     def python(self, code: str) -> None:
@@ -76,7 +87,20 @@ class Session:
         elif program == "attar" and words[1] == "serve":
             self.serve(words[2:])
         elif program == "attar":
-            self.run_attar(words[1:])
+            code = re.search(r"# exit code (\d)", line)
+            self.run_attar(words[1:], int(code[1]) if code else 0)
+
+    def prompt(self, shown: str) -> None:
+        """Type what a block shows after its prompts, and print prompts and lines as a terminal does."""
+        typed = iter(TYPED.findall(shown))
+
+        def read_line(prompt: str) -> str:
+            line = next(typed)
+            print(prompt + line)
+            return line
+
+        with Library("library", read_only=True) as library:
+            Prompt(library, None, 1).run(read_line)
 
     def serve(self, words: list[str]) -> None:
         """Start a server at a port that is free, and wait until it answers."""
@@ -121,13 +145,15 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
     for name, text in {**FILES, **novels}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
+    shutil.copytree(ROOT / "examples" / "papers", tmp_path / "examples" / "papers")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
 
-    def run(words: list[str]) -> None:
+    def run(words: list[str], code: int) -> None:
         monkeypatch.setattr(sys, "argv", ["attar", *words])
         with pytest.raises(SystemExit) as ended:
             main()
-        assert not ended.value.code, words
+        assert (ended.value.code or 0) == code, words
 
     opened = Session(run)
     yield opened
@@ -143,11 +169,10 @@ def test_what_a_page_shows_runs_and_prints_what_it_says(page, session, capsys):
         for do, code in session.steps(block):
             capsys.readouterr()
             do(code)
-            shown = capsys.readouterr().out
-
-
-def test_the_first_page_shows_the_text_that_it_asks_about(root):
-    assert LETTERS in (root / "docs" / "index.md").read_text()
+            printed = capsys.readouterr()
+            shown = printed.err if "# exit code" in code else printed.out
+            if block.prompt:
+                assert words_of(shown) == words_of(block.code)
 
 
 def words_of(printed: str) -> list[str]:

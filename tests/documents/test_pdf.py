@@ -56,7 +56,7 @@ def test_an_encrypted_file_is_refused(one):
 
 def test_a_scan_without_text_is_refused(one):
     with pytest.raises(
-        FormatError, match=r"2 pages without text: pictures of pages; recognise its text first"
+        FormatError, match=r"2 pages without text, a picture of a text; recognise its text first"
     ):
         one("a.pdf", pdf_of(["", ""]))
 

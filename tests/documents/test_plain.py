@@ -1,11 +1,14 @@
-"""Plain text in any encoding, JSON and JSON lines."""
+"""Plain text in any encoding, JSON, JSON lines and Parquet."""
 
 import codecs
+import io
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from attar.documents import decode_text
+from attar.documents import decode_text, read_bytes
 from attar.errors import FormatError
 
 WORDS = "Brontë’s café – “naïve” and déjà vu, £12 in all. " * 3
@@ -81,3 +84,41 @@ def test_another_json_file_reads_as_sentences_with_its_keys(one):
 def test_deeply_nested_json_is_refused_or_read_in_one_line(read):
     with pytest.raises(FormatError, match="expected JSON"):
         read("a.json", b"[" * 200_000)
+
+
+def parquet(**columns):
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    return file.getvalue()
+
+
+def test_rows_of_parquet_are_documents():
+    data = parquet(
+        name=["a", None, "c"], text=["Ann left.", "Bob came.", None], date=["2026", "", ""], n=[1, 2, 3]
+    )
+    found = [(each.name, each.text, each.date) for each in read_bytes("x.parquet", data)]
+    assert found == [("a", "Ann left.", "2026"), ("x.parquet-2", "Bob came.", "")]
+
+
+def test_a_text_that_stands_in_many_rows_is_in_memory_once():
+    data = parquet(text=["Ann. " * 200_000] * 100)
+    assert len(data) < 2**20
+    assert sum(1 for _ in read_bytes("x.parquet", data, 2**21)) == 100
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (parquet(txt=["Ann left."]), 'a Parquet file with a column "text" of strings, got one without'),
+        (parquet(text=[1, 2]), 'a Parquet file with a column "text" of strings, got one without'),
+        (b"PAR1" + bytes(50), "a Parquet file, got a damaged one"),
+        (
+            parquet(text=[f"{at} " * 1_000 for at in range(2_000)]),
+            "at most 1,048,576 bytes when decompressed",
+        ),
+    ],
+    ids=["no text", "numbers", "damaged", "too large"],
+)
+def test_other_parquet_is_refused(data, expected):
+    with pytest.raises(FormatError, match=f"x.parquet: expected {expected}"):
+        list(read_bytes("x.parquet", data, 2**20))

@@ -4,7 +4,7 @@ import pytest
 
 from attar.errors import OptionError, UnknownDocumentError
 from attar.library import find_document
-from attar.library.finding import _similar_names
+from attar.library.finding import similar_names
 
 
 @pytest.fixture
@@ -62,5 +62,5 @@ def test_the_error_for_an_unknown_name_suggests_similar_ones(library, texts, wha
 
 def test_names_unlike_any_are_not_guessed(library, texts):
     library.add("persuasion", texts[0])
-    assert _similar_names(library.store, "emma") == []
-    assert _similar_names(library.store, "x" * 100_000) == []
+    assert similar_names(library.store, "emma") == []
+    assert similar_names(library.store, "x" * 100_000) == []

@@ -47,6 +47,14 @@ def library(shipped, memory, tmp_path):
         yield library
 
 
+def test_phrases_say_which_text_fits_a_question_and_nothing_where_none_answers(shipped, memory):
+    other = shipped.read("The bridge was opened in 1859. It has two tracks and four lanes for cars.")
+    fits = shipped.match([memory, other], "Who owns the hotel?")
+    assert fits[0] > fits[1] + 1
+    about = shipped.match([memory, other], "aerodynamic heating of slender bodies at high speed")
+    assert about[0] == pytest.approx(about[1], abs=0.2)
+
+
 def test_the_default_answers_with_phrases(shipped):
     assert isinstance(shipped, PhraseReader)
     assert shipped.quick is not None

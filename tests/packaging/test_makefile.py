@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 # CUDA's compiler, and what only developers and trainers use.
-HEAVY = {"dev", "fast", "gpu", "train"}
+HEAVY = {"dev", "fast", "gpu", "ray", "train"}
 
 pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 

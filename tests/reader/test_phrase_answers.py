@@ -183,7 +183,7 @@ class TestScores:
         sentences = torch.tensor([numbers])
         memory = reader.read(TEXT).astype("float32")
         index = memory.phrases
-        (found,) = reader._encode([(0, window)])
+        (found,) = reader._encode([window])
         for question in ("who met bob in bath?", "what was it", ""):
             asked = torch.from_numpy(tokenizer.read_questions([question])[0].astype(np.int64))[None]
             with torch.inference_mode():

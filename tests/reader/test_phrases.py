@@ -6,12 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attar.errors import AttarError, DtypeError, OptionError
 from attar.memory import JOINT, Memory
-from attar.reader import PhraseReader
+from attar.reader import PhraseReader, Reader
 from attar.reader.windows import PARAGRAPH, WINDOW, cut_windows
 from attar.text import sentence_spans
 
@@ -125,6 +126,28 @@ class TestReading:
             together = phrase_reader.read_many(texts, batch_size=batch_size)
             for memory, text in zip(together, texts, strict=True):
                 check_same(memory, phrase_reader.read(text))
+
+    def test_a_memory_has_the_same_bytes_whatever_is_read_with_it_and_by_how_many_threads(self):
+        reader, texts = Reader.load(), [SHORT, story(30), "Ann", story(47), f"{story(9)} {SHORT}", story(9)]
+
+        def read(texts):
+            states = []
+            memories = reader.read_many(texts, on_states=lambda *each: states.append(each))
+            return [
+                (memory.to_bytes(), [own.tobytes() for number, _, own in states if number == at])
+                for at, memory in enumerate(memories)
+            ]
+
+        before = torch.get_num_threads()
+        alone = [read([text])[0] for text in texts]
+        try:
+            for threads in (1, 3):
+                torch.set_num_threads(threads)
+                assert read(texts) == alone
+                assert read(texts[::-1]) == alone[::-1]
+                assert torch.get_num_threads() == threads
+        finally:
+            torch.set_num_threads(before)
 
     def test_progress_counts_windows(self, phrase_reader):
         told = []

@@ -7,7 +7,7 @@ import pytest
 
 from attar import wire as vectors
 from attar.library import Library
-from attar.server import service
+from attar.server import local
 
 SIZE = 6
 VECTOR = [0.5, -1.0, 0.25, 2.0, 0.0, 1.0]
@@ -156,7 +156,7 @@ def test_an_unknown_document_is_404(served, refused):
 def test_lookups_on_the_event_loop_and_on_the_thread_agree(serve, monkeypatch):
     served = serve("linear")
     body = {"documents": ["0", "1"], "vectors": np.eye(2, 6).tolist()}
-    threads, look_up = [], service._look_up
+    threads, look_up = [], local._look_up
 
     def watched(*arguments, **options):
         result = look_up(*arguments, **options)
@@ -164,9 +164,9 @@ def test_lookups_on_the_event_loop_and_on_the_thread_agree(serve, monkeypatch):
             threads.append(threading.current_thread().name.partition("_")[0])
         return result
 
-    monkeypatch.setattr(service, "_look_up", watched)
+    monkeypatch.setattr(local, "_look_up", watched)
     inline = served.post("/v1/lookup", body).json()
-    monkeypatch.setattr(service, "_INLINE_BYTES", 10)
+    monkeypatch.setattr(local, "_INLINE_BYTES", 10)
     threaded = served.post("/v1/lookup", body).json()
     assert threads == [served.thread.name.partition("_")[0], "lookup"]
     assert (inline["readouts"], inline["bytes"]) == (threaded["readouts"], threaded["bytes"])

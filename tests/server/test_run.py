@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 
 import attar
-from attar.errors import UnavailableError
+from attar.errors import OptionError, UnavailableError
 from attar.library import Library
+from attar.server.run import listen
+from attar.server.settings import Address
 
 TEXT = "Then Ann met Bob. Bob left for Rome."
 
@@ -252,6 +254,17 @@ def test_a_port_in_use_is_reported_in_one_line(folder, reader_folder):
         port = taken.getsockname()[1]
         code, line = run_serve(folder, "--reader", reader_folder, "--port", port)
     assert (code, "in use" in line) == (2, True)
+
+
+def test_a_port_is_taken_while_its_server_still_loads_its_reader():
+    """Two servers could bind it before either listened; the second said that it had started."""
+    loading = listen(Address(port=0))
+    try:
+        with pytest.raises(OptionError, match="already in use"):
+            listen(Address(port=loading[0].getsockname()[1]))
+    finally:
+        for each in loading:
+            each.close()
 
 
 @pytest.mark.slow

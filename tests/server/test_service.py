@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attar import wire as vectors
-from attar.server import service
+from attar.server import local
 from attar.store.format import checksum
 
 QUESTION = {"document": "0", "question": "Who left?"}
@@ -142,13 +142,13 @@ def test_a_body_may_be_sent_in_parts(served):
 
 def test_suggestions_for_an_unknown_name_are_searched_on_the_slow_thread(served, monkeypatch):
     threads = []
-    suggesting = service.suggesting
+    similar_names = local.similar_names
 
     def watched(*arguments):
         threads.append(threading.current_thread().name)
-        return suggesting(*arguments)
+        return similar_names(*arguments)
 
-    monkeypatch.setattr(service, "suggesting", watched)
+    monkeypatch.setattr(local, "similar_names", watched)
     calls = [("POST", "/v1/ask", QUESTION | {"document": name}) for name in ("0", "01", "1")]
     assert [response.status_code for response in served.call_concurrently(calls)] == [200, 404, 200]
     assert "did you mean" in served.post("/v1/ask", QUESTION | {"document": "01"}).json()["detail"]

@@ -14,7 +14,7 @@ const DOUBT = 0.05;
 const isAbsent = ({ kind }) => kind === "none";
 
 /** Show a reply; `about` is the document that was asked, or null if all were. */
-export function showAnswers({ answers, document, seconds: took, bytes: read }, about) {
+export function showAnswers({ answers, document, seconds: took, bytes: read, missing = [] }, about) {
   const from = (answer) => ({ ...answer, document: answer.document ?? document ?? about });
   const [first, ...rest] = answers.map(from);
   const isFound = first !== undefined && !isAbsent(first);
@@ -27,6 +27,7 @@ export function showAnswers({ answers, document, seconds: took, bytes: read }, a
   byId("others-heading").textContent = isFound ? "Other possibilities" : "The closest passages";
   byId("others-heading").hidden = !others.length;
   const parts = [];
+  if (missing.length) parts.push(`Some documents could not be asked now (${missing.join(", ")}); ask again in a minute.`);
   if (doubt && isFound) parts.push(`That ${notSaid(about, "it")}: ${wholePercent(doubt.probability)}.`);
   parts.push(`Answered in ${seconds(took)}${read ? ` from ${bytes(read)} of memory` : ""}.`);
   byId("answer-cost").textContent = parts.join(" ");

@@ -25,6 +25,8 @@ def finish(
     before: SavedPhrases | None = None,
 ) -> dict[str, Any]:
     """Measure on held-out questions, write the reader, calibrate what it says, and write that too."""
+    if not run.processes.is_main:
+        return {}
     options, results = run.options, dict[str, Any]()
     density = options.density if before is None else before.density
     modules: list[nn.Module] = [network, *([] if quick is None else [quick])]
@@ -72,6 +74,8 @@ def load_phrases(path: str) -> PhraseReader:
 
 def calibrate_only(run: QuestionRun, passages: list[Passage]) -> dict[str, Any]:
     """Write a reader again with a calibration by the questions of the files; nothing is trained."""
+    if not run.processes.is_main:
+        return {}
     options = run.options
     found = calibrate(load_phrases(options.init), passages, options.accuracy or None, run.progress)
     if found is None:

@@ -27,7 +27,7 @@ class QuestionOptions:
         False, "Train nothing: write the reader of --init with probabilities calibrated by these questions."
     )
     accuracy: float = option(
-        0.0, "Exact match on other questions, to calibrate by what the reader was trained on.", min=0, max=1
+        0.0, "If the reader was trained on these questions: its exact match on others.", min=0, max=1
     )
     texts: str = option("", "Texts without questions: questions about them are generated, too.")
     exclude: str = option("", "Test set: passages that share 13 words in a row with it are left out.")
@@ -45,6 +45,7 @@ class QuestionOptions:
     batch_tokens: int = option(
         0, "Word pieces of passages per step, with padding; 0: 12,000, or 3,000 with --init.", min=0
     )
+    accumulate: int = option(1, "Parts of a step, whose gradients are averaged; processes share them.", min=1)
     distillation: float = option(1.0, "Weight of the teacher's scores in the loss.", min=0)
     generator_epochs: int = option(4, "Epochs of the network that writes questions.", min=1)
     generated_weight: float = option(0.5, "Weight of a generated question.", min=0, max=1)
@@ -73,6 +74,11 @@ class QuestionOptions:
             object.__setattr__(self, "batch_tokens", 3_000 if self.init else 12_000)
         if not self.lr:
             object.__setattr__(self, "lr", 5e-5 if self.init else 2e-4)
+
+    @property
+    def part_tokens(self) -> int:
+        """Word pieces of passages per part of a step."""
+        return max(1, self.batch_tokens // self.accumulate)
 
     @property
     def folder(self) -> Path:

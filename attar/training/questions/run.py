@@ -17,6 +17,7 @@ from attar.errors import FormatError, OptionError
 from attar.files import atomic_file
 from attar.nn import TransformerShape
 from attar.progress import Progress
+from attar.training.processes import Processes
 from attar.training.questions.batches import Batch
 from attar.training.questions.encoded import Array
 from attar.training.questions.options import QuestionOptions
@@ -44,8 +45,13 @@ class QuestionRun:
     def __init__(self, options: QuestionOptions, progress: Progress, say: Say) -> None:
         self.options, self.progress, self.say = options, progress, say
         self.folder = options.folder / RUN
+        self.processes = Processes.started()
+        if options.accumulate % self.processes.count:
+            expected = f"a multiple of {self.processes.count}, the processes that torchrun started"
+            remedy = f"add --accumulate {self.processes.count}"
+            raise OptionError("accumulate", expected, str(options.accumulate), remedy)
         on_gpu = torch.cuda.is_available()
-        self.device = torch.device("cuda" if on_gpu else "cpu")
+        self.device = torch.device("cuda", self.processes.local_rank) if on_gpu else torch.device("cpu")
         self.workers = options.num_workers if options.num_workers >= 0 else _WORKERS if on_gpu else 0
         self.history: list[Row] = []
 
@@ -109,6 +115,8 @@ class QuestionRun:
 
     def write_tokenizer(self, tokenizer: bytes, shape: TransformerShape) -> None:
         """Keep what the teacher's weights need to be used again."""
+        if not self.processes.is_main:
+            return
         with atomic_file(self.folder / TOKENIZER) as partial:
             partial.write_bytes(tokenizer)
         self._write(self.folder / SHAPE, json.dumps(asdict(shape)) + "\n")
@@ -134,7 +142,8 @@ class QuestionRun:
         if not file.is_file():
             stage = Stage(
                 name, module, loss, batches(), lr=lr, heads=heads, seed=self.options.seed, workers=self.workers,
-                evaluate=evaluate, progress=self.progress,
+                accumulate=self.options.accumulate, processes=self.processes, evaluate=evaluate,
+                progress=self.progress,
             )  # fmt: skip
             self.say(f"{name}: {stage.steps:,} steps" + (", continued" if last.is_file() else ""))
             module.to(self.device).train()  # Lightning keeps the mode that it finds
@@ -142,21 +151,25 @@ class QuestionRun:
             for row in rows:
                 self.say(" ".join(f"{key} {value}" for key, value in row.items()))
             self.history = [row for row in self.history if row["stage"] != name] + rows
-            self._write(self.folder / HISTORY, json.dumps(self.history, indent=1) + "\n")
-            save_weights(file, module)
-        last.unlink(missing_ok=True)
+            if self.processes.is_main:
+                self._write(self.folder / HISTORY, json.dumps(self.history, indent=1) + "\n")
+                save_weights(file, module)
+        self.processes.wait()
+        if self.processes.is_main:
+            last.unlink(missing_ok=True)
         # Read back also when it was just trained: files have fewer digits, and a resumed run starts from them.
         load_weights(file, module)
         module.to(self.device)
 
     def arrays(self, name: str, make: Callable[[], dict[str, Array]]) -> dict[str, Array]:
-        """Arrays that a stage makes, from its file if that is there."""
+        """Arrays that a stage makes in the main process, from its file if that is there."""
         file = self.folder / f"{name}.npz"
-        if not file.is_file():
+        if self.processes.is_main and not file.is_file():
             self.say(name)
             made = make()
             with atomic_file(file) as partial, partial.open("wb") as opened:
                 np.savez(opened, **made)  # type: ignore[arg-type]  # names of arrays are no options
+        self.processes.wait()
         try:
             with np.load(file, allow_pickle=False) as loaded:
                 return dict(loaded)

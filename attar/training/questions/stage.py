@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 from attar.errors import FormatError
 from attar.files import atomic_file
 from attar.progress import Progress, tell_nobody
+from attar.training.processes import ALONE, Processes
 from attar.training.questions.batches import Batch
 from attar.training.questions.student import Loss
 from attar.training.run_folder import load_checkpoint, relocate_checkpoint
@@ -28,8 +29,9 @@ Row = dict[str, Any]
 class Stage(pl.LightningModule):
     """A network with its loss; AdamW, the encoder at `lr` and the other parameters at `heads` times that.
 
-    An epoch of Lightning is the steps up to the next checkpoint. Batches and dropout are functions of the step, so
-    that a run that was stopped continues as if it had not been.
+    An epoch of Lightning is the steps up to the next checkpoint. A step has `accumulate` batches, which the processes
+    share. Batches and dropout are functions of the step, so that a run that was stopped continues as if it had not
+    been, and that any number of processes takes the same steps.
     """
 
     def __init__(
@@ -43,6 +45,8 @@ class Stage(pl.LightningModule):
         heads: float = 5.0,
         seed: int = 0,
         workers: int = 0,
+        accumulate: int = 1,
+        processes: Processes = ALONE,
         evaluate: Callable[[], Row] | None = None,
         progress: Progress = tell_nobody,
     ) -> None:
@@ -50,20 +54,28 @@ class Stage(pl.LightningModule):
         self.name, self.module, self.loss, self.batches = name, module, loss, batches
         self.lr, self.heads, self.seed, self.workers = lr, heads, seed, workers
         self.evaluate, self.progress = evaluate, progress
-        self.steps = len(batches)  # type: ignore[arg-type]  # those here have a length
+        self.accumulate, self.processes = accumulate, processes
+        self.share = accumulate // processes.count  # of this process, in each step
+        self.count = len(batches)  # type: ignore[arg-type]  # those here have a length
+        self.steps = math.ceil(self.count / accumulate)
         self.history: list[Row] = []
         self._sums: dict[str, Tensor] = {}
 
     def train_dataloader(self) -> DataLoader[Batch]:
-        """The batches up to the next checkpoint."""
+        """Its batches up to the next checkpoint; the last step is filled up with the first batches."""
         first = self.current_epoch * CHECKPOINT_STEPS
         steps = range(first, min(first + CHECKPOINT_STEPS, self.steps))
-        return make_loader(Subset(self.batches, steps), self.workers)
+        places = [self._place(step, part) % self.count for step in steps for part in range(self.share)]
+        return make_loader(Subset(self.batches, places), self.workers)
+
+    def _place(self, step: int, part: int) -> int:
+        """The place of a batch among those of all steps and processes."""
+        return step * self.accumulate + self.processes.rank * self.share + part
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
         """The loss of one step."""
         # Not at the start of an epoch: Lightning leaves that hook out when it resumes at one.
-        torch.manual_seed(self.seed * 1_000_003 + self.global_step)
+        torch.manual_seed(self.seed * 1_000_003 + self._place(self.global_step, index % self.share))
         loss, parts = self.loss(batch)
         for part, value in ({"loss": loss.detach()} | parts).items():
             self._sums[part] = self._sums.get(part, torch.zeros_like(value)) + value
@@ -74,8 +86,10 @@ class Stage(pl.LightningModule):
         """Append to the history: mean losses, and what is measured on held-out questions."""
         count = min(CHECKPOINT_STEPS, self.steps - self.current_epoch * CHECKPOINT_STEPS)
         row: Row = {"stage": self.name, "step": self.global_step, "steps": self.steps}
-        row |= {name: round(float(value) / count, 4) for name, value in self._sums.items()}
-        if self.evaluate is not None:
+        means = {name: value / (count * self.share) for name, value in self._sums.items()}
+        reduced = {name: self.trainer.strategy.reduce(value) for name, value in means.items()}
+        row |= {name: round(float(value), 4) for name, value in reduced.items()}
+        if self.evaluate is not None and self.processes.is_main:
             row |= self.evaluate()
             self.module.train()
         self.history.append(row)
@@ -121,7 +135,11 @@ def fit_stage(stage: Stage, run: Path) -> list[Row]:
         load_checkpoint(last)  # a damaged one is refused in one line
     trainer = pl.Trainer(
         accelerator="gpu" if on_gpu else "cpu",
-        devices=1,
+        devices=stage.processes.local_count,
+        num_nodes=stage.processes.count // stage.processes.local_count,
+        # Some stages train only a part of their network.
+        strategy="ddp_find_unused_parameters_true" if stage.processes.count > 1 else "auto",
+        accumulate_grad_batches=stage.share,
         max_epochs=math.ceil(stage.steps / CHECKPOINT_STEPS),
         precision="bf16-mixed" if on_gpu else "32-true",
         gradient_clip_val=1.0,

@@ -5,6 +5,7 @@ quick question encoder → calibration. A stage whose file is there is not repea
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -39,7 +40,7 @@ from attar.training.questions.run import Module, QuestionRun, Say, silent
 from attar.training.questions.student import Loss, imitation_loss, new_quick, prior_loss, student_loss
 from attar.training.questions.teacher import PairBatches, Teacher, label
 from attar.training.questions.translated import with_translated_questions
-from attar.training.run_folder import RUN, check_writable, lock_folder
+from attar.training.run_folder import check_writable, lock_folder
 
 # Learning rates and epochs that were measured once (docs/questions.md).
 _TEACHER_LR, _PRIOR_LR = 1.5e-4, 1e-4
@@ -58,16 +59,21 @@ def train_questions(
 ) -> dict[str, Any]:
     """Train a reader, write its folder, and return what is known about it: accuracy on held-out questions and so on.
 
-    A folder with a reader or a run is refused unless `resume` continues it or `replace` starts again.
+    A folder with a reader or a run is refused unless `resume` continues it or `replace` starts again. Of several
+    processes the main one returns what is known, the others nothing.
     """
     check_writable(options.folder)
     if torch.cuda.is_available():
         # Lengths change from step to step, which cuDNN's attention is slow at.
         torch.backends.cuda.enable_cudnn_sdp(False)
         torch.set_float32_matmul_precision("high")
-    with without_known_warnings(), lock_folder(options.folder / RUN):
-        run = QuestionRun(options, progress, say)
-        run.begin(resume=resume, replace=replace)
+    run = QuestionRun(options, progress, say)
+    # Of several processes the main one locks the folder and writes; the others wait for it.
+    lock = lock_folder(run.folder) if run.processes.is_main else nullcontext()
+    with without_known_warnings(), run.processes.joined(), lock:
+        if run.processes.is_main:
+            run.begin(resume=resume, replace=replace)
+        run.processes.wait()
         if options.calibrate_only:
             return calibrate_only(run, _read_data(run))
         return _fine_tune(run) if options.init else _train_new(run)
@@ -161,7 +167,7 @@ def _teach(
     run: QuestionRun, make: Callable[[], Teacher], training: Encoded
 ) -> tuple[Teacher, dict[str, Array], Array]:
     """The second teacher, its labels of everything, and the best spans of the first."""
-    tokens = run.options.batch_tokens * 4 // 3
+    tokens = run.options.part_tokens * 4 // 3
     labelled = training.labelled()
     unlabelled = [q for q, source in enumerate(training.sources) if not source.labelled]
 
@@ -209,7 +215,7 @@ def _generate(
     teacher: Teacher,
 ) -> dict[str, Array]:
     """Questions for paragraphs that have none."""
-    options, tokens = run.options, run.options.batch_tokens * 4 // 3
+    options, tokens = run.options, run.options.part_tokens * 4 // 3
     prior = run.module(make_prior)
     asked = partial(
         QuestionBatches, with_marked_golds(training), tokens=tokens, epochs=_PRIOR_EPOCHS, seed=5, per_passage=12,
@@ -256,7 +262,7 @@ def _fit_student(
     batches = partial(
         QuestionBatches,
         data,
-        tokens=options.batch_tokens,
+        tokens=options.part_tokens,
         epochs=options.epochs,
         seed=options.seed,
         weights=weights,
@@ -280,7 +286,8 @@ def _fit_quick(
     network.to(run.device).eval()
     for parameter in network.parameters():
         parameter.requires_grad_(False)
-    alone = partial(QuestionsAlone, questions, size=_IMITATED, epochs=options.epochs, seed=options.seed)
+    size = max(1, _IMITATED // options.accumulate)
+    alone = partial(QuestionsAlone, questions, size=size, epochs=options.epochs, seed=options.seed)
 
     def imitate(batch: dict[str, torch.Tensor]) -> Loss:
         return imitation_loss(network, batch, quick)
@@ -290,7 +297,7 @@ def _fit_quick(
 
     run.fit("imitation", quick, imitate, alone, lr=options.lr * 2, heads=1.0)
     batches = partial(
-        QuestionBatches, data, tokens=options.batch_tokens, epochs=_QUICK_EPOCHS, seed=options.seed
+        QuestionBatches, data, tokens=options.part_tokens, epochs=_QUICK_EPOCHS, seed=options.seed
     )
     run.fit("quick", quick, answer, batches, lr=options.lr, heads=1.0)
     return quick

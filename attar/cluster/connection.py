@@ -1,0 +1,73 @@
+"""Connecting to Ray: one clear line if it is not installed, not there or does not answer."""
+
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from attar.errors import MissingError, UnavailableError, install_command
+
+# Seconds until a cluster must answer; Ray itself waits for minutes.
+_WAIT = 10.0
+LOCAL = "local"
+
+
+@contextmanager
+def connected(address: str | None = None, cpus: int | None = None) -> Iterator[None]:
+    """Use the cluster at an address, or one that is started on this machine and ends with it (None or "local").
+
+    A program that is connected already stays so.
+    """
+    # Nothing is sent over the network but to the cluster.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+        import ray.data
+    except ImportError as fault:
+        package = (fault.name or "ray").partition(".")[0]
+        remedy = install_command("ray")
+        raise MissingError("ray", f"the package {package}", "none", remedy) from fault
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    if ray.is_initialized():
+        yield
+        return
+    quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+    try:
+        if address in (None, LOCAL):
+            own = max(cpus or 1, os.cpu_count() or 1)
+            # Ray's processes listen on all addresses of the machine: nobody else may use them.
+            os.environ["RAY_AUTH_MODE"] = "token"
+            os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+            ray.init(include_dashboard=False, num_cpus=own, _node_ip_address="127.0.0.1", **quiet)
+        else:
+            _check(address)
+            ray.init(address=address, **quiet)
+    except (OSError, RuntimeError, ValueError) as fault:
+        if isinstance(fault, UnavailableError):
+            raise
+        raise _unavailable(str(address or LOCAL), " ".join(str(fault).split())[:120]) from fault
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _check(address: str) -> None:
+    """Refuse an address where nobody listens."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if address == "auto":
+        return
+    if not port.isdigit():
+        raise _unavailable(address, "no such address")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_WAIT).close()
+    except (OSError, OverflowError) as fault:
+        raise _unavailable(address, str(getattr(fault, "strerror", "") or fault or "no answer")) from fault
+
+
+def _unavailable(address: str, came: str) -> UnavailableError:
+    remedy = "start one (ray start --head), or give HOST:PORT of one"
+    return UnavailableError(f"ray {address}", "a cluster of Ray", came, remedy)

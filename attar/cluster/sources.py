@@ -1,0 +1,195 @@
+"""Sources that Ray reads: files, folders and fsspec URLs, as a stream of documents in a fixed order."""
+
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from attar.documents import (
+    FoundFiles,
+    SkippedFile,
+    SourceFile,
+    document_name,
+    find_files,
+    is_known,
+    read_bytes,
+)
+from attar.errors import AttarError, FormatError
+from attar.files import MAX_DECOMPRESSED
+from attar.library import Draft, read_files
+from attar.store import Origin
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from ray.data import Datasource
+
+# Bytes and files that one task of Ray reads, and about the bytes of documents that it hands on at a time: what one
+# actor encodes in some seconds, so that all of them have something to do, and a kill loses little.
+_TASK_BYTES, _TASK_FILES, BLOCK_BYTES = 2**20, 64, 2**15
+# The one column of all blocks: pickled drafts, and the errors of files that cannot be read.
+COLUMN = "document"
+
+
+class UrlFile(NamedTuple):
+    """A file at an fsspec URL; `data` is there if only this process can read it (`memory://`)."""
+
+    url: str
+    name: str
+    size: int
+    data: bytes | None = None
+
+
+AnyFile: TypeAlias = SourceFile | UrlFile
+
+
+class FoundSources(NamedTuple):
+    """The files to read, in order, and those that are not read."""
+
+    files: list[AnyFile]
+    skipped: list[SkippedFile]
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(map(_size, self.files))
+
+
+def find_sources(sources: Iterable[str]) -> FoundSources:
+    """The files of paths and URLs, in a fixed order; `file://` is a path."""
+    found = FoundSources([], [])
+    for source in sources:
+        source = source.removeprefix("file://")
+        if "://" in source:
+            found.files.extend(_find_urls(source))
+        else:
+            here: FoundFiles = find_files([source])
+            found.files.extend(here.files)
+            found.skipped.extend(here.skipped)
+    return found
+
+
+def _find_urls(url: str) -> list[UrlFile]:
+    """The file at a URL, or the files below it; they have the names that a folder's files would have."""
+    import fsspec
+
+    try:
+        system, root = fsspec.core.url_to_fs(url)
+        details = system.find(root, detail=True)
+        names = {path: str(PurePosixPath(path).relative_to(root)) for path in sorted(details)}
+        if list(names.values()) == ["."]:
+            names = {path: PurePosixPath(path).name for path in names}
+        else:
+            names = {path: name for path, name in names.items() if is_known(name) and "/." not in f"/{name}"}
+        if not names:
+            raise FormatError(url, "a file, or a folder with documents", "none", "check the URL")
+        local = "memory" in system.protocol
+        counts = Counter(map(document_name, names.values()))
+        return [
+            UrlFile(
+                system.unstrip_protocol(path),
+                document_name(name) if counts[document_name(name)] == 1 else name,
+                int(details[path].get("size") or 0),
+                system.cat_file(path) if local else None,
+            )
+            for path, name in names.items()
+        ]
+    except (OSError, ValueError, ImportError) as fault:
+        if isinstance(fault, AttarError):
+            raise
+        raise FormatError(url, "a URL that fsspec can read", _line(fault)) from fault
+
+
+def read_documents(
+    files: Iterable[AnyFile], max_bytes: int = MAX_DECOMPRESSED
+) -> Iterator[Draft | AttarError]:
+    """Yield the checked documents of files, and the error of each that cannot be read."""
+    for file in files:
+        faults: list[AttarError] = []
+        if isinstance(file, SourceFile):
+            drafts = read_files([file], faults.append, max_bytes=max_bytes)
+        else:
+            drafts = _read_url(file, faults.append, max_bytes)
+        for draft in drafts:
+            yield from faults
+            faults.clear()
+            yield draft
+        yield from faults
+
+
+def _read_url(file: UrlFile, on_bad: Callable[[AttarError], None], max_bytes: int) -> Iterator[Draft]:
+    import fsspec
+
+    try:
+        data = fsspec.open(file.url, "rb").open().read() if file.data is None else file.data
+        for each in read_bytes(PurePosixPath(file.url).name, data, max_bytes, name=file.name, on_bad=on_bad):
+            yield Draft.of(each.name, each.text, each.title, Origin(file.url, each.date, each.parts))
+    except AttarError as fault:
+        on_bad(FormatError(file.url, "documents to add", str(fault)))
+    except (OSError, ValueError) as fault:
+        on_bad(FormatError(file.url, "a file to read", _line(fault)))
+
+
+def datasource(files: list[AnyFile], max_bytes: int) -> "Datasource":
+    """The documents of files as a source of Ray Data; local files are read on this machine."""
+    from ray.data import Datasource, ReadTask
+    from ray.data.block import BlockMetadata
+
+    class Documents(Datasource):  # type: ignore[misc]
+        """Files, some of them per task, in order."""
+
+        def estimate_inmemory_data_size(self) -> int:
+            return sum(map(_size, files))
+
+        @property
+        def supports_distributed_reads(self) -> bool:
+            return not any(isinstance(file, SourceFile) for file in files)
+
+        def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[ReadTask]:
+            return [
+                ReadTask(
+                    lambda group=group: _blocks(group, max_bytes),
+                    BlockMetadata(None, sum(map(_size, group)), None, None),
+                )
+                for group in _groups(files)
+            ]
+
+    return Documents()
+
+
+def _size(file: AnyFile) -> int:
+    return file.bytes if isinstance(file, SourceFile) else file.size
+
+
+def _groups(files: list[AnyFile]) -> list[list[AnyFile]]:
+    groups: list[list[AnyFile]] = []
+    size = _TASK_BYTES
+    for file in files:
+        if size >= _TASK_BYTES or len(groups[-1]) >= _TASK_FILES:
+            groups.append([])
+            size = 0
+        groups[-1].append(file)
+        size += _size(file)
+    return groups
+
+
+def _blocks(files: list[AnyFile], max_bytes: int) -> "Iterator[pa.Table]":
+    for document in read_documents(files, max_bytes):
+        yield to_table([document])
+
+
+def to_table(documents: "Iterable[Draft | AttarError]") -> "pa.Table":
+    """Documents as a block of Ray Data."""
+    import pyarrow as pa
+
+    rows = [pickle.dumps(each, protocol=pickle.HIGHEST_PROTOCOL) for each in documents]
+    return pa.table({COLUMN: pa.array(rows, pa.large_binary())})
+
+
+def from_table(table: "pa.Table") -> list[Draft | AttarError]:
+    """The documents of a block."""
+    return [pickle.loads(row.as_buffer()) for row in table[COLUMN]]
+
+
+def _line(fault: BaseException) -> str:
+    return " ".join(str(fault).split())[:120] or type(fault).__name__

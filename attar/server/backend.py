@@ -1,0 +1,124 @@
+"""What a server needs of a library: the backend of `Service`, over one store here, over shards in `attar.cluster`.
+
+Methods block; the service calls them on its executors. What a library of several parts could not answer, because a part
+is not running, is named in `Partial.missing`.
+"""
+
+from collections.abc import Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from attar import wire
+from attar.library import Draft
+from attar.memory import Floats
+from attar.results import Answer, Change, Document, Explanation, Hit
+from attar.store import Stats
+
+Value = TypeVar("Value")
+
+
+class AskJob(NamedTuple):
+    """The questions of one request, each with the name of its document."""
+
+    names: list[str]
+    questions: list[str]
+    top: int | None
+
+
+class AskResult(NamedTuple):
+    """The answers to each question, and the bytes of the memories that were read."""
+
+    answers: list[list[Answer]]
+    bytes: int
+
+
+class LookupJob(NamedTuple):
+    """The vectors `[m, k]` of one request, with one name for all or one each; `packed`: readouts of one width."""
+
+    names: list[str]
+    vectors: Floats
+    packed: bool
+
+
+class LookupResult(NamedTuple):
+    """One readout per vector, and the bytes of the memories that were read."""
+
+    readouts: Sequence[Floats] | Floats
+    bytes: int
+
+
+class Partial(NamedTuple, Generic[Value]):
+    """A result from all documents, and the parts of the library that are missing in it."""
+
+    value: Value
+    missing: list[str]
+
+
+class Listed(NamedTuple):
+    """Some documents in the order of names, and the count of all."""
+
+    documents: list[Document]
+    total: int
+
+
+class Backend(Protocol):
+    """A library as a server needs it; changes, and their errors, are those of `Library`."""
+
+    def prepare(self) -> None:
+        """Load the reader."""
+
+    def answer(self, jobs: list[AskJob]) -> list[AskResult | Exception]:
+        """The result of each job of a batch, or its error; one job's error does not affect the others."""
+
+    def look_up(self, jobs: list[LookupJob]) -> list[LookupResult | Exception]:
+        """The result of each job of a batch, or its error."""
+
+    def look_up_now(self, job: LookupJob) -> LookupResult | None:
+        """The result of a job that takes less time than waking a thread; None for others."""
+
+    def ask_all(self, questions: Sequence[str], top: int | None) -> Partial[list[list[Answer]]]:
+        """The answers to questions from all documents."""
+
+    def search(self, query: str, top: int) -> Partial[list[Hit]]:
+        """The documents that fit a query best."""
+
+    def page(self, after: str | None, limit: int) -> Partial[Listed]:
+        """Some documents in the order of names."""
+
+    def show(self, name: str, with_memory: bool) -> wire.ShownDocument:
+        """One document in full."""
+
+    def explain(self, text: str | None, document: str | None, question: str) -> Explanation:
+        """The weight of each token of a text, or of a document's text, for a question."""
+
+    def compare(self, name: str) -> wire.Comparison:
+        """What a lookup in a document's memory takes, and one by softmax over as many states."""
+
+    def add(self, name: str, text: str, title: str, replace: bool) -> Change:
+        """Add a document."""
+
+    def add_many(self, drafts: Sequence[Draft], replace: bool) -> list[Change]:
+        """Add documents; those before a refused one are added."""
+
+    def append(self, name: str, text: str, key: str | None) -> Change:
+        """Continue a document."""
+
+    def merge(self, body: wire.Merge, key: str | None) -> Change:
+        """Make one document of several."""
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove documents: all of them, or none if one does not exist."""
+
+    def similar(self, name: str) -> list[str] | None:
+        """Names like one that no document has; None if there is a document of that name."""
+
+    def stats(self) -> Stats:
+        """Totals, for operators."""
+
+    def fingerprint(self) -> str:
+        """The reader's."""
+
+    def check_disk(self) -> None:
+        """Refuse if the disk cannot be written."""
+
+    def close(self) -> None:
+        """Close the library."""

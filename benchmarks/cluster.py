@@ -1,0 +1,15 @@
+"""`python -m benchmarks.cluster`: reading with Ray against one process."""
+
+from attar.bench import run_cases, this_machine
+from benchmarks.cluster_reading import reading_case
+from benchmarks.command import Json, Only, Quick, run_command, show
+
+
+def main(only: Only = None, json: Json = False, quick: Quick = False) -> None:
+    """Compare a cluster of Ray on this machine with one process."""
+    cases = [reading_case(20 if quick else 300)]
+    show(run_cases(this_machine(), cases, only, judged=not quick), json)
+
+
+if __name__ == "__main__":
+    run_command(main)

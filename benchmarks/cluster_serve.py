@@ -1,0 +1,293 @@
+"""`python -m benchmarks.cluster_serve`: a library in shards on Ray Serve, over loopback, on this machine.
+
+serve: batches of 256 questions to 2 shards, compared with a plain server in turns. kill: SIGKILL to a shard under load.
+million: the memory of a server of a million made-up documents in 4 shards.
+"""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import httpx
+import numpy as np
+import typer
+
+from attar import Client, wire
+from attar.cluster import shard_of, shard_paths, split
+from attar.library import Library
+from attar.reader import Reader
+from attar.search import ReaderEncoder, Signer, default_statistics
+from attar.store import Store
+from benchmarks.command import Json, Quick, run_command
+from benchmarks.search import made_record, made_up
+from benchmarks.server_rows import ServerProcess, serving
+from benchmarks.stories import tell_stories
+
+_SHARDS, _BATCH, _ROUNDS, _CONNECTIONS = 2, 256, 5, 4
+_QUESTION = "Who left the house before the night?"
+# Targets: share of the plain server's questions per second, seconds until a killed shard answers, bytes.
+_SHARE, _BACK, _MEMORY = 0.5, 30.0, 4e9
+
+
+def run(*, only: str = "", quick: bool = False, documents: int = 1_000_000) -> dict[str, Any]:
+    """The figures of all parts, or of one."""
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(prefix="attar-bench-") as place:
+        folder = Path(place)
+        if only != "million":
+            with Library(folder / "plain", Reader.load(), durability="none") as library:
+                stories = list(tell_stories(1, 8 if quick else 256))
+                library.add_many((f"{at:04}", story.text) for at, story in enumerate(stories))
+            split(folder / "plain", folder / "shards", _SHARDS)
+            names = [f"{at:04}" for at in range(len(stories))]
+        if only in ("", "serve"):
+            found |= measure_serving(folder, names, 0.5 if quick else 6.0)
+        if only in ("", "kill"):
+            found |= measure_kill(folder, names)
+        if only in ("", "million"):
+            found |= measure_memory(folder / "many", 2_000 if quick else documents)
+    return found
+
+
+def measure_serving(folder: Path, names: list[str], seconds: float) -> dict[str, Any]:
+    """Questions per second in batches, of a plain server and of shards on Ray, in turns."""
+    with serving(folder / "plain", None) as plain, serving(folder / "shards", None, "--ray") as shards:
+        rates: dict[str, list[float]] = {"plain": [], "ray": []}
+        for server in (plain, shards):
+            questions_per_second(server, names, 1.0)
+        for _ in range(_ROUNDS):
+            rates["plain"].append(questions_per_second(plain, names, seconds / 2))
+            rates["ray"].append(questions_per_second(shards, names, seconds / 2))
+    shares = [ray / own for ray, own in zip(rates["ray"], rates["plain"], strict=True)]
+    return {
+        "plain server (questions/s)": median(rates["plain"]),
+        "2 shards on Ray (questions/s)": median(rates["ray"]),
+        "share": median(shares),
+        "shares of the rounds": [round(share, 2) for share in sorted(shares)],
+        "share, target met": median(shares) >= _SHARE,
+    }
+
+
+def questions_per_second(server: ServerProcess, names: list[str], seconds: float) -> float:
+    """Questions answered per second by batches over all documents, from some connections."""
+    end, answered = time.monotonic() + seconds, []
+    body = {"documents": [names[at % len(names)] for at in range(_BATCH)], "question": _QUESTION, "top": 1}
+
+    def drive() -> None:
+        with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=60) as http:
+            while time.monotonic() < end:
+                http.post(wire.ASK, json=body).raise_for_status()
+                answered.append(_BATCH)
+
+    began = time.monotonic()
+    threads = [threading.Thread(target=drive) for _ in range(_CONNECTIONS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(answered) / (time.monotonic() - began)
+
+
+def measure_kill(folder: Path, names: list[str]) -> dict[str, Any]:
+    """Kill a shard's process while its documents and the others are asked, and documents are added."""
+    with serving(folder / "shards", None, "--ray") as server:
+        with Client(f"http://127.0.0.1:{server.port}") as client:
+            expected = {name: client.ask(name, _QUESTION, top=1)[0].text for name in names}
+        stop, seen, added = threading.Event(), list[tuple[float, int, int]](), list[str]()
+        wrong: list[str] = []
+
+        def ask(number: int) -> None:
+            own = [name for name in names if shard_of(name, _SHARDS) == number]
+            with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=60) as http:
+                while not stop.is_set():
+                    name = random.choice(own)
+                    reply = http.post(wire.ASK, json={"document": name, "question": _QUESTION, "top": 1})
+                    seen.append((time.monotonic(), number, reply.status_code))
+                    if reply.status_code == 200 and reply.json()["answers"][0]["text"] != expected[name]:
+                        wrong.append(name)
+
+        def add() -> None:
+            with Client(f"http://127.0.0.1:{server.port}", retries=100) as client:
+                while not stop.is_set():
+                    name = f"added {len(added)}"
+                    client.add(name, f"Ann Lee left {name}.")
+                    added.append(name)
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(_SHARDS)]
+        threads.append(threading.Thread(target=add))
+        for thread in threads:
+            thread.start()
+        time.sleep(3)
+        (pid,) = shard_processes(server.process, 1)
+        killed = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        while time.monotonic() < killed + 60:
+            time.sleep(0.1)
+            lost = [at for at, number, status in seen if number == 1 and status == 503]
+            if lost and any(number == 1 and status == 200 and at > max(lost) for at, number, status in seen):
+                break
+        time.sleep(2)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        with Client(f"http://127.0.0.1:{server.port}", retries=100) as client:
+            kept = {document.name for document in client.documents()}
+    lost = [at for at, number, status in seen if number == 1 and status == 503]
+    back = min(at for at, number, status in seen if number == 1 and status == 200 and at > max(lost)) - killed
+    others = {status for _, number, status in seen if number == 0}
+    missing = [name for name in added if name not in kept]
+    return {
+        "killed shard answers again after (s)": back,
+        "answers of the other shard": sorted(others),
+        "503 of the killed shard": len(lost),
+        "wrong answers": len(wrong),
+        "documents added meanwhile": len(added),
+        "documents lost": len(missing),
+        "kill, target met": back <= _BACK and others == {200} and not wrong and not missing,
+    }
+
+
+def measure_memory(folder: Path, count: int) -> dict[str, Any]:
+    """Serve many made-up documents in 4 shards, and measure the memory of all processes, those of Ray too."""
+    began = time.monotonic()
+    fill_shards(folder, count, 4)
+    filled = time.monotonic() - began
+    with serving(folder, None, "--ray") as server, watched(server.process) as highest:
+        with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=600) as http:
+            began = time.monotonic()
+            http.post(wire.SEARCH, json={"query": _QUESTION}).raise_for_status()
+            loading = time.monotonic() - began
+            times = []
+            for _ in range(5):
+                began = time.monotonic()
+                http.post(wire.ASK, json={"question": _QUESTION}).raise_for_status()
+                times.append(time.monotonic() - began)
+            ask = {"documents": [f"{at:07}" for at in range(_BATCH)], "question": _QUESTION}
+            http.post(wire.ASK, json=ask).raise_for_status()
+        own = memory_of(server.process)
+    return {
+        "documents": count,
+        "making them (s)": filled,
+        "first search (s)": loading,
+        "ask all (s)": median(times),
+        "memory (GB)": own["Pss_Anon"] / 1e9,
+        "highest memory, while loading (GB)": max(highest, default=0) / 1e9,
+        "pages of stores and libraries in the system's cache (GB)": own["Pss_File"] / 1e9,
+        "memory, target met": own["Pss_Anon"] <= _MEMORY,
+    }
+
+
+def fill_shards(folder: Path, count: int, shards: int) -> None:
+    """Write made-up documents, with their signatures, to the shards of their names."""
+    reader = Reader.load()
+    statistics = default_statistics(reader.fingerprint)
+    assert statistics is not None
+    signer = Signer.of(ReaderEncoder(reader), statistics)  # type: ignore[arg-type]
+    texts = [story.text[:400] for story in tell_stories(2, 16)]
+    memories, sums = reader.read_many(texts), [signer.sums(text) for text in texts]
+    with Store.open(folder.with_name("empty"), dtype="int8") as store, store.transaction() as changes:
+        changes.put_signature(None, statistics.data)
+    split(folder.with_name("empty"), folder, shards)
+    numbers = np.random.default_rng(0)
+    with contextlib.ExitStack() as stack:
+        stores = [
+            stack.enter_context(Store.open(path, create=False, durability="none"))
+            for path in shard_paths(folder)
+        ]
+        for first in range(0, count, 20_000):
+            packed = made_up(min(20_000, count - first), signer.options.bytes)
+            names = [f"{at:07}" for at in range(first, first + len(packed))]
+            for number, own in enumerate(stores):
+                with own.transaction() as changes:
+                    for at, name in enumerate(names):
+                        if shard_of(name, shards) == number:
+                            text = (first + at) % len(texts)
+                            record = made_record(sums[text], packed[at], numbers, signer)
+                            changes.put(name, memories[text], text=texts[text], signature=record)
+
+
+@contextlib.contextmanager
+def watched(process: int) -> Iterator[list[int]]:
+    """The memory of a process and its children, taken every half second."""
+    found: list[int] = []
+    stop = threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(0.5):
+            found.append(memory_of(process)["Pss_Anon"])
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield found
+    finally:
+        stop.set()
+        thread.join()
+
+
+def memory_of(process: int) -> dict[str, int]:
+    """The bytes of a process and its children: their own memory, and their shares of mapped files."""
+    total = {"Pss_Anon": 0, "Pss_File": 0}
+    for each in family_of(process):
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{each}/smaps_rollup").read_text().splitlines():
+                name, _, rest = line.partition(":")
+                if name in total:
+                    total[name] += 1024 * int(rest.split()[0])
+    return total
+
+
+def family_of(process: int) -> list[int]:
+    """A process, its children and theirs."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(stat.parent.name))
+    family, waiting = [], [process]
+    while waiting:
+        each = waiting.pop()
+        family.append(each)
+        waiting += children.get(each, [])
+    return family
+
+
+def shard_processes(process: int, number: int) -> list[int]:
+    """The processes of a shard, among the children of a server."""
+    found = []
+    for each in family_of(process):
+        with contextlib.suppress(OSError):
+            title = Path(f"/proc/{each}/cmdline").read_bytes()
+            if title.startswith(b"ray::ServeReplica:attar-") and f"-{number}:shard".encode() in title:
+                found.append(each)
+    return found
+
+
+def main(
+    only: Annotated[str, typer.Option(help="serve, kill or million.")] = "",
+    documents: Annotated[int, typer.Option(min=1, help="Documents of the part million.")] = 1_000_000,
+    quick: Quick = False,
+    as_json: Json = False,
+) -> None:
+    """Measure a library in shards on Ray Serve; exit with code 1 if a target is missed."""
+    found = run(only=only, quick=quick, documents=documents)
+    if as_json:
+        print(json.dumps(found))
+    else:
+        for name, value in found.items():
+            print(f"{name:60} {f'{value:,.2f}' if isinstance(value, float) else value}")
+    if not quick and not all(value for name, value in found.items() if name.endswith("target met")):
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    run_command(main)

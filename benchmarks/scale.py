@@ -1,0 +1,173 @@
+"""`python -m benchmarks.scale`: what a library of any size costs, from rates measured here, and a simulation of shards.
+
+The rates are of one core. A deployment is their product with the numbers of documents and questions. The simulation
+asks all shards at once and waits for the slowest; service times are drawn from those measured.
+"""
+
+import json
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+import typer
+from numpy.typing import NDArray
+
+from attar.library import Library
+from attar.reader import Reader
+from attar.search import SignatureOptions, best
+from benchmarks.command import Json, Quick, run_command
+from benchmarks.search import fill_library, made_up, median_ms, queries_like
+from benchmarks.stories import tell_stories
+
+Times = NDArray[np.float64]
+_DAY = 86_400
+_QUESTION = "Where was tea first drunk?"
+# Word counts of a document beside its signature: as many pieces as a paragraph has, 4 bytes each.
+_WORDS = 4 * 100
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What one core does and one document takes."""
+
+    tokens: float  # per document
+    read: float  # documents per second
+    disk: float  # bytes per document: memory, text, signature
+    index: float  # bytes of memory per document: signature and word counts
+    ask: float  # questions per second, each to one document
+    scan: float  # signatures per second, in batches of 64
+    answer: float  # seconds per question to all documents, apart from the scan
+
+
+def measure(quick: bool) -> tuple[Rates, Times]:
+    """The rates, and service times in seconds of questions to all documents of a shard."""
+    torch.set_num_threads(1)
+    reader = Reader.load()
+    texts = [story.text for story in tell_stories(1, 4 if quick else 64)]
+    seconds = median_ms(lambda: reader.read_many(texts), 1 if quick else 3) / 1e3
+    memories = reader.read_many(texts)
+    asked = [memories[at % len(memories)] for at in range(8 if quick else 256)]
+    asking = median_ms(lambda: reader.answer_many(asked, _QUESTION), 1 if quick else 3) / 1e3
+    packed = made_up(2_000 if quick else 200_000, SignatureOptions().bytes)
+    queries = queries_like(packed, 64)
+    scanning = median_ms(lambda: best(packed, "1-bit", queries, 10), 1) / 1e3
+    with tempfile.TemporaryDirectory() as folder, Library(folder, reader, durability="none") as library:
+        library.add_many((f"{at}", text) for at, text in enumerate(texts))
+        stats = library.store.stats()
+        disk = (stats.file_bytes - stats.free_bytes) / len(texts)
+    count = 300 if quick else 20_000
+    with tempfile.TemporaryDirectory() as folder, Library(folder, reader, durability="none") as library:
+        fill_library(library, reader, count)
+        library.ask_all(_QUESTION)
+        times = np.array([_seconds(library) for _ in range(10 if quick else 200)])
+    scan = len(packed) * len(queries) / scanning
+    rates = Rates(
+        tokens=stats.tokens / len(texts),
+        read=len(texts) / seconds,
+        disk=disk,
+        index=SignatureOptions().bytes + _WORDS,
+        ask=len(asked) / asking,
+        scan=scan,
+        answer=max(0.0, float(np.median(times)) - count / scan),
+    )
+    return rates, times
+
+
+def _seconds(library: Library) -> float:
+    began = time.perf_counter()
+    library.ask_all(_QUESTION)
+    return time.perf_counter() - began
+
+
+def costs(rates: Rates, documents: float, questions: float, memory: float = 64e9) -> dict[str, float]:
+    """What a library takes: disk, memory, shards of machines with so much memory, and cores.
+
+    >>> rates = Rates(tokens=150, read=50, disk=8e3, index=1_400, ask=300, scan=10e6, answer=.01)
+    >>> costs(rates, 1e9, 0)["shards"]
+    44.0
+    """
+    return {
+        "documents": documents,
+        "questions per second": questions,
+        "disk (GB)": documents * rates.disk / 1e9,
+        "index in memory (GB)": documents * rates.index / 1e9,
+        # Half of a machine's memory is left to the system's cache of memories and texts.
+        "shards": float(np.ceil(documents * rates.index / (memory / 2))),
+        "core-days to read": documents / rates.read / _DAY,
+        "cores, one document per question": questions / rates.ask,
+        "cores, all documents per question": questions * (documents / rates.scan + rates.answer),
+    }
+
+
+def simulate(
+    times: Times, shards: int, replicas: int, load: float, questions: int, seed: int = 0
+) -> dict[str, float]:
+    """The time until all shards have answered, in milliseconds: median, 99th percentile, and one shard's own.
+
+    `load` is the share of time that a replica is busy. Questions arrive at random (Poisson); of two replicas drawn at
+    random the one that is free first takes a question, as Ray Serve does it.
+    """
+    random = np.random.default_rng(seed)
+    every = float(times.mean()) / (load * replicas)
+    arrivals = np.cumsum(random.exponential(every, questions))
+    free = np.zeros((shards, replicas))
+    rows = np.arange(shards)
+    slowest, alone = np.empty(questions), np.empty(questions)
+    for at, now in enumerate(arrivals):
+        pair = random.integers(0, replicas, (2, shards))
+        chosen = np.where(free[rows, pair[0]] <= free[rows, pair[1]], pair[0], pair[1])
+        done = np.maximum(now, free[rows, chosen]) + random.choice(times, shards)
+        free[rows, chosen] = done
+        slowest[at], alone[at] = done.max() - now, done[0] - now
+    warm = questions // 5  # queues are empty at first
+    return {
+        "shards": shards,
+        "replicas": replicas,
+        "load": load,
+        "p50 (ms)": 1e3 * float(np.median(slowest[warm:])),
+        "p99 (ms)": 1e3 * float(np.quantile(slowest[warm:], 0.99)),
+        "p99 of one shard (ms)": 1e3 * float(np.quantile(alone[warm:], 0.99)),
+    }
+
+
+def run(*, quick: bool = False, shards: int = 1_000) -> dict[str, Any]:
+    """Rates, costs at several sizes, and simulations at several loads and numbers of replicas."""
+    rates, times = measure(quick)
+    sizes = [(1e5, 10), (1e7, 1e3), (1e9, 1e4), (1e9, 1e6)]
+    asked = 200 if quick else 5_000
+    loads = [(replicas, load) for load in (0.3, 0.7) for replicas in (1, 2, 4)]
+    return {
+        "rates": asdict(rates),
+        "service times (ms)": {
+            f"p{share}": 1e3 * float(np.percentile(times, share)) for share in (50, 90, 99, 100)
+        },
+        "costs": [costs(rates, *size) for size in sizes],
+        "simulation": [simulate(times, shards, *each, asked) for each in loads],
+    }
+
+
+def main(
+    quick: Quick = False,
+    shards: Annotated[int, typer.Option(help="Shards to simulate.", min=1)] = 1_000,
+    json_output: Json = False,
+) -> None:
+    """Measure rates of one core, and print what libraries of several sizes take."""
+    found = run(quick=quick, shards=shards)
+    if json_output:
+        print(json.dumps(found))
+        return
+    for title in ("rates", "service times (ms)"):
+        print(title)
+        for name, value in found[title].items():
+            print(f"  {name:<10}{value:>16,.4g}")
+    for title in ("costs", "simulation"):
+        print(title)
+        for row in found[title]:
+            print("  " + "; ".join(f"{name} {value:,.4g}" for name, value in row.items()))
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,101 @@
+"""`python -m benchmarks.startup`: how long commands take that need no model, from start to end, in wall time."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Annotated
+
+import typer
+
+from attar.bench import Case, Comparison, Goal, Report, run_cases, this_machine
+from attar.cli.output import progress_bar
+from attar.errors import OptionError
+from attar.library import Library
+from attar.progress import Progress, tell_nobody
+from benchmarks.command import Json, Only, Quick, run_command, show
+
+LIMIT = 0.5
+BARE = "-c", "pass"
+# What is typed after `attar`, and the exit code: refused questions name no document, or ask nothing.
+COMMANDS = {
+    "attar --help": (("--help",), 0),
+    "attar list": (("list", "library"), 0),
+    "attar show": (("show", "library", "letters"), 0),
+    "attar ask, a document that is not there": (("ask", "library", "nobody", "Who wrote to Ann?"), 2),
+    "attar ask, an empty question": (("ask", "library", "letters", " "), 2),
+}
+
+
+def run(
+    rounds: int = 15, only: str | None = None, judged: bool = True, progress: Progress = tell_nobody
+) -> Report:
+    """Time each command in turns with a Python that does nothing."""
+    machine = this_machine()
+    with tempfile.TemporaryDirectory(prefix="attar-startup-") as place:
+        with Library(Path(place) / "library") as library:
+            library.add("letters", "Bob Hale wrote to Ann in May.")
+        timer = _Timer(Path(place), rounds)
+        cases = [
+            Case(name, f"{LIMIT} s", Goal(1, at_least=False), partial(timer.compare, name))
+            for name in COMMANDS
+        ]
+        return run_cases(machine, cases, only, progress, machine.busy_notes(), judged=judged)
+
+
+class _Timer:
+    """Runs commands in a folder, with byte code of its own: an installed package has it, a test may not."""
+
+    def __init__(self, folder: Path, rounds: int) -> None:
+        self.folder, self.rounds = folder, rounds
+        self.environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
+        self.environment.pop("PYTHONDONTWRITEBYTECODE", None)
+
+    def compare(self, name: str) -> Comparison:
+        """Seconds of a command against the limit; the note has the ratio to Python alone."""
+        words, code = COMMANDS[name]
+        command = ("-m", "attar", *words)
+        self.seconds(command, code)  # writes the byte code
+        ours, bare = [], []
+        for _ in range(self.rounds):
+            bare.append(self.seconds(BARE, 0))
+            ours.append(self.seconds(command, code))
+        note = f"{median(ours) / median(bare):.1f} times `python -c pass` ({median(bare) * 1000:.0f} ms)"
+        return Comparison(ours, [LIMIT] * len(ours), note=note)
+
+    def seconds(self, words: tuple[str, ...], code: int) -> float:
+        """Run Python with these arguments; an unexpected exit code is refused."""
+        began = perf_counter()
+        done = subprocess.run(
+            [sys.executable, *words],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+        )
+        took = perf_counter() - began
+        if done.returncode != code:
+            raise OptionError(
+                " ".join(words), f"exit code {code}", f"{done.returncode}: {done.stderr.decode()}"
+            )
+        return took
+
+
+def main(
+    rounds: Annotated[int, typer.Option(min=1, help="How often each command runs.")] = 15,
+    only: Only = None,
+    json: Json = False,
+    quick: Quick = False,
+) -> None:
+    """Compare the commands that need no model with half a second."""
+    with progress_bar() as progress:
+        report = run(1 if quick else rounds, only, not quick, progress)
+    show(report, json)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,71 @@
+"""Sources that Ray reads: files, folders and URLs, under the names that a folder's files have."""
+
+import fsspec
+import pytest
+
+from attar.cluster import find_sources
+from attar.cluster.sources import _groups, from_table, read_documents, to_table
+from attar.documents import SourceFile
+from attar.errors import AttarError, FormatError
+from attar.library import Draft
+
+
+@pytest.fixture
+def bucket():
+    """A folder in a file system of fsspec."""
+    files = fsspec.filesystem("memory")
+    for path, data in {
+        "a.txt": b"Ann left.",
+        "sub/b.md": b"# Bob *came*",
+        "sub/b.jsonl": b'{"id": "x", "text": "Eve ran."}\n{"id": "y"}\n',
+        ".hidden.txt": b"Nobody.",
+        "picture.png": b"\x89PNG",
+    }.items():
+        files.pipe(f"/bucket/{path}", data)
+    yield "memory://bucket"
+    files.rm("/bucket", recursive=True)
+
+
+def test_documents_of_a_url_have_the_names_of_a_folder_s_files(bucket):
+    found = list(read_documents(find_sources([bucket]).files))
+    assert [each.name for each in found if isinstance(each, Draft)] == ["a", "x", "sub/b.md"]
+    (fault,) = (each for each in found if isinstance(each, AttarError))
+    assert "memory:///bucket/sub/b.jsonl" in str(fault)
+    assert "line 2" in str(fault)
+
+
+def test_a_url_of_one_file(bucket):
+    (file,) = find_sources([f"{bucket}/a.txt"]).files
+    ((draft,), origin) = list(read_documents([file])), "memory:///bucket/a.txt"
+    assert (draft.name, draft.text, draft.origin.source) == ("a", "Ann left.", origin)
+
+
+def test_a_file_url_is_a_path(tmp_path):
+    (tmp_path / "a.txt").write_text("Ann left.")
+    assert find_sources([f"file://{tmp_path}/a.txt"]) == find_sources([f"{tmp_path}/a.txt"])
+
+
+@pytest.mark.parametrize(
+    ("url", "came"),
+    [
+        ("memory://nowhere", "a file, or a folder with documents, got none"),
+        ("gopher://host/file", "a URL that fsspec can read, got Protocol not known: gopher"),
+    ],
+)
+def test_a_url_that_cannot_be_read_is_one_line(url, came):
+    with pytest.raises(FormatError, match=f"{url}: expected {came}"):
+        find_sources([url])
+
+
+def test_a_task_reads_many_small_files_or_one_large_one(tmp_path):
+    sizes = [10] * 130 + [2**21, 2**21, 5]
+    files = [SourceFile(tmp_path / str(at), "", "", size) for at, size in enumerate(sizes)]
+    assert [len(group) for group in _groups(files)] == [64, 64, 3, 1, 1]
+    assert [file for group in _groups(files) for file in group] == files
+
+
+def test_documents_and_errors_pass_through_a_block():
+    documents = [Draft.of("a", "Ann left 🙂."), FormatError("b.pdf", "a PDF file", "none", "leave it out")]
+    draft, fault = from_table(to_table(documents))
+    assert draft == documents[0]
+    assert (type(fault), str(fault)) == (FormatError, str(documents[1]))

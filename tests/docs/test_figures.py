@@ -1,0 +1,71 @@
+"""Figures that two pages state are the same, and every picture says which command makes it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+READER = (ROOT / "docs" / "reader.md").read_text(encoding="utf-8")
+RESULTS = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+PAGES = {page: page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")]}
+# Which command makes a picture; the page that shows it names the command. Drawings show no measurement but the
+# one of cost.svg, which is a table of the demo.
+MAKERS = {
+    "page.png": "make screenshot",
+    "question-budgets.png": "python -m benchmarks.question_budgets",
+    "table1.png": "attar bench --plot table1.png",
+    "table1-gpu.png": "attar bench --device cuda --plot table1-gpu.png",
+    "compare-one-way.png": "attar compare --data both --out forward",
+    "compare-lookahead.png": "attar compare --data both --out lookahead",
+    "compare-whole.png": "attar compare --data both --out whole",
+    "cost.svg": "make demo",
+}
+DRAWINGS = {"algebra.svg", "memory.svg"}
+
+
+def bold_row(beginning: str) -> list[str]:
+    """The bold numbers of a row of the page of readers."""
+    (row,) = (line for line in READER.splitlines() if line.startswith(f"| **{beginning}"))
+    return re.findall(r"\*\*(\.\d+)\*\*", row)
+
+
+@pytest.mark.parametrize(
+    ("row", "beginning"), [("SQuAD 2.0 dev", "the files that ship"), ("80 questions", "reader")]
+)
+def test_the_readme_says_how_often_it_is_right_as_the_page_of_readers_does(row, beginning):
+    (line,) = (line for line in README.splitlines() if line.startswith(f"| {row}"))
+    shown = re.findall(r"\| (\.\d+)", line)
+    assert len(shown) == 3
+    assert shown == bold_row(beginning)
+
+
+def test_the_readme_says_what_is_refused_as_the_page_of_readers_does():
+    squad, everyday = re.search(r"it refuses (\d+) % \(SQuAD\) and (\d+) % \(everyday\)", README).groups()
+    assert round(
+        float(re.search(r"([\d.]+) % of the questions of other articles are refused", READER)[1])
+    ) == int(squad)
+    assert re.search(r"questions about the other documents (\d+) % are refused", READER)[1] == everyday
+
+
+def test_sizes_of_memories_are_the_same_on_all_pages():
+    for page in ("README.md", "docs/reader.md", "docs/reading.md", "docs/operations.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        (size,) = set(re.findall(r"(\d+) (?:bytes )?per character", text)) or {"none"}
+        assert size == "7", page
+
+
+def test_the_caption_of_budgets_is_what_the_table_says():
+    rows = dict(re.findall(r"^\| ([\d,]+|none) \|.*\| (\.\d+) \| \.\d+ \|$", RESULTS, re.M))
+    assert "3,000 bytes per paragraph cost under two points" in README
+    assert 0 <= float(rows["none"]) - float(rows["3,000"]) < 0.02
+
+
+def test_every_picture_is_shown_and_says_how_it_is_made():
+    pictures = {file.name for file in (ROOT / "docs" / "figures").iterdir()}
+    assert pictures == set(MAKERS) | DRAWINGS
+    for picture, command in MAKERS.items():
+        showing = [text for text in PAGES.values() if f"figures/{picture}" in text]
+        assert showing, f"no page shows {picture}"
+        assert any(command in text for text in showing), f"no page that shows {picture} says {command}"
