@@ -65,7 +65,7 @@ QUESTIONS = {
     },
     "minutes": {
         "Who is the chairman?": "Mr. Okafor",
-        "Why do they buy a second water tank?": "the old one leaks",
+        "Why do they buy a second water tank?": "old one leaks",
         "What was the balance?": "2,310 pounds",
         "Which firm won the order?": "",
     },

@@ -49,6 +49,7 @@ class NetworkConfig(msgspec.Struct, forbid_unknown_fields=True):
     phrases: PhraseOptions
     density: Annotated[float, msgspec.Meta(gt=0, le=10)]
     calibration: Calibration | None = None
+    distinct: bool = False
     quick: _Quick | None = None
 
 

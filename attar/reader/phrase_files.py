@@ -38,6 +38,7 @@ class SavedPhrases:
     about: dict[str, Any]
     density: float  # phrases kept per word piece
     calibration: Calibration | None = None  # without it probabilities are a softmax of scores
+    distinct: bool = False  # of phrases that are the same answer, only one is kept
 
     @property
     def options(self) -> PhraseOptions:
@@ -65,6 +66,7 @@ class LoadedPhrases(SavedPhrases):
     ) -> None:
         self.tokenizer, self.fingerprint, self.about = tokenizer, given.fingerprint, given.about
         self.density, self.calibration = options.density, options.calibration
+        self.distinct = options.distinct
         self._options, self._weights = options, weights
 
     @property
@@ -124,6 +126,7 @@ def save_phrase_reader(
     *,
     density: float = 0.4,
     calibration: Calibration | None = None,
+    distinct: bool = False,
 ) -> str:
     """Write a phrase reader's folder and return its fingerprint."""
     from attar.reader.files import write_folder
@@ -132,6 +135,8 @@ def save_phrase_reader(
     options: dict[str, Any] = {"phrases": asdict(network.options), "density": density}
     if calibration is not None:
         options["calibration"] = msgspec.to_builtins(calibration)
+    if distinct:
+        options["distinct"] = True
     if quick is not None:
         state |= {f"quick.{name}": value for name, value in quick.state_dict().items()}
         options["quick"] = {"shared": quick.shared, "layers": len(quick.layers.layers)}

@@ -20,7 +20,7 @@ from attar.reader.phrase_questions import QuestionEncoder
 from attar.reader.phrase_scores import Query, ScoredPhrases, rank, rank_phrases
 from attar.reader.phrase_texts import Draft, Phrases, encode_batches, text_groups
 from attar.reader.reader import Reader
-from attar.reader.windows import Window, cut_windows, pad, whole_words
+from attar.reader.windows import Window, cut_windows, distinct_spans, pad, whole_words
 from attar.results import Answer, Explanation
 from attar.text import NameTable, sentence_spans
 
@@ -82,14 +82,9 @@ class PhraseReader(Reader):
         """Write the reader to a folder and return its fingerprint."""
         saved = self.saved
         return save_phrase_reader(
-            path,
-            saved.network,
-            saved.quick,
-            saved.tokenizer.data,
-            saved.about,
-            density=saved.density,
-            calibration=saved.calibration,
-        )
+            path, saved.network, saved.quick, saved.tokenizer.data, saved.about,
+            density=saved.density, calibration=saved.calibration, distinct=saved.distinct,
+        )  # fmt: skip
 
     def read(self, text: str, *, budget: int | None = None) -> Memory:
         """The memory of a text; `budget` caps its bytes, and the phrases least likely to be asked about are dropped."""
@@ -234,7 +229,10 @@ class PhraseReader(Reader):
             texts = self.network.describe_texts(ids, hidden, mask)
             firsts, lasts = texts.firsts.cpu(), texts.lasts.cpu()
             valid = valid_spans(sentences, inside) & whole_words(ids.cpu(), self.tokenizer.continuing)
-            priors = self.network.priors(texts, valid.to(ids.device)).flatten(1).cpu()
+            priors = self.network.priors(texts, valid.to(ids.device)).cpu()
+            if self.saved.distinct:
+                priors = distinct_spans(ids.cpu(), priors, self.tokenizer)
+            priors = priors.flatten(1)
         encoded: list[_Encoded] = []
         for row, window in enumerate(windows):
             count = min(int(np.ceil(self.density * len(window.ids))), int(priors[row].isfinite().sum()))

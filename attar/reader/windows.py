@@ -85,3 +85,27 @@ def whole_words(ids: "torch.Tensor", continuing: NDArray[np.bool_]) -> "torch.Te
     inner = torch.from_numpy(continuing[ids.numpy()])
     ends = torch.nn.functional.pad(~inner[:, 1:], (0, 1), value=True)
     return ~inner[..., None] & (following(ends.float()) > 0)
+
+
+def distinct_spans(ids: "torch.Tensor", priors: "torch.Tensor", tokenizer: PieceTokenizer) -> "torch.Tensor":
+    """Priors `[B, n, w]` with only the likeliest of the spans that are the same answer; -inf for the others.
+
+    They differ in an article before them or in punctuation around them: "the boat" and "boat,".
+    """
+    import torch
+
+    from attar.nn import following
+
+    count, pieces = ids.shape[1], ids.numpy()
+    at = torch.arange(count)
+    # The first piece from here on that counts, and the last one up to here.
+    marks = tokenizer.marks[pieces]
+    after = torch.where(torch.from_numpy(tokenizer.articles[pieces] | marks), count, at)
+    after = after.flip(1).cummin(1).values.flip(1)
+    before = torch.where(torch.from_numpy(marks), -1, at).cummax(1).values
+    first, last = after[..., None], following(before.float(), -1.0).long()
+    spans = torch.arange(priors[0].numel()).view(priors.shape[1:]) + count * count
+    same = torch.where(first <= last, first * count + last, spans).flatten(1)
+    best = torch.full((len(ids), count * count + spans.numel()), float("-inf"))
+    best = best.scatter_reduce(1, same, priors.flatten(1), "amax")
+    return priors.masked_fill((priors.flatten(1) < best.gather(1, same)).view_as(priors), float("-inf"))

@@ -1,6 +1,7 @@
 """Text into word pieces with their places in the text, and into sentences: what transformer encoders read."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -88,6 +89,27 @@ class PieceTokenizer:
         """Whether each piece is digits, `[V]`."""
         pieces = (self._tokenizer.id_to_token(at) or "" for at in range(len(self)))
         return np.array([piece.removeprefix("##").isdecimal() for piece in pieces])
+
+    @cached_property
+    def articles(self) -> NDArray[np.bool_]:
+        """Whether each piece is an article, `[V]`."""
+        pieces = (self._tokenizer.id_to_token(at) or "" for at in range(len(self)))
+        return np.array([piece in ("a", "an", "the") for piece in pieces])
+
+    @cached_property
+    def marks(self) -> NDArray[np.bool_]:
+        """Whether each piece is punctuation that is no part of an answer at its ends, `[V]`."""
+        pieces = (self._tokenizer.id_to_token(at) or "" for at in range(len(self)))
+        return np.array([len(piece) == 1 and _is_mark(piece) for piece in pieces])
+
+
+def _is_mark(character: str) -> bool:
+    """Whether a character is punctuation, but for %, & and others that stand for a word.
+
+    >>> [_is_mark(each) for each in ",.)“$%a"]
+    [True, True, True, True, False, False, False]
+    """
+    return unicodedata.category(character).startswith("P") and character not in "%&#@*§‰"
 
 
 def _encodable(texts: Sequence[str]) -> list[str]:

@@ -152,7 +152,7 @@ def test_ask_prints_the_answer_its_probability_and_its_sentence(library, monkeyp
     line = LETTER[: LETTER.index("Teresa Almeida")].count("\n") + 1
     expected = rf"Teresa Almeida  \d+%  line {line}  The hotel is owned by Teresa Almeida, a .+"
     assert re.fullmatch(expected, hotel.splitlines()[1])
-    assert re.match(r"not in this text  [89]\d%", france.splitlines()[1])
+    assert re.match(r"not in this text  [7-9]\d%", france.splitlines()[1])
     monkeypatch.setattr(sys, "argv", ["attar", *asked[:4], "--json", "--top", "2"])
     with pytest.raises(SystemExit, match="0"):
         main()

@@ -64,12 +64,14 @@ class TestRoundTrip:
 
     def test_everything_else_is_kept(self, saved_phrases, tmp_path):
         calibration = Calibration((0.5,) * len(FEATURES), (1.0,) * len(FEATURES), 0.6)
-        saved = saved_phrases.__class__(**{**vars(saved_phrases), "density": 0.7, "calibration": calibration})
+        changed = {"density": 0.7, "calibration": calibration, "distinct": True}
+        saved = saved_phrases.__class__(**{**vars(saved_phrases), **changed})
         saved.about = {"data": "made up"}
         PhraseReader(saved).save(tmp_path)
         loaded = Reader.load(tmp_path)
         assert (loaded.density, loaded.calibration, loaded.about) == (0.7, calibration, {"data": "made up"})
         assert loaded.quick is not None
+        assert loaded.saved.distinct
 
     def test_another_calibration_leaves_the_weights_as_they_are(self, folder, tmp_path):
         before = Reader.load(folder)

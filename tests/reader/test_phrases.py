@@ -1,5 +1,7 @@
 """A phrase reader reads a text window by window; extending a memory equals reading the texts at once."""
 
+import re
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -158,6 +160,52 @@ class TestReading:
             phrase_reader.read(3)
         with pytest.raises(OptionError, match="batch_size"):
             phrase_reader.read_many([SHORT], batch_size=0)
+
+
+class TestDistinct:
+    """A reader may keep only one of the phrases that are the same answer."""
+
+    @pytest.fixture
+    def distinct_reader(self, saved_phrases):
+        return PhraseReader(replace(saved_phrases, density=10, distinct=True))
+
+    def test_of_phrases_with_an_article_or_marks_around_them_the_likeliest_is_kept(
+        self, saved_phrases, distinct_reader
+    ):
+        text = "The letter, in the house, was a letter to Ann."
+        every = PhraseReader(replace(saved_phrases, density=10)).read(text).phrases
+        kept = distinct_reader.read(text).phrases
+        best: dict[tuple[int, int], tuple[float, str]] = {}
+        for at in range(len(every)):
+            phrase, start = every.text_of(at), int(every.starts[at])
+            core = re.sub(r"^(?:(?:the|a|,|\.)\s*)*|[\s,.]*$", "", phrase, flags=re.IGNORECASE)
+            if core:
+                first = start + phrase.index(core)
+                likely = float(every.priors[at]), phrase
+                best[first, first + len(core)] = max(best.get((first, first + len(core)), likely), likely)
+        expected = sorted(phrase for _, phrase in best.values())
+        assert sorted(text for text in phrases_of(kept) if text.strip(" ,.").lower() not in EMPTY) == expected
+        assert len(expected) < len(every)
+
+    def test_marks_that_stand_for_words_and_articles_at_the_end_are_kept(self, distinct_reader):
+        kept = phrases_of(distinct_reader.read("He met 9 % of it. Ann left house a to Bob.").phrases)
+        assert {"9", "9 %", "house", "house a"} <= set(kept)
+
+    @pytest.mark.parametrize("text", [SHORT, story(60), *ODD.values()], ids=["short", "story", *ODD])
+    def test_any_text_is_read(self, saved_phrases, text):
+        check_sound(PhraseReader(replace(saved_phrases, distinct=True)).read(text), text)
+
+    def test_a_batch_gives_the_memories_of_single_texts(self, saved_phrases):
+        texts, reader = [SHORT, story(40)], PhraseReader(replace(saved_phrases, distinct=True))
+        for memory, text in zip(reader.read_many(texts, batch_size=4), texts, strict=True):
+            check_same(memory, reader.read(text))
+
+
+EMPTY = ("", "the", "a")
+
+
+def phrases_of(index) -> list[str]:
+    return index.texts_of(np.arange(len(index)))
 
 
 class TestExtending:

@@ -42,7 +42,11 @@ def finish(
     for module in modules:
         module.to("cpu")
     earlier = None if before is None else before.calibration
-    save_phrase_reader(options.folder, network, quick, tokenizer, about, density=density, calibration=earlier)
+    distinct = before is None or before.distinct
+    save_phrase_reader(
+        options.folder, network, quick, tokenizer, about,
+        density=density, calibration=earlier, distinct=distinct,
+    )  # fmt: skip
     found = None
     if network.options.match == "static":  # readers of other words are for experiments: they cannot be loaded
         run.say("calibration")
