@@ -85,7 +85,11 @@ def questions_per_second(server: ServerProcess, names: list[str], seconds: float
     def drive() -> None:
         with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=60) as http:
             while time.monotonic() < end:
-                http.post(wire.ASK, json=body).raise_for_status()
+                reply = http.post(wire.ASK, json=body)
+                if reply.status_code == 503:  # a full queue, where the machine is slow
+                    time.sleep(0.05)
+                    continue
+                reply.raise_for_status()
                 answered.append(_BATCH)
 
     began = time.monotonic()
