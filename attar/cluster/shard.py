@@ -44,8 +44,9 @@ class ShardBackend(LibraryBackend):
     def merge_records(self, body: wire.Merge, key: str | None, others: Sequence[Record]) -> Change:
         """Make one document of several, some of which lie in other shards."""
         by_name = {record.name: record for record in others}
-        options = {"title": body.title, "replace": body.replace, "key": key, "others": by_name}
-        return self.library.merge(body.new, body.documents, **options)  # type: ignore[arg-type]
+        return self.library.merge_with(
+            by_name, body.new, body.documents, title=body.title, replace=body.replace, key=key
+        )
 
 
 class Shard(Protocol):

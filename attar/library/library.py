@@ -244,13 +244,24 @@ class Library:
         title: str = "",
         replace: bool = False,
         key: str | None = None,
-        others: Mapping[str, Record] | None = None,
     ) -> Change:
         """Make one document of several, which stay; a merge with the same `key` again changes nothing.
 
-        Memories with one vector per name always merge; others must have been added with `shared_names=True`. `others`
-        are documents that lie in other stores, of the same reader.
+        Memories with one vector per name always merge; others must have been added with `shared_names=True`.
         """
+        return self.merge_with({}, new, names, title=title, replace=replace, key=key)
+
+    def merge_with(
+        self,
+        others: Mapping[str, Record],
+        new: str,
+        names: Iterable[str],
+        *,
+        title: str = "",
+        replace: bool = False,
+        key: str | None = None,
+    ) -> Change:
+        """`merge`, where some documents lie in other stores of the same reader: `others`, by name."""
         parts = list(names)
         check_merge(parts)
         check_string("title", title)
@@ -262,7 +273,7 @@ class Library:
                     return change_of(before, "merged")
                 if not replace:
                     raise name_taken(new)
-            records = [(others or {}).get(name) or changes.get(name) for name in parts]
+            records = [others.get(name) or changes.get(name) for name in parts]
             whole = merged(parts, [record.memory for record in records])
             texts = [record.text for record in records]
             # To quote from and to read again: places of phrases are those of the joined text.

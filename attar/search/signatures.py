@@ -9,12 +9,14 @@ C is symmetric, so its triangle is kept, k (k + 1) / 2 numbers; in "1-bit" only 
 float. Sums C add and subtract exactly (up to float32's rounding); signatures do not, because of the root.
 """
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from attar.errors import OptionError, RecordError, ShapeError
 from attar.options import option
@@ -84,11 +86,13 @@ class Sums:
             raise ShapeError("states", expected, str(list(states.shape)))
         unit = unit_rows(np.asarray(states, np.float32))
         centred = unit - projection.mean
-        points = centred @ projection.directions
-        weighted = points * projection.scales * np.sqrt(projection.weights[ids])[:, None]
+        with one_thread():
+            points = centred @ projection.directions
+            weighted = points * projection.scales * np.sqrt(projection.weights[ids])[:, None]
+            product = weighted.T @ weighted
         pieces, counts = np.unique(ids, return_counts=True)
         return cls(
-            (weighted.T @ weighted)[triangle_of(projection.size)].astype(np.float32),
+            product[triangle_of(projection.size)].astype(np.float32),
             unit.sum(0),
             float(np.square(points).sum()),
             float(np.square(centred).sum()),
@@ -156,12 +160,27 @@ def root_of(triangle: Floats) -> Floats:
     matrix = np.zeros((size, size), np.float32)
     # Its size does not count, and the largest numbers would overflow.
     matrix[where] = triangle / max(float(np.abs(triangle).max()), 1e-30)
-    # Only the upper triangle is read.
-    values, vectors = np.linalg.eigh(matrix, UPLO="U")
-    values = np.sqrt(np.maximum(values, 0.0))
-    norm = float(np.sqrt(np.square(values).sum()))
-    root: Floats = ((vectors * (values / max(norm, 1e-12))) @ vectors.T)[where].astype(np.float32)
+    with one_thread():
+        # Only the upper triangle is read.
+        values, vectors = np.linalg.eigh(matrix, UPLO="U")
+        values = np.sqrt(np.maximum(values, 0.0))
+        norm = float(np.sqrt(np.square(values).sum()))
+        root: Floats = ((vectors * (values / max(norm, 1e-12))) @ vectors.T)[where].astype(np.float32)
     return root
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """Let numpy compute with one thread: with several it rounds in another way, and signs near zero would differ.
+
+    A signature must have the same bytes wherever a document is read.
+    """
+    limited: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
+    return limited
 
 
 def size_of(numbers: int) -> int:

@@ -7,7 +7,7 @@ import pytest
 import typer.main
 
 import attar
-from attar.cli.main import app
+from attar.cli.main import make_app
 
 
 def run(*arguments):
@@ -65,6 +65,6 @@ def test_a_users_mistake_is_one_line_on_stderr_and_code_2():
     ],
 )
 def test_ray_takes_an_address_or_none(options, address, files):
-    command = typer.main.get_command(app).commands["add"]
+    command = typer.main.get_command(make_app()).commands["add"]
     given = command.make_context("add", ["S", *options]).params
     assert (given["ray"], list(given["files"])) == (address, files)

@@ -10,8 +10,10 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
+import msgspec
 import numpy as np
 import pytest
 
@@ -104,6 +106,17 @@ def server(request):
     return request.getfixturevalue(request.param)
 
 
+def rounded(results: Any) -> Any:
+    """Results as JSON, with five digits of each number: this process may compute with more threads than a server."""
+    if isinstance(results, float):
+        return float(f"{results:.5g}")
+    if isinstance(results, dict):
+        return {name: rounded(value) for name, value in results.items()}
+    if isinstance(results, list):
+        return [rounded(each) for each in results]
+    return rounded(msgspec.to_builtins(results)) if isinstance(results, msgspec.Struct) else results
+
+
 def refused(response: httpx.Response, status: int) -> str:
     assert response.headers["content-type"] == "application/problem+json", response.text
     assert response.status_code == response.json()["status"] == status, response.text
@@ -114,7 +127,7 @@ def test_all_documents_are_asked(server, whole):
     for question in QUESTIONS:
         reply = server.post(wire.ASK, {"question": question}).json()
         answers = [wire.Answer(**each) for each in reply["answers"]]
-        assert answers == whole.ask_all(question)
+        assert rounded(answers) == rounded(whole.ask_all(question))
         assert "missing" not in reply
     reply = server.post(wire.ASK, {"questions": QUESTIONS, "top": 1}).json()
     assert [each["answers"][0]["text"] for each in reply["results"]] == [
@@ -125,7 +138,7 @@ def test_all_documents_are_asked(server, whole):
 def test_search_finds_documents_and_sentences(server, whole):
     with Client(server.url) as client:
         for query in ("river of the Italian capital", "mining salt", "piano"):
-            assert client.search(query, top=3) == whole.search(query, top=3)
+            assert rounded(client.search(query, top=3)) == rounded(whole.search(query, top=3))
 
 
 def test_named_documents_are_asked(server, whole):
@@ -391,7 +404,7 @@ def test_shards_are_served_in_one_process_without_ray(stores, tmp_path, whole):
     try:
         with Client(server.url) as client:
             for question in QUESTIONS:
-                assert client.ask_all(question) == whole.ask_all(question)
+                assert rounded(client.ask_all(question)) == rounded(whole.ask_all(question))
             client.add("new", "Ann Lee left.")
             assert client.ask("new", "Who left?")[0].text == "Ann Lee"
     finally:
