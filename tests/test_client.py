@@ -16,7 +16,16 @@ from attar.results import Answer
 RESULT = wire.Result("emma", "Who left?", [Answer("Ann", 0.5)])
 
 # Methods of Library that make no sense over HTTP, and parameters: reading in a batch, and its progress.
-LIBRARY_ONLY = {"make_signatures", "memory", "projection", "reader", "refit", "reread", "search_state"}
+LIBRARY_ONLY = {
+    "make_signatures",
+    "memory",
+    "merge_with",
+    "projection",
+    "reader",
+    "refit",
+    "reread",
+    "search_state",
+}
 CLIENT_ONLY = {"add_file", "lookup", "put"}
 PARAMETERS_OF_LIBRARY_ONLY = {
     "add_many": {"shared_names", "batch", "on_refused", "progress", "seen"},

@@ -114,7 +114,7 @@ def rounded(results: Any) -> Any:
         return {name: rounded(value) for name, value in results.items()}
     if isinstance(results, list):
         return [rounded(each) for each in results]
-    return rounded(msgspec.to_builtins(results)) if isinstance(results, msgspec.Struct) else results
+    return rounded(msgspec.structs.asdict(results)) if isinstance(results, msgspec.Struct) else results
 
 
 def refused(response: httpx.Response, status: int) -> str:
