@@ -190,7 +190,13 @@ def served_shards(
 
 def _check_readers(library: ShardedLibrary) -> None:
     """Refuse shards of different readers."""
-    found, _ = library.all("fingerprint")
+    deadline = time.monotonic() + _START
+    found, missing = library.all("fingerprint")
+    while missing:  # a busy machine may be silent for some seconds
+        if time.monotonic() > deadline:
+            raise UnavailableError("library", "all shards", f"no answer of {', '.join(missing)}", "try again")
+        time.sleep(_PERIOD)
+        found, missing = library.all("fingerprint")
     for number, reader in found.items():
         if reader != found[min(found)]:
             what, came = (
