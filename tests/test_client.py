@@ -19,7 +19,6 @@ RESULT = wire.Result("emma", "Who left?", [Answer("Ann", 0.5)])
 LIBRARY_ONLY = {
     "make_signatures",
     "memory",
-    "merge_with",
     "projection",
     "reader",
     "refit",

@@ -191,12 +191,15 @@ def served_shards(
 def _check_readers(library: ShardedLibrary) -> None:
     """Refuse shards of different readers."""
     deadline = time.monotonic() + _START
-    found, missing = library.all("fingerprint")
-    while missing:  # a busy machine may be silent for some seconds
+    numbers = range(len(library.shards))
+    while True:
+        found = library.scatter("fingerprint", dict.fromkeys(numbers, ()))
+        fault = next((each for each in found.values() if isinstance(each, UnavailableError)), None)
+        if fault is None:
+            break
         if time.monotonic() > deadline:
-            raise UnavailableError("library", "all shards", f"no answer of {', '.join(missing)}", "try again")
-        time.sleep(_PERIOD)
-        found, missing = library.all("fingerprint")
+            raise fault
+        time.sleep(_PERIOD)  # a busy machine may be silent for some seconds
     for number, reader in found.items():
         if reader != found[min(found)]:
             what, came = (

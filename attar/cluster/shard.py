@@ -44,9 +44,8 @@ class ShardBackend(LibraryBackend):
     def merge_records(self, body: wire.Merge, key: str | None, others: Sequence[Record]) -> Change:
         """Make one document of several, some of which lie in other shards."""
         by_name = {record.name: record for record in others}
-        return self.library.merge_with(
-            by_name, body.new, body.documents, title=body.title, replace=body.replace, key=key
-        )
+        parts = [by_name.get(name, name) for name in body.documents]
+        return self.library.merge(body.new, parts, title=body.title, replace=body.replace, key=key)
 
 
 class Shard(Protocol):

@@ -1,7 +1,7 @@
 """Library: documents by name, questions in, answers out."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -239,7 +239,7 @@ class Library:
     def merge(
         self,
         new: str,
-        names: Iterable[str],
+        names: Iterable[str | Record],
         *,
         title: str = "",
         replace: bool = False,
@@ -247,22 +247,12 @@ class Library:
     ) -> Change:
         """Make one document of several, which stay; a merge with the same `key` again changes nothing.
 
-        Memories with one vector per name always merge; others must have been added with `shared_names=True`.
+        Memories with one vector per name always merge; others must have been added with `shared_names=True`. A record
+        in place of a name is a document of another store of the same reader.
         """
-        return self.merge_with({}, new, names, title=title, replace=replace, key=key)
-
-    def merge_with(
-        self,
-        others: Mapping[str, Record],
-        new: str,
-        names: Iterable[str],
-        *,
-        title: str = "",
-        replace: bool = False,
-        key: str | None = None,
-    ) -> Change:
-        """`merge`, where some documents lie in other stores of the same reader: `others`, by name."""
-        parts = list(names)
+        given = list(names)
+        others = {each.name: each for each in given if isinstance(each, Record)}
+        parts = [each.name if isinstance(each, Record) else each for each in given]
         check_merge(parts)
         check_string("title", title)
         applied = change_ids(key, *parts)
