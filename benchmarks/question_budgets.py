@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 
 def sample(passages: Sequence[Passage], questions: int, paragraphs: int | None) -> list[Asked]:
-    """Documents spread evenly over the file, with at least so many answerable questions."""
+    """Documents spread evenly over the file, with at least this number of answerable questions."""
     documents = group_documents(passages, paragraphs)
     total = sum(len([gold for gold in each.golds if gold]) for each in documents)
     step = max(1, total // max(1, questions))

@@ -25,7 +25,7 @@ from benchmarks.stories import tell_stories
 Times = NDArray[np.float64]
 _DAY = 86_400
 _QUESTION = "Where was tea first drunk?"
-# Word counts of a document beside its signature: as many pieces as a paragraph has, 4 bytes each.
+# Word counts of a document, in addition to its signature: as many pieces as a paragraph has, 4 bytes each.
 _WORDS = 4 * 100
 
 
@@ -83,7 +83,7 @@ def _seconds(library: Library) -> float:
 
 
 def costs(rates: Rates, documents: float, questions: float, memory: float = 64e9) -> dict[str, float]:
-    """What a library takes: disk, memory, shards of machines with so much memory, and cores.
+    """What a library takes: disk, memory, shards of machines with this much memory, and cores.
 
     >>> rates = Rates(tokens=150, read=50, disk=8e3, index=1_400, ask=300, scan=10e6, answer=.01)
     >>> costs(rates, 1e9, 0)["shards"]

@@ -124,7 +124,7 @@ def measure_index(count: int, rounds: int) -> dict[str, float]:
         "signatures in the index": count,
         "index, building (s)": built,
         "index, one query (ms)": median_ms(lambda: search(queries[0]), rounds),
-        "exact scan, one query (ms), beside it": median_ms(
+        "exact scan of the same, one query (ms)": median_ms(
             lambda: best(packed, "1-bit", queries[:1], 10), rounds
         ),
         "recall@10 of the index": float(np.mean([len(set(a.tolist()) & set(b)) / 10 for a, b in pairs])),

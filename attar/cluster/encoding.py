@@ -136,7 +136,7 @@ def _encoded(
     actors = min(workers.actors or int(most), int(most))
     files = ray.put(_ReaderFiles.of(libraries[0], reader))
     known = ray.put(_known(libraries))
-    # Files are read beside the actors, which have all CPUs.
+    # Reading files reserves no CPU: the actors have all.
     documents = ray.data.read_datasource(
         datasource(found.files, max_bytes), num_cpus=0, concurrency=max(1, actors // 2)
     )

@@ -16,7 +16,7 @@ WRITES = frozenset({"add", "add_many", "append", "merge_records", "remove"})
 
 
 class ShardBackend(LibraryBackend):
-    """What the other shards of a library need of one, beside what a server does."""
+    """What the other shards of a library need of one, in addition to what a server does."""
 
     def __init__(self, library: Library) -> None:
         super().__init__(library)

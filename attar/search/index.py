@@ -26,7 +26,7 @@ from attar.store import Signatures, Snapshot, key_of
 
 # How much each voice counts, in standard deviations over the documents; chosen on questions of SQuAD's training set.
 SIGNATURE_WEIGHT, WORDS_WEIGHT = 1.0, 1.0
-# The best documents are ranked again by their phrases, whose match counts so much; chosen on the same questions.
+# The best documents are ranked again by their phrases, whose match has this weight; chosen on the same questions.
 RERANKED, PHRASES_WEIGHT = 20, 0.8
 _GROWTH = 1.5
 # Documents that are read from the store at a time.
@@ -70,7 +70,7 @@ class Common:
 
     @property
     def is_rounded(self) -> bool:
-        """Whether there are so many documents that the first scan rounds."""
+        """Whether the first scan rounds, as it does for many documents."""
         return scan.is_rounded(self.corpus.documents)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from attar.search.statistics import Floats
 
-# Scores are rounded to 2^-16 for their sums; halves of so many bits, whose squares a million times fit into int64.
+# Scores are rounded to 2^-16 for their sums; halves of 14 bits: a million of their squares fit into int64.
 _FRACTION, _HALF = 16, 14
 
 

@@ -63,7 +63,7 @@ def _whole_parts(queries: Floats) -> tuple[Floats, NDArray[np.float64]]:
 
 
 def is_rounded(count: int, dtype: str = "1-bit") -> bool:
-    """Whether the first scan of so many signatures rounds their scores, so that the best are compared again."""
+    """Whether the first scan of this number of signatures rounds their scores, so that the best are compared again."""
     return dtype == "1-bit" and count >= _MANY and _fast() is not None
 
 

@@ -70,7 +70,7 @@ def fuzz(name: str, folder: Path, examples: int, seed: int | None) -> tuple[int,
 def main(
     seconds: Annotated[float, typer.Option(min=0, help="How long; new examples every time.")] = 60.0,
     examples: Annotated[
-        int, typer.Option(min=0, help="Instead of a time: so many per target, the same every time.")
+        int, typer.Option(min=0, help="Instead of a time: examples per target, the same every time.")
     ] = 0,
     only: Annotated[str, typer.Option(help=f"Some of {', '.join(TARGETS)}; all by default.")] = "",
     seed: Annotated[int, typer.Option(help="Seed of the first turn; 0: a random one.")] = 0,

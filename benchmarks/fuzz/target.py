@@ -32,7 +32,7 @@ class Target:
 
 
 def run(target: Target, examples: int, seed: int | None) -> None:
-    """Check so many examples, the same ones every time without a seed; raises what fails, made small."""
+    """Check a number of examples, the same ones every time without a seed; raises what fails, made small."""
 
     @settings(
         max_examples=examples,
