@@ -51,7 +51,14 @@ def student_loss(
     valid = valid_spans(batch["sentences"], batch["inside"])
     owners, sentences = batch["owners"], batch["sentences"]
 
-    scores = network.score(texts.rows(owners), questions, sentences[owners], valid[owners])
+    # The question's own passage and the others in one call, as a GPU spends its time on starting kernels.
+    others, other = batch["others"], batch["other"]
+    asking = torch.cat([owners[:, None], others], 1)
+    rows = asking.flatten()
+    repeated = EncodedQuestions(*(part.repeat_interleave(asking.shape[1], 0) for part in questions))
+    of_all = network.score(texts.rows(rows), repeated, sentences[rows], valid[rows])
+    of_all = of_all.unflatten(0, asking.shape)
+    scores = of_all[:, 0]
     own, usable = gold_scores(scores, batch["spans"])
     flat = scores.flatten(1)
     total = flat.logsumexp(1)
@@ -79,15 +86,7 @@ def student_loss(
 
     # Other passages and "no answer" compete too.
     nulls = questions.nulls
-    others, other = batch["others"], batch["other"]
-    sums = []
-    for at in range(others.shape[1]):
-        rows = others[:, at]
-        of_other = (
-            network.score(texts.rows(rows), questions, sentences[rows], valid[rows]).flatten(1).logsumexp(1)
-        )
-        sums.append(of_other.masked_fill(~other[:, at], float("-inf")))
-    elsewhere = torch.stack(sums, 1)
+    elsewhere = of_all[:, 1:].flatten(2).logsumexp(2).masked_fill(~other, float("-inf"))
     union = torch.cat([total[:, None], elsewhere, nulls[:, None]], 1).logsumexp(1)
     ranked = ((union - own) * weights).sum() / count
     # Of the same article, another passage may have the answer after all.
