@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from attar.errors import OptionError
+from attar.errors import FormatError, OptionError
 from attar.library import Library
 from attar.library.searching import SearchState
 from attar.reader import Reader
 from attar.search import SignatureRecord
 from attar.store import Signatures, key_of
+from attar.store.signatures import STATISTICS_KEY
 
 TEXTS = {
     "emma": "Emma Woodhouse lived at Hartfield with her father. Mr. Knightley owned Donwell Abbey.",
@@ -80,6 +81,12 @@ def test_an_empty_library_has_no_answer(tmp_path, shipped):
 def test_odd_queries_are_answered(library, query):
     assert len(library.search(query)) == len(TEXTS)
     library.ask_all(query)
+
+
+def test_a_question_as_long_as_a_book_is_refused(library):
+    for ask in (library.search, library.ask_all):
+        with pytest.raises(FormatError, match="at most 10,000 characters, got 50,000,000"):
+            ask("x" * 50_000_000)
 
 
 def test_top_must_be_a_number_from_1_up(library):
@@ -167,6 +174,37 @@ def test_damaged_statistics_are_one_line(library):
         changes.put_signature(None, b"damaged")
     with pytest.raises(OptionError, match="statistics of the library"):
         library.search("tea")
+
+
+def test_statistics_with_a_wrong_checksum_are_one_line_and_fitted_again(library):
+    with library.store.transaction() as changes:
+        changes._transaction.put(STATISTICS_KEY, b"garbage")
+    with pytest.raises(OptionError, match="attar store refit"):
+        library.search("tea")
+    library.refit()
+    assert found(library, "leaves of Camellia sinensis")[0] == "tea"
+
+
+def test_what_an_earlier_version_wrote_without_signatures_is_found(library, tmp_path, shipped):
+    """It adds, changes and removes documents, and leaves the signatures as they are."""
+    places = {name: b"s" + key_of(name) for name in (*TEXTS, "new")}
+    with library.store.snapshot() as now:
+        before = {name: now._transaction.get(place) for name, place in places.items()}
+        before = {name: value and bytes(value) for name, value in before.items()}
+    library.add("new", TEXTS["rome"])
+    library.add("salt", TEXTS["emma"], replace=True)
+    library.remove("tea")
+    with library.store.transaction() as changes:
+        for name, value in before.items():
+            if value is None:
+                changes._transaction.delete(places[name])
+            else:
+                changes._transaction.put(places[name], value)
+    library.close()
+    with Library(tmp_path / "library", shipped) as opened:
+        names = found(opened, "Who owned Donwell Abbey?")
+        assert set(names[:2]) == {"emma", "salt"}
+        assert set(names) == {"emma", "salt", "rome", "new"}
 
 
 def test_refit_makes_signatures_with_the_documents_own_statistics(library):
