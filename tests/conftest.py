@@ -40,7 +40,7 @@ SLOW_FOLDERS = [TESTS / folder for folder in ("packaging", "ops/triton", "server
 # What takes longest comes first, so that no process is left alone with it at the end.
 LONGEST_FIRST = [TESTS / folder for folder in ("cluster", "server", "training", "cli", "benchmarks", "docs")]
 # Folders whose tests share what is expensive to start: one process runs them all.
-ONE_PROCESS = ("tests/cluster/", "tests/server/page/")
+ONE_PROCESS = ("tests/cluster/", "tests/server/page/", "tests/cli/", "tests/deploy/")
 
 # `make quick` tries fewer examples of each property.
 settings.register_profile("quick", max_examples=15)
