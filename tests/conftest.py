@@ -48,15 +48,15 @@ settings.register_profile("quick", max_examples=15)
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark whole folders as slow; order folders by the time that they take."""
+    slow, ranks = {}, {}
+    for path in {item.path for item in items}:
+        slow[path] = any(path.is_relative_to(folder) for folder in SLOW_FOLDERS)
+        found = (at for at, folder in enumerate(LONGEST_FIRST) if path.is_relative_to(folder))
+        ranks[path] = next(found, len(LONGEST_FIRST))
     for item in items:
-        if any(item.path.is_relative_to(folder) for folder in SLOW_FOLDERS):
+        if slow[item.path]:
             item.add_marker(pytest.mark.slow)
-
-    def rank(item: pytest.Item) -> int:
-        ranks = (at for at, folder in enumerate(LONGEST_FIRST) if item.path.is_relative_to(folder))
-        return next(ranks, len(LONGEST_FIRST))
-
-    items.sort(key=rank)
+    items.sort(key=lambda item: ranks[item.path])
 
 
 class FilesAndFolders(LoadFileScheduling):
