@@ -67,16 +67,16 @@ def contents(run: Path) -> dict[str, Any]:
 def test_an_interrupted_run_is_resumed_as_if_it_had_not_stopped(
     options: MakeOptions, texts: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    whole = train_questions(options("whole", texts=texts, epochs=4))
+    whole = train_questions(options("whole", texts=texts, epochs=3))
     for number, (name, step) in enumerate((("teacher", 6), ("student", 5))):
         with monkeypatch.context() as patch:
             cut_off(patch, name, step)
             with pytest.raises(PowerCutError):
-                train_questions(options("cut", texts=texts, epochs=4), resume=number > 0)
+                train_questions(options("cut", texts=texts, epochs=3), resume=number > 0)
         assert (tmp_path / "cut" / "run" / f"{name}.ckpt").is_file()
         assert not (tmp_path / "cut" / "config.json").exists()
     said: list[str] = []
-    resumed = train_questions(options("cut", texts=texts, epochs=4), resume=True, say=said.append)
+    resumed = train_questions(options("cut", texts=texts, epochs=3), resume=True, say=said.append)
     assert any(line.startswith("student: ") and line.endswith("continued") for line in said)
     assert not any(line.startswith(("teacher: ", "prior: ")) for line in said)
     one, other = contents(tmp_path / "whole" / "run"), contents(tmp_path / "cut" / "run")
