@@ -24,8 +24,6 @@ def connected(address: str | None = None, cpus: int | None = None) -> Iterator[N
     """
     # Nothing is sent over the network but to the cluster.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # What fails is raised; log lines of Ray's core would stand between those of a command.
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     if address in (None, LOCAL) and "ray" not in sys.modules:
         # Ray's processes listen on all addresses of the machine: nobody else may use them. Ray reads this when it is
         # imported.
