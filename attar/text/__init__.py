@@ -1,6 +1,5 @@
 """Text into sentences, tokens, names and ids; questions. The word lists are English."""
 
-from attar.text.kinds import COMMON, kind_of
 from attar.text.name_table import NameTable
 from attar.text.names import (
     CapitalFinder,
@@ -10,7 +9,7 @@ from attar.text.names import (
     mark_names,
     start_of_titles,
 )
-from attar.text.pieces import PieceText, PieceTokenizer
+from attar.text.pieces import COMMON, PieceText, PieceTokenizer, kind_of
 from attar.text.reading import ReadText, TextReader
 from attar.text.tokens import LONGEST_SENTENCE, PLACEHOLDER, iterate_sentences, sentence_spans
 from attar.text.vocabulary import ENTITIES, VOCABULARY_SIZE, Vocabulary
