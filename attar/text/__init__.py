@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from attar._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from attar.text.kinds import COMMON, kind_of
     from attar.text.name_table import NameTable
     from attar.text.names import (
         CapitalFinder,
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
         mark_names,
         start_of_titles,
     )
-    from attar.text.pieces import PieceText, PieceTokenizer
+    from attar.text.pieces import COMMON, PieceText, PieceTokenizer, kind_of
     from attar.text.reading import ReadText, TextReader
     from attar.text.tokens import LONGEST_SENTENCE, PLACEHOLDER, iterate_sentences, sentence_spans
     from attar.text.vocabulary import ENTITIES, VOCABULARY_SIZE, Vocabulary
