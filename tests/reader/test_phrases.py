@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from attar.errors import AttarError, DtypeError, OptionError
 from attar.memory import JOINT, Memory
 from attar.reader import PhraseReader, Reader
-from attar.reader.windows import PARAGRAPH, WINDOW, cut_windows
+from attar.reader.phrase_texts import PARAGRAPH, WINDOW, cut_windows
 from attar.text import sentence_spans
 
 SHORT = "Ann met Bob in Bath. He wrote a letter to the house of Lee."
@@ -127,6 +127,7 @@ class TestReading:
             for memory, text in zip(together, texts, strict=True):
                 check_same(memory, phrase_reader.read(text))
 
+    @pytest.mark.slow
     def test_a_memory_has_the_same_bytes_whatever_is_read_with_it_and_by_how_many_threads(self):
         reader, texts = Reader.load(), [SHORT, story(30), "Ann", story(47), f"{story(9)} {SHORT}", story(9)]
 
