@@ -190,7 +190,7 @@ def run(*, quick: bool = False, only: str = "") -> dict[str, float]:
     parts: dict[str, Callable[[], dict[str, float]]] = {
         "build": lambda: measure_build(reader, rounds),
         "library": lambda: measure_library(reader, 300 if quick else 100_000, rounds),
-        "index": lambda: measure_index(5_000 if quick else 1_000_000, rounds),
+        "index": lambda: measure_index(10_000 if quick else 1_000_000, rounds),
         "scan": lambda: measure_scan(5_000 if quick else 1_000_000, rounds),
     }
     found: dict[str, float] = {}

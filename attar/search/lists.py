@@ -24,8 +24,8 @@ Packed = NDArray[np.uint8]
 _TRAINED, _STEPS = 16, 4
 # Rows compared with all centres at a time: a second of work at most, between which building can be stopped.
 _BLOCK = 8_192
-# The share of lists that a query looks into; measured by `python -m benchmarks.search --only index`.
-PROBED = 0.1
+# Lists that a query looks into; measured by `python -m benchmarks.search --only index`.
+PROBED = 48
 # Rows that may follow those in the lists before these are extended.
 _TAIL = 4_096
 
@@ -75,10 +75,10 @@ class InvertedLists:
         added = _nearest(self.centres, packed[len(self) :], check)
         return self._grouped(self.centres, np.concatenate((self.owners, added)), self.trained)
 
-    def near(self, query: Floats, share: float | None = None) -> NDArray[np.intp]:
+    def near(self, query: Floats, probed: int | None = None) -> NDArray[np.intp]:
         """The rows of the lists whose centres score highest for a query `[numbers]`, in the order of rows."""
         (found,) = scan.near_scores(self.centres, "1-bit", query[None], scan.is_rounded(len(self)))
-        count = max(1, round((share or PROBED) * len(found)))
+        count = min(probed or PROBED, len(found))
         lists = np.argpartition(-found, count - 1)[:count]
         parts = [self.order[self.bounds[at] : self.bounds[at + 1]] for at in lists.tolist()]
         rows: NDArray[np.intp] = np.sort(np.concatenate(parts)).astype(np.intp)

@@ -51,7 +51,7 @@ def few(monkeypatch):
     pytest.importorskip("faiss")
     monkeypatch.setattr("attar.search.index._BY_WORDS", 10)
     monkeypatch.setattr("attar.search.scan.CANDIDATES", 20)
-    monkeypatch.setattr("attar.search.lists.PROBED", 0.3)
+    monkeypatch.setattr("attar.search.lists.PROBED", 13)
 
 
 def opened(folder, reader, lists_from=1_000):

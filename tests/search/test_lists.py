@@ -24,7 +24,7 @@ def lists(packed):
 
 def recall(packed, lists, queries):
     exact, _ = best(packed, "1-bit", queries, 10)
-    found = [best(packed, "1-bit", each[None], 10, lists.near(each, 0.1))[0][0] for each in queries]
+    found = [best(packed, "1-bit", each[None], 10, lists.near(each, 8))[0][0] for each in queries]
     return np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found, exact.tolist(), strict=True)])
 
 
@@ -35,7 +35,7 @@ def test_each_row_is_in_one_list(lists):
 
 def test_the_nearest_lists_hold_the_best_signatures(packed, lists):
     queries = queries_like(packed, 32)
-    assert len(lists.near(queries[0], 0.1)) < 0.3 * len(packed)
+    assert len(lists.near(queries[0], 8)) < 0.3 * len(packed)
     assert recall(packed, lists, queries) >= 0.95
 
 
