@@ -22,7 +22,6 @@ from attar.errors import OptionError, RecordError, ShapeError
 from attar.options import option
 from attar.search.statistics import Floats, Projection, unit_rows
 
-Bits = NDArray[np.uint8]
 Dtype = Literal["1-bit", "int8", "float16"]
 DTYPES: tuple[Dtype, ...] = ("1-bit", "int8", "float16")
 # A document of more tokens keeps its sums, so that appending and merging need not read it again: C takes 33 kB.
