@@ -49,6 +49,9 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.server
 	$(BIN)/python -m benchmarks.overload
 	$(BIN)/python -m benchmarks.cluster
+	$(BIN)/python -m benchmarks.cluster_reading --kills 20
+	$(BIN)/python -m benchmarks.cluster_serve
+	$(BIN)/python -m benchmarks.scale
 
 # Structure-aware fuzzing of all that enters, for a set time; a minute of it is part of `make test`.
 SECONDS ?= 600
@@ -59,7 +62,6 @@ fuzz: .venv/ready
 KILLS ?= 500
 crash: .venv/ready
 	$(BIN)/python -m benchmarks.crash --kills $(KILLS)
-	$(BIN)/python -m benchmarks.cluster_reading --kills 20
 
 # The page's picture in README and docs, made by a test that checks what it shows.
 screenshot: .venv/ready

@@ -67,6 +67,7 @@ def measure_serving(folder: Path, names: list[str], seconds: float) -> dict[str,
         for _ in range(_ROUNDS):
             rates["plain"].append(questions_per_second(plain, names, seconds / 2))
             rates["ray"].append(questions_per_second(shards, names, seconds / 2))
+        rankings = [ranking(server) for server in (plain, shards)]
     shares = [ray / own for ray, own in zip(rates["ray"], rates["plain"], strict=True)]
     return {
         "plain server (questions/s)": median(rates["plain"]),
@@ -74,7 +75,19 @@ def measure_serving(folder: Path, names: list[str], seconds: float) -> dict[str,
         "share": median(shares),
         "shares of the rounds": [round(share, 2) for share in sorted(shares)],
         "share, target met": median(shares) >= _SHARE,
+        "answers from all documents compared": sum(map(len, rankings[0])),
+        "same answers in the same order, target met": rankings[0] == rankings[1],
     }
+
+
+def ranking(server: ServerProcess) -> list[list[tuple[str | None, str]]]:
+    """The answers to some questions from all documents, in order."""
+    questions = [_QUESTION, "Who was in the garden?", "Where did they meet?", "When was it?"]
+    with Client(f"http://127.0.0.1:{server.port}", retries=100) as client:
+        return [
+            [(each.document, each.text) for each in client.ask_all(question, top=20)]
+            for question in questions
+        ]
 
 
 def questions_per_second(server: ServerProcess, names: list[str], seconds: float) -> float:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         valid_spans,
     )
     from attar.nn.ridge import RIDGE, RidgeReadout, Written
-    from attar.nn.transformer import Transformer, from_published
+    from attar.nn.transformer import Transformer, from_published, without_initialization
 
 __all__ = [
     "COPY_MECHANISMS",
@@ -93,6 +93,7 @@ __all__ = [
     "length_scale",
     "sort_backward",
     "valid_spans",
+    "without_initialization",
 ]
 
 if not TYPE_CHECKING:  # so that mypy knows which names there are

@@ -1,11 +1,13 @@
 """A pretrained transformer encoder of BERT's shape, such as all-MiniLM-L6-v2, on `torch.nn.TransformerEncoder`."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from attar.errors import FormatError
 from attar.nn.mechanisms.base import Device
@@ -122,3 +124,20 @@ def from_published(weights: dict[str, Tensor], layers: int = 6) -> dict[str, Ten
     except KeyError as fault:
         raise FormatError("weights", "those of a BERT-like encoder", f"none named {fault}") from fault
     return {name: value.float() for name, value in ours.items()}
+
+
+class without_initialization(TorchFunctionMode):  # noqa: N801  # used as a function
+    """Make modules whose weights are loaded next: no random numbers are drawn.
+
+    On the meta device PyTorch would import its compiler for these, which takes more than a second.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Leave out what draws numbers, and return the tensor as it is."""
+        given = kwargs or {}
+        if (
+            func in (torch.Tensor.normal_, torch.Tensor.uniform_)
+            or getattr(func, "__module__", "") == "torch.nn.init"
+        ):
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)

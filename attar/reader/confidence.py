@@ -1,7 +1,7 @@
-"""How sure an answer is: signs of a question and its best phrase → P(the phrase is right), P(not in this text).
+"""How sure an answer is: features of a question and its best phrase → P(the phrase is right), P(not in this text).
 
 A score says which phrase fits best, not that any fits: "Who left in 1991?" matches "Ann left in 1919" well. A softmax
-over three outcomes (right, absent, another phrase) weighs the score with what the question has and the text has not.
+over three outcomes (right, absent, another phrase) weighs the score with what the question has and the text lacks.
 Its weights are fitted to questions that the reader was not trained on (`attar train-questions`).
 """
 
@@ -48,12 +48,12 @@ _FITTING = {
     "number": frozenset(("number", "money", "date", "time")),
     "name": frozenset(("name", "phrase")),
 }
-# A probability is not taken for surer than this.
+# Probabilities are kept this far from 0 and 1.
 _LEAST = 1e-6
 
 
 class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The weights of `FEATURES` for "right" and for "absent"; refused is what is absent with more than `threshold`."""
+    """The weights of `FEATURES` for "right" and for "absent"; above `threshold`, "absent" is the answer."""
 
     right: tuple[float, ...]
     absent: tuple[float, ...]

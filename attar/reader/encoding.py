@@ -1,7 +1,6 @@
 """Texts and questions through the network: texts become memories, questions become queries."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,31 +17,6 @@ from attar.progress import Progress, tell_nobody
 from attar.reader.batches import PendingText, iterate_batches
 
 Ids = NDArray[np.int32]
-
-
-@contextmanager
-def inference() -> Iterator[int]:
-    """Compute without gradients and with one thread; yields how many threads torch had.
-
-    The steps of a GRU are too small for several threads, which wait for each other at every step: with two, one text
-    was read at a fifth of the speed on a busy machine, and 32 texts at four fifths on an idle one.
-
-    >>> before = torch.get_num_threads()
-    >>> with inference():
-    ...     torch.get_num_threads(), torch.is_inference_mode_enabled()
-    (1, True)
-    >>> torch.get_num_threads() == before
-    True
-    """
-    before = torch.get_num_threads()
-    if before != 1:
-        torch.set_num_threads(1)
-    try:
-        with torch.inference_mode():
-            yield before
-    finally:
-        if before != 1:
-            torch.set_num_threads(before)
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def _normalize(x: Floats, weight: Floats, bias: Floats) -> Floats:
 
 
 def _gelu(x: Floats) -> Floats:
-    """x Φ(x), by Abramowitz and Stegun's approximation 7.1.26 of erf: within 1.5e-7, as near as float32 is."""
+    """x Φ(x), by Abramowitz and Stegun's approximation 7.1.26 of erf: within 1.5e-7, as exact as float32."""
     z = np.abs(x)
     t = 1 / (1 + np.float32(0.3275911 * 0.5**0.5) * z)
     tail = np.full_like(t, 1.061405429)

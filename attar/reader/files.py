@@ -9,11 +9,10 @@ import msgspec
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
-from torch.overrides import TorchFunctionMode
 
 from attar.errors import AttarError, FormatError, OptionError, quoted, writing_to
 from attar.files import atomic_file
-from attar.nn import Network, NetworkOptions
+from attar.nn import Network, NetworkOptions, without_initialization
 from attar.reader.folders import fingerprint_of, open_file, read_file
 from attar.text import Vocabulary
 
@@ -165,23 +164,6 @@ def _other(info: _TensorInfo, expected: torch.Tensor) -> bool:
 def _unlike(file: Path, expected: str, fault: Exception) -> FormatError:
     reason = (str(fault).splitlines() or [type(fault).__name__])[0]
     return FormatError(str(file), expected, f"another file ({reason[:200]})")
-
-
-class without_initialization(TorchFunctionMode):  # noqa: N801  # used as a function
-    """Make modules whose weights are loaded next: no random numbers are drawn.
-
-    On the meta device PyTorch would import its compiler for these, which takes more than a second.
-    """
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Leave out what draws numbers, and return the tensor as it is."""
-        given = kwargs or {}
-        if (
-            func in (torch.Tensor.normal_, torch.Tensor.uniform_)
-            or getattr(func, "__module__", "") == "torch.nn.init"
-        ):
-            return args[0] if args else given["tensor"]
-        return func(*args, **given)
 
 
 def _write(file: Path, data: bytes) -> None:

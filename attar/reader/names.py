@@ -18,11 +18,11 @@ from attar.nn import Network
 from attar.progress import Progress, tell_nobody
 from attar.reader.answers import rank_names, score_names, spell_tokens, token_weights
 from attar.reader.batches import PendingText
-from attar.reader.encoding import QuestionBatch, inference, write_memories
+from attar.reader.encoding import QuestionBatch, write_memories
 from attar.reader.fast_encoding import FastTextEncoder
 from attar.reader.files import Precision, SavedReader, save_reader
 from attar.reader.folders import fingerprint_of
-from attar.reader.reader import Reader
+from attar.reader.reader import Reader, inference
 from attar.results import Answer, Explanation
 from attar.text import NameFinder, NameTable, TextReader, Vocabulary
 

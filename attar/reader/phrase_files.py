@@ -89,8 +89,7 @@ class LoadedPhrases(SavedPhrases):
     def _modules(self) -> "tuple[PhraseNetwork, QuickQuestions | None]":
         import torch
 
-        from attar.nn import PhraseNetwork, QuickQuestions
-        from attar.reader.files import without_initialization
+        from attar.nn import PhraseNetwork, QuickQuestions, without_initialization
 
         # On no device: random initialization would take time and change the caller's random state.
         with without_initialization():

@@ -12,6 +12,7 @@ from attar.memory import Floats
 from attar.reader.fast_questions import FastQuestions
 from attar.reader.phrase_files import SavedPhrases
 from attar.reader.phrase_scores import Query, content_words
+from attar.reader.reader import inference
 
 # Questions per batch: their states stay in the caches. 16 and 32 are the fastest, 256 take twice the time.
 _BATCH = 32
@@ -66,8 +67,6 @@ class QuestionEncoder:
     def states(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
         """The queries `[Q, k]`, the scores of "no answer" `[Q]`, and the weights of the words `[Q, l]`."""
         import torch
-
-        from attar.reader.encoding import inference
 
         quick = None if self._fast is None else self._saved.quick
         with inference():

@@ -5,6 +5,7 @@ A question: word pieces → query, weights of its words → one score per phrase
 """
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +14,22 @@ from numpy.typing import NDArray
 
 from attar.errors import OptionError, ShapeError
 from attar.memory import Floats, Memory, PhraseIndex, within_budget
-from attar.nn import LONGEST
 from attar.progress import Progress, tell_nobody
 from attar.reader.phrase_files import SavedPhrases, save_phrase_reader
 from attar.reader.phrase_questions import QuestionEncoder
 from attar.reader.phrase_scores import Query, ScoredPhrases, rank, rank_phrases
-from attar.reader.phrase_texts import Draft, Phrases, encode_batches, text_groups
+from attar.reader.phrase_texts import (
+    Draft,
+    Phrases,
+    Window,
+    cut_windows,
+    distinct_spans,
+    encode_batches,
+    pad,
+    text_groups,
+    whole_words,
+)
 from attar.reader.reader import Reader
-from attar.reader.windows import Window, cut_windows, distinct_spans, pad, whole_words
 from attar.results import Answer, Explanation
 from attar.text import NameTable, sentence_spans
 
@@ -31,8 +40,6 @@ if TYPE_CHECKING:
 
 # Windows per batch: the states of more do not stay in the caches, and are read more slowly.
 _WINDOWS = 4
-# The longest phrase, in characters: a word that the tokenizer does not know may be as long as the text.
-_LONGEST_PHRASE = 1_000
 # Called for each window that is read: the number of its text, word pieces `[n]`, and hidden states `[n, d]`.
 OnStates = Callable[[int, NDArray[np.int64], Floats], None]
 # Of a window: its phrases, their vectors, and hidden states `[n, d]` for signatures.
@@ -51,7 +58,10 @@ class PhraseReader(Reader):
         self.fingerprint, self.about = saved.fingerprint, saved.about
         self.density, self.calibration = saved.density, saved.calibration
         self.saved, self._is_quick = saved, quick
-        self._encoder = QuestionEncoder(saved, quick=quick)
+
+    @cached_property
+    def _encoder(self) -> QuestionEncoder:
+        return QuestionEncoder(self.saved, quick=self._is_quick)
 
     @property
     def network(self) -> "PhraseNetwork":
@@ -235,17 +245,8 @@ class PhraseReader(Reader):
             priors = priors.flatten(1)
         encoded: list[_Encoded] = []
         for row, window in enumerate(windows):
-            count = min(int(np.ceil(self.density * len(window.ids))), int(priors[row].isfinite().sum()))
-            chosen = priors[row].topk(count).indices.sort().values
-            first, last = chosen // LONGEST, chosen // LONGEST + chosen % LONGEST
-            lengths = window.places[last.numpy() - 1, 1] - window.places[first.numpy() - 1, 0]
-            short = torch.from_numpy(lengths <= _LONGEST_PHRASE)
-            chosen, first, last = chosen[short], first[short], last[short]
+            phrases, first, last = window.likeliest(priors[row], self.density)
             vectors: Floats = (firsts[row, first] + lasts[row, last]).numpy()
-            values = priors[row, chosen].tolist()
-            a, b = (first - 1).numpy(), (last - 1).numpy()
-            starts, ends = window.places[a, 0].tolist(), window.places[b, 1].tolist()
-            phrases = list(zip(starts, ends, window.sentences[a].tolist(), values, strict=True))
             encoded.append((phrases, vectors, states[row]))
         return encoded
 

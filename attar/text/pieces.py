@@ -1,4 +1,4 @@
-"""Text into word pieces with their places in the text, and into sentences: what transformer encoders read."""
+"""Text into word pieces with their places in the text: what transformer encoders read. The kinds of phrases."""
 
 import re
 import unicodedata
@@ -12,11 +12,36 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from attar.errors import FormatError
+from attar.text.english import DAYS_AND_MONTHS, word_set
 from attar.text.tokens import sentence_spans
 
 Ints = NDArray[np.int32]
 # Half of a surrogate pair is in no encoding; the replacement has as many characters.
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_DAY_OR_MONTH = "|".join(
+    sorted(re.escape(word) for word in DAYS_AND_MONTHS if word not in ("may", "march", "lent"))
+)
+_DATE = re.compile(
+    rf"\b(?:{_DAY_OR_MONTH})(?!\w)|(?-i:\bMay\b|\bMarch\b)"
+    r"|\b(?:1[0-9]|20)\d\ds?\b|\b\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b|\bcentur(?:y|ies)\b|\bdecades?\b"
+    r"|\b(?:today|tomorrow|yesterday)\b|^(?:the )?(?:spring|summer|autumn|winter)$",
+    re.IGNORECASE,
+)
+_TIME = re.compile(
+    r"\b\d{1,2}(?::\d\d|\.\d\d)?\s*(?:[ap]\.?m\b|o'clock)|\b\d{1,2}:\d\d\b|\b(?:noon|midnight)\b",
+    re.IGNORECASE,
+)
+_MONEY = re.compile(r"[$€£¥]|\b(?:dollars?|euros?|pounds?|cents?|usd|eur|gbp)\b", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen"
+    r"|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|billion|half|twice|dozen|percent)\b",
+    re.IGNORECASE,
+)
+_SMALL = word_set("a an and at by de for from in la le of on or the to van von with")
+# Words that say nothing of what a sentence is about.
+COMMON = word_set(
+    "the a an of in on at to for and or is was were are by with from as it its that this his her"
+)
 
 
 @dataclass(frozen=True)
@@ -122,3 +147,18 @@ def _piece_text(text: str, ids: list[int], offsets: list[tuple[int, int]]) -> Pi
     first = np.array([start for start, _ in spans], np.int32)
     sentences = np.maximum(np.searchsorted(first, places[:, 0], side="right") - 1, 0).astype(np.int32)
     return PieceText(np.array(ids, np.int32), places[:, 0], places[:, 1], sentences, spans)
+
+
+def kind_of(phrase: str) -> str:
+    """The kind of a phrase.
+
+    >>> [kind_of(text) for text in ("Ann Lee", "the 4th of May", "half past", "$3.50", "10:30", "12 apples")]
+    ['name', 'date', 'number', 'money', 'time', 'number']
+    >>> kind_of("University of Oslo"), kind_of("a red hat")
+    ('name', 'phrase')
+    """
+    for kind, pattern in (("money", _MONEY), ("time", _TIME), ("date", _DATE), ("number", _NUMBER)):
+        if pattern.search(phrase):
+            return kind
+    words = [word for word in re.findall(r"[^\W\d_]+", phrase) if word.lower() not in _SMALL]
+    return "name" if words and all(word[0].isupper() for word in words) else "phrase"

@@ -11,7 +11,7 @@ from attar.memory import JOINT, PhraseIndex
 from attar.nn import LONGEST, valid_spans
 from attar.reader import PhraseReader
 from attar.reader.phrase_scores import rank
-from attar.reader.windows import cut_windows
+from attar.reader.phrase_texts import cut_windows
 from attar.results import ABSENT
 from tests.reader.test_confidence import asked
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from attar.errors import AttarError, DtypeError, OptionError
 from attar.memory import JOINT, Memory
 from attar.reader import PhraseReader, Reader
-from attar.reader.windows import PARAGRAPH, WINDOW, cut_windows
+from attar.reader.phrase_texts import PARAGRAPH, WINDOW, cut_windows
 from attar.text import sentence_spans
 
 SHORT = "Ann met Bob in Bath. He wrote a letter to the house of Lee."
