@@ -28,7 +28,7 @@ from attar.reader import Reader
 from attar.search import ReaderEncoder, Signer, default_statistics
 from attar.store import Store
 from benchmarks.command import Json, Quick, run_command
-from benchmarks.search import made_record, made_up
+from benchmarks.search import made_record, made_up, records_of
 from benchmarks.server_rows import ServerProcess, serving
 from benchmarks.stories import tell_stories
 
@@ -210,7 +210,7 @@ def fill_shards(folder: Path, count: int, shards: int) -> None:
     assert statistics is not None
     signer = Signer.of(ReaderEncoder(reader), statistics)  # type: ignore[arg-type]
     texts = [story.text[:400] for story in tell_stories(2, 16)]
-    memories, sums = reader.read_many(texts), [signer.sums(text) for text in texts]
+    memories, records = reader.read_many(texts), records_of(signer, texts)
     with Store.open(folder.with_name("empty"), dtype="int8") as store, store.transaction() as changes:
         changes.put_signature(None, statistics.data)
     split(folder.with_name("empty"), folder, shards)
@@ -228,7 +228,7 @@ def fill_shards(folder: Path, count: int, shards: int) -> None:
                     for at, name in enumerate(names):
                         if shard_of(name, shards) == number:
                             text = (first + at) % len(texts)
-                            record = made_record(sums[text], packed[at], numbers, signer)
+                            record = made_record(records[text], packed[at], numbers, signer.encoder.pieces)
                             changes.put(name, memories[text], text=texts[text], signature=record)
 
 

@@ -104,7 +104,8 @@ def _serve_shards(settings: Settings, address: Address, ray: str | None, replica
         remedy = "give --ray and --replicas for more"
         raise OptionError("--workers", "1 for a library in shards", str(address.workers), remedy)
     if ray is None:
-        options = {"read_only": settings.read_only, "keep_text": settings.keep_text}
+        names = ("read_only", "keep_text", "lists_from")
+        options = {name: getattr(settings, name) for name in names}
         run(settings, address, ShardedLibrary.open(settings.store, settings.reader, **options))
         return
     with served_shards(settings, None if ray == "local" else ray, Replicas.parse(replicas)) as library:
