@@ -168,6 +168,7 @@ def with_calibration(
     if msgspec.json.decode(written, type=FormatNumber).kind == "variant":  # only the config is its own
         variant = msgspec.json.decode(written, type=VariantConfig)
         variant.calibration = calibration
+        Path(folder).mkdir(parents=True, exist_ok=True)
         with atomic_file(Path(folder) / "config.json") as partial:
             partial.write_bytes(msgspec.json.format(msgspec.json.encode(variant)) + b"\n")
         return variant.fingerprint
