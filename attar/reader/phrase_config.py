@@ -43,9 +43,10 @@ class VariantConfig(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FormatNumber(msgspec.Struct):
-    """Read first: a newer format may have other fields."""
+    """Read first: a newer format, or another kind, may have other fields."""
 
     format: int
+    kind: str = ""
 
 
 class _Quick(msgspec.Struct, forbid_unknown_fields=True):

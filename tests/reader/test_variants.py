@@ -3,10 +3,18 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from attar.errors import FormatError
 from attar.library import Library
-from attar.reader import FIXED_SIZE, FixedSizeReader, PhraseReader, Reader, shipped_reader
+from attar.reader import (
+    FIXED_SIZE,
+    FixedSizeReader,
+    PhraseReader,
+    Reader,
+    shipped_reader,
+    with_calibration,
+)
 
 LETTER = "Ann moved to Leeds in May. Bob stayed in Bath. The piano costs 200 pounds a year."
 
@@ -79,6 +87,18 @@ class TestBadConfigs:
     def test_a_folder_may_vary_the_default(self, tmp_path):
         reader = Reader.load(self.config(tmp_path, question_encoder="large"))
         assert reader.fingerprint == Reader.load().fingerprint
+
+    def test_it_can_be_calibrated(self, tmp_path):
+        default = Reader.load()
+        assert isinstance(default, PhraseReader)
+        assert default.calibration is not None
+        other = replace(default.calibration, threshold=0.123)
+        with_calibration(self.config(tmp_path, question_encoder="large"), tmp_path / "other", other, {})
+        reader = Reader.load(tmp_path / "other")
+        assert isinstance(reader, PhraseReader)
+        assert reader.quick is None
+        assert reader.calibration == other
+        assert default.calibration.threshold != 0.123
 
     @pytest.mark.parametrize(
         ("changed", "part"),
