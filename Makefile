@@ -3,23 +3,32 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Python keeps its byte code, wherever that is turned off: hundreds of tests start Python, each two seconds slower else.
 unexport PYTHONDONTWRITEBYTECODE
+# Linters and the site are made two at a time.
+MAKEFLAGS += --jobs=2
 
-.PHONY: demo test quick lint docs bench fuzz crash screenshot way release clean
+.PHONY: demo test quick lint style types imports docs bench fuzz crash screenshot way release clean
 
 demo: .venv/demo
 	$(BIN)/attar demo
 
+# Three processes for two cores: many tests wait for a process, a browser or a clock.
 test: lint docs
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 3
 
 # Lint and all tests that are not marked slow, with fewer examples of properties: under two minutes on two cores.
 quick: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" --hypothesis-profile quick
+	$(BIN)/python -m pytest -n 2 -m "not slow" --hypothesis-profile quick
 
-lint: .venv/ready
+lint: types style imports
+
+types: .venv/ready
+	$(BIN)/mypy
+
+style: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+
+imports: .venv/ready
 	$(BIN)/lint-imports
 
 # Warnings are errors (with --quiet there would be none). Material's own, of its successor, is not about a page.
@@ -40,6 +49,9 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.server
 	$(BIN)/python -m benchmarks.overload
 	$(BIN)/python -m benchmarks.cluster
+	$(BIN)/python -m benchmarks.cluster_reading --kills 20
+	$(BIN)/python -m benchmarks.cluster_serve
+	$(BIN)/python -m benchmarks.scale
 
 # Structure-aware fuzzing of all that enters, for a set time; a minute of it is part of `make test`.
 SECONDS ?= 600
@@ -50,7 +62,6 @@ fuzz: .venv/ready
 KILLS ?= 500
 crash: .venv/ready
 	$(BIN)/python -m benchmarks.crash --kills $(KILLS)
-	$(BIN)/python -m benchmarks.cluster_reading --kills 20
 
 # The page's picture in README and docs, made by a test that checks what it shows.
 screenshot: .venv/ready
@@ -69,23 +80,29 @@ release: .venv/ready
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist site
 
-# The environment is made anew whenever what it is made from changes: what users need first, and for developers the
-# rest. torch comes without CUDA where there is no NVIDIA driver. A package index that pip is configured with is the
-# only one that is asked; TORCH_INDEX= does so always.
-OWN_INDEX = $(shell $(PYTHON) -m pip config list 2>/dev/null | grep -E 'index-url|find-links')
+# The environment is made anew whenever what it is made from changes: for a demo what users need, otherwise all in one
+# go, since pip looks through the versions of every package each time. torch comes without CUDA where there is no
+# NVIDIA driver. A package index that pip is configured with (which is looked up once) is the only one that is asked;
+# TORCH_INDEX= does so always.
+OWN_INDEX = $(eval OWN_INDEX := $$(shell $(PYTHON) -m pip config list 2>/dev/null | grep -E 'index-url|find-links'))$(OWN_INDEX)
 TORCH_INDEX ?= $(if $(OWN_INDEX)$(shell command -v nvidia-smi),,https://download.pytorch.org/whl/cpu)
 # Not compiled: of 250 MB of byte code, 30 are used, and Python writes those itself.
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
+define MAKE_VENV
+$(PYTHON) -m venv .venv
+test -z "$(TORCH_INDEX)" || $(INSTALL) --retries 1 --no-deps --index-url "$(TORCH_INDEX)" torch || \
+    echo "No torch at $(TORCH_INDEX): taking another, which may have CUDA."
+endef
+
 .venv/demo: pyproject.toml constraints.txt
 	@echo "Making .venv: 1.4 GB on disk$(if $(TORCH_INDEX),, and several more for CUDA), half of it PyTorch."
-	$(PYTHON) -m venv .venv
-	test -z "$(TORCH_INDEX)" || $(INSTALL) --retries 1 --no-deps --index-url "$(TORCH_INDEX)" torch || \
-	    echo "No torch at $(TORCH_INDEX): taking another, which may have CUDA."
+	$(MAKE_VENV)
 	$(INSTALL) --editable '.[documents,search,server]'
 	touch $@
 
-.venv/ready: .venv/demo
-	@echo "Adding what developers need to .venv: 1.9 GB, most of it Triton and Ray."
+.venv/ready: pyproject.toml constraints.txt
+	@echo "Making .venv: 3.3 GB on disk$(if $(TORCH_INDEX),, and several more for CUDA), most of it PyTorch, Triton and Ray."
+	$(MAKE_VENV)
 	$(INSTALL) --editable '.[dev,documents,fast,gpu,ray,search,server,train]'
-	touch $@
+	touch .venv/demo $@

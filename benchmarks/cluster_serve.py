@@ -28,7 +28,7 @@ from attar.reader import Reader
 from attar.search import ReaderEncoder, Signer, default_statistics
 from attar.store import Store
 from benchmarks.command import Json, Quick, run_command
-from benchmarks.search import made_record, made_up
+from benchmarks.search import made_record, made_up, records_of
 from benchmarks.server_rows import ServerProcess, serving
 from benchmarks.stories import tell_stories
 
@@ -67,6 +67,7 @@ def measure_serving(folder: Path, names: list[str], seconds: float) -> dict[str,
         for _ in range(_ROUNDS):
             rates["plain"].append(questions_per_second(plain, names, seconds / 2))
             rates["ray"].append(questions_per_second(shards, names, seconds / 2))
+        rankings = [ranking(server) for server in (plain, shards)]
     shares = [ray / own for ray, own in zip(rates["ray"], rates["plain"], strict=True)]
     return {
         "plain server (questions/s)": median(rates["plain"]),
@@ -74,7 +75,19 @@ def measure_serving(folder: Path, names: list[str], seconds: float) -> dict[str,
         "share": median(shares),
         "shares of the rounds": [round(share, 2) for share in sorted(shares)],
         "share, target met": median(shares) >= _SHARE,
+        "answers from all documents compared": sum(map(len, rankings[0])),
+        "same answers in the same order, target met": rankings[0] == rankings[1],
     }
+
+
+def ranking(server: ServerProcess) -> list[list[tuple[str | None, str]]]:
+    """The answers to some questions from all documents, in order."""
+    questions = [_QUESTION, "Who was in the garden?", "Where did they meet?", "When was it?"]
+    with Client(f"http://127.0.0.1:{server.port}", retries=100) as client:
+        return [
+            [(each.document, each.text) for each in client.ask_all(question, top=20)]
+            for question in questions
+        ]
 
 
 def questions_per_second(server: ServerProcess, names: list[str], seconds: float) -> float:
@@ -197,7 +210,7 @@ def fill_shards(folder: Path, count: int, shards: int) -> None:
     assert statistics is not None
     signer = Signer.of(ReaderEncoder(reader), statistics)  # type: ignore[arg-type]
     texts = [story.text[:400] for story in tell_stories(2, 16)]
-    memories, sums = reader.read_many(texts), [signer.sums(text) for text in texts]
+    memories, records = reader.read_many(texts), records_of(signer, texts)
     with Store.open(folder.with_name("empty"), dtype="int8") as store, store.transaction() as changes:
         changes.put_signature(None, statistics.data)
     split(folder.with_name("empty"), folder, shards)
@@ -215,7 +228,7 @@ def fill_shards(folder: Path, count: int, shards: int) -> None:
                     for at, name in enumerate(names):
                         if shard_of(name, shards) == number:
                             text = (first + at) % len(texts)
-                            record = made_record(sums[text], packed[at], numbers, signer)
+                            record = made_record(records[text], packed[at], numbers, signer.encoder.pieces)
                             changes.put(name, memories[text], text=texts[text], signature=record)
 
 

@@ -207,7 +207,7 @@ def _connected(server: int, port: int) -> http.client.HTTPConnection:
         try:
             connection.connect()
             return connection
-        except ConnectionRefusedError:
+        except ConnectionError:  # refused, or reset by a server that is killed at this moment
             time.sleep(0.01)
     raise TimeoutError("the server did not start")
 

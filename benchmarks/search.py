@@ -7,8 +7,7 @@ memories of a few texts that are really read; their signatures are made up too.
 import json
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from attar.library import Library
 from attar.reader import Reader
 from attar.search import (
+    InvertedLists,
     ReaderEncoder,
     SignatureOptions,
     SignatureRecord,
@@ -31,8 +31,6 @@ from attar.search import (
 from benchmarks.command import Json, Quick, run_command
 
 _CLUSTER = 200
-# Signatures that an index finds, to be scored exactly.
-_CANDIDATES = 200
 _TEXTS = [
     "Emma Woodhouse lived at Hartfield with her father. Mr. Knightley owned Donwell Abbey.",
     "Rome is the capital of Italy. The Tiber flows through the city.",
@@ -92,42 +90,26 @@ def measure_scan(count: int, rounds: int) -> dict[str, float]:
 
 
 def measure_index(count: int, rounds: int) -> dict[str, float]:
-    """FAISS's inverted lists over the signs: candidates by Hamming distance, then the exact scores of these."""
-    import faiss
-
+    """Inverted lists over the signs: the exact scan of the nearest of them, compared with that of all."""
     packed = made_up(count, SignatureOptions().bytes)
     queries = queries_like(packed, 64)
-    bits = 8 * packed.shape[1]
-    lists = int(count**0.5)
     began = time.perf_counter()
-    quantizer = faiss.IndexBinaryFlat(bits)
-    index = faiss.IndexBinaryIVF(quantizer, bits, lists)
-    index.cp.niter = 4
-    index.train(packed[: 16 * lists])
-    index.add(packed)
+    lists = InvertedLists.of(packed)
     built = time.perf_counter() - began
-    index.nprobe = max(1, lists // 10)
     exact, _ = best(packed, "1-bit", queries, 10)
 
-    def search(query: NDArray[np.float32]) -> NDArray[np.int64]:
-        signs = np.packbits(query > 0, bitorder="little")
-        signs = np.pad(signs, (0, packed.shape[1] - len(signs)))
-        _, places = index.search(signs[None], _CANDIDATES)
-        found: NDArray[np.int64] = places[0][places[0] >= 0]
-        order, _ = best(packed[found], "1-bit", query[None], 10)
-        chosen: NDArray[np.int64] = found[order[0]]
-        return chosen
+    def search(query: NDArray[np.float32]) -> NDArray[np.intp]:
+        return best(packed, "1-bit", query[None], 10, lists.near(query))[0].reshape(-1)
 
-    found = [search(query) for query in queries]
-    pairs = zip(found, exact.tolist(), strict=True)
+    pairs = zip(map(search, queries), exact.tolist(), strict=True)
     return {
-        "signatures in the index": count,
-        "index, building (s)": built,
-        "index, one query (ms)": median_ms(lambda: search(queries[0]), rounds),
+        "signatures in lists": count,
+        "lists, building (s)": built,
+        "lists, one query (ms)": median_ms(lambda: search(queries[0]), rounds),
         "exact scan of the same, one query (ms)": median_ms(
             lambda: best(packed, "1-bit", queries[:1], 10), rounds
         ),
-        "recall@10 of the index": float(np.mean([len(set(a.tolist()) & set(b)) / 10 for a, b in pairs])),
+        "recall@10 of the lists": float(np.mean([len(set(a.tolist()) & set(b)) / 10 for a, b in pairs])),
     }
 
 
@@ -143,12 +125,19 @@ def measure_build(reader: Reader, rounds: int) -> dict[str, float]:
     return {"signatures made per second": 1e3 / each}
 
 
-def made_record(sums: Sums, packed: NDArray[np.uint8], random: np.random.Generator, signer: Signer) -> bytes:
-    """The record of a document with made-up signs and word pieces."""
-    pieces = np.unique(random.integers(0, 30_000, 100)).astype(np.uint16)
-    counted = replace(sums, pieces=pieces, counts=np.ones(len(pieces), np.int64))
-    record = SignatureRecord.of(counted, signer.projection.digest, signer.options, keep_sums=False)
-    return msgspec.structs.replace(record, signature=packed.tobytes()).to_bytes()
+def made_record(
+    record: SignatureRecord, packed: NDArray[np.uint8], random: np.random.Generator, pieces: int
+) -> bytes:
+    """A document's record with made-up signs and word pieces."""
+    own = np.unique(random.integers(0, pieces, 100)).astype("<u2")
+    changed = {"signature": packed.tobytes(), "pieces": own.tobytes(), "counts": bytes([1]) * len(own)}
+    return msgspec.structs.replace(record, **changed).to_bytes()
+
+
+def records_of(signer: Signer, texts: Sequence[str]) -> list[SignatureRecord]:
+    """The records of texts that are really read."""
+    read = (signer.record(signer.sums(text), text_kept=True) for text in texts)
+    return [SignatureRecord.from_bytes(each) for each in read]
 
 
 def fill_library(library: Library, reader: Reader, count: int) -> Signer:
@@ -157,7 +146,7 @@ def fill_library(library: Library, reader: Reader, count: int) -> Signer:
     statistics = default_statistics(reader.fingerprint)
     assert statistics is not None
     signer = Signer.of(ReaderEncoder(reader), statistics)  # type: ignore[arg-type]
-    sums = [signer.sums(text) for text in _TEXTS]
+    records = records_of(signer, _TEXTS)
     random = np.random.default_rng(0)
     packed = made_up(count, SignatureOptions().bytes)
     for first in range(0, count, 5_000):
@@ -166,7 +155,7 @@ def fill_library(library: Library, reader: Reader, count: int) -> Signer:
                 changes.put_signature(None, statistics.data)
             for at in range(first, min(count, first + 5_000)):
                 own = at % len(_TEXTS)
-                record = made_record(sums[own], packed[at], random, signer)
+                record = made_record(records[own], packed[at], random, signer.encoder.pieces)
                 changes.put(f"{at:07}", memories[own], text=_TEXTS[own], signature=record)
     return signer
 

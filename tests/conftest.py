@@ -4,6 +4,7 @@ import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jaxtyping
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import torch
 from hypothesis import settings
 from jaxtyping import install_import_hook
+from xdist.scheduler import LoadFileScheduling
 
 PACKAGE = Path(__file__).resolve().parents[1] / "attar"
 
@@ -18,7 +20,9 @@ PACKAGE = Path(__file__).resolve().parents[1] / "attar"
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
+# The processes of `make test` share the machine: none of them, and none that they start, takes all cores.
 if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     torch.set_num_threads(1)
 
 
@@ -31,17 +35,43 @@ def modules_with_shapes() -> list[str]:
 
 # Folders whose tests build wheels, run kernels under Triton's interpreter or start browsers; other slow tests are
 # marked in their files.
-SLOW_FOLDERS = [Path(__file__).parent / folder for folder in ("packaging", "ops/triton", "server/page")]
+TESTS = Path(__file__).parent
+SLOW_FOLDERS = [TESTS / folder for folder in ("packaging", "ops/triton", "server/page")]
+# What takes longest comes first, so that no process is left alone with it at the end.
+LONGEST_FIRST = [TESTS / folder for folder in ("cluster", "server", "training", "cli", "benchmarks", "docs")]
+# Folders whose tests share what is expensive to start: one process runs them all.
+ONE_PROCESS = ("tests/cluster/", "tests/server/page/", "tests/cli/", "tests/deploy/")
 
 # `make quick` tries fewer examples of each property.
 settings.register_profile("quick", max_examples=15)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark whole folders as slow."""
+    """Mark whole folders as slow; order folders by the time that they take."""
+    slow, ranks = {}, {}
+    for path in {item.path for item in items}:
+        slow[path] = any(path.is_relative_to(folder) for folder in SLOW_FOLDERS)
+        found = (at for at, folder in enumerate(LONGEST_FIRST) if path.is_relative_to(folder))
+        ranks[path] = next(found, len(LONGEST_FIRST))
     for item in items:
-        if any(item.path.is_relative_to(folder) for folder in SLOW_FOLDERS):
+        if slow[item.path]:
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: ranks[item.path])
+
+
+class FilesAndFolders(LoadFileScheduling):
+    """Gives each process of `pytest -n` a file at a time, or a folder of `ONE_PROCESS`, in the order collected."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        whole = (folder for folder in ONE_PROCESS if nodeid.startswith(folder))
+        return next(whole, super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndFolders:
+    """How tests are shared out, whatever `--dist` says."""
+    config.option.loadscopereorder = False
+    return FilesAndFolders(config, log)
 
 
 install_import_hook(modules_with_shapes(), "beartype.beartype")

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -28,7 +29,7 @@ class _RayCommand(TyperCommand):
 
 
 def make_app(command: str | None = None) -> typer.Typer:
-    """All commands; if `command` is one of everyday use, only those, without the modules of the others."""
+    """All commands; if `command` is one of everyday use, only that, without the modules of the others."""
     app = typer.Typer(
         name="attar",
         help=_ABOUT,
@@ -38,17 +39,21 @@ def make_app(command: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(help=_ABOUT)(root)
-    app.command("demo")(demo)
-    app.command("add", cls=_RayCommand)(add.add)
-    app.command("append")(add.append)
-    app.command("ask")(ask.ask)
-    app.command("search")(search.search)
-    app.command("merge")(documents.merge)
-    app.command("remove")(documents.remove)
-    app.command("list")(documents.list_documents)
-    app.command("show")(documents.show)
-    app.command("reread")(documents.reread)
-    if command not in {each.name for each in app.registered_commands}:
+    everyday: dict[str, Callable[..., None]] = {
+        "demo": demo,
+        "add": add.add,
+        "append": add.append,
+        "ask": ask.ask,
+        "search": search.search,
+        "merge": documents.merge,
+        "remove": documents.remove,
+        "list": documents.list_documents,
+        "show": documents.show,
+        "reread": documents.reread,
+    }
+    for name in [command] if command in everyday else everyday:
+        app.command(name, cls=_RayCommand if name == "add" else None)(everyday[name])
+    if command not in everyday:
         _add_others(app)
     return app
 

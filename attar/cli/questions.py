@@ -13,7 +13,7 @@ from attar.cli.train import need_lightning
 from attar.errors import OptionError
 from attar.training import QuestionOptions
 
-_FIXED = ("size", "word_size", "match", "values", "density", "vocabulary", "quick_layers")
+_FIXED = ("size", "word_size", "match", "density", "vocabulary", "quick_layers")
 
 
 @options_from(QuestionOptions)

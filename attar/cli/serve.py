@@ -74,6 +74,8 @@ def serve(
         socket.close()
     from attar.cluster import is_sharded
 
+    if ray is None and replicas != "1":
+        raise OptionError("--replicas", "--ray with it", "none", "add --ray")
     if is_sharded(store) or ray is not None:
         _serve_shards(settings, address, ray, replicas)
         return
@@ -94,13 +96,16 @@ def _serve_shards(settings: Settings, address: Address, ray: str | None, replica
     from attar.server import serve as run
 
     if not is_sharded(settings.store):
-        remedy = f"make one: attar shard {settings.store} --into 2 --out FOLDER"
-        raise OptionError("STORE", "a folder of shards (shards.json) for --ray", "none", remedy)
+        came, remedy = "none", f"make one: attar shard {settings.store} --into 2 --out FOLDER"
+        if not settings.store.exists():
+            came, remedy = "no such folder", "check the path"
+        raise OptionError("STORE", "a folder of shards (shards.json) for --ray", came, remedy)
     if address.workers > 1:
         remedy = "give --ray and --replicas for more"
         raise OptionError("--workers", "1 for a library in shards", str(address.workers), remedy)
     if ray is None:
-        options = {"read_only": settings.read_only, "keep_text": settings.keep_text}
+        names = ("read_only", "keep_text", "lists_from")
+        options = {name: getattr(settings, name) for name in names}
         run(settings, address, ShardedLibrary.open(settings.store, settings.reader, **options))
         return
     with served_shards(settings, None if ray == "local" else ray, Replicas.parse(replicas)) as library:

@@ -9,6 +9,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from attar.progress import Progress, tell_nobody
 from attar.reader import READER_FILES, find_reader, reader_folder
 from attar.results import Change
 from attar.search import Projection
-from attar.store import Durability, Fault, export_store
+from attar.store import Durability, Fault, Store, export_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,8 +90,13 @@ def encode(
         workers = workers or Workers()
         stack.enter_context(connected(address, (workers.actors or 1) * workers.threads))
         stack.enter_context(_in_one_line())
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", "The minimum number of concurrent actors")  # of few documents
         store = out.with_name(f"{out.name}.partial") if out.suffix == _PARQUET else out
-        folders = shard_paths(store) if is_sharded(store) else [store]
+        new = not is_sharded(store) and not Store.exists(store)
+        # A new library is created when there is a document to add; until then an empty one takes its place.
+        empty = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="attar-empty-")))
+        folders = [empty] if new else shard_paths(store) if is_sharded(store) else [store]
         libraries = [stack.enter_context(Library(folder, path, **options)) for folder in folders]
         seen: dict[str, bytes] = {}
         done = 0
@@ -104,13 +110,15 @@ def encode(
                     raise each
                 else:
                     on_bad(each)
+            if own and new:
+                libraries, new = [stack.enter_context(Library(store, path, **options))], False
             for shard, drafts in own.items():
                 given: dict[str, Any] = {"replace": replace, "on_change": changed, "on_refused": on_bad}
                 libraries[shard].add_many(drafts, batch=len(drafts), seen=seen, **given)
             progress("characters", done, found.size)
-        if out.suffix == _PARQUET:
+        if out.suffix == _PARQUET and not new:
             export_store(libraries[0].store, out)
-    if out.suffix == _PARQUET:
+    if out.suffix == _PARQUET and not new:
         shutil.rmtree(store)
     return changes
 

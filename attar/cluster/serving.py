@@ -69,9 +69,11 @@ class ShardServer:
         reader: str | None,
         read_only: bool,
         keep_text: bool,
+        lists_from: int | None = None,
     ) -> None:
         path = check_shard(Path(folder), manifest, number)
-        library = Library(path, reader, read_only=read_only, keep_text=keep_text, create=False)
+        options: dict[str, Any] = {"read_only": read_only, "keep_text": keep_text, "lists_from": lists_from}
+        library = Library(path, reader, create=False, **options)
         library.reader  # noqa: B018  # loaded now; what only new texts need, with torch, when it is needed
         self._backend = ShardBackend(library)
         # One call of a kind at a time, as in a server of one process: a long change does not hold questions up.
@@ -236,7 +238,7 @@ def _start(
                 **count.options(),
             )(ShardServer)
             reader = None if settings.reader is None else _absolute(settings.reader)
-            given = (folder, manifest, number, reader, read_only, settings.keep_text)
+            given = (folder, manifest, number, reader, read_only, settings.keep_text, settings.lists_from)
             application = deployment.bind(*given)
             targets.append(serve.RunTarget(application, name=name, route_prefix=None))
         names.append([name for name, *_ in own])

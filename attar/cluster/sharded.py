@@ -42,9 +42,11 @@ class ShardedLibrary(Scatter):
         *,
         read_only: bool = False,
         keep_text: bool = True,
+        lists_from: int | None = None,
     ) -> "ShardedLibrary":
         """Open all shards of a folder in this process."""
         options: dict[str, Any] = {"read_only": read_only, "keep_text": keep_text, "create": False}
+        options["lists_from"] = lists_from
         return cls([LocalShard(Library(path, reader, **options)) for path in shard_paths(Path(folder))])
 
     def _of(self, name: str) -> int:

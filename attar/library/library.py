@@ -53,8 +53,13 @@ class Library:
         read_only: bool = False,
         create: bool = True,
         cache: int = _CACHE,
+        lists_from: int | None = None,
     ) -> None:
-        """Open a library, or create it; a new one stores memories as float16 unless `dtype` is given."""
+        """Open a library, or create it; a new one stores memories as float16 unless `dtype` is given.
+
+        From `lists_from` documents on (default: 200,000), search compares a query with the nearest signatures only, if
+        FAISS is installed; 0: always with all.
+        """
         self._reader, self._reader_path = _reader_and_path(reader)
         fingerprint = None if self._reader is None else self._reader.fingerprint
         self.store: Store = open_store(
@@ -62,7 +67,8 @@ class Library:
         )
         self.keep_text = keep_text
         self._cache = MemoryCache(cache)
-        self._searching = Searching(self.store, lambda: self.reader, self._reader_path)
+        self._lists_from = lists_from
+        self._searching = Searching(self.store, lambda: self.reader, self._reader_path, lists_from)
         self._part: SearchPart | None = None
 
     @property
@@ -110,7 +116,7 @@ class Library:
         given, path = _reader_and_path(reader)
         done = reread(self.store, given, path, set_aside=set_aside, progress=progress)
         self._reader, self._reader_path = given, path
-        self._searching = Searching(self.store, lambda: self.reader, path)
+        self._searching = Searching(self.store, lambda: self.reader, path, self._lists_from)
         self._part = None  # made again when it is needed
         return done
 

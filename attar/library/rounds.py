@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from attar.errors import DtypeError, OptionError
+from attar.errors import DtypeError, FormatError, OptionError
 from attar.results import ABSENT, Answer, Hit, Sentence
 from attar.search import CANDIDATES, RERANKED, Common, Ranked, SearchQuery, rerank
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # Documents whose phrases answer a question to all, and how much a document's score adds to those of its phrases.
 # Chosen on questions of SQuAD's training set (docs/log.md).
 _ASKED, _BIAS = 10, 0.8
+
+# As over HTTP: a question is read like a text.
+_LONGEST = 10_000
 
 Result = TypeVar("Result")
 
@@ -130,6 +133,9 @@ def _found(text: str, count: int) -> Rounds[list[Found]]:
     """The best documents, best first."""
     if not isinstance(text, str):
         raise DtypeError("question", "a string", type(text).__name__)
+    if len(text) > _LONGEST:
+        came = f"{len(text):,} characters"
+        raise FormatError("question", f"at most {_LONGEST:,} characters", came, "shorten it")
     query: SearchQuery = yield Round("query", (text,), any_part=True)
     common = Common(reduce(add, (yield Round("corpus", (query,)))))
     if not common.corpus.documents:

@@ -9,6 +9,7 @@ from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentE
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
 from attar.search import (
+    LISTS_FROM,
     Collector,
     ReaderEncoder,
     SearchIndex,
@@ -51,8 +52,15 @@ class SearchState(NamedTuple):
 class Searching:
     """The signatures and the index of a library; the reader is loaded only if there is something to read."""
 
-    def __init__(self, store: Store, reader: "Callable[[], Reader]", folder: Path | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        reader: "Callable[[], Reader]",
+        folder: Path | None,
+        lists_from: int | None = None,
+    ) -> None:
         self._store, self._reader, self._folder = store, reader, folder
+        self._lists_from = LISTS_FROM if lists_from is None else lists_from
         self._lock = threading.Lock()
         self._signer: Signer | None = None
         self._known: bytes | None = None
@@ -88,7 +96,10 @@ class Searching:
         if not isinstance(reader, PhraseReader):
             return None
         with self._store.snapshot() as now:
-            stored = Signatures(now).statistics
+            try:
+                stored = Signatures(now).statistics
+            except RecordError as fault:
+                raise _damaged_statistics() from fault
         with self._lock:
             known = self._signer is not None and self._signer.encoder.reader is reader
             if not known or stored != self._known:
@@ -105,8 +116,7 @@ class Searching:
         try:
             return Statistics.from_bytes(data)
         except FormatError as fault:
-            remedy = "fit them again: attar store refit STORE"
-            raise OptionError("statistics of the library", "whole ones", "damaged ones", remedy) from fault
+            raise _damaged_statistics() from fault
 
     def record(self, changes: Transaction, sums: Sums | None, *, text_kept: bool) -> bytes | None:
         """A signature to write within a transaction, of which the statistics become part if there are none yet."""
@@ -181,7 +191,7 @@ class Searching:
             remedy = "fit them to its documents: attar store refit STORE"
             raise OptionError("library", expected, "one without", remedy)
         if self._index is None or self._index.signer is not signer:
-            self._index = SearchIndex(signer)
+            self._index = SearchIndex(signer, self._lists_from)
         index = self._index
         with self._store.snapshot() as now:
             missing = index.refresh(now)
@@ -244,3 +254,8 @@ class Searching:
                 if name in changes and changes.get(name).entry == entry:
                     changes.put_signature(name, data)
         return len(made)
+
+
+def _damaged_statistics() -> OptionError:
+    remedy = "fit them again: attar store refit STORE"
+    return OptionError("statistics of the library", "whole ones", "damaged ones", remedy)

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from attar.search.data import RetrievalSet, from_passages, read_beir
     from attar.search.encoders import ReaderEncoder, TokenEncoder, load_encoder
     from attar.search.evaluation import Evaluation, Measured, evaluation_table
-    from attar.search.index import RERANKED, Common, Ranked, SearchIndex, SearchQuery, rerank
+    from attar.search.index import LISTS_FROM, SearchIndex
     from attar.search.lexical import Corpus, Lexical
+    from attar.search.lists import InvertedLists
     from attar.search.moments import Moments
+    from attar.search.ranking import RERANKED, Common, Ranked, SearchQuery, rerank
     from attar.search.records import Collector, SignatureRecord, Signer, merged
     from attar.search.scan import CANDIDATES, best, scores
     from attar.search.signatures import SignatureOptions, Sums, pack, query_of, unpack
@@ -21,11 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CANDIDATES",
+    "LISTS_FROM",
     "RERANKED",
     "Collector",
     "Common",
     "Corpus",
     "Evaluation",
+    "InvertedLists",
     "Lexical",
     "Measured",
     "Moments",

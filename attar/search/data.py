@@ -1,6 +1,7 @@
 """Sets to measure search on: BEIR-style folders, and passages with their questions."""
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,8 +76,10 @@ def read_beir(folder: str | Path) -> RetrievalSet:
         try:
             query, document, score = parts
             gain = float(score)
+            if not math.isfinite(gain):
+                raise ValueError(score)
         except ValueError:
-            expected = "query, document and score between tabs"
+            expected = "query, document and score, a number, between tabs"
             raise FormatError(f"{qrels}, line {number}", expected, repr(line[:80])) from None
         for what, name, known in (("query", query, numbers), ("document", document, rows)):
             if name not in known:
@@ -115,16 +118,20 @@ def _texts(path: Path) -> tuple[list[str], dict[str, int]]:
             raise FormatError(where, "an id of its own", f"{name[:80]!r} again", "give each document one id")
         rows[name] = len(texts)
         texts.append(text)
+    if not texts:
+        raise FormatError(str(path), "one JSON object per line", "no lines")
     return texts, rows
 
 
 def _lines(path: Path) -> Iterator[str]:
     try:
         with open(path, encoding="utf-8") as file:
+            number = 0
             while line := file.readline(_LONGEST_LINE + 1):
+                number += 1
                 if len(line) > _LONGEST_LINE:
-                    came = "a longer one"
-                    raise FormatError(str(path), f"lines of at most {_LONGEST_LINE:,} characters", came)
+                    expected, remedy = f"at most {_LONGEST_LINE:,} characters", "split the text"
+                    raise FormatError(f"{path}, line {number:,}", expected, "more", remedy)
                 yield line
     except UnicodeDecodeError as fault:
         raise FormatError(str(path), "UTF-8", str(fault)) from fault

@@ -14,9 +14,9 @@ from attar.progress import Progress, tell_nobody
 from attar.search import baselines, scan
 from attar.search.data import RetrievalSet
 from attar.search.encoders import TokenEncoder, Tokens
-from attar.search.index import RERANKED, SIGNATURE_WEIGHT, WORDS_WEIGHT, rerank
 from attar.search.lexical import Lexical
 from attar.search.moments import standardised
+from attar.search.ranking import RERANKED, SIGNATURE_WEIGHT, WORDS_WEIGHT, rerank
 from attar.search.signatures import DTYPES, SignatureOptions, Sums, pack, query_of
 from attar.search.statistics import Floats, Projection, Statistics, unit_rows
 

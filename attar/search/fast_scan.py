@@ -29,8 +29,9 @@ def popcount(context, value):
     return types.int64(types.uint64), generate
 
 
-def scores(packed: NDArray[np.uint8], queries: Floats) -> Floats:
-    """The scores of signatures `[N, bytes]` for queries `[m, numbers]`, `[m, N]`, up to the rounding of queries."""
+def scores(packed: NDArray[np.uint8], queries: Floats, rows: NDArray[np.intp] | None = None) -> Floats:
+    """The scores of signatures `[N, bytes]`, or of some rows, for queries `[m, numbers]`: `[m, N]`, queries rounded."""
+    rows = np.arange(len(packed)) if rows is None else rows
     numbers = queries.shape[1]
     words = -(-numbers // 64)
     most = 2**PLANES - 1
@@ -43,11 +44,10 @@ def scores(packed: NDArray[np.uint8], queries: Floats) -> Floats:
         planes[:, plane, : bits.shape[1]] = bits
     ones = np.zeros(8 * words, np.uint8)
     ones[: -(-numbers // 8)] = np.packbits(np.ones(numbers, np.uint8), bitorder="little")
-    found = np.empty((len(packed), len(queries)), np.float32)
+    found = np.empty((len(rows), len(queries)), np.float32)
     totals = levels.sum(1, dtype=np.int64)
-    count_bits(
-        _words(packed, words), planes.view(np.uint64), ones.view(np.uint64), found, totals, low, step, numbers
-    )
+    signs = _words(packed, words)
+    count_bits(signs, rows, planes.view(np.uint64), ones.view(np.uint64), found, totals, low, step, numbers)
     return np.ascontiguousarray(found.T)
 
 
@@ -61,11 +61,11 @@ def _words(packed: NDArray[np.uint8], words: int) -> NDArray[np.uint64]:
 
 @no_type_check
 @njit(parallel=True, cache=True, fastmath=True)
-def count_bits(rows, planes, ones, found, totals, low, step, numbers):
-    """Fill `found [N, m]`: 2 Σ q_i t_i − Σ q_i, of the rounded query."""
-    words = rows.shape[1]
+def count_bits(packed, rows, planes, ones, found, totals, low, step, numbers):
+    """Fill `found [N, m]`: 2 Σ q_i t_i − Σ q_i of each row, of the rounded query."""
+    words = packed.shape[1]
     for at in prange(rows.shape[0]):
-        row = rows[at]
+        row = packed[rows[at]]
         positive = 0
         for word in range(words):
             positive += popcount(row[word] & ones[word])

@@ -2,15 +2,18 @@
 
 The store is the truth: before each search the index takes over what changed since, by the store's list of changes,
 or reads all signatures anew. A row is never used unless its document still is the version that it was made of.
+
+Up to some 100,000 documents, a query is compared with the signatures of all. Above, with those in the nearest of
+`InvertedLists`, with those whose words fit best, and with those added since the lists were made.
 """
 
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from heapq import nsmallest
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,84 +21,46 @@ from numpy.typing import NDArray
 from attar.errors import RecordError
 from attar.search import scan
 from attar.search.lexical import Corpus, Lexical
+from attar.search.lists import ListKeeper
 from attar.search.moments import Moments
+from attar.search.ranking import Common, Ranked, SearchQuery, Voices, total
 from attar.search.records import SignatureRecord, Signer
 from attar.search.signatures import query_of
 from attar.search.statistics import Floats
 from attar.store import Signatures, Snapshot, key_of
 
-# How much each voice counts, in standard deviations over the documents; chosen on questions of SQuAD's training set.
-SIGNATURE_WEIGHT, WORDS_WEIGHT = 1.0, 1.0
-# The best documents are ranked again by their phrases, whose match has this weight; chosen on the same questions.
-RERANKED, PHRASES_WEIGHT = 20, 0.8
 _GROWTH = 1.5
 # Documents that are read from the store at a time.
 _LOADED = 4_096
-# Bytes of scores that are kept for the next round of a query.
-_KEPT = 2**26
-
-
-class Ranked(NamedTuple):
-    """A document that search found: its score, in standard deviations above the mean document, its key and name."""
-
-    score: float
-    key: bytes
-    name: str
-
-
-@dataclass(frozen=True, eq=False)
-class SearchQuery:
-    """A query as voices need it: the triangle `[numbers]` for signatures, word pieces for BM25, and the text."""
-
-    signature: Floats
-    pieces: NDArray[Any]
-    text: str
-    # Of the statistics that the signature was made with.
-    digest: bytes
-
-
-@dataclass(frozen=True)
-class Common:
-    """What is known of all documents after each round of a query: frequencies, then moments of scores.
-
-    `near` are moments of rounded scores, of exact ones after `least`, if the scan rounds: documents whose rounded score
-    is at least `least` are compared exactly.
-    """
-
-    corpus: Corpus
-    words: Moments | None = None
-    near: Moments | None = None
-    least: float | None = None
-    exact: Moments | None = None
-
-    @property
-    def is_rounded(self) -> bool:
-        """Whether the first scan rounds, as it does for many documents."""
-        return scan.is_rounded(self.corpus.documents)
-
-
-class _Voices(NamedTuple):
-    """The scores of all rows, by words and by signatures, which rows are live, and the version of the index."""
-
-    version: int
-    words: Floats
-    signatures: Floats
-    live: NDArray[np.bool_]
+# Bytes of scores that are kept for the next round of a query, and of each row that was compared.
+_KEPT, _ROW = 2**26, 16
+# Documents from which on inverted lists pay (docs/search.md).
+LISTS_FROM = 200_000
+# With lists: documents that are compared because their words fit, and those that moments are of.
+_BY_WORDS, _SAMPLE = 1_000, 4_096
 
 
 class SearchIndex:
-    """Signatures and word counts by row; one row per document, and rows of removed documents."""
+    """Signatures and word counts by row; one row per document, and rows of removed documents.
 
-    def __init__(self, signer: Signer) -> None:
+    `lists_from` is the number of documents from which on not all are compared (0: always all).
+    """
+
+    def __init__(self, signer: Signer, lists_from: int = LISTS_FROM) -> None:
         self.signer = signer
+        # Only signs are clustered.
+        self._lists_from = lists_from if signer.options.dtype == "1-bit" else 0
+        self._lists = ListKeeper()
+        self._asked = 0
         self._lock = threading.RLock()
         self._version = 0
-        self._voices: OrderedDict[tuple[Any, ...], _Voices] = OrderedDict()
+        self._voices: OrderedDict[tuple[Any, ...], Voices] = OrderedDict()
         self._clear()
 
     def _clear(self) -> None:
         self._change = -1
         self._version += 1
+        self._lists.clear()
         self._missing: list[str] = []
         self._rows: dict[bytes, int] = {}
         self._keys: list[bytes] = []
@@ -119,17 +84,18 @@ class SearchIndex:
                 self._grow(now.header().documents)
                 found_all = iter(stored)
                 while some := list(islice(found_all, _LOADED)):
-                    self._append(some, more=True)
+                    self._append(_of_now(stored, some), more=True)
                 self._words.append([])
             else:
                 found = [(key, stored.get(key)) for key in sorted(changed)]
                 for key in changed:
                     self._remove(key)
-                self._append([(key, *each) for key, each in found if each is not None])
+                self._append(_of_now(stored, [(key, *each) for key, each in found if each is not None]))
             if self._change != stored.change or changed is None:
                 self._change = stored.change
                 self._missing = []
-                if now.header().documents != len(self._rows):
+                # Numbers alone do not tell after an earlier version has written, which knows no signatures.
+                if changed is None or now.header().documents != len(self._rows):
                     entries = map(stored.entry, (set(stored.document_keys()) - self._rows.keys()))
                     self._missing = sorted(entry.name for entry in entries if entry is not None)
             return self._missing
@@ -189,6 +155,10 @@ class SearchIndex:
         share = float(kept) / max(float(whole), 1e-30)
         return max(0.0, 1.0 - share / self.signer.projection.kept) if len(self) else 0.0
 
+    def wait_for_lists(self) -> None:
+        """Wait until no lists are being made; queries do not."""
+        self._lists.wait()
+
     def query(self, text: str) -> SearchQuery:
         """A query's signature and word pieces."""
         sums = self.signer.sums(text)
@@ -199,17 +169,19 @@ class SearchIndex:
     def corpus(self, query: SearchQuery) -> Corpus:
         """The frequencies of a query's words."""
         with self._lock:
+            self._asked += 1
+            # Not for a process that asks once, as a command does.
+            if self._asked > 1 and 0 < self._lists_from <= len(self):
+                self._lists.keep(self._packed[: len(self._keys)])
             return self._words.corpus(query.pieces)
 
     def moments(self, query: SearchQuery, common: Common) -> tuple[Moments, Moments]:
         """The moments of the scores by words, and of those by signatures."""
-        found = self._scores(query, common)
-        return Moments.of(found.words[found.live]), Moments.of(found.signatures[found.live])
+        return self._scores(query, common).moments
 
     def nearest(self, query: SearchQuery, common: Common) -> Floats:
         """The highest rounded scores, to find out which documents are compared exactly."""
-        found = self._scores(query, common)
-        near = _total(found, common, common.near)[found.live]
+        near = total(self._scores(query, common), common, common.near)
         if not len(near):
             return near
         best: Floats = -np.partition(-near, min(scan.CANDIDATES, len(near)) - 1)[: scan.CANDIDATES]
@@ -218,7 +190,7 @@ class SearchIndex:
     def exact(self, query: SearchQuery, common: Common) -> Moments:
         """The moments of the scores by signatures, of which those of the best documents are exact."""
         found = self._compared(query, common)
-        return Moments.of(found.signatures[found.live])
+        return found.moments[1] if found.sampled else Moments.of(found.signatures)
 
     def best(self, now: Snapshot, query: SearchQuery, common: Common, count: int) -> list[Ranked]:
         """The best documents, best first, as of the last `refresh`; those that have changed since are left out.
@@ -226,19 +198,18 @@ class SearchIndex:
         Of documents with the same score, the first by key are taken.
         """
         found = self._compared(query, common)
-        total = _total(found, common, common.exact or common.near)
-        rows = np.flatnonzero(found.live)
-        chosen = min(len(rows), count + 8)
+        mixed = total(found, common, common.exact or common.near)
+        chosen = min(len(mixed), count + 8)
         if not chosen:
             return []
-        own = total[rows]
-        least = -np.partition(-own, chosen - 1)[chosen - 1]
-        above, equal = rows[own > least], rows[own == least]
+        least = -np.partition(-mixed, chosen - 1)[chosen - 1]
+        above, equal = np.flatnonzero(mixed > least), np.flatnonzero(mixed == least)
         with self._lock:
             keys, changed = self._keys, self._changed
-            ties = nsmallest(chosen - len(above), equal.tolist(), key=keys.__getitem__)
-            order = sorted([*above.tolist(), *ties], key=lambda row: (-total[row], keys[row]))
-            best = [(keys[row], changed[row], float(total[row])) for row in order]
+            at_least = [(keys[found.rows[at]], at) for at in equal.tolist()]
+            ties = [at for _, at in nsmallest(chosen - len(above), at_least)]
+            order = sorted([*above.tolist(), *ties], key=lambda at: (-mixed[at], keys[found.rows[at]]))
+            best = [(keys[found.rows[at]], changed[found.rows[at]], float(mixed[at])) for at in order]
         stored, hits = Signatures(now), []
         for key, stamp, score in best:
             entry = stored.entry(key)
@@ -246,8 +217,8 @@ class SearchIndex:
                 hits.append(Ranked(score, key, entry.name))
         return hits[:count]
 
-    def _scores(self, query: SearchQuery, common: Common) -> _Voices:
-        """The scores of all rows; those of the last queries are kept for their next round."""
+    def _scores(self, query: SearchQuery, common: Common) -> Voices:
+        """The scores of the rows that are compared; those of the last queries are kept for their next round."""
         corpus = common.corpus
         name = (query.text, corpus.documents, corpus.length, corpus.frequencies.tobytes())
         with self._lock:
@@ -255,46 +226,67 @@ class SearchIndex:
             if kept is not None and kept.version == self._version:
                 self._voices.move_to_end(name)
                 return kept
-            live = self._live[: len(self._keys)].copy()
             words = self._words.scores(query.pieces, corpus)
-            packed, dtype = self._packed[: len(live)], self.signer.options.dtype
-            signatures = np.zeros(len(live), np.float32)
-            if query.signature.any():
-                (signatures,) = scan.near_scores(packed, dtype, query.signature[None], common.is_rounded)
-            found = self._voices[name] = _Voices(self._version, words, signatures, live)
-            while len(self._voices) > max(1, _KEPT // (9 * len(live) + 1)):
+            # Those of removed documents, and of most others, are 0.
+            of_words = replace(Moments.of(words[words > 0]), count=len(self))
+            rows = self._near(query, words)
+            sampled = rows is not None
+            if rows is None:
+                rows = np.flatnonzero(self._live[: len(words)])
+            signatures = self._by_signatures(query, common, rows)
+            moments = of_words, self._sampled(query, common) if sampled else Moments.of(signatures)
+            found = Voices(self._version, rows, words[rows], signatures, moments, sampled)
+            self._voices[name] = found
+            while len(self._voices) > max(1, _KEPT // (_ROW * len(rows) + 1)):
                 self._voices.popitem(last=False)
             return found
 
-    def _compared(self, query: SearchQuery, common: Common) -> _Voices:
-        """The scores of all rows; if the scan rounds, those of the best are exact."""
+    def _by_signatures(self, query: SearchQuery, common: Common, rows: NDArray[np.intp]) -> Floats:
+        """The scores of rows by their signatures; rounded if there are many documents."""
+        if not query.signature.any():
+            return np.zeros(len(rows), np.float32)
+        packed, dtype = self._packed, self.signer.options.dtype
+        found = scan.near_scores(packed, dtype, query.signature[None], common.is_rounded, rows)
+        return found.reshape(-1)
+
+    def _near(self, query: SearchQuery, words: Floats) -> NDArray[np.intp] | None:
+        """The rows that are worth comparing with a query, given the scores by words; None: all."""
+        lists = self._lists.lists
+        if lists is None or len(self) < self._lists_from or not query.signature.any():
+            return None
+        wanted = np.zeros(len(words), np.bool_)
+        wanted[lists.near(query.signature)] = True
+        wanted[len(lists) :] = True
+        fitting = np.flatnonzero(words > 0)
+        if len(fitting) > _BY_WORDS:
+            fitting = fitting[np.argpartition(words[fitting], -_BY_WORDS)[-_BY_WORDS:]]
+        wanted[fitting] = True
+        rows = np.flatnonzero(wanted & self._live[: len(words)])
+        # Perhaps most documents of these lists were removed.
+        return rows if len(rows) >= scan.CANDIDATES else None
+
+    def _sampled(self, query: SearchQuery, common: Common) -> Moments:
+        """About the moments that the scores by signatures of all documents have."""
+        rows = np.flatnonzero(self._live)
+        rows = rows[:: max(1, len(rows) // _SAMPLE)]
+        own = Moments.of(self._by_signatures(query, common, rows))
+        times = max(1, round(len(self) / len(rows)))
+        return Moments(times * own.count, times * own.total, times * own.squares)
+
+    def _compared(self, query: SearchQuery, common: Common) -> Voices:
+        """The scores of the rows that are compared; if the scan rounds, those of the best are exact."""
         with self._lock:
             found = self._scores(query, common)
             if common.least is None:
                 return found
-            near = _total(found, common, common.near)
-            rows = np.flatnonzero(found.live & (near >= common.least))
+            again = np.flatnonzero(total(found, common, common.near) >= common.least)
             signatures = found.signatures.copy()
             packed, dtype = self._packed, self.signer.options.dtype
-            signatures[rows] = scan.scores(packed[rows], dtype, query.signature[None])[0]
+            signatures[again] = scan.scores(packed, dtype, query.signature[None], found.rows[again])[0]
             return found._replace(signatures=signatures)
 
 
-def _total(found: _Voices, common: Common, near: Moments | None) -> Floats:
-    """The mix of both voices."""
-    assert common.words is not None
-    assert near is not None
-    words: Floats = WORDS_WEIGHT * common.words.standardised(found.words)
-    return words + SIGNATURE_WEIGHT * near.standardised(found.signatures)
-
-
-def rerank(scores: Sequence[float], matches: Sequence[float]) -> list[tuple[int, float]]:
-    """Places and scores, best first: the first `len(matches)` are ranked again, the others stay behind them.
-
-    >>> rerank([3.0, 2.0, 1.0], [0.0, 2.5])
-    [(1, 4.0), (0, 3.0), (2, 1.0)]
-    """
-    again = [(at, scores[at] + PHRASES_WEIGHT * match) for at, match in enumerate(matches)]
-    again.sort(key=lambda each: -each[1])
-    lowest = again[-1][1] if again else 0.0
-    return again + [(at, min(scores[at], lowest)) for at in range(len(matches), len(scores))]
+def _of_now(stored: Signatures, found: Sequence[tuple[bytes, int, bytes]]) -> list[tuple[bytes, int, bytes]]:
+    """Those of the documents as they are now: an earlier version of this package changes documents only."""
+    entries = ((each, stored.entry(each[0])) for each in found)
+    return [each for each, entry in entries if entry is not None and entry.changed == each[1]]

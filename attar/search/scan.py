@@ -25,20 +25,29 @@ _MANY, CANDIDATES = 4_096, 256
 _WHOLE, _BITS = 24, 30
 
 
-def scores(packed: NDArray[Any], dtype: str, queries: Floats) -> Floats:
-    """The score of each signature `[N, bytes]` for each query `[m, numbers]`: `[m, N]`.
+def scores(packed: NDArray[Any], dtype: str, queries: Floats, rows: NDArray[np.intp] | None = None) -> Floats:
+    """The score of each signature `[N, bytes]`, or of some rows, for each query `[m, numbers]`: `[m, N]`.
 
     >>> signatures = np.array([[0b101], [0b010]], np.uint8)
     >>> scores(signatures, "1-bit", np.array([[2.0, -1.0, 1.0]], np.float32)).tolist()
     [[4.0, -4.0]]
     """
-    found = np.empty((len(queries), len(packed)), np.float32)
-    parts, steps = _whole_parts(queries) if dtype == "1-bit" else (queries[None], None)
-    for first in range(0, len(packed), _BLOCK):
+    count = len(packed) if rows is None else len(rows)
+    found = np.empty((len(queries), count), np.float32)
+    numbers, is_signs = queries.shape[1], dtype == "1-bit"
+    parts, steps = _whole_parts(queries) if is_signs else (queries[None], np.ones((1, len(queries))))
+    columns = np.ascontiguousarray(parts.reshape(-1, numbers).T)
+    totals = columns.sum(0)
+    for first in range(0, count, _BLOCK):
         block = slice(first, first + _BLOCK)
-        signatures = unpack(packed[block], dtype, queries.shape[1]).T
-        sums = (parts.reshape(-1, parts.shape[-1]) @ signatures).reshape(*parts.shape[:2], -1)
-        found[:, block] = sums[0] if steps is None else (sums * steps[:, :, None]).sum(0)
+        own = packed[block] if rows is None else packed[rows[block]]
+        if is_signs:
+            # Of signs 2 t − 1: whole numbers, as their sums are. The long side first, which BLAS is quicker at.
+            bits = np.unpackbits(own, axis=1, count=numbers, bitorder="little").astype(np.float32)
+            sums = 2 * (bits @ columns) - totals
+        else:
+            sums = unpack(own, dtype, numbers) @ columns
+        found[:, block] = (sums.T.reshape(*parts.shape[:2], -1) * steps[:, :, None]).sum(0)
     return found
 
 
@@ -67,26 +76,38 @@ def is_rounded(count: int, dtype: str = "1-bit") -> bool:
     return dtype == "1-bit" and count >= _MANY and _fast() is not None
 
 
-def near_scores(packed: NDArray[Any], dtype: str, queries: Floats, rounded: bool) -> Floats:
-    """The scores of all signatures, or with `rounded` scores that are rounded a little, sooner."""
+def near_scores(
+    packed: NDArray[Any],
+    dtype: str,
+    queries: Floats,
+    rounded: bool,
+    rows: NDArray[np.intp] | None = None,
+) -> Floats:
+    """The scores of all signatures or of some rows, with `rounded` scores that are rounded a little, sooner."""
     fast = _fast() if rounded else None
-    found: Floats = scores(packed, dtype, queries) if fast is None else fast.scores(packed, queries)
+    if fast is None:
+        return scores(packed, dtype, queries, rows)
+    found: Floats = fast.scores(packed, queries, rows)
     return found
 
 
-def best(packed: NDArray[Any], dtype: str, queries: Floats, count: int) -> tuple[NDArray[np.intp], Floats]:
-    """The rows `[m, count]` with the highest scores for each query, best first, and these scores.
+def best(
+    packed: NDArray[Any], dtype: str, queries: Floats, count: int, among: NDArray[np.intp] | None = None
+) -> tuple[NDArray[np.intp], Floats]:
+    """The rows `[m, count]`, of all or `among` some, with the highest scores for each query, best first, and these.
 
     The first scan may round; the best of it, many times as many as asked for, are compared exactly.
     """
-    count = min(count, len(packed))
+    among = np.arange(len(packed)) if among is None else among
+    count = min(count, len(among))
     rounded = is_rounded(len(packed), dtype)
-    found = near_scores(packed, dtype, queries, rounded)
-    rows = _highest(found, min(len(packed), max(CANDIDATES, 8 * count)) if rounded else count)
+    found = near_scores(packed, dtype, queries, rounded, among)
+    places = _highest(found, min(len(among), max(CANDIDATES, 8 * count)) if rounded else count)
+    rows = among[places]
     if not rounded:
-        return rows, np.take_along_axis(found, rows, 1)
+        return rows, np.take_along_axis(found, places, 1)
     pairs = zip(rows, queries, strict=True)
-    again = np.stack([scores(packed[own], dtype, query[None])[0] for own, query in pairs])
+    again = np.stack([scores(packed, dtype, query[None], own)[0] for own, query in pairs])
     order = _highest(again, count)
     return np.take_along_axis(rows, order, 1), np.take_along_axis(again, order, 1)
 

@@ -12,15 +12,17 @@ float. Sums C add and subtract exactly (up to float32's rounding); signatures do
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from attar.errors import OptionError, RecordError, ShapeError
 from attar.options import option
 from attar.search.statistics import Floats, Projection, unit_rows
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 Dtype = Literal["1-bit", "int8", "float16"]
 DTYPES: tuple[Dtype, ...] = ("1-bit", "int8", "float16")
@@ -169,7 +171,9 @@ def root_of(triangle: Floats) -> Floats:
 
 
 @cache
-def _libraries() -> ThreadpoolController:
+def _libraries() -> "ThreadpoolController":
+    from threadpoolctl import ThreadpoolController  # a list of documents needs none
+
     return ThreadpoolController()
 
 

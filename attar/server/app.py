@@ -170,6 +170,7 @@ def open_library(settings: Settings) -> Library:
         read_only=settings.read_only,
         keep_text=settings.keep_text,
         create=not settings.read_only,
+        lists_from=settings.lists_from,
     )
 
 

@@ -39,6 +39,11 @@ class Settings:
     )
     read_only: bool = option(False, "Answer questions, but refuse changes.")
     keep_text: bool = option(True, "Keep the text of added documents, to quote from.", "--no-text")
+    lists_from: int | None = option(
+        None,
+        "Documents from which on search looks at the nearest signatures only, 200,000 by default; 0: at all.",
+        min=0,
+    )
     max_body: int = option(16 * 2**20, "Maximum size of a request body, in bytes.", min=1)
     max_text: int = option(4_000_000, "Maximum length of a text, in characters.", min=1)
     max_questions: int = option(1_024, "Maximum number of questions or vectors per request.", min=1)

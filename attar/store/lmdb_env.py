@@ -26,6 +26,8 @@ DURABILITY: dict[str, dict[str, bool]] = {
     "relaxed": {"metasync": False, "sync": True},  # the last change
     "none": {"metasync": False, "sync": False},  # the store may be damaged
 }
+# In a folder of shards (`attar.cluster`), which is no store.
+SHARDS = "shards.json"
 # Address space, not memory or disk: large enough that the map rarely has to grow.
 MAP_SIZE = 2**40
 _SMALLEST_MAP = 2**20
@@ -46,6 +48,17 @@ def store_errors(path: Path) -> Iterator[None]:
         raise
     except (lmdb.Error, OSError) as fault:
         raise store_error(path, fault) from fault
+
+
+def no_store(path: Path) -> StoreError:
+    """Return the error for a folder without a store."""
+    what = f"store {path}"
+    if (path / SHARDS).is_file():
+        remedy = (
+            f"name one (a folder in it), attar serve all, or join them: attar shard {path} --into 1 --out NEW"
+        )
+        return StoreError(what, "a store", "a folder of shards", remedy)
+    return StoreError(what, "a store", "none in the folder" if path.exists() else "no such folder")
 
 
 def store_error(path: Path, fault: lmdb.Error | OSError) -> AttarError:

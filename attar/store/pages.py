@@ -20,8 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from lmdb.verify import VerifyError, verify
-
 _PAGE = struct.Struct("=QHHHH")
 _META = struct.Struct("=II16x48s48sQQ")
 _TREE = struct.Struct("=IHH32xQ")
@@ -217,6 +215,8 @@ def page_faults(data: Path) -> list[str]:
     The first two pages, of which the later one counts, have no checksum: a flipped bit in the number of the last
     transaction there undoes it, and this cannot be detected.
     """
+    from lmdb.verify import VerifyError, verify
+
     try:
         faults = [str(fault) for fault in verify(str(data), subdir=False)]  # type: ignore[no-untyped-call]
     except VerifyError as fault:

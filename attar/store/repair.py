@@ -17,12 +17,12 @@ from pathlib import Path
 import lmdb
 import msgspec
 
-from attar.errors import AttarError, BusyError, FormatError, RecordError, StoreError, quoted
+from attar.errors import AttarError, BusyError, FormatError, RecordError, quoted
 from attar.files import lock_file, sync_folder
 from attar.memory import Memory
 from attar.store import format
 from attar.store.format import HEADER_KEY, LONGEST_PLAIN_KEY, DocumentEntry, Header, Kind, Record, key_of
-from attar.store.lmdb_env import COPY, DATA, store_errors
+from attar.store.lmdb_env import COPY, DATA, no_store, store_errors
 from attar.store.pages import PageFile, Place, page_faults
 from attar.store.validation import Fault, check_record, entry_data, name_in
 
@@ -50,9 +50,7 @@ def repair_store(path: str | os.PathLike[str], timeout: float = 0.0) -> Repair:
     folder = Path(path).absolute()
     data = folder / DATA
     if not data.is_file():
-        raise StoreError(
-            f"store {folder}", "a store", "none in the folder" if folder.exists() else "no such folder"
-        )
+        raise no_store(folder)
     with store_errors(folder), _alone(folder, timeout), open(data, "rb") as file:
         done = Repair()
         pages = PageFile(file.fileno(), os.fstat(file.fileno()).st_size)

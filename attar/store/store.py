@@ -12,7 +12,18 @@ from attar.errors import FormatError, OptionError, ReaderMismatchError, StoreErr
 from attar.memory import Memory
 from attar.store import format, maintenance, switching
 from attar.store.format import HEADER_KEY, DocumentEntry, Header, Record
-from attar.store.lmdb_env import DATA, DURABILITY, LOCK, MAP_SIZE, NEW, Durability, Environment, store_errors
+from attar.store.lmdb_env import (
+    DATA,
+    DURABILITY,
+    LOCK,
+    MAP_SIZE,
+    NEW,
+    SHARDS,
+    Durability,
+    Environment,
+    no_store,
+    store_errors,
+)
 from attar.store.transactions import Snapshot, Transaction, header_of
 from attar.store.validation import Fault
 
@@ -229,8 +240,8 @@ def _folder_for(path: Path, create: bool) -> Path:
         if path.exists() and not path.is_dir():
             raise StoreError(what, "a folder", "a file", "name another place")
         if not Store.exists(path):
-            if not create:
-                raise StoreError(what, "a store", "none in the folder" if path.exists() else "no such folder")
+            if not create or (path / SHARDS).is_file():
+                raise no_store(path)
             if path.exists() and any(file != LOCK and not file.startswith(NEW) for file in os.listdir(path)):
                 expected = "a store or an empty folder"
                 raise StoreError(what, expected, "a folder with other files", "name another")

@@ -1,14 +1,12 @@
 """The everyday documents as files of other kinds: their words come back, and their questions are answered."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from attar.training import read_passages
 from attar.training.questions.evaluation import group_documents
-from benchmarks.everyday_files import KINDS, QUESTIONS, as_file, recovered
+from benchmarks.everyday_files import KINDS, QUESTIONS, as_file, main, recovered
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +23,7 @@ def test_all_words_of_the_ten_documents_come_back(documents, kind, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command_measures_each_kind():
-    command = [sys.executable, "-m", "benchmarks.everyday_files", "--kinds", "docx", "--limit", "2", "--json"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert ran.stderr == ""
-    rows = json.loads(ran.stdout)
+def test_the_command_measures_each_kind(capsys):
+    main(kinds="docx", limit=2, as_json=True)
+    rows = json.loads(capsys.readouterr().out)
     assert rows["docx"] == rows["txt"]  # the same text

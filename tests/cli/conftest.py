@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,18 +116,18 @@ def run_in_process(*arguments: object, program: tuple[str, ...] = ("-m", "attar"
     return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command in this process."""
-
-    def run_here(*arguments: object) -> Ran:
-        monkeypatch.setattr(sys, "argv", ["attar", *map(str, arguments)])
-        capsys.readouterr()
+def run_here(*arguments: object) -> Ran:
+    """Run a command in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["attar", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             main()
-        printed = capsys.readouterr()
-        return Ran(int(ended.value.code or 0), printed.out, printed.err)
+    return Ran(int(ended.value.code or 0), out.getvalue(), err.getvalue())
 
+
+@pytest.fixture
+def run() -> Run:
     return run_here
 
 

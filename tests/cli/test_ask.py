@@ -68,6 +68,7 @@ def test_the_beginning_of_a_name_is_enough(filled, name):
     assert json.loads(line)["document"] == ("story0" if "0" in name else "sub/story2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -12,6 +12,7 @@ def run(*arguments):
     return CliRunner().invoke(make_app(), ["bench", "ops", "--quick", *arguments])
 
 
+@pytest.mark.slow
 def test_json_holds_the_machine_and_every_row():
     ran = run("--json")
     assert ran.exit_code == 0, ran.output

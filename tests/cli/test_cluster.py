@@ -1,6 +1,9 @@
 """`attar shard`."""
 
 import json
+from pathlib import Path
+
+import pytest
 
 
 def test_a_library_is_split_and_joined_again(filled, listed):
@@ -24,3 +27,30 @@ def test_no_library_is_refused_in_one_line(filled):
     code, _, errors = filled("shard", "nowhere", "--into", 2, "--out", "two")
     assert (code, len(errors)) == (2, 1)
     assert "expected a store, got no such folder" in errors[0]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["list", "two"],
+        ["show", "two", "emma"],
+        ["ask", "two", "Who left?"],
+        ["search", "two", "tea"],
+        ["add", "two", "one.txt"],
+        ["remove", "two", "emma"],
+        ["store", "repair", "two"],
+    ],
+    ids=" ".join,
+)
+def test_a_folder_of_shards_is_not_one_store_and_it_is_said_what_to_do(filled, words):
+    filled("shard", "S", "--into", 2, "--out", "two")
+    Path("one.txt").write_text("Ann left.")
+    code, lines, errors = filled(*words)
+    assert (code, lines, len(errors)) == (2, [], 1)
+    assert "expected a store, got a folder of shards; name one" in errors[0]
+    assert errors[0].endswith("--into 1 --out NEW")
+    assert sorted(path.name for path in Path("two").iterdir()) == [
+        "shard-00000",
+        "shard-00001",
+        "shards.json",
+    ]

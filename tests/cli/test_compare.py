@@ -12,7 +12,7 @@ import pytest
 
 from attar.training.run_folder import lock_folder
 
-from .conftest import SMALL, Ran, Run, assert_one_line, run_in_process, write_stories
+from .conftest import SMALL, Ran, Run, assert_one_line, run_here, write_stories
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unchecked_shapes")]
 
@@ -23,7 +23,7 @@ COMPARED = ("--mechanisms", "none", "--seeds", 1, *SMALL)
 def report(stories: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
     """The folder of a comparison, and the output of `attar compare`."""
     out = tmp_path_factory.mktemp("report")
-    return out, run_in_process("compare", "-d", stories, "-o", out, *COMPARED)
+    return out, run_here("compare", "-d", stories, "-o", out, *COMPARED)
 
 
 def test_prints_a_table(report: tuple[Path, Ran]) -> None:

@@ -86,6 +86,7 @@ def test_names_and_commands_are_completed(filled, reader):
         assert list(prompt._complete("Who")) == []
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_a_prompt_and_a_history(filled, reader):
     """In a real terminal; the second session finds the question of the first with the arrow key."""
     assert "Who left?" in talk(["Who left?\n", ":quit\n"], "attar", "ask", "S", "story0", "--reader", reader)

@@ -134,6 +134,19 @@ def test_an_error_of_an_actor_is_one_line(ray_cluster, tmp_path):
     assert "\n" not in str(caught.value)
 
 
+def test_without_a_document_to_add_nothing_is_created(tmp_path):
+    (tmp_path / "empty.txt").touch()
+    words = ["add", "library", "empty.txt", "--ray", "--actors", "2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "attar", *words], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    # Before it there may be a log line of Ray's core.
+    *_, line = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert line == "attar: empty.txt: expected text, got nothing; leave it out"
+    assert [path.name for path in tmp_path.iterdir()] == ["empty.txt"]
+
+
 def test_more_than_the_cluster_has_is_refused(ray_cluster, sources, tmp_path):
     with pytest.raises(OptionError, match="cluster: expected room for an actor with 64 CPUs, got 0 GPUs"):
         encode(tmp_path / "library", [sources], workers=Workers(threads=64))

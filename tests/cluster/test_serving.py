@@ -389,6 +389,8 @@ def test_bad_input_is_one_line(stores, tmp_path):
     split(stores / "whole", tmp_path / "two", 2)
     for words, part in (
         ((stores / "whole", "--ray"), "expected a folder of shards (shards.json) for --ray, got none"),
+        ((tmp_path / "nowhere", "--ray"), "for --ray, got no such folder"),
+        ((tmp_path / "two", "--replicas", "2"), "--replicas: expected --ray with it, got none; add --ray"),
         ((tmp_path / "two", "--ray", "127.0.0.1:9"), "expected a cluster of Ray, got"),
         ((tmp_path / "two", "--ray", "--replicas", "x"), "--replicas: expected N or MIN:MAX"),
         ((tmp_path / "two", "--ray", "--workers", "2"), "--workers: expected 1 for a library in shards"),

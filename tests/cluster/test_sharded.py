@@ -77,7 +77,7 @@ def opened(whole: Library, count: int) -> ShardedLibrary:
     return ShardedLibrary([LocalShard(Library(path, whole.reader)) for path in shard_paths(folder)])
 
 
-@pytest.mark.parametrize(("seed", "count"), [(0, 1), (1, 7), (5, 40)])
+@pytest.mark.parametrize(("seed", "count"), [(0, 1), (1, 7), pytest.param(5, 40, marks=pytest.mark.slow)])
 def test_answers_and_hits_are_those_of_one_store_bit_for_bit(tmp_path, shipped, seed, count):
     with Library(tmp_path / "whole", shipped) as whole:
         whole.add_many(texts_of(seed, count).items())
@@ -89,6 +89,7 @@ def test_answers_and_hits_are_those_of_one_store_bit_for_bit(tmp_path, shipped, 
                 assert [library.search(each, 25) for each in QUESTIONS] == [(each, []) for each in hits]
 
 
+@pytest.mark.slow
 def test_so_are_those_of_many_documents_whose_scan_rounds(whole, monkeypatch):
     monkeypatch.setattr(scan, "_MANY", 20)
     monkeypatch.setattr(scan, "CANDIDATES", 5)

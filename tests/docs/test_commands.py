@@ -25,6 +25,7 @@ BENCHMARKS = [
         "floods",
         "overload",
         "reader",
+        "scale",
         "server",
         "startup",
         "store",

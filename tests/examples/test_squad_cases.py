@@ -32,15 +32,9 @@ DATA = [
 ]
 
 
-@pytest.fixture(params=["plain", "packed"])
-def squad(request, tmp_path):
-    data = json.dumps({"data": DATA}).encode()
-    path = tmp_path / ("cases.json" if request.param == "plain" else "cases.json.xz")
-    path.write_bytes(data if request.param == "plain" else lzma.compress(data))
-    return path
-
-
-def test_the_first_question_whose_answer_is_a_name_is_asked_of_each_article(run_example, tables_in, squad):
+def test_the_first_question_whose_answer_is_a_name_is_asked_of_each_article(run_example, tables_in, tmp_path):
+    squad = tmp_path / "cases.json"
+    squad.write_text(json.dumps({"data": DATA}))
     printed = run_example("squad_cases.py", squad)
     (rows,) = tables_in(printed)
     assert [row[0] for row in rows] == ["Letters", "More"]
@@ -51,6 +45,8 @@ def test_the_first_question_whose_answer_is_a_name_is_asked_of_each_article(run_
     assert f"{verdicts.count('right')} of 2 right" in printed
 
 
-def test_count_limits_the_cases(run_example, tables_in, squad):
+def test_count_limits_the_cases_and_a_file_may_be_packed(run_example, tables_in, tmp_path):
+    squad = tmp_path / "cases.json.xz"
+    squad.write_bytes(lzma.compress(json.dumps({"data": DATA}).encode()))
     (rows,) = tables_in(run_example("squad_cases.py", squad, "--count", 1))
     assert [row[0] for row in rows] == ["Letters"]

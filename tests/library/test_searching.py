@@ -1,14 +1,18 @@
 """Searching a library, and asking all of its documents, with the reader that ships."""
 
+import contextlib
+
+import lmdb
 import numpy as np
 import pytest
 
-from attar.errors import OptionError
+from attar.errors import FormatError, OptionError
 from attar.library import Library
 from attar.library.searching import SearchState
 from attar.reader import Reader
 from attar.search import SignatureRecord
 from attar.store import Signatures, key_of
+from attar.store.signatures import STATISTICS_KEY
 
 TEXTS = {
     "emma": "Emma Woodhouse lived at Hartfield with her father. Mr. Knightley owned Donwell Abbey.",
@@ -80,6 +84,12 @@ def test_an_empty_library_has_no_answer(tmp_path, shipped):
 def test_odd_queries_are_answered(library, query):
     assert len(library.search(query)) == len(TEXTS)
     library.ask_all(query)
+
+
+def test_a_question_as_long_as_a_book_is_refused(library):
+    for ask in (library.search, library.ask_all):
+        with pytest.raises(FormatError, match="at most 10,000 characters, got 50,000,000"):
+            ask("x" * 50_000_000)
 
 
 def test_top_must_be_a_number_from_1_up(library):
@@ -167,6 +177,43 @@ def test_damaged_statistics_are_one_line(library):
         changes.put_signature(None, b"damaged")
     with pytest.raises(OptionError, match="statistics of the library"):
         library.search("tea")
+
+
+@contextlib.contextmanager
+def raw(library):
+    """The values of a library that is closed first, as another program could write them."""
+    path = library.store.path
+    library.close()
+    with lmdb.open(str(path), map_size=2**30) as environment, environment.begin(write=True) as values:
+        yield values
+
+
+def test_statistics_with_a_wrong_checksum_are_one_line_and_fitted_again(library, shipped):
+    with raw(library) as values:
+        values.put(STATISTICS_KEY, b"garbage")
+    with Library(library.store.path, shipped) as opened:
+        with pytest.raises(OptionError, match="attar store refit"):
+            opened.search("tea")
+        opened.refit()
+        assert found(opened, "leaves of Camellia sinensis")[0] == "tea"
+
+
+def test_what_an_earlier_version_wrote_without_signatures_is_found(library, shipped):
+    """It adds, changes and removes documents, and leaves the signatures as they are."""
+    places = {name: b"s" + key_of(name) for name in (*TEXTS, "new")}
+    with library.store.snapshot() as now:
+        before = {place: now._transaction.get(place) for place in places.values()}
+        before = {place: value and bytes(value) for place, value in before.items()}
+    library.add("new", TEXTS["rome"])
+    library.add("salt", TEXTS["emma"], replace=True)
+    library.remove("tea")
+    with raw(library) as values:
+        for place, value in before.items():
+            values.delete(place) if value is None else values.put(place, value)
+    with Library(library.store.path, shipped) as opened:
+        names = found(opened, "Who owned Donwell Abbey?")
+        assert set(names[:2]) == {"emma", "salt"}
+        assert set(names) == {"emma", "salt", "rome", "new"}
 
 
 def test_refit_makes_signatures_with_the_documents_own_statistics(library):

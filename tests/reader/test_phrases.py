@@ -127,6 +127,7 @@ class TestReading:
             for memory, text in zip(together, texts, strict=True):
                 check_same(memory, phrase_reader.read(text))
 
+    @pytest.mark.slow
     def test_a_memory_has_the_same_bytes_whatever_is_read_with_it_and_by_how_many_threads(self):
         reader, texts = Reader.load(), [SHORT, story(30), "Ann", story(47), f"{story(9)} {SHORT}", story(9)]
 

@@ -39,11 +39,13 @@ def test_queries_without_relevant_documents_are_left_out(folder):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"corpus": ()}, "a document of the set"),
+        ({"corpus": ()}, r"corpus\.jsonl: expected one JSON object per line, got no lines"),
         ({"corpus": ("a", "a")}, "line 2: expected an id of its own, got 'a' again"),
         ({"qrels": ("q\tmissing\t1",)}, "line 2: expected a document of the set, got 'missing'"),
         ({"qrels": ("missing\ta\t1",)}, "expected a query of the set"),
-        ({"qrels": ("q a 1",)}, "expected query, document and score between tabs"),
+        ({"qrels": ("q a 1",)}, "expected query, document and score, a number, between tabs"),
+        ({"qrels": ("q\ta\tinf",)}, "expected query, document and score, a number, between tabs"),
+        ({"queries": ()}, r"queries\.jsonl: expected one JSON object per line, got no lines"),
         ({"qrels": ()}, "expected queries with a relevant document, got none"),
     ],
 )
@@ -62,7 +64,7 @@ def test_a_line_that_is_too_long_is_refused(folder, monkeypatch):
     monkeypatch.setattr("attar.search.data._LONGEST_LINE", 50)
     place = folder()
     (place / "corpus.jsonl").write_text('{"_id": "a", "text": "' + "x" * 100 + '"}')
-    with pytest.raises(FormatError, match="lines of at most 50 characters"):
+    with pytest.raises(FormatError, match="line 1: expected at most 50 characters"):
         read_beir(place)
 
 

@@ -87,39 +87,29 @@ def names_in(folder):
 
 
 @pytest.mark.slow
-def test_a_server_starts_answers_and_stops(start, folder):
+def test_a_server_starts_answers_and_finishes_accepted_requests_before_it_stops(start, folder):
     running = start("--log-format", "json", "--token", "s3cret", "--keep-text")
-    running.wait_for("startup complete")
-    with attar.Client(running.url, token="s3cret") as client:
-        client.add("emma", TEXT)
-        assert {answer.text for answer in client.ask("emma", "Who left?")} == {"Ann", "Bob", "Rome"}
-    assert running.stop(signal.SIGTERM) in (0, -signal.SIGTERM)
-    said = "".join(running.lines)
-    assert "shutdown complete" in said
-    assert "s3cret" not in said
-    assert "Traceback" not in said
-    assert names_in(folder) == ["emma"]
-
-
-@pytest.mark.slow
-def test_accepted_requests_are_finished_before_it_stops(start, folder):
-    running = start()
     running.wait_for("startup complete")
     changes = []
 
     def add():
-        with attar.Client(running.url) as client:
+        with attar.Client(running.url, token="s3cret") as client:
             changes.append(client.add("long", TEXT * 3_000))
 
     thread = threading.Thread(target=add)
-    thread.start()
-    with attar.Client(running.url) as client:
-        while "requests_in_flight 1" not in client._http.get("/metrics").text:
-            time.sleep(0.01)
-    running.stop(signal.SIGTERM)
+    with attar.Client(running.url, token="s3cret") as client:
+        client.add("emma", TEXT)
+        assert {answer.text for answer in client.ask("emma", "Who left?")} == {"Ann", "Bob", "Rome"}
+        thread.start()
+        wait_until(lambda: "requests_in_flight 1" in client._http.get("/metrics").text)
+    assert running.stop(signal.SIGTERM) in (0, -signal.SIGTERM)
     thread.join()
     assert [each.change for each in changes] == ["added"]
-    assert names_in(folder) == ["long"]
+    said = "".join(running.lines)
+    assert "shutdown complete" in said
+    assert "s3cret" not in said
+    assert "Traceback" not in said
+    assert names_in(folder) == ["emma", "long"]
 
 
 @pytest.mark.slow

@@ -257,20 +257,25 @@ def test_a_second_run_in_a_folder_is_refused_in_one_line(
     assert "\n" not in line
 
 
-# Starts a long run, and waits for it; the run prints when it has begun.
+# Starts a long run, and waits for it; the run prints when it has begun. It is a fork with the input that a process
+# would get: to import Lightning once more takes seconds.
 STARTER = """
-import subprocess, sys
-from attar.training.comparison import exit_on_sigterm, stdin_for_children
-program = '''
-import time
-from attar.training.comparison import exit_with_parent
-exit_with_parent()
-print("begun", flush=True)
-time.sleep(600)
-'''
+import os, time
+from attar.training.comparison import exit_on_sigterm, exit_with_parent, stdin_for_children
+
+def run():
+    exit_with_parent()
+    print("begun", flush=True)
+    time.sleep(600)
+
 with exit_on_sigterm(), stdin_for_children() as stdin:
+    child = os.fork()
+    if child == 0:
+        os.dup2(stdin, 0)
+        os.closerange(3, 1024)
+        run()
     try:
-        subprocess.run([sys.executable, "-c", program], stdin=stdin)
+        os.waitpid(child, 0)
     finally:
         print("cleaned up", flush=True)
 """
@@ -279,7 +284,10 @@ with exit_on_sigterm(), stdin_for_children() as stdin:
 def start_parent() -> "subprocess.Popen[str]":
     """A parent whose run has begun; both write to one pipe, which closes when both have ended."""
     parent = subprocess.Popen(
-        [sys.executable, "-c", STARTER], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [sys.executable, "-W", "ignore", "-c", STARTER],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     assert parent.stdout is not None
     assert parent.stdout.readline() == "begun\n"

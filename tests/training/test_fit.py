@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -170,30 +171,45 @@ def test_the_learning_rate_rises_and_then_falls_towards_0(
     assert rates[-1] < 0.001
 
 
-@pytest.mark.parametrize("batch", [16, 47], ids=["even parts", "one process left without documents"])
-def test_two_processes_make_the_steps_of_one(options: MakeOptions, batch: int) -> None:
-    alone = train(options("alone", batch_size=batch), quiet=True)
-    shared = options("shared", batch_size=batch, devices=2)
+@pytest.fixture(scope="module")
+def trained_twice(
+    stories_set: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[int, tuple[Path, Path]]:
+    """For two sizes of a batch, the folders of a run in one process and of one that two processes share."""
+    place = tmp_path_factory.mktemp("shared")
+    small = {"hidden_size": 8, "embedding_size": 8, "epochs": 2, "questions": 3, "data": (str(stories_set),)}
+    runs: dict[int, tuple[Path, Path]] = {}
+    shared = []
+    for batch in (16, 47):
+        alone = TrainingOptions(**small, batch_size=batch, out=str(place / f"alone-{batch}"))
+        shared.append(replace(alone, out=str(place / f"shared-{batch}"), devices=2))
+        runs[batch] = train(alone, quiet=True), shared[-1].folder
     program = f"""
 from attar.training.fit import train
 from attar.training.options import TrainingOptions
-train(TrainingOptions.from_json({shared.to_json()!r} | dict(out={shared.out!r}, processes=2)), quiet=True)
+for options, out in {[(each.to_json(), each.out) for each in shared]!r}:
+    train(TrainingOptions.from_json(options | dict(out=out, processes=2)), quiet=True)
 """
-    script = shared.folder.with_suffix(".py")
-    script.write_text(program)
+    (place / "shared.py").write_text(program)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     ended = subprocess.run(
-        [*launch, str(script)],
+        [*launch, str(place / "shared.py")],
         env=os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert ended.returncode == 0, ended.stderr
     assert "find_unused_parameters" not in ended.stderr
-    for one, other in zip(history(alone), history(shared.folder), strict=True):
+    return runs
+
+
+@pytest.mark.parametrize("batch", [16, 47], ids=["even parts", "one process left without documents"])
+def test_two_processes_make_the_steps_of_one(trained_twice: dict[int, tuple[Path, Path]], batch: int) -> None:
+    alone, shared = trained_twice[batch]
+    for one, other in zip(history(alone), history(shared), strict=True):
         assert one == pytest.approx(other, rel=1e-4)
-    weights = [load_reader(folder).network.state_dict() for folder in (alone, shared.folder)]
+    weights = [load_reader(folder).network.state_dict() for folder in (alone, shared)]
     assert_same_tensors(dict(weights[0]), dict(weights[1]), rtol=1e-4, atol=1e-4)
 
 

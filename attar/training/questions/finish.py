@@ -63,6 +63,18 @@ def finish(
     }
 
 
+def keep_readout(run: QuestionRun, network: PhraseNetwork, before: PhraseReader) -> dict[str, Any]:
+    """Write a reader again with the readout of memories of fixed size."""
+    if run.processes.is_main:
+        saved = before.saved
+        about = saved.about | {"readout": run.options.described()}
+        save_phrase_reader(
+            run.options.folder, network.to("cpu"), saved.quick, saved.tokenizer.data, about,
+            density=saved.density, calibration=saved.calibration, distinct=saved.distinct,
+        )  # fmt: skip
+    return {"reader": str(run.options.folder), "held_out": {}, "calibration": None, "history": run.history}
+
+
 def load_phrases(path: str) -> PhraseReader:
     """A reader for real questions."""
     reader = Reader.load(path)

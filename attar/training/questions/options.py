@@ -34,7 +34,11 @@ class QuestionOptions:
     size: int = option(64, "Size k of phrase vectors.", min=1)
     word_size: int = option(32, "Size of the vectors that words are compared by.", min=1)
     match: str = option("static", "Compare words by their own vectors (static), in context, or none.")
-    values: int = option(0, "Size d of the values in memories of fixed size; 0: none can be made.", min=0)
+    values: int = option(
+        0,
+        "Size d of the values in memories of fixed size; 0: none can be made. With --init only these are trained.",
+        min=0,
+    )
     density: float = option(0.4, "Phrases that the reader keeps per word piece.", min=0.01, max=10)
     vocabulary: int = option(
         26_500, "Most word pieces of a new reader: other scripts and the rarest are left out.", min=200

@@ -107,8 +107,8 @@ class Stage(pl.LightningModule):
             },
         ]
         groups = [group for group in groups if group["params"]]
-        on_gpu = self.device.type == "cuda"
-        optimizer = torch.optim.AdamW(groups, weight_decay=0.01, fused=on_gpu)
+        # Not fused: Lightning does not clip the gradients of a fused optimizer.
+        optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
         steps, warm = self.steps, max(1, self.steps // 20)
 
         def factor(step: int) -> float:

@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from attar.nn import PhraseNetwork, PhraseOptions, QuickQuestions
+from attar.errors import OptionError
+from attar.nn import PhraseNetwork, PhraseOptions, QuickQuestions, valid_spans
 from attar.progress import Progress, tell_nobody
-from attar.reader import POSITIONS
+from attar.reader import POSITIONS, PhraseReader
 from attar.text import PieceTokenizer
 from attar.training.fit import without_known_warnings
 from attar.training.questions.base import Base, check_special_pieces, load_base
 from attar.training.questions.batches import QuestionBatches, QuestionsAlone
 from attar.training.questions.data import Passage, hold_out, read_paragraphs, read_passages, without_overlap
 from attar.training.questions.encoded import Array, Encoded
-from attar.training.questions.finish import calibrate_only, finish, load_phrases
+from attar.training.questions.finish import calibrate_only, finish, keep_readout, load_phrases
 from attar.training.questions.generation import draw_spans, keep_answered, marked_questions, write_questions
 from attar.training.questions.generator import Generator, MarkedBatches
 from attar.training.questions.held_out import accuracy, answer_questions
@@ -37,13 +38,20 @@ from attar.training.questions.labels import (
 )
 from attar.training.questions.options import QuestionOptions
 from attar.training.questions.run import Module, QuestionRun, Say, silent
-from attar.training.questions.student import Loss, imitation_loss, new_quick, prior_loss, student_loss
+from attar.training.questions.student import (
+    Loss,
+    imitation_loss,
+    new_quick,
+    prior_loss,
+    ridge_loss,
+    student_loss,
+)
 from attar.training.questions.teacher import PairBatches, Teacher, label
 from attar.training.questions.translated import with_translated_questions
 from attar.training.run_folder import check_writable, lock_folder
 
 # Learning rates and epochs that were measured once (docs/questions.md).
-_TEACHER_LR, _PRIOR_LR = 1.5e-4, 1e-4
+_TEACHER_LR, _PRIOR_LR, _READOUT_LR = 1.5e-4, 1e-4, 2e-3
 _FIRST_EPOCHS, _SECOND_EPOCHS, _PRIOR_EPOCHS, _QUICK_EPOCHS = 2, 3, 2, 3
 # Questions per step while the quick encoder imitates the large one.
 _IMITATED = 1_024
@@ -127,7 +135,12 @@ def _fine_tune(run: QuestionRun) -> dict[str, Any]:
     """Train a reader on, with known answers only."""
     saved = load_phrases(run.options.init)
     check_special_pieces(saved.tokenizer, run.options.init)
+    if run.options.values and saved.options.values:
+        came = f"a reader that has one of size {saved.options.values}"
+        raise OptionError("values", "a reader without a readout for memories of fixed size", came, "omit it")
     training, held = _read_sets(run, _read_data(run), saved.tokenizer)
+    if run.options.values:
+        return _add_readout(run, saved, training)
     training.keep_questions(training.absent.union(training.labelled()))
     network = _fit_student(run, saved.network, training, held, None)
     quick = saved.quick
@@ -135,6 +148,35 @@ def _fine_tune(run: QuestionRun) -> dict[str, Any]:
         questions = [training.questions[q] for q in training.labelled()]
         quick = _fit_quick(run, network, quick, training, questions)
     return finish(run, network, quick, saved.tokenizer.data, held, saved.saved)
+
+
+def _add_readout(run: QuestionRun, saved: PhraseReader, training: Encoded) -> dict[str, Any]:
+    """Give a reader the readout of memories of fixed size; nothing else of it changes."""
+    options = run.options
+    training.keep_questions(set(training.labelled()))
+
+    def wider() -> PhraseNetwork:
+        network = PhraseNetwork(replace(saved.options, values=options.values))
+        missing = network.load_state_dict(saved.network.state_dict(), strict=False).missing_keys
+        assert all(name.startswith("ridge.") for name in missing)
+        return network.requires_grad_(requires_grad=False)
+
+    network = run.module(wider).to(run.device).eval()
+    ridge = network.ridge
+    assert ridge is not None  # made above
+    batches = partial(
+        QuestionBatches, training, tokens=options.part_tokens, epochs=options.epochs, seed=options.seed, negatives=1
+    )  # fmt: skip
+
+    def loss(batch: dict[str, torch.Tensor]) -> Loss:
+        with torch.no_grad():
+            texts = network.encode_texts(batch["ids"], batch["mask"])
+            questions = network.encode_questions(batch["question_ids"], batch["question_mask"])
+            prior = network.priors(texts, valid_spans(batch["sentences"], batch["inside"]))
+        return ridge_loss(network, batch, texts, questions, prior), {}
+
+    run.fit("readout", ridge.requires_grad_(), loss, batches, lr=_READOUT_LR, heads=1.0)
+    return keep_readout(run, network, saved)
 
 
 def _read_data(run: QuestionRun) -> list[Passage]:

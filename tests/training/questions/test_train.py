@@ -1,6 +1,7 @@
 """A run writes a reader; stages are not repeated; a run that was stopped continues as if it had not been."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import safetensors.torch
 import torch
 
 from attar.errors import AttarError, FormatError, OptionError
-from attar.reader import PhraseReader, Reader
+from attar.reader import FixedSizeReader, PhraseReader, Reader
 from attar.training.questions import stage
 from attar.training.questions.base import load_base
 from attar.training.questions.options import QuestionOptions
@@ -66,16 +67,16 @@ def contents(run: Path) -> dict[str, Any]:
 def test_an_interrupted_run_is_resumed_as_if_it_had_not_stopped(
     options: MakeOptions, texts: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    whole = train_questions(options("whole", texts=texts, epochs=4))
+    whole = train_questions(options("whole", texts=texts, epochs=3))
     for number, (name, step) in enumerate((("teacher", 6), ("student", 5))):
         with monkeypatch.context() as patch:
             cut_off(patch, name, step)
             with pytest.raises(PowerCutError):
-                train_questions(options("cut", texts=texts, epochs=4), resume=number > 0)
+                train_questions(options("cut", texts=texts, epochs=3), resume=number > 0)
         assert (tmp_path / "cut" / "run" / f"{name}.ckpt").is_file()
         assert not (tmp_path / "cut" / "config.json").exists()
     said: list[str] = []
-    resumed = train_questions(options("cut", texts=texts, epochs=4), resume=True, say=said.append)
+    resumed = train_questions(options("cut", texts=texts, epochs=3), resume=True, say=said.append)
     assert any(line.startswith("student: ") and line.endswith("continued") for line in said)
     assert not any(line.startswith(("teacher: ", "prior: ")) for line in said)
     one, other = contents(tmp_path / "whole" / "run"), contents(tmp_path / "cut" / "run")
@@ -174,6 +175,32 @@ class TestFineTuning:
         given = QuestionOptions((str(data[1]),), str(tmp_path / "tuned"), init=str(reader))
         with pytest.raises(FormatError, match="none that can be learned from"):
             train_questions(given)
+
+
+class TestReadout:
+    """`--init --values`: memories of fixed size for a reader that has none."""
+
+    def test_is_all_that_changes(self, reader: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
+        given = QuestionOptions(
+            (str(data[0]),), str(tmp_path / "wider"), init=str(reader), values=8, batch_tokens=500, epochs=12
+        )
+        losses = [row["loss"] for row in train_questions(given)["history"]]
+        assert losses[-1] < losses[0]
+        before, after = (
+            safetensors.torch.load_file(folder / "weights.safetensors")
+            for folder in (reader, tmp_path / "wider")
+        )
+        assert all(torch.equal(after[name], value) for name, value in before.items())
+        assert {name.split(".")[1] for name in after.keys() - before.keys()} == {"ridge"}
+        loaded = Reader.load(tmp_path / "wider")
+        assert isinstance(loaded, PhraseReader)
+        text = made_up(9, 1)[0]["context"]
+        fixed = FixedSizeReader(loaded.saved)
+        (answer, *_) = fixed.answer(fixed.read(text), "What did Ann buy?", top=1)
+        assert answer.absent or answer.text in text
+
+        with pytest.raises(OptionError, match="got a reader that has one of size 8"):
+            train_questions(replace(given, init=str(tmp_path / "wider"), out=str(tmp_path / "again")))
 
 
 class TestBase:
