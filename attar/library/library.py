@@ -74,9 +74,7 @@ class Library:
     @property
     def part(self) -> SearchPart:
         """What this library replies in the rounds of a search, alone or as one of several shards."""
-        part = self._part
-        if part is None:
-            part = self._part = SearchPart(self.store, self._cache, self._searching)
+        part = self._part = self._part or SearchPart(self.store, self._cache, self._searching)
         return part
 
     @property
