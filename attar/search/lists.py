@@ -25,7 +25,7 @@ _TRAINED, _STEPS = 16, 4
 # Rows compared with all centres at a time: a second of work at most, between which building can be stopped.
 _BLOCK = 8_192
 # The share of lists that a query looks into; measured by `python -m benchmarks.search --only index`.
-PROBED = 0.05
+PROBED = 0.1
 # Rows that may follow those in the lists before these are extended.
 _TAIL = 4_096
 
