@@ -25,6 +25,7 @@ from attar.calls import (
 )
 from attar.errors import UnavailableError
 from attar.results import Answer, Change, Document, DocumentDetails, Hit
+from attar.vectors import pack_queries, unpack_readouts
 
 if TYPE_CHECKING:
     import httpx
@@ -144,8 +145,8 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
 
     def lookup(self, names: str | Sequence[str], vectors: "NDArray[Any]") -> "NDArray[Any]":
         """The readouts of vectors `[m, k]`, all from one document or each from its own."""
-        body = wire.pack_queries([names] if isinstance(names, str) else names, vectors)
-        return wire.unpack_readouts(self._send(Call("POST", wire.LOOKUP, bytes, body)))
+        body = pack_queries([names] if isinstance(names, str) else names, vectors)
+        return unpack_readouts(self._send(Call("POST", wire.LOOKUP, bytes, body)))
 
     def merge(
         self,
@@ -264,8 +265,8 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
 
     async def lookup(self, names: str | Sequence[str], vectors: "NDArray[Any]") -> "NDArray[Any]":
         """The readouts of vectors `[m, k]`, all from one document or each from its own."""
-        body = wire.pack_queries([names] if isinstance(names, str) else names, vectors)
-        return wire.unpack_readouts(await self._send(Call("POST", wire.LOOKUP, bytes, body)))
+        body = pack_queries([names] if isinstance(names, str) else names, vectors)
+        return unpack_readouts(await self._send(Call("POST", wire.LOOKUP, bytes, body)))
 
     async def merge(
         self,

@@ -1,4 +1,4 @@
-"""What a caller did that cannot work, said in one line: what was expected, what came, what to do."""
+"""Mistakes of callers, each in one line: what was expected, what came, what to do."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -43,6 +43,8 @@ def check_ranges(options: Any) -> None:
         value, low, high = getattr(options, each.name), each.metadata.get("min"), each.metadata.get("max")
         if isinstance(value, float) and not math.isfinite(value):
             raise OptionError(each.name, "a finite number", str(value))
+        if value is None:  # what is left out has no range
+            continue
         if low is not None and value < low:
             raise OptionError(each.name, f"{low} or more", str(value))
         if high is not None and value > high:

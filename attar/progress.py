@@ -1,4 +1,4 @@
-"""How long work tells how far it is, without knowing who listens."""
+"""Progress of long work: the type of the function that is called with it."""
 
 from collections.abc import Callable
 
@@ -7,4 +7,4 @@ Progress = Callable[[str, int, int], None]
 
 
 def tell_nobody(what: str, done: int, total: int) -> None:
-    """Listen to nothing."""
+    """Ignore progress: the default."""

@@ -34,7 +34,7 @@ import typer
 from attar.store import Durability, Signatures, Snapshot, Store, key_of
 from benchmarks import killed
 from benchmarks.command import Json, run_command
-from benchmarks.killed import Change
+from benchmarks.killed import Change, with_change
 
 KINDS = ("writer", "observed", "compaction", "import", "reread", "server")
 _WORK = {"compaction": killed.compact, "import": killed.import_files, "reread": killed.reread}
@@ -63,11 +63,8 @@ class Ledger:
             if change is not None:
                 self.begun[writer] = change
             else:
-                self._apply(self.begun.pop(writer))
+                self.texts = with_change(self.texts, self.begun.pop(writer))
                 self.changes += 1
-
-    def _apply(self, change: Change) -> None:
-        self.texts = with_change(self.texts, change)
 
     def states(self) -> Iterator[dict[str, str]]:
         """All states that the store may be in: each change under way is made, or not."""
@@ -81,16 +78,6 @@ class Ledger:
     def settle(self, found: dict[str, str]) -> None:
         """Take what was found for acknowledged: nothing may change it but the next writer."""
         self.texts, self.begun = found, {}
-
-
-def with_change(texts: dict[str, str], change: Change) -> dict[str, str]:
-    """Documents after a change.
-
-    >>> with_change({"a": "1", "b": "2"}, {"a": None, "c": "3"})
-    {'b': '2', 'c': '3'}
-    """
-    after = texts | {name: text for name, text in change.items() if text is not None}
-    return {name: text for name, text in after.items() if change.get(name, "") is not None}
 
 
 @dataclass

@@ -31,6 +31,16 @@ _SERVER_READER = "server reader"
 _IMPORTS, _IMPORTED = 8, 12  # files, and documents in each
 
 
+def with_change(texts: dict[str, str], change: Change) -> dict[str, str]:
+    """Documents after a change.
+
+    >>> with_change({"a": "1", "b": "2"}, {"a": None, "c": "3"})
+    {'b': '2', 'c': '3'}
+    """
+    after = texts | {name: text for name, text in change.items() if text is not None}
+    return {name: text for name, text in after.items() if change.get(name, "") is not None}
+
+
 def memory_of(number: int, reader: str = READER) -> Memory:
     """A memory that is this number throughout; some have pages of their own, some share one."""
     size = 8 if number % 3 else 60
@@ -197,7 +207,7 @@ def _connected(server: int, port: int) -> http.client.HTTPConnection:
         try:
             connection.connect()
             return connection
-        except ConnectionRefusedError:
+        except ConnectionError:  # refused, or reset by a server that is killed at this moment
             time.sleep(0.01)
     raise TimeoutError("the server did not start")
 

@@ -1,12 +1,14 @@
 """`python -m benchmarks.scale`: what a library of any size costs, from rates measured here, and a simulation of shards.
 
-The rates are of one core. A deployment is their product with the numbers of documents and questions. The simulation
-asks all shards at once and waits for the slowest; service times are drawn from those measured.
+The rates are of one core, by the CPU time that this process takes, so that other programs hardly matter. A deployment
+is their product with the numbers of documents and questions. The simulation asks all shards at once and waits for the
+slowest; service times are drawn from those measured. docs/scale.md has the tables and what they assume.
 """
 
 import json
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -15,11 +17,14 @@ import torch
 import typer
 from numpy.typing import NDArray
 
+from attar.cluster import LocalShard, ShardedLibrary
 from attar.library import Library
+from attar.memory import Memory
 from attar.reader import Reader
 from attar.search import SignatureOptions, best
+from attar.store import Store
 from benchmarks.command import Json, Quick, run_command
-from benchmarks.search import fill_library, made_up, median_ms, queries_like
+from benchmarks.search import fill_library, made_up, queries_like
 from benchmarks.stories import tell_stories
 
 Times = NDArray[np.float64]
@@ -27,6 +32,10 @@ _DAY = 86_400
 _QUESTION = "Where was tea first drunk?"
 # Word counts of a document, in addition to its signature: as many pieces as a paragraph has, 4 bytes each.
 _WORDS = 4 * 100
+# Lookups per second in a bank of a million memories on one NVIDIA H200, k = 128: `python -m benchmarks.ops_gpu`.
+_GPU_LOOKUPS = 200e6
+# Documents of the library whose shards are simulated, and shards that a question is merged over.
+_DOCUMENTS, _MERGED = 1e9, 100
 
 
 @dataclass(frozen=True)
@@ -37,66 +46,97 @@ class Rates:
     read: float  # documents per second
     disk: float  # bytes per document: memory, text, signature
     index: float  # bytes of memory per document: signature and word counts
-    ask: float  # questions per second, each to one document
+    lookup: float  # lookups C q per second, k = 100, float16, 256 documents in one call
+    ask: float  # questions in words per second, each to one document, 256 in one call
     scan: float  # signatures per second, in batches of 64
     answer: float  # seconds per question to all documents, apart from the scan
+    merge: (
+        float  # seconds per shard and question that the server takes to merge the rounds, without transport
+    )
 
 
 def measure(quick: bool) -> tuple[Rates, Times]:
-    """The rates, and service times in seconds of questions to all documents of a shard."""
+    """The rates, and service times in seconds of questions to all documents of a shard, without the scan."""
     torch.set_num_threads(1)
-    reader = Reader.load()
-    texts = [story.text for story in tell_stories(1, 4 if quick else 64)]
-    seconds = median_ms(lambda: reader.read_many(texts), 1 if quick else 3) / 1e3
+    rounds, reader = 1 if quick else 3, Reader.load()
+    texts = [story.text for story in tell_stories(1, 4 if quick else 16)]
     memories = reader.read_many(texts)
+    reading = cpu_seconds(lambda: reader.read_many(texts), rounds)
     asked = [memories[at % len(memories)] for at in range(8 if quick else 256)]
-    asking = median_ms(lambda: reader.answer_many(asked, _QUESTION), 1 if quick else 3) / 1e3
+    asking = cpu_seconds(lambda: reader.answer_many(asked, _QUESTION), rounds)
     packed = made_up(2_000 if quick else 200_000, SignatureOptions().bytes)
     queries = queries_like(packed, 64)
-    scanning = median_ms(lambda: best(packed, "1-bit", queries, 10), 1) / 1e3
+    scan = len(packed) * len(queries) / cpu_seconds(lambda: best(packed, "1-bit", queries, 10), rounds)
     with tempfile.TemporaryDirectory() as folder, Library(folder, reader, durability="none") as library:
         library.add_many((f"{at}", text) for at, text in enumerate(texts))
         stats = library.store.stats()
-        disk = (stats.file_bytes - stats.free_bytes) / len(texts)
+        one, many = (
+            cpu_seconds(lambda shards=shards: shards.ask_all([_QUESTION]), rounds)
+            for shards in (ShardedLibrary([LocalShard(library)] * count) for count in (1, 1 + _MERGED))
+        )
     count = 300 if quick else 20_000
     with tempfile.TemporaryDirectory() as folder, Library(folder, reader, durability="none") as library:
         fill_library(library, reader, count)
         library.ask_all(_QUESTION)
-        times = np.array([_seconds(library) for _ in range(10 if quick else 200)])
-    scan = len(packed) * len(queries) / scanning
+        times = np.array([_cpu(lambda: library.ask_all(_QUESTION)) for _ in range(10 if quick else 100)])
+    times = np.maximum(times - count / scan, 1e-4)
     rates = Rates(
         tokens=stats.tokens / len(texts),
-        read=len(texts) / seconds,
-        disk=disk,
+        read=len(texts) / reading,
+        disk=(stats.file_bytes - stats.free_bytes) / len(texts),
         index=SignatureOptions().bytes + _WORDS,
+        lookup=lookups_per_second(2_000, 1 if quick else 20),
         ask=len(asked) / asking,
         scan=scan,
-        answer=max(0.0, float(np.median(times)) - count / scan),
+        answer=float(np.median(times)),
+        merge=(many - one) / _MERGED,
     )
     return rates, times
 
 
-def _seconds(library: Library) -> float:
-    began = time.perf_counter()
-    library.ask_all(_QUESTION)
-    return time.perf_counter() - began
+def lookups_per_second(documents: int, rounds: int) -> float:
+    """Lookups in memories of a store, by random vectors."""
+    numbers = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder, Store.open(folder, dtype="float16") as store:
+        with store.transaction() as changes:
+            for at in range(documents):
+                states = numbers.standard_normal((150, 100), np.float32) / 10
+                changes.put(f"{at}", Memory.of("linear", states.T @ states, tokens=150, reader="r"))
+        names = [f"{at}" for at in numbers.integers(0, documents, 256)]
+        vectors = numbers.standard_normal((256, 100), np.float32)
+        with store.snapshot() as now:
+            return len(names) / cpu_seconds(lambda: now.lookup_many(names, vectors), rounds)
+
+
+def cpu_seconds(work: Callable[[], Any], rounds: int) -> float:
+    """The median CPU time of some calls, after one that is not counted."""
+    work()
+    return float(np.median([_cpu(work) for _ in range(rounds)]))
+
+
+def _cpu(work: Callable[[], Any]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
 
 
 def costs(rates: Rates, documents: float, questions: float, memory: float = 64e9) -> dict[str, float]:
     """What a library takes: disk, memory, shards of machines with this much memory, and cores.
 
-    >>> rates = Rates(tokens=150, read=50, disk=8e3, index=1_400, ask=300, scan=10e6, answer=.01)
+    >>> rates = Rates(150, read=50, disk=8e3, index=1_400, lookup=2e5, ask=300, scan=10e6, answer=.01, merge=0)
     >>> costs(rates, 1e9, 0)["shards"]
     44.0
     """
     return {
         "documents": documents,
-        "questions per second": questions,
+        "questions/s": questions,
         "disk (GB)": documents * rates.disk / 1e9,
         "index in memory (GB)": documents * rates.index / 1e9,
         # Half of a machine's memory is left to the system's cache of memories and texts.
         "shards": float(np.ceil(documents * rates.index / (memory / 2))),
         "core-days to read": documents / rates.read / _DAY,
+        "cores, lookups": questions / rates.lookup,
+        "GPUs, lookups": questions / _GPU_LOOKUPS,
         "cores, one document per question": questions / rates.ask,
         "cores, all documents per question": questions * (documents / rates.scan + rates.answer),
     }
@@ -136,16 +176,17 @@ def simulate(
 def run(*, quick: bool = False, shards: int = 1_000) -> dict[str, Any]:
     """Rates, costs at several sizes, and simulations at several loads and numbers of replicas."""
     rates, times = measure(quick)
+    own = times + _DOCUMENTS / shards / rates.scan
     sizes = [(1e5, 10), (1e7, 1e3), (1e9, 1e4), (1e9, 1e6)]
     asked = 200 if quick else 5_000
     loads = [(replicas, load) for load in (0.3, 0.7) for replicas in (1, 2, 4)]
     return {
         "rates": asdict(rates),
         "service times (ms)": {
-            f"p{share}": 1e3 * float(np.percentile(times, share)) for share in (50, 90, 99, 100)
+            f"p{share}": 1e3 * float(np.percentile(own, share)) for share in (50, 90, 99, 100)
         },
         "costs": [costs(rates, *size) for size in sizes],
-        "simulation": [simulate(times, shards, *each, asked) for each in loads],
+        "simulation": [simulate(own, shards, *each, asked) for each in loads],
     }
 
 
@@ -159,14 +200,21 @@ def main(
     if json_output:
         print(json.dumps(found))
         return
-    for title in ("rates", "service times (ms)"):
-        print(title)
-        for name, value in found[title].items():
-            print(f"  {name:<10}{value:>16,.4g}")
-    for title in ("costs", "simulation"):
-        print(title)
-        for row in found[title]:
-            print("  " + "; ".join(f"{name} {value:,.4g}" for name, value in row.items()))
+    for title in ("rates", "service times (ms)", "costs", "simulation"):
+        rows = found[title] if isinstance(found[title], list) else [found[title]]
+        print(f"\n{title}\n\n{table(rows)}")
+
+
+def table(rows: list[dict[str, float]]) -> str:
+    """A table in Markdown, one column per row of numbers.
+
+    >>> print(table([{"shards": 4.0, "load": .5}]))
+    | shards | 4 |
+    |---|---|
+    | load | 0.5 |
+    """
+    first, *others = (f"| {' | '.join([name, *(f'{row[name]:,.4g}' for row in rows)])} |" for name in rows[0])
+    return "\n".join([first, "|---" * (len(rows) + 1) + "|", *others])
 
 
 if __name__ == "__main__":

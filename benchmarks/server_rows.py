@@ -18,7 +18,8 @@ import numpy as np
 
 from attar.bench import quantity
 from attar.errors import OptionError
-from attar.wire import MEDIA, pack_queries
+from attar.vectors import pack_queries
+from attar.wire import MEDIA
 from benchmarks.load import Load, drive_by_wrk, drive_now, find_wrk, request_for
 
 COLUMNS = ["what", "requests/s", "items/s", "p50", "p99", "target", ""]

@@ -19,6 +19,7 @@ RESULT = wire.Result("emma", "Who left?", [Answer("Ann", 0.5)])
 LIBRARY_ONLY = {
     "make_signatures",
     "memory",
+    "part",
     "projection",
     "reader",
     "refit",

@@ -44,7 +44,11 @@ Names = Annotated[
 ]
 ReaderPath = Annotated[
     Path | None,
-    typer.Option("--reader", help="A reader's folder, or one of the package: answers (default) or names."),
+    typer.Option(
+        "--reader",
+        help="A reader's folder, or one of the package: answers (default), accurate (right more often, slower), "
+        "fixed (at most 16 kB per document) or names.",
+    ),
 ]
 Durability = Annotated[
     str,

@@ -59,11 +59,11 @@ def error_line(fault: Exception) -> str:
 
 def note_reader(store: "Store", path: Path, given: Path | None) -> None:
     """Say on stderr, in one line, that a library was not made by the default reader, and what to do about it."""
-    from attar.reader import DEFAULT, shipped_reader
+    from attar.reader import shipped_reader
 
     fingerprint = store.reader
     name = None if fingerprint is None else shipped_reader(fingerprint)
-    if given is not None or fingerprint is None or name == DEFAULT:
+    if given is not None or fingerprint is None or name not in (None, "names"):
         return
     remedy = f"move it to the default reader: attar reread {printable(str(path))}"
     if name is not None:

@@ -31,7 +31,7 @@ class EncodedSplit:
 
     Within a document names are numbered from 0, in the order of their numbers in the set: name j of document
     d is `@entity{numbers[name_starts[d] + j]}`. A number beyond the vocabulary's is replaced with a free one.
-    Tokens that are names have id 0 in `ids`: which id a name gets is drawn anew for every batch.
+    Tokens that are names have id 0 in `ids`: which id a name gets is drawn again for every batch.
     """
 
     ids: Ids  # [T]

@@ -5,14 +5,15 @@ others are in the extra `documents` and are imported when a file needs them.
 """
 
 from attar.documents.extracted import Extracted, OnBad, Part, replace_surrogates
-from attar.documents.kinds import document_name, is_known
 from attar.documents.plain import decode_text
 from attar.documents.sources import (
     FoundFiles,
     SkippedFile,
     SourceDocument,
     SourceFile,
+    document_name,
     find_files,
+    is_known,
     read_bytes,
     read_source_file,
     read_sources,

@@ -142,7 +142,7 @@ def _counted(blob: Blob) -> Blob:
 
 
 def _safe_name(path: str) -> str:
-    """A member's name without a way out of its archive; nothing is written there, but names look like paths.
+    """A member's name without what leads out of its archive, such as `..`; nothing is written there.
 
     >>> _safe_name("../../etc/passwd"), _safe_name("/a/./b.txt"), _safe_name("c:\\\\d.txt")
     ('etc/passwd', 'a/b.txt', 'c:/d.txt')

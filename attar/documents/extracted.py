@@ -9,7 +9,7 @@ from typing import IO, NamedTuple
 from attar.errors import AttarError, FormatError, MissingError, install_command
 from attar.files import MAX_DECOMPRESSED
 
-# The most parts of a document, so that a hostile file cannot fill a list of documents; the text goes on without.
+# The most parts of a document, so that a hostile file cannot fill a list of documents; what follows has no part.
 MAX_PARTS = 10_000
 _LONGEST_LABEL = 80
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -126,12 +126,12 @@ class TextBuilder:
     def _note(self, start: int, label: str) -> None:
         if (self._parts[-1].label if self._parts else "") == label or len(self._parts) > MAX_PARTS:
             return
-        # The last one ends the part before, rather than to give its label to all that follows.
+        # The last one ends the part before, rather than giving its label to all that follows.
         self._parts.append(Part(start, label if len(self._parts) < MAX_PARTS else ""))
 
 
 def clean(text: str) -> str:
-    r"""Collapse spaces and blank lines, and remove what nobody sees.
+    r"""Collapse spaces and blank lines, and remove invisible characters.
 
     >>> clean(" caf\xe9\xa0 noir \n \n\n is\xadn't ")
     "café noir\n\nisn't"

@@ -160,7 +160,7 @@ def _remove_around(root: Any) -> bool:
 
 
 def _is_around(element: Any) -> bool:
-    """Whether an element looks as if it were not the text; one that holds most of the text nevertheless is."""
+    """Whether an element looks like a menu or footer; one that holds most of the text is kept."""
     if element.tag not in _AROUND_TAGS:
         return False
     style = (element.get("style") or "").replace(" ", "")

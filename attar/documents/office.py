@@ -24,7 +24,7 @@ from attar.documents.plain import decode_text
 # An XML file takes many times its size in memory.
 _MAX_XML = 2**28
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-# Deleted text of tracked changes, field codes, and the older twin of a drawing.
+# Deleted text of tracked changes, field codes, and the older copy of a drawing.
 _SKIPPED = frozenset((f"{_W}del", f"{_W}instrText", f"{_W}moveFrom"))
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 _MAX_COLUMNS, _MAX_ROWS = 1_000, 1_000_000

@@ -1,19 +1,60 @@
-"""Files and folders as documents, in a fixed order, one file's text in memory at a time."""
+"""Files and folders as documents, in a fixed order, one file's text in memory at a time; the kinds of files."""
 
 import io
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
-from attar.documents.extracted import Blob, OnBad, Part, replace_surrogates
-from attar.documents.kinds import document_name, is_known, other_kind, read_blob
-from attar.documents.plain import is_binary
+from attar.documents.archives import decompressed, decompressing, read_tar, read_zip
+from attar.documents.epub import read_epub
+from attar.documents.extracted import Blob, Extracted, OnBad, Part, replace_surrogates
+from attar.documents.html import read_html
+from attar.documents.mail import read_eml, read_mbox
+from attar.documents.markdown import read_markdown
+from attar.documents.office import read_csv, read_docx, read_xlsx
+from attar.documents.pdf import read_pdf
+from attar.documents.plain import is_binary, read_json, read_json_lines, read_parquet, read_text
 from attar.errors import AttarError, FormatError
 from attar.files import MAX_DECOMPRESSED
 
+# Which function reads a file, by its suffix.
+_READERS: dict[str, Callable[[Blob], Iterator[Extracted]]] = {
+    ".txt": read_text,
+    ".text": read_text,
+    ".log": read_text,
+    ".rst": read_text,
+    ".md": read_markdown,
+    ".markdown": read_markdown,
+    ".html": read_html,
+    ".htm": read_html,
+    ".xhtml": read_html,
+    ".pdf": read_pdf,
+    ".docx": read_docx,
+    ".epub": read_epub,
+    ".eml": read_eml,
+    ".mbox": read_mbox,
+    ".csv": read_csv,
+    ".tsv": read_csv,
+    ".xlsx": read_xlsx,
+    ".json": read_json,
+    ".jsonl": read_json_lines,
+    ".ndjson": read_json_lines,
+    ".parquet": read_parquet,
+}
+_ARCHIVES = {".zip": read_zip, ".tar": read_tar}
+_COMPRESSED = {".gz": "", ".xz": "", ".tgz": ".tar", ".txz": ".tar"}
+# Kinds that people take for documents, and what to save them as.
+_OTHERS = {
+    ".doc": "DOCX", ".rtf": "DOCX", ".odt": "DOCX", ".pages": "DOCX", ".ppt": "PDF", ".pptx": "PDF", ".odp": "PDF",
+    ".key": "PDF", ".xls": "XLSX", ".ods": "XLSX", ".numbers": "XLSX", ".msg": "EML", ".mobi": "EPUB", ".azw": "EPUB",
+    ".azw3": "EPUB", ".djvu": "PDF", ".ps": "PDF",
+}  # fmt: skip
+# Suffixes that are dropped from names, as version 0.1.0 did.
+_DROPPED_SUFFIXES = (".tar.xz", ".jsonl.xz", ".txt.xz", ".jsonl", ".txt")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -114,7 +155,7 @@ def _read_stream(
     file: SourceFile, stream: IO[bytes], max_bytes: int, on_bad: OnBad | None
 ) -> Iterator[SourceDocument]:
     blob = Blob(str(file.path), file.name, stream, max_bytes, report=on_bad)
-    for each in read_blob(blob, file.path.name):
+    for each in _read_blob(blob, file.path.name):
         name = file.name if each.name is None else each.name
         yield SourceDocument(replace_surrogates(file.source), replace_surrogates(name), each.text, *each[1:4])
 
@@ -176,7 +217,7 @@ def _is_read(file: Path, skipped: list[SkippedFile]) -> bool:
         reason = "hidden"
     elif not file.is_file():
         reason = "not a file"
-    elif save_as := other_kind(file.name):
+    elif save_as := _other_kind(file.name):
         reason = f"{file.suffix} is not read; save it as {save_as}"
     elif not is_known(file.name):
         if file.suffix:
@@ -198,3 +239,76 @@ def _seen(path: Path, done: set[Path]) -> bool:
         return True
     done.add(resolved)
     return False
+
+
+def is_known(name: str) -> bool:
+    """Whether a file is of a kind that is read, by its name.
+
+    >>> is_known("emma.PDF"), is_known("novels.tar.gz"), is_known("notes.md.gz"), is_known("cover.png")
+    (True, True, True, False)
+    """
+    suffix, inner = _suffixes(name)
+    return suffix in _READERS or suffix in _ARCHIVES or (suffix in _COMPRESSED and is_known("x" + inner))
+
+
+def _other_kind(name: str) -> str | None:
+    """What to save a file of another well-known kind as; None if it is none.
+
+    >>> _other_kind("letter.doc"), _other_kind("letter.docx")
+    ('DOCX', None)
+    """
+    return _OTHERS.get(PurePosixPath(name).suffix.lower())
+
+
+def document_name(path: str) -> str:
+    """The name of a file's document: its path; without the suffix for plain text and JSON lines.
+
+    >>> document_name("a/emma.txt.xz"), document_name("v1.2.txt"), document_name("emma.pdf")
+    ('a/emma', 'v1.2', 'emma.pdf')
+    """
+    for suffix in _DROPPED_SUFFIXES:
+        if path.endswith(suffix) and not path.endswith("/" + suffix) and path != suffix:
+            return path.removesuffix(suffix)
+    return path
+
+
+def _read_blob(blob: Blob, file_name: str) -> Iterator[Extracted]:
+    """Yield the documents of a file; one of an unknown kind is plain text."""
+    suffix, inner = _suffixes(file_name)
+    if save_as := _other_kind(file_name):
+        raise FormatError(blob.where, "a kind of file that is read", suffix, f"save it as {save_as}")
+    if suffix in _COMPRESSED or suffix in _ARCHIVES:
+        with decompressing(blob):
+            if suffix in _COMPRESSED:
+                blob, suffix = decompressed(blob, suffix), inner
+            if suffix in _ARCHIVES:
+                yield from _ARCHIVES[suffix](blob, _read_member)
+            else:
+                yield from _read_documents(blob, suffix)
+    else:
+        yield from _read_documents(blob, suffix)
+
+
+def _read_documents(blob: Blob, suffix: str) -> Iterator[Extracted]:
+    for found in _READERS.get(suffix, read_text)(blob):
+        if found.name is None and not found.text.strip():
+            raise FormatError(blob.where, "text", "none in it", "leave it out")
+        yield found
+
+
+def _read_member(blob: Blob) -> Iterator[Extracted]:
+    """The documents of a member of an archive, named by its path; members of other kinds are left out."""
+    name = blob.name.rpartition("/")[2]
+    if is_known(name):
+        blob = replace(blob, name=document_name(blob.name))
+        for found in _read_blob(blob, name):
+            yield found._replace(name=found.name or blob.name)
+
+
+def _suffixes(name: str) -> tuple[str, str]:
+    """The suffix of a file, and that of the file in it if it is compressed."""
+    path = PurePosixPath(name.rpartition("/")[2])
+    suffix = path.suffix.lower()
+    if suffix not in _COMPRESSED:
+        return suffix, ""
+    return suffix, _COMPRESSED[suffix] or PurePosixPath(path.stem).suffix.lower()

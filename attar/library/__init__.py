@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from attar._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from attar.library.drafts import Draft, encode_texts
+    from attar.library.drafts import Draft, encode_texts, gone_documents, read_files, read_upload
     from attar.library.finding import closest, find_document, similar_names, suggesting
     from attar.library.library import Library, open_store
     from attar.library.parts import SearchPart
     from attar.library.rounds import Round, Rounds, ask_rounds, search_rounds
-    from attar.library.sources import gone_documents, read_files, read_upload
 
 __all__ = [
     "Draft",

@@ -1,4 +1,7 @@
-"""Writing documents: known texts are skipped, the others are read in batches; each batch is written atomically."""
+"""Writing documents: adding, appending and merging.
+
+Known texts are skipped, the others are read in batches; each batch is written atomically.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,32 +19,35 @@ from attar.errors import (
     UnknownDocumentError,
     quoted,
 )
-from attar.library.drafts import Draft, Encoded, Pace, batches, check_string, encode_texts
+from attar.library.drafts import Draft, Encoded, Pace, batches, check_string, check_text, encode_texts
+from attar.library.places import appended_origin, merged_origin
 from attar.library.searching import Searching
-from attar.memory import Memory
+from attar.memory import JOINT, Memory
 from attar.progress import Progress, tell_nobody
 from attar.results import Change
-from attar.store import DocumentEntry, Snapshot, Store, Transaction, digest_of
+from attar.store import DocumentEntry, Parts, Record, Snapshot, Store, Transaction, digest_of
 
 if TYPE_CHECKING:
     from attar.reader import Reader
 
+# Between a text and the text appended to it, where texts are kept: a paragraph's end.
+SEPARATOR = JOINT
 # The number of last changes whose ids a document remembers: half a kilobyte.
 CHANGE_IDS = 32
 _LONGEST_KEY = 255
 
 
-def change_of(
+def _change_of(
     facts: DocumentEntry, change: Literal["added", "replaced", "unchanged", "appended", "merged"]
 ) -> Change:
     """The result of writing a document."""
     return Change(facts.name, change, facts.tokens, facts.memory_bytes, facts.names_full)
 
 
-def change_ids(key: str | None, *texts: str) -> tuple[bytes, ...]:
+def _change_ids(key: str | None, *texts: str) -> tuple[bytes, ...]:
     """The id by which a repeated change is recognised, from its key and its texts; none without a key.
 
-    >>> change_ids("k", "Ann left.") == change_ids("k", "Ann left.") != change_ids("k", "Ann came.")
+    >>> _change_ids("k", "Ann left.") == _change_ids("k", "Ann left.") != _change_ids("k", "Ann came.")
     True
     """
     if key is None:
@@ -80,10 +86,10 @@ class Adder:
                 if not self._refuses(draft, known.get(draft.name), again):
                     accepted.append(draft)
                 elif self.on_refused is None:
-                    refused = name_taken(draft.name)
+                    refused = _name_taken(draft.name)
                     break
                 else:
-                    self.on_refused(name_taken(draft.name))
+                    self.on_refused(_name_taken(draft.name))
             new = [draft for draft in accepted if not self._is_done(draft, known.get(draft.name))]
             self._adopt([draft for draft in accepted if _comes_from_elsewhere(draft, known.get(draft.name))])
             if new:
@@ -94,7 +100,7 @@ class Adder:
                 if draft.name in written:
                     yield written[draft.name]
                 elif draft.name in known and self._is_done(draft, known[draft.name]):
-                    yield change_of(known[draft.name], "unchanged")
+                    yield _change_of(known[draft.name], "unchanged")
                 elif self.on_refused is None:
                     break
             if (error := fault or refused) is not None:
@@ -132,9 +138,9 @@ class Adder:
         known = self._known(group)
         for draft in group:
             if self._refuses(draft, known.get(draft.name)):
-                raise name_taken(draft.name)
+                raise _name_taken(draft.name)
         if all(self._is_done(draft, known.get(draft.name)) for draft in group) and self._share_names(group):
-            yield from (change_of(known[draft.name], "unchanged") for draft in group)
+            yield from (_change_of(known[draft.name], "unchanged") for draft in group)
             return
         written: list[Change] = []
         while not written:
@@ -145,6 +151,55 @@ class Adder:
                     whole = zip(group, encoded, strict=True)
                     written = [self._put(changes, *each, again=True) for each in whole]
         yield from written
+
+    def append(
+        self, name: str, text: str, parts: Parts, key: str | None, reader_of: "Callable[[str], Reader]"
+    ) -> Change:
+        """Continue a document by a text, with the reader of its memory; once only for a key."""
+        check_text(name, text)
+        applied = _change_ids(key, text)
+        while True:
+            before = self.store.get(name)
+            if applied and applied[0] in before.entry.applied:
+                return _change_of(before.entry, "appended")
+            reader = reader_of(before.memory.reader)
+            longer, sums = self.searching.extend(reader, before, text, self.progress)
+            whole = None if before.text is None else SEPARATOR.join(filter(None, (before.text, text)))
+            # If another process has written the document meanwhile, its version is continued instead.
+            with self.store.transaction() as changes:
+                if changes.get(name).entry == before.entry:
+                    ids = (*before.entry.applied, *applied)[-CHANGE_IDS:]
+                    signature = self.searching.record(changes, sums, text_kept=False)
+                    kept: dict[str, Any] = {"title": before.entry.title, "text": whole, "applied": ids}
+                    origin = appended_origin(before, parts, len(SEPARATOR))
+                    facts = changes.put(name, longer, signature=signature, origin=origin, **kept)
+                    return _change_of(facts, "appended")
+
+    def merge(self, new: str, given: Sequence[str | Record], title: str, key: str | None) -> Change:
+        """Make one document of several; records are documents of other stores."""
+        others = {each.name: each for each in given if isinstance(each, Record)}
+        parts = [each.name if isinstance(each, Record) else each for each in given]
+        _check_merge(parts)
+        check_string("title", title)
+        applied = _change_ids(key, *parts)
+        with self.store.transaction() as changes:
+            if new in changes:
+                before = changes.get(new).entry
+                if applied and applied[0] in before.applied:
+                    return _change_of(before, "merged")
+                if not self.replace:
+                    raise _name_taken(new)
+            records = [others.get(name) or changes.get(name) for name in parts]
+            whole = _merged(parts, [record.memory for record in records])
+            texts = [record.text for record in records]
+            # To quote from and to read again: places of phrases are those of the joined text.
+            keeps = self.keep_text and None not in texts
+            text = SEPARATOR.join(text for text in texts if text is not None) if keeps else None
+            signature = self.searching.merged(changes, records)
+            origin = merged_origin(records, len(SEPARATOR))
+            kept: dict[str, Any] = {"title": title, "text": text, "applied": applied}
+            facts = changes.put(new, whole, signature=signature, origin=origin, **kept)
+            return _change_of(facts, "merged")
 
     def _encode(self, reader: "Reader", drafts: Sequence[Draft], shared_names: bool = False) -> list[Encoded]:
         """What reading makes of documents; those that another process has read for this library are not read again."""
@@ -183,14 +238,14 @@ class Adder:
         # Another process may have written the document since `_known`.
         earlier = _sound_facts(changes, draft.name)
         if earlier is not None and self._is_done(draft, earlier) and not again:
-            return change_of(earlier, "unchanged")
+            return _change_of(earlier, "unchanged")
         if self._refuses(draft, earlier):
-            raise name_taken(draft.name)
+            raise _name_taken(draft.name)
         text = draft.text if self.keep_text else None
         kept: dict[str, Any] = {"title": draft.title, "text": text, "digest": draft.digest}
         signature = self.searching.record(changes, encoded.sums, text_kept=self.keep_text)
         facts = changes.put(draft.name, encoded.memory, signature=signature, origin=draft.origin, **kept)
-        return change_of(facts, "replaced" if earlier is not None else "added")
+        return _change_of(facts, "replaced" if earlier is not None else "added")
 
     def _known(self, group: Sequence[Draft]) -> dict[str, DocumentEntry]:
         with self.store.snapshot() as now:
@@ -216,7 +271,7 @@ class Adder:
         return all(a.agrees_with(b) for a, b in pairwise(tables))
 
 
-def check_merge(names: Sequence[str]) -> None:
+def _check_merge(names: Sequence[str]) -> None:
     """Refuse to merge fewer than two documents, or a document with itself."""
     if len(names) < 2:
         raise OptionError("merge", "two documents or more", str(len(names)))
@@ -225,7 +280,7 @@ def check_merge(names: Sequence[str]) -> None:
             raise OptionError("merge", "documents that differ", f"{quoted(name)} twice", "name it once")
 
 
-def merged(names: Sequence[str], memories: Sequence[Memory]) -> Memory:
+def _merged(names: Sequence[str], memories: Sequence[Memory]) -> Memory:
     """The sum of documents' memories, in order; memories written with ids must share one table of names."""
     for at, memory in enumerate(memories[1:], 1):
         if memory.form != "names" and not all(memory.names.agrees_with(each.names) for each in memories[:at]):
@@ -236,7 +291,7 @@ def merged(names: Sequence[str], memories: Sequence[Memory]) -> Memory:
     return reduce(add, memories)
 
 
-def name_taken(name: str) -> NameTakenError:
+def _name_taken(name: str) -> NameTakenError:
     """The error for another text under a name that exists."""
     what, remedy = f"document {quoted(name)}", "replace it (--replace), or give the text another name"
     return NameTakenError(what, "a new name, or the text that was added", "another text", remedy)

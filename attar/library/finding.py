@@ -64,7 +64,7 @@ def similar_names(store: Store, name: str) -> list[str]:
 
 
 def closest(name: str, others: Iterable[str]) -> list[str]:
-    """At most three names like one, the most similar first.
+    """At most three names similar to this one, the most similar first.
 
     >>> closest("emm", ["persuasion", "novels/Emma"])
     ['novels/Emma']

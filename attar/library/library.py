@@ -7,24 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attar.errors import AttarError, StoreError
-from attar.library.adding import (
-    CHANGE_IDS,
-    Adder,
-    change_ids,
-    change_of,
-    check_merge,
-    merged,
-    name_taken,
-)
+from attar.library.adding import Adder
 from attar.library.cache import MemoryCache
-from attar.library.drafts import Draft, check_string, check_text
+from attar.library.drafts import Draft
 from attar.library.finding import suggesting
 from attar.library.parts import SearchPart
-from attar.library.places import appended_origin, merged_origin, with_places
+from attar.library.places import with_places
 from attar.library.rereading import reread
 from attar.library.rounds import ask_rounds, run_rounds, search_rounds
 from attar.library.searching import Searching, SearchState
-from attar.memory import JOINT, Memory
+from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
 from attar.results import Answer, Change, Document, DocumentDetails, Hit, Reread
 from attar.store import DocumentEntry, Durability, Fault, Record, Store
@@ -35,12 +27,10 @@ if TYPE_CHECKING:
 
 # Documents read in one batch and written atomically.
 _BATCH = 128
-# Bytes of decoded memories: some thousands of documents with sixty names each (k = 128).
+# Bytes of decoded memories: several thousand documents with sixty names each (k = 128).
 _CACHE = 2**28
 # Half of float32's bytes; the encoder's state, from which appending continues, stays float32.
 _DTYPE = "float16"
-# Between a text and the text appended to it, where texts are kept: a paragraph's end.
-SEPARATOR = JOINT
 
 
 class Library:
@@ -79,7 +69,13 @@ class Library:
         self._cache = MemoryCache(cache)
         self._lists_from = lists_from
         self._searching = Searching(self.store, lambda: self.reader, self._reader_path, lists_from)
-        self.part = SearchPart(self.store, self._cache, self._searching)
+        self._part: SearchPart | None = None
+
+    @property
+    def part(self) -> SearchPart:
+        """What this library replies in the rounds of a search, alone or as one of several shards."""
+        part = self._part = self._part or SearchPart(self.store, self._cache, self._searching)
+        return part
 
     @property
     def reader(self) -> "Reader":
@@ -119,7 +115,7 @@ class Library:
         done = reread(self.store, given, path, set_aside=set_aside, progress=progress)
         self._reader, self._reader_path = given, path
         self._searching = Searching(self.store, lambda: self.reader, path, self._lists_from)
-        self.part = SearchPart(self.store, self._cache, self._searching)
+        self._part = None  # made again when it is needed
         return done
 
     @property
@@ -172,25 +168,8 @@ class Library:
         A `key` names the change: to append the same text with the same key again changes nothing.
         """
         text, parts = (text.text, text.origin.parts) if isinstance(text, Draft) else (text, ())
-        check_text(name, text)
-        applied = change_ids(key, text)
         with suggesting(self.store, [name]):
-            while True:
-                before = self.store.get(name)
-                if applied and applied[0] in before.entry.applied:
-                    return change_of(before.entry, "appended")
-                reader = self._reader_of(before.memory.reader)
-                longer, sums = self._searching.extend(reader, before, text, progress)
-                whole = None if before.text is None else SEPARATOR.join(filter(None, (before.text, text)))
-                # If another process has written the document meanwhile, its version is continued instead.
-                with self.store.transaction() as changes:
-                    if changes.get(name).entry == before.entry:
-                        ids = (*before.entry.applied, *applied)[-CHANGE_IDS:]
-                        signature = self._searching.record(changes, sums, text_kept=False)
-                        kept: dict[str, Any] = {"title": before.entry.title, "text": whole, "applied": ids}
-                        origin = appended_origin(before, parts, len(SEPARATOR))
-                        facts = changes.put(name, longer, signature=signature, origin=origin, **kept)
-                        return change_of(facts, "appended")
+            return self._adder(progress=progress).append(name, text, parts, key, self._reader_of)
 
     def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
         """The `top` most likely answers, most likely first, with quotes if the text is kept; all with `top=None`."""
@@ -231,7 +210,7 @@ class Library:
         self._searching.refresh(progress)
 
     def refit(self, *, progress: Progress = tell_nobody) -> int:
-        """Fit the statistics of search to this library's documents, and make their signatures anew; returns how many.
+        """Fit the statistics of search to this library's documents, and make their signatures again; returns how many.
 
         Texts are read again; documents whose texts are not kept cannot be found afterwards.
         """
@@ -257,31 +236,9 @@ class Library:
         in place of a name is a document of another store of the same reader.
         """
         given = list(names)
-        others = {each.name: each for each in given if isinstance(each, Record)}
-        parts = [each.name if isinstance(each, Record) else each for each in given]
-        check_merge(parts)
-        check_string("title", title)
-        applied = change_ids(key, *parts)
-        with suggesting(self.store, parts), self.store.transaction() as changes:
-            if new in changes:
-                before = changes.get(new).entry
-                if applied and applied[0] in before.applied:
-                    return change_of(before, "merged")
-                if not replace:
-                    raise name_taken(new)
-            records = [others.get(name) or changes.get(name) for name in parts]
-            whole = merged(parts, [record.memory for record in records])
-            texts = [record.text for record in records]
-            # To quote from and to read again: places of phrases are those of the joined text.
-            keeps = self.keep_text and None not in texts
-            text = SEPARATOR.join(text for text in texts if text is not None) if keeps else None
-            signature, origin = (
-                self._searching.merged(changes, records),
-                merged_origin(records, len(SEPARATOR)),
-            )
-            kept: dict[str, Any] = {"title": title, "text": text, "applied": applied}
-            facts = changes.put(new, whole, signature=signature, origin=origin, **kept)
-            return change_of(facts, "merged")
+        own = [each for each in given if isinstance(each, str)]
+        with suggesting(self.store, own):
+            return self._adder(replace).merge(new, given, title, key)
 
     def remove(self, *names: str) -> None:
         """Remove documents: all of them, or none if one does not exist."""
@@ -334,7 +291,7 @@ class Library:
 
     def _adder(
         self,
-        replace: bool,
+        replace: bool = False,
         progress: Progress = tell_nobody,
         on_refused: Callable[[AttarError], None] | None = None,
         seen: dict[str, bytes] | None = None,
@@ -368,7 +325,7 @@ def open_store(
     except StoreError:
         if read_only or not create:
             raise
-        # There is no store, or one that cannot be opened: creating it tells which.
+        # There is no store, or one that cannot be opened: creating it shows which.
         return Store.open(path, dtype=dtype or new_dtype, **options)
 
 

@@ -127,7 +127,7 @@ class SearchPart:
         reader = self._searching.phrase_reader()
         scored = reader.scored([each.memory for each, _ in pairs], text, [bias for _, bias in pairs])
         with self._lock:
-            # Holds the memories, so that their ids stay theirs.
+            # Holds the memories, so that no others get their ids.
             self._scored[key] = opened, scored
             while len(self._scored) > _KEPT:
                 self._scored.popitem(last=False)
@@ -140,7 +140,7 @@ class SearchPart:
             for name in names:
                 try:
                     memory, text = self._cache.get(now, name)
-                except (RecordError, UnknownDocumentError):  # damaged: `attar store check` tells
+                except (RecordError, UnknownDocumentError):  # `attar store check` reports what is damaged
                     opened.append(None)
                     continue
                 entry = now.entry(name)

@@ -228,7 +228,7 @@ class Searching:
         return left_out
 
     def refit(self, progress: Progress = tell_nobody) -> int:
-        """Fit statistics to the library's own documents, and make all signatures anew, atomically."""
+        """Fit statistics to the library's own documents, and make all signatures again, atomically."""
         reader = self.phrase_reader()
         encoder = ReaderEncoder(reader)
         names = [entry.name for entry in self._store.documents() if not isinstance(entry, Fault)]

@@ -11,6 +11,7 @@ A state is one tensor `[B, state_size]` for every encoder: it can be stored next
 """
 
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
@@ -91,6 +92,21 @@ class Encoder(nn.Module, ABC):
         return f"input_size={self.input_size}, size={self.size}"
 
 
+def name_in_files(module: nn.Module, **names: str) -> None:
+    """Keep other names of parts of a module in its `state_dict`: those of files since version 0.1.0."""
+    back = {old: new for new, old in names.items()}
+    module.register_state_dict_post_hook(partial(_rename, names))  # type: ignore[no-untyped-call]
+    module.register_load_state_dict_pre_hook(partial(_rename, back))  # type: ignore[no-untyped-call]
+
+
+def _rename(names: dict[str, str], module: nn.Module, state: dict[str, Any], prefix: str, *_: object) -> None:
+    """Rename the parts of a module in its state, in place."""
+    for key in [key for key in state if key.startswith(prefix)]:
+        part, dot, rest = key.removeprefix(prefix).partition(".")
+        if dot and part in names:
+            state[f"{prefix}{names[part]}.{rest}"] = state.pop(key)
+
+
 class GRUEncoder(Encoder):
     """A forward GRU, the paper's encoder.
 
@@ -108,12 +124,12 @@ class GRUEncoder(Encoder):
     def __init__(self, input_size: int, size: int, *, device: Device = None, dtype: Dtype = None) -> None:
         super().__init__(input_size, size)
         self.state_size = size
-        # Named as its weights are in files since version 0.1.0.
-        self.onward = nn.GRU(input_size, size, batch_first=True, device=device, dtype=dtype)
+        self.forward_gru = nn.GRU(input_size, size, batch_first=True, device=device, dtype=dtype)
+        name_in_files(self, forward_gru="onward")
 
     def read(self, tokens: Tokens, state: Float[Tensor, "B s"]) -> Hidden:
         """The states, and the last one of each document."""
-        return read_forward(self.onward, tokens.x, tokens.mask, state)
+        return read_forward(self.forward_gru, tokens.x, tokens.mask, state)
 
 
 class TwoWayEncoder(Encoder):
@@ -133,16 +149,16 @@ class TwoWayEncoder(Encoder):
         back_size = size if join == "sum" else size // 2
         forward_size = size if join == "sum" else size - back_size
         self.state_size = forward_size if self.extends else 0
-        # The forward and the backward GRU; saved weights have these names.
-        self.onward = nn.GRU(input_size, forward_size, batch_first=True, device=device, dtype=dtype)
-        self.back = nn.GRU(input_size, back_size, batch_first=True, device=device, dtype=dtype)
+        self.forward_gru = nn.GRU(input_size, forward_size, batch_first=True, device=device, dtype=dtype)
+        self.backward_gru = nn.GRU(input_size, back_size, batch_first=True, device=device, dtype=dtype)
+        name_in_files(self, forward_gru="onward", backward_gru="back")
 
     def read_both_ways(
         self, tokens: Tokens, ends: Bool[Tensor, "B n"], state: Float[Tensor, "B s"]
     ) -> Hidden:
         """The joint states, the backward GRU starting from 0 at every end, and the forward state."""
-        forward, state = read_forward(self.onward, tokens.x, tokens.mask, state)
-        back = read_backward(self.back, tokens.x, tokens.lengths, ends)
+        forward, state = read_forward(self.forward_gru, tokens.x, tokens.mask, state)
+        back = read_backward(self.backward_gru, tokens.x, tokens.lengths, ends)
         return (forward + back if self.join == "sum" else torch.cat([forward, back], 2)), state
 
 
@@ -188,7 +204,7 @@ class BidirectionalEncoder(TwoWayEncoder):
 
     def read(self, tokens: Tokens, state: Float[Tensor, "B s"]) -> Hidden:
         """The states; the state to continue from is empty."""
-        zeros = tokens.x.new_zeros(len(tokens.x), self.onward.hidden_size)
+        zeros = tokens.x.new_zeros(len(tokens.x), self.forward_gru.hidden_size)
         hidden, _ = self.read_both_ways(tokens, _no_ends(tokens), zeros)
         return hidden, state
 

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attar.nn.cooccurrence import CooccurrenceScore
-from attar.nn.encoders import TWO_WAY, encoder
+from attar.nn.encoders import TWO_WAY, encoder, name_in_files
 from attar.nn.mechanisms import attention
 from attar.nn.mechanisms.base import Memories
 from attar.nn.mechanisms.keyed import KeyedAttention, NamedAttention
@@ -150,18 +150,14 @@ class Network(nn.Module):
         self.features = nn.Linear(options.hidden_size, options.hidden_size) if options.positive else None
         self.head = self._make_head(options)
         self.asked = AskedNames() if options.asked else None
-        # Named as its weights are in files since version 0.1.0; `self.cooccurrence` is the same module.
-        self.company = (
+        # Scores candidates by co-occurrence.
+        self.cooccurrence = (
             CooccurrenceScore(options.words, options.first_entity, options.entities)
             if options.cooccurrence
             else None
         )
+        name_in_files(self, cooccurrence="company")
         self._scale_embeddings()
-
-    @property
-    def cooccurrence(self) -> CooccurrenceScore | None:
-        """Scores candidates by co-occurrence, if the network has this part."""
-        return self.company
 
     @staticmethod
     def _make_head(options: NetworkOptions) -> PaperHead | CopyHead:

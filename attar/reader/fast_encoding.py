@@ -149,7 +149,9 @@ class _Tables:
         # Tensors that were made in inference mode have no version, and cannot be trained.
         versions = [(each.data_ptr(), 0 if each.is_inference() else each._version) for each in weights]
         if versions != self._versions:
-            grus = [encoder.onward] if isinstance(encoder, GRUEncoder) else [encoder.onward, encoder.back]
+            grus = [encoder.forward_gru]
+            if isinstance(encoder, TwoWayEncoder):
+                grus.append(encoder.backward_gru)
             self._grus, self._versions = [_TabledGRU(gru, self._words) for gru in grus], versions
         return self._grus
 

@@ -15,11 +15,14 @@ _EPSILON = 1e-12  # of the layer norms
 
 
 class FastQuestions:
-    """The quick question encoder of a reader."""
+    """A question encoder of a reader: the quick one, or the large one, which is that of documents."""
 
-    def __init__(self, saved: SavedPhrases) -> None:
-        assert saved.quick_layers is not None  # only readers with a quick encoder
-        self._saved, (shared, own) = saved, saved.quick_layers
+    def __init__(self, saved: SavedPhrases, *, quick: bool) -> None:
+        shared, own = (saved.options.encoder.layers, 0)
+        if quick:
+            assert saved.quick_layers is not None  # the caller has looked
+            shared, own = saved.quick_layers
+        self._saved, self._part = saved, "quick" if quick else "network"
         self._names = [f"network.encoder.layers.layers.{at}" for at in range(shared)]
         self._names += [f"quick.layers.layers.{at}" for at in range(own)]
 
@@ -52,7 +55,8 @@ class FastQuestions:
     def _heads(self) -> dict[str, list[Floats]]:
         weight = self._saved.weight
         return {
-            name: [weight(f"quick.{name}.{each}") for each in _PARTS] for name in ("query", "null", "weight")
+            name: [weight(f"{self._part}.{name}.{each}") for each in _PARTS]
+            for name in ("query", "null", "weight")
         }
 
 

@@ -1,17 +1,22 @@
 """FixedSizeReader: a phrase reader whose memories never grow: the sums of `attar.nn.ridge` instead of phrase vectors.
 
 What is kept besides, the phrases to choose from and the words of sentences, is cut to fit `FIXED_SIZE`.
+`load_variant` loads readers of the package that have the files of the default one, among them this.
 """
 
 from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
 
+import msgspec
 import numpy as np
-import torch
 
-from attar.errors import OptionError
+from attar.errors import FormatError, OptionError
 from attar.memory import Floats, Memory, PhraseIndex, within_budget
 from attar.progress import Progress
-from attar.reader.phrase_files import SavedPhrases
+from attar.reader.folders import SHIPPED, read_file, variant_fingerprint
+from attar.reader.phrase_config import VariantConfig
+from attar.reader.phrase_files import SavedPhrases, load_phrase_reader
 from attar.reader.phrase_scores import Query
 from attar.reader.phrases import OnStates, PhraseReader
 from attar.text import NameTable
@@ -27,12 +32,22 @@ class FixedSizeReader(PhraseReader):
 
     def __init__(self, saved: SavedPhrases, *, quick: bool = True) -> None:
         super().__init__(saved, quick=quick)
-        if saved.network.ridge is None:
-            remedy = "train one with attar train-questions --values 64"
+        if not saved.options.values:
+            remedy = "add them with attar train-questions --init READER --values 64"
             raise OptionError("reader", "one with memories of fixed size", "one without", remedy)
-        self._ridge = saved.network.ridge
-        with torch.inference_mode():
-            self._value_table: Floats = self._ridge.value(saved.network.encoder.words.weight).numpy()
+
+    @cached_property
+    def _value_table(self) -> Floats:
+        """The value of each word piece, `[V, d]`."""
+        weight = self.saved.weight
+        table: Floats = weight("network.encoder.words.weight") @ weight("network.ridge.value.weight").T
+        return table
+
+    @cached_property
+    def _query(self) -> tuple[Floats, Floats, Floats]:
+        """The map from queries to those of memories of fixed size, and the sharpness of their products."""
+        weight, query = self.saved.weight, "network.ridge.query"
+        return weight(f"{query}.weight"), weight(f"{query}.bias"), weight("network.ridge.sharpness")
 
     def _read(
         self,
@@ -64,7 +79,7 @@ class FixedSizeReader(PhraseReader):
         return self._made(self._sums(memory), _of(memory), memory.tokens)
 
     def _made(self, sums: Floats, index: PhraseIndex, tokens: int) -> Memory:
-        size, empty = self.network.options.size, np.zeros(0, np.float32)
+        size, empty = self.options.size, np.zeros(0, np.float32)
         return Memory(
             "ridge", sums, None, tokens, size, empty, NameTable(), "ridge", self.fingerprint, None, index
         ).astype("int8")
@@ -88,11 +103,28 @@ class FixedSizeReader(PhraseReader):
         return values
 
     def _products(self, memory: Memory, index: PhraseIndex, query: Query) -> Floats:
-        with torch.inference_mode():
-            asked = self._ridge.query(torch.from_numpy(query.vector)).numpy()
-        (read,) = memory.lookup(asked[None])
-        products: Floats = self._values(index) @ read * np.float32(self._ridge.sharpness.item())
+        matrix, bias, sharpness = self._query
+        (read,) = memory.lookup((matrix @ query.vector + bias)[None])
+        products: Floats = self._values(index) @ read * sharpness
         return products
+
+
+def load_variant(folder: Path, config: bytes) -> PhraseReader:
+    """Load a reader that has the files of another one of the package."""
+    try:
+        given = msgspec.json.decode(config, type=VariantConfig)
+    except msgspec.DecodeError as fault:
+        came = f"another file ({' '.join(str(fault).split())[:200]})"
+        raise FormatError(str(folder / "config.json"), "a reader's config", came) from fault
+    base = SHIPPED / given.of
+    saved = load_phrase_reader(base, read_file(base / "config.json"))
+    fingerprint = variant_fingerprint(saved.fingerprint, given.memory)
+    if given.fingerprint != fingerprint:
+        expected, came = f"the reader {given.fingerprint[:12]}", f"files of {fingerprint[:12]}"
+        raise FormatError(str(folder), expected, came, "install attar again")
+    saved.fingerprint, saved.calibration = fingerprint, given.calibration or saved.calibration
+    kind = PhraseReader if given.memory == "phrases" else FixedSizeReader
+    return kind(saved, quick=given.question_encoder == "quick")
 
 
 def _of(memory: Memory) -> PhraseIndex:

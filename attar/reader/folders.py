@@ -16,16 +16,19 @@ from attar.errors import FormatError, ReaderMismatchError
 if TYPE_CHECKING:
     from torch import Tensor
 
-# The readers that ship with the package, by name; `answers` is the default (docs/reader.md).
+# The readers that ship with the package, by name (docs/reader.md): the default, the same with its large question
+# encoder, the same with memories of fixed size, and the one of version 0.1.0.
 SHIPPED = Path(__file__).parent / "readers"
 DEFAULT = "answers"
+NAMES = (DEFAULT, "accurate", "fixed", "names")
 
 
 def shipped_reader(fingerprint: str) -> str | None:
     """The name of the shipped reader with this fingerprint, if there is one."""
-    for folder in sorted(SHIPPED.iterdir()):
+    for name in NAMES:  # the default first: `accurate` has the same memories, and so its fingerprint
+        folder = SHIPPED / name
         if (folder / "config.json").is_file() and read_fingerprint(folder) == fingerprint:
-            return folder.name
+            return name
     return None
 
 
@@ -33,9 +36,14 @@ def reader_folder(path: str | Path | None) -> Path:
     """The folder of a reader: a path, or the name of a shipped one; None is the default."""
     name = DEFAULT if path is None else str(path)
     shipped = SHIPPED / name
-    if name in (DEFAULT, "names") and shipped.is_dir() and not Path(name).is_dir():
+    if name in NAMES and shipped.is_dir() and not Path(name).is_dir():
         return shipped
     return Path(name)
+
+
+def variant_fingerprint(base: str, memory: str) -> str:
+    """The fingerprint of a reader with the files of another: the same if its memories are, too."""
+    return base if memory == "phrases" else hashlib.sha256(f"{base} {memory}".encode()).hexdigest()
 
 
 def read_fingerprint(path: str | Path | None) -> str:

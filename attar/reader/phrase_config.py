@@ -30,10 +30,23 @@ class PhraseConfig(msgspec.Struct, forbid_unknown_fields=True):
     about: dict[str, Any]
 
 
-class FormatNumber(msgspec.Struct):
-    """Read first: a newer format may have other fields."""
+class VariantConfig(msgspec.Struct, forbid_unknown_fields=True):
+    """The config of a reader that has the files of another one of the package, and how it differs."""
 
     format: int
+    kind: Literal["variant"]
+    fingerprint: str
+    of: Literal["answers"]
+    question_encoder: Literal["quick", "large"] = "quick"
+    memory: Literal["phrases", "fixed size"] = "phrases"
+    calibration: Calibration | None = None
+
+
+class FormatNumber(msgspec.Struct):
+    """Read first: a newer format, or another kind, may have other fields."""
+
+    format: int
+    kind: str = ""
 
 
 class _Quick(msgspec.Struct, forbid_unknown_fields=True):

@@ -12,11 +12,20 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from attar.errors import FormatError
+from attar.files import atomic_file
 from attar.memory import Floats
 from attar.nn import PhraseOptions
 from attar.reader.confidence import Calibration
 from attar.reader.folders import fingerprint_of, read_file
-from attar.reader.phrase_config import SCALE, FormatNumber, NetworkConfig, PhraseConfig, Weights, check_sizes
+from attar.reader.phrase_config import (
+    SCALE,
+    FormatNumber,
+    NetworkConfig,
+    PhraseConfig,
+    VariantConfig,
+    Weights,
+    check_sizes,
+)
 from attar.text import PieceTokenizer
 
 if TYPE_CHECKING:
@@ -155,7 +164,15 @@ def with_calibration(
     from attar.reader.files import write_folder
 
     source = Path(source)
-    config = msgspec.json.decode(read_file(source / "config.json"), type=PhraseConfig)
+    written = read_file(source / "config.json")
+    if msgspec.json.decode(written, type=FormatNumber).kind == "variant":  # only the config is its own
+        variant = msgspec.json.decode(written, type=VariantConfig)
+        variant.calibration = calibration
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with atomic_file(Path(folder) / "config.json") as partial:
+            partial.write_bytes(msgspec.json.format(msgspec.json.encode(variant)) + b"\n")
+        return variant.fingerprint
+    config = msgspec.json.decode(written, type=PhraseConfig)
     tokenizer = read_file(source / "tokenizer.json")
     weights = safetensors.torch.load(read_file(source / "weights.safetensors"))
     options = config.network | {"calibration": msgspec.to_builtins(calibration)}

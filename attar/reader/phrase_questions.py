@@ -29,7 +29,8 @@ class QuestionEncoder:
 
     def __init__(self, saved: SavedPhrases, *, quick: bool = True) -> None:
         self._saved = saved
-        self._fast = FastQuestions(saved) if quick and saved.quick_layers is not None else None
+        self._is_quick = quick and saved.quick_layers is not None
+        self._fast = FastQuestions(saved, quick=self._is_quick)
 
     def encode(self, questions: Sequence[str]) -> list[Query]:
         """The encoded questions, in order; the same question is encoded once."""
@@ -42,7 +43,7 @@ class QuestionEncoder:
         )
         ids = [each if len(each) <= _LONGEST else np.append(each[: _LONGEST - 1], each[-1]) for each in read]
         # A long-running process imports torch sooner or later; `attar ask` never.
-        plain = self._fast is None or len(distinct) >= _FEW or "torch" in sys.modules
+        plain = len(distinct) >= _FEW or "torch" in sys.modules
         order = sorted(range(len(ids)), key=lambda at: len(ids[at]))
         queries: dict[str, Query] = {}
         numeric = self._saved.tokenizer.numeric
@@ -52,7 +53,7 @@ class QuestionEncoder:
             mask = np.arange(lengths[-1]) < lengths[:, None]
             padded = np.zeros(mask.shape, np.int64)
             padded[mask] = np.concatenate([ids[at] for at in chosen])
-            states = self.states if plain or self._fast is None else self._fast.states
+            states = self.states if plain else self._fast.states
             vectors, nulls, weights = states(padded, mask)
             for row, at in enumerate(chosen):
                 own, words = weights[row, 1 : lengths[row]], self.words[ids[at][1:]]
@@ -68,7 +69,7 @@ class QuestionEncoder:
         """The queries `[Q, k]`, the scores of "no answer" `[Q]`, and the weights of the words `[Q, l]`."""
         import torch
 
-        quick = None if self._fast is None else self._saved.quick
+        quick = self._saved.quick if self._is_quick else None
         with inference():
             encoded = self._saved.network.question_states(
                 torch.from_numpy(ids), torch.from_numpy(mask), quick

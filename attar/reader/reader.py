@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 class Reader(ABC):
     """Reads texts, and answers questions from memories of them.
 
-    `Reader.load()` gives the default, which answers with phrases of the text; `Reader.load("names")` the small one,
-    which answers with names.
+    `Reader.load()` gives the default, which answers with phrases of the text. `Reader.load("accurate")` encodes
+    questions with all layers: right more often, slower. `Reader.load("fixed")` makes memories of at most 16 kB, however
+    long the text. `Reader.load("names")` is the small one, which answers with names.
     """
 
     fingerprint: str
@@ -30,14 +31,19 @@ class Reader(ABC):
 
     @classmethod
     def load(cls, path: str | Path | None = None, *, finder: NameFinder | None = None) -> "Reader":
-        """Load the reader in a folder, or one of the package: "answers", the default, or "names"."""
+        """Load the reader in a folder, or one of the package: "answers" (the default), "accurate", "fixed", "names"."""
         folder = reader_folder(path)
         config = read_file(folder / "config.json")
-        if _kind(folder, config) == "phrases":
+        kind = _kind(folder, config)
+        if kind == "phrases":
             from attar.reader.phrase_files import load_phrase_reader
             from attar.reader.phrases import PhraseReader
 
             return PhraseReader(load_phrase_reader(folder, config))
+        if kind == "variant":
+            from attar.reader.fixed_size import load_variant
+
+            return load_variant(folder, config)
         # Imported here: a names reader needs torch, a phrase reader does not for a question.
         from attar.reader.files import load_reader
         from attar.reader.names import NamesReader

@@ -24,7 +24,6 @@ from attar.search.statistics import Floats, Projection, unit_rows
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
-Bits = NDArray[np.uint8]
 Dtype = Literal["1-bit", "int8", "float16"]
 DTYPES: tuple[Dtype, ...] = ("1-bit", "int8", "float16")
 # A document of more tokens keeps its sums, so that appending and merging need not read it again: C takes 33 kB.

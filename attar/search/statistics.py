@@ -239,9 +239,10 @@ def default_statistics(reader: str, folder: Path | None = None) -> Statistics | 
 
     They are those of an encoder, so that a reader that is calibrated anew can keep them.
     """
-    from attar.reader import SHIPPED, shipped_reader  # torch takes seconds
+    from attar.reader import DEFAULT, SHIPPED, shipped_reader  # torch takes seconds
 
-    shipped = shipped_reader(reader)
+    # Readers with the default's files have its encoder; a names reader has no statistics.
+    shipped = {None: None, "names": "names"}.get(shipped_reader(reader), DEFAULT)
     for place in (folder, None if shipped is None else SHIPPED / shipped):
         if place is not None and (place / STATISTICS_FILE).is_file():
             return Statistics.load(place / STATISTICS_FILE)

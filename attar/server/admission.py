@@ -18,9 +18,9 @@ from attar.wire import Problem
 
 log = logging.getLogger("attar.server")
 
-# Seconds for which a connection is not read after a refusal: the shortest, and the longest, where so many connections
-# wait that more refusals than _REFUSALS a second would follow. The shortest leaves a patient client half of a second
-# within which it is answered.
+# Seconds for which a connection is not read after a refusal: at least, and at most. Between these, it grows with the
+# number of refused connections, so that at most _REFUSALS follow per second. The shortest is less than `Retry-After`:
+# a client that waits as told is read at once.
 _SHORTEST, _LONGEST, _REFUSALS = 0.5, 5.0, 1_000
 # The rest of a longer body is not read: the connection ends instead.
 _SHORT_BODY = 65_536

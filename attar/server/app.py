@@ -1,7 +1,7 @@
 """The application: one table of routes, from which routing, OpenAPI and the labels of metrics are made."""
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,9 @@ register_url_convertor("any", _AnyConvertor())
 async def openapi(service: Service, request: Request) -> Response:
     """The OpenAPI document."""
     prefix = service.settings.prefix
-    return _json_response(describe_api() | ({"servers": [{"url": prefix}]} if prefix else {}))
+    return Response(
+        _encode(describe_api() | ({"servers": [{"url": prefix}]} if prefix else {})), media_type=JSON
+    )
 
 
 async def docs(service: Service, request: Request) -> Response:
@@ -151,13 +153,14 @@ def make_app(settings: Settings, library: Library | Backend | None = None) -> AS
     by_path: dict[str, dict[str, Route]] = {}
     for route in ROUTES:
         by_path.setdefault(route.path, {})[route.method] = route
+    endpoints = {path: _Endpoint(service, methods) for path, methods in by_path.items()}
     routing = [
-        StarletteRoute(path, _Endpoint(service, methods), methods=list(methods))
-        for path, methods in by_path.items()
+        StarletteRoute(path, endpoint, methods=list(by_path[path])) for path, endpoint in endpoints.items()
     ]
     # The page is the default and no route: it would match all paths, and hide 405.
     page = StaticFiles(directory=PAGE_FOLDER, html=True) if PAGE_FOLDER.is_dir() else _no_page
-    router = Router(routing, redirect_slashes=False, default=page, lifespan=lifespan)
+    router = _Router(routing, redirect_slashes=False, default=page, lifespan=lifespan)
+    router.fixed = {(method, path): endpoints[path] for method, path in _FIXED}
     admission = Admission(settings.max_concurrent, metrics, {wire.ASK: service.asks_are_full})
     return Middleware(router, settings, metrics, admission, partial(_route_name, router))
 
@@ -172,6 +175,17 @@ def open_library(settings: Settings) -> Library:
         create=not settings.read_only,
         lists_from=settings.lists_from,
     )
+
+
+class _Router(Router):
+    """Starlette's router, which tries the pattern of each route, and before it a table of paths without a name."""
+
+    fixed: Mapping[tuple[str, str], ASGIApp] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or open and close the application."""
+        endpoint = self.fixed.get((scope.get("method", ""), scope.get("path", "")))
+        await (endpoint or super().__call__)(scope, receive, send)
 
 
 class _Endpoint:
@@ -195,10 +209,15 @@ class _Endpoint:
         scope[ROUTE] = route.name
         body = () if route.body is None else (await read_body(request, route.body, route.binary),)
         reply = await route.handler(self._service, request, *body)
-        if not isinstance(reply, Response):
-            status, struct = reply if isinstance(reply, tuple) else (200, reply)
-            reply = _json_response(struct, status)
-        await reply(scope, receive, send)
+        if isinstance(reply, Response):
+            await reply(scope, receive, send)
+            return
+        # As a `Response` sends it, without making one for every answer.
+        status, struct = reply if isinstance(reply, tuple) else (200, reply)
+        content = _encode(struct)
+        headers = [(b"content-length", b"%d" % len(content)), (b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
 
 
 _FIXED = {(route.method, route.path): route.name for route in ROUTES if "{" not in route.path}
@@ -218,10 +237,6 @@ def _route_name(router: Router, scope: Scope) -> str:
                 return endpoint.route(scope["method"]).name
             other = endpoint.first.name
     return other
-
-
-def _json_response(value: object, status: int = 200) -> Response:
-    return Response(_encode(value), status, media_type=JSON)
 
 
 async def _no_page(scope: Scope, receive: Receive, send: Send) -> None:

@@ -16,6 +16,7 @@ from attar.server import requests
 from attar.server.backend import AskJob, LookupJob
 from attar.server.problems import ProblemError
 from attar.server.service import Service
+from attar.vectors import pack_readouts, unpack_queries
 
 PAGE_SIZE, MAX_PAGE_SIZE = 100, 1_000
 # Bytes that a file may have when it is decompressed, at least: its pictures count too.
@@ -113,13 +114,13 @@ async def search(service: Service, request: Request, body: wire.Search) -> wire.
 async def lookup(
     service: Service, request: Request, body: wire.Lookup | bytes
 ) -> wire.Readout | wire.Readouts | Response:
-    """Look vectors up, as JSON or packed (`attar.wire` has the layout)."""
+    """Look vectors up, as JSON or packed (`attar.vectors` has the layout)."""
     started = time.perf_counter()
     if isinstance(body, bytes):
-        names, vectors = wire.unpack_queries(body, service.settings.max_questions)
+        names, vectors = unpack_queries(body, service.settings.max_questions)
         requests.check_finite(vectors)
         readouts, _ = await service.look_up(LookupJob(names, vectors, packed=True))
-        return Response(wire.pack_readouts(np.asarray(readouts)), media_type=wire.MEDIA)
+        return Response(pack_readouts(np.asarray(readouts)), media_type=wire.MEDIA)
     names, lists = body.pairs()
     requests.check_count("vectors", lists, service.settings.max_questions)
     # A readout has one number per name of its document: their sizes differ.

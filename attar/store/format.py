@@ -26,7 +26,7 @@ import hashlib
 import struct
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -82,6 +82,15 @@ def key_of(name: str) -> bytes:
 def check_name(name: str) -> None:
     """Raise `OptionError` for a name that no document can have: an empty one, or one that is not Unicode text."""
     key_of(name)
+
+
+def values_of(transaction: Any, kind: Kind, start: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
+    """Yield the key, without the letter of its kind, and the value of each of a kind, from the key `start` on."""
+    with transaction.cursor() as cursor:
+        for key, value in cursor if cursor.set_range(kind + start) else ():
+            if bytes(key[:1]) != kind:
+                break
+            yield bytes(key[1:]), value
 
 
 def wrap(kind: Kind, payload: Buffer, version: int = VERSION) -> bytes:
@@ -331,30 +340,3 @@ class Record:
         """Copy the record's bytes, so that they stay valid after the snapshot."""
         text = None if self.text_data is None else bytes(self.text_data)
         return Record(self.entry, bytes(self.memory_data), text)
-
-
-# By the version that each starts from. It gets LMDB's transaction, and rewrites every value for the next version.
-# It decodes the older values by itself: the functions above know the newest version only. Version 1 is the first,
-# so there is none yet. `tests/store/versions` keeps a small store of every version.
-MIGRATIONS: dict[int, Callable[[Any], None]] = {}
-
-
-def migrate(
-    transaction: Any,
-    version: int,
-    newest: int = VERSION,
-    migrations: Mapping[int, Callable[[Any], None]] = MIGRATIONS,
-) -> list[int]:
-    """Upgrade a store from `version` to the newest, step by step; returns the steps.
-
-    >>> steps = {1: lambda transaction: None, 2: lambda transaction: None}
-    >>> migrate(None, 1, newest=3, migrations=steps)
-    [1, 2]
-    """
-    steps = list(range(version, newest))
-    for step in steps:
-        if step not in migrations:
-            remedy = "open it with an earlier attar"
-            raise RecordError("store", f"version {newest}", f"version {version}", remedy)
-        migrations[step](transaction)
-    return steps

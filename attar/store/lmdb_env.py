@@ -265,8 +265,8 @@ class Environment:
     def refuse_fork(self) -> None:
         """Raise in a fork of the process that opened the file."""
         if self.forked:
-            # LMDB allows one environment per file and process, and a fork that closed the inherited one would take
-            # the parent's snapshots their pages.
+            # LMDB allows one environment per file and process, and a fork that closed the inherited one would
+            # invalidate the pages of the parent's snapshots.
             remedy = "close it before forking, or start processes by spawning them"
             raise StoreError(f"store {self.folder}", "the process that opened it", "a fork of it", remedy)
 

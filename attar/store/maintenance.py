@@ -1,8 +1,8 @@
-"""Maintenance of a store: checking every page and record, compacting the file, statistics."""
+"""Maintenance of a store: checking every page and record, compacting the file, upgrading it, statistics."""
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +15,8 @@ from attar.store import format
 from attar.store.format import DocumentEntry, Header, Record, key_of, unwrap
 from attar.store.lmdb_env import COPY, DATA, Environment, LmdbTransaction, damaged, store_errors
 from attar.store.pages import page_faults
-from attar.store.signatures import STATISTICS_KEY, check_signature, search_values
-from attar.store.transactions import entry_values, header_of
+from attar.store.signatures import SEARCH_KINDS, check_signature
+from attar.store.transactions import header_of
 from attar.store.validation import Fault, check_record, name_in
 
 
@@ -40,7 +40,7 @@ def _record_faults(environment: Environment, transaction: LmdbTransaction) -> It
         yield Fault(None, str(fault))
         return
     counted, values = Header(header.reader, header.dtype, header.created), 1
-    for key, value in entry_values(transaction):
+    for key, value in format.values_of(transaction, b"f"):
         name = name_in(key)
         try:
             entry = format.read_entry(value, name)
@@ -51,16 +51,18 @@ def _record_faults(environment: Environment, transaction: LmdbTransaction) -> It
         except AttarError as fault:
             yield Fault(name, str(fault))
     search = 0
-    for key, value in search_values(transaction):
-        search += 1
-        try:
-            if key[:1] == b"s" and key != STATISTICS_KEY:
-                of = transaction.get(b"f" + key[1:])
-                check_signature(key[1:], value, None if of is None else format.read_entry(of, ""))
-            else:
-                unwrap(b"s" if key == STATISTICS_KEY else b"j", value, "search")
-        except AttarError as fault:
-            yield Fault(name_in(key[1:]) if key[:1] == b"s" and len(key) > 1 else None, str(fault))
+    for kind in SEARCH_KINDS:
+        for key, value in format.values_of(transaction, kind):
+            search += 1
+            is_signature = kind == b"s" and key != b""  # without a name: the statistics
+            try:
+                if is_signature:
+                    of = transaction.get(b"f" + key)
+                    check_signature(key, value, None if of is None else format.read_entry(of, ""))
+                else:
+                    unwrap(kind, value, "search")
+            except AttarError as fault:
+                yield Fault(name_in(key) if is_signature else None, str(fault))
     if counted != header:
         yield Fault(None, f"{what}: expected {header}, got {counted}")
     elif values != (count := transaction.stat(environment.map.open_db(None))["entries"] - search):
@@ -110,6 +112,33 @@ def compact(environment: Environment, timeout: float) -> int:
 
 def _read_only(file: Path) -> contextlib.closing[lmdb.Environment]:
     return contextlib.closing(lmdb.open(str(file), subdir=False, readonly=True, lock=False))
+
+
+# By the version that each starts from. It gets LMDB's transaction, and rewrites every value for the next version.
+# It decodes the older values by itself: the functions of `format` know the newest version only. Version 1 is the first,
+# so there is none yet. `tests/store/versions` keeps a small store of every version.
+MIGRATIONS: dict[int, Callable[[LmdbTransaction], None]] = {}
+
+
+def migrate(
+    transaction: LmdbTransaction,
+    version: int,
+    newest: int = format.VERSION,
+    migrations: Mapping[int, Callable[[LmdbTransaction], None]] = MIGRATIONS,
+) -> list[int]:
+    """Upgrade a store from `version` to the newest, step by step; returns the steps.
+
+    >>> steps = {1: lambda transaction: None, 2: lambda transaction: None}
+    >>> migrate(None, 1, newest=3, migrations=steps)
+    [1, 2]
+    """
+    steps = list(range(version, newest))
+    for step in steps:
+        if step not in migrations:
+            remedy = "open it with an earlier attar"
+            raise RecordError("store", f"version {newest}", f"version {version}", remedy)
+        migrations[step](transaction)
+    return steps
 
 
 @dataclass(frozen=True)

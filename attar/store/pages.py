@@ -188,7 +188,7 @@ class PageFile:
             page = os.pread(self.file, meta.page_size, number * meta.page_size)
             itself, _, flags, _, _ = _PAGE.unpack_from(page)
             if (itself, flags) == (number, _LEAF):
-                # What only looks like a leaf is no fault, and its values have wrong checksums.
+                # A page that only looks like a leaf is no fault: its values have wrong checksums.
                 yield from others._leaf(meta, page, number, set())
 
     def _free_pages(self, meta: Meta) -> set[int] | None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from attar.store.transactions import Snapshot, Transaction
 
 STATISTICS_KEY = b"s"
+# The kinds of values that search keeps.
+SEARCH_KINDS: tuple[format.Kind, ...] = (b"j", b"s")
 # Changes that a reader of the store may be behind without reading all signatures again.
 _CHANGES = 1_024
 _STAMP = 8
@@ -48,8 +50,9 @@ def note_changes(transaction: LmdbTransaction, names: Sequence[str]) -> None:
 def forget_signatures(transaction: LmdbTransaction) -> None:
     """Delete all that search keeps; whoever has read signatures must read them all again."""
     number = last_change(transaction) + _CHANGES + 1
-    for key in [key for key, _ in search_values(transaction)]:
-        transaction.delete(key)
+    for kind in SEARCH_KINDS:
+        for key in [key for key, _ in format.values_of(transaction, kind)]:
+            transaction.delete(kind + key)
     transaction.put(_change_key(number), format.wrap(b"j", msgspec.msgpack.encode([])))
 
 
@@ -60,16 +63,6 @@ def last_change(transaction: LmdbTransaction) -> int:
         found = cursor.prev() if cursor.set_range(b"k") else cursor.last()
         key = bytes(cursor.key()) if found else b""
     return int.from_bytes(key[1:], "big") if key[:1] == b"j" else 0
-
-
-def search_values(transaction: LmdbTransaction) -> Iterator[tuple[bytes, memoryview]]:
-    """Yield the keys and values of everything that search keeps."""
-    for kind in (b"j", b"s"):
-        with transaction.cursor() as cursor:
-            for key, value in cursor if cursor.set_range(kind) else ():
-                if bytes(key[:1]) != kind:
-                    break
-                yield bytes(key), value
 
 
 class Signatures:
@@ -117,15 +110,12 @@ class Signatures:
 
     def __iter__(self) -> Iterator[tuple[bytes, int, bytes]]:
         """Yield the key, the time of change and the signature of each document that has one; damaged ones have none."""
-        with self._transaction.cursor() as cursor:
-            for key, value in cursor if cursor.set_range(b"s") else ():
-                if bytes(key[:1]) != b"s":
-                    break
-                if len(key) > 1:
-                    try:
-                        yield bytes(key[1:]), *_stamped(value, bytes(key[1:]))
-                    except RecordError:
-                        continue
+        for key, value in format.values_of(self._transaction, b"s"):
+            if key:
+                try:
+                    yield key, *_stamped(value, key)
+                except RecordError:
+                    continue
 
     def document_keys(self) -> Iterator[bytes]:
         """Yield the keys of all documents, with a signature or without."""

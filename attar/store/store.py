@@ -272,7 +272,7 @@ def _create_or_upgrade(environment: Environment, dtype: str | None, create: bool
                     header = Header(None, dtype or "float32", format.now())
                     transaction.put(HEADER_KEY, format.wrap(b"a", format.encode(header)))
                 elif _is_earlier(value):
-                    format.migrate(transaction, format.version_of(value))
+                    maintenance.migrate(transaction, format.version_of(value))
             environment.extend_file()
     with environment.transaction() as transaction:
         return header_of(transaction, environment)

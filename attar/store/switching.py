@@ -16,7 +16,7 @@ from attar.store import format
 from attar.store.format import HEADER_KEY, DocumentEntry, Header
 from attar.store.lmdb_env import Environment, LmdbTransaction, store_errors
 from attar.store.signatures import forget_signatures
-from attar.store.transactions import Snapshot, entry_values, header_of
+from attar.store.transactions import Snapshot, header_of
 from attar.store.validation import name_in
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _replace_all(
 ) -> Header:
     before = header_of(transaction, environment)
     header, moment = Header(reader, before.dtype, before.created), format.now()
-    for key in [key for key, _ in entry_values(transaction)]:
+    for key in [key for key, _ in format.values_of(transaction, b"f")]:
         entry = format.read_entry(transaction.get(b"f" + key), name_in(key))
         if entry.name in dropped:
             for kind in (b"f", b"m", b"t"):

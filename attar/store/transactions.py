@@ -32,15 +32,6 @@ def header_of(transaction: LmdbTransaction, environment: Environment) -> Header:
     return format.read_header(transaction.get(HEADER_KEY, b""), str(environment.folder))
 
 
-def entry_values(transaction: LmdbTransaction, start: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
-    """Yield the key, without its letter, and the value of each document's entry, from the key `start` on."""
-    with transaction.cursor() as cursor:
-        for key, value in cursor if cursor.set_range(b"f" + start) else ():
-            if bytes(key[:1]) != b"f":
-                break
-            yield bytes(key[1:]), value
-
-
 def _find_entry(transaction: LmdbTransaction, name: str) -> DocumentEntry | None:
     value = transaction.get(b"f" + key_of(name))
     if value is None:
@@ -51,10 +42,15 @@ def _find_entry(transaction: LmdbTransaction, name: str) -> DocumentEntry | None
     return entry
 
 
-def _read_record(transaction: LmdbTransaction, name: str, check: bool) -> Record:
+def _entry_of(transaction: LmdbTransaction, name: str) -> DocumentEntry:
     entry = _find_entry(transaction, name)
     if entry is None:
         raise UnknownDocumentError(name)
+    return entry
+
+
+def _read_record(transaction: LmdbTransaction, name: str, check: bool) -> Record:
+    entry = _entry_of(transaction, name)
     key, text = key_of(name), None
     memory = unwrap(b"m", transaction.get(b"m" + key, b""), name, check)
     if entry.text_bytes is not None:
@@ -71,9 +67,8 @@ class Snapshot:
     __slots__ = ("_environment", "_store", "_thread", "_transaction")
 
     def __init__(self, environment: Environment, store: object) -> None:
-        self._environment = environment
-        # Kept alive: a store that nobody refers to is closed.
-        self._store = store
+        # The store is kept alive: one that nobody refers to is closed.
+        self._environment, self._store = environment, store
 
     def __enter__(self) -> "Snapshot":
         self._transaction, self._thread = self._environment.begin()
@@ -125,10 +120,7 @@ class Snapshot:
 
     def entry(self, name: str) -> DocumentEntry:
         """Return what the store knows of a document without its memory."""
-        entry = _find_entry(self._transaction, name)
-        if entry is None:
-            raise UnknownDocumentError(name)
-        return entry
+        return _entry_of(self._transaction, name)
 
     def get(self, name: str, check: bool = True) -> Record:
         """Return all that the store keeps of a document."""
@@ -143,7 +135,7 @@ class Snapshot:
         In place of an entry that cannot be read: its fault, with the name that its key has.
         """
         start = b"" if after is None else key_of(after)[:LONGEST_PLAIN_KEY]
-        values = entry_values(self._transaction, start)
+        values = format.values_of(self._transaction, b"f", start)
         # Long names that begin alike have keys in the order of their digests: each such group is sorted here.
         for _, group in groupby(values, key=lambda item: item[0][:LONGEST_PLAIN_KEY]):
             entries = [entry_or_fault(key, value) for key, value in group]
@@ -176,11 +168,9 @@ class Transaction:
     def __init__(
         self, environment: Environment, store: object, reader: str | None, timeout: float | None
     ) -> None:
-        self._environment = environment
-        # Kept alive: a store that nobody refers to is closed.
-        self._store = store
-        self._reader = reader
-        self._timeout = timeout
+        # The store is kept alive: one that nobody refers to is closed.
+        self._environment, self._store = environment, store
+        self._reader, self._timeout = reader, timeout
         self._writing = contextlib.ExitStack()
         self._steps: list[_Step] = []
         self._begun: LmdbTransaction | None = None
@@ -232,7 +222,7 @@ class Transaction:
         facts: dict[str, Any] = {"title": title, "digest": digest, "created": created, "applied": applied}
         record = Record.of(name, converted, text=text, signature=signature, origin=origin, **facts)
         if origin is None and earlier is not None and earlier.digest == record.entry.digest != b"":
-            # The same text, read again, came from where it came from.
+            # The same text, read again, keeps its origin.
             same = {field: getattr(earlier, field) for field in Origin._fields}
             record = replace(record, entry=msgspec.structs.replace(record.entry, **same))
         return self.put_record(record, memory.reader)
@@ -242,18 +232,13 @@ class Transaction:
         key = key_of(record.name)
         expected = self.header.reader or self._reader
         if expected is not None and reader != expected:
-            raise ReaderMismatchError(
-                f"memory of {quoted(record.name)}",
-                f"one of the store's reader {expected!r}",
-                f"one of the reader {reader!r}",
-                f"read the document with the reader {expected!r}, or open another store",
-            )
-        values = [
-            (b"f" + key, format.wrap(b"f", entry_data(record.entry))),
-            (b"m" + key, format.wrap(b"m", record.memory_data)),
-        ]
+            what, came = f"memory of {quoted(record.name)}", f"one of the reader {reader!r}"
+            remedy = f"read the document with the reader {expected!r}, or open another store"
+            raise ReaderMismatchError(what, f"one of the store's reader {expected!r}", came, remedy)
+        parts: dict[format.Kind, format.Buffer] = {b"f": entry_data(record.entry), b"m": record.memory_data}
         if record.text_data is not None:
-            values.append((b"t" + key, format.wrap(b"t", record.text_data)))
+            parts[b"t"] = record.text_data
+        values = [(kind + key, format.wrap(kind, data)) for kind, data in parts.items()]
         if record.signature is not None:
             values.append((b"s" + key, signatures.wrapped(record.entry, record.signature)))
         self._do(_Step(record.name, record.entry, tuple(values), reader))
@@ -261,10 +246,8 @@ class Transaction:
 
     def put_origin(self, name: str, origin: Origin) -> None:
         """Note where a document came from; its memory, text and signature stay."""
-        source, date, parts = origin
-        entry = msgspec.structs.replace(
-            self.get(name).entry, source=source, date=date, parts=pack_parts(parts)
-        )
+        known = origin._asdict() | {"parts": pack_parts(origin.parts)}
+        entry = msgspec.structs.replace(self.get(name).entry, **known)
         value = b"f" + key_of(name), format.wrap(b"f", entry_data(entry))
         self._do(_Step(name, values=(value,), adds=True))
 
@@ -297,7 +280,7 @@ class Transaction:
         return self._begun
 
     def _do(self, step: _Step) -> None:
-        """Make a change, and remember it in case that the map must grow."""
+        """Make a change, and remember it in case the map must grow."""
         self._steps.append(step)
         try:
             self._make(step)
@@ -327,7 +310,7 @@ class Transaction:
     def _recounted(self) -> Header:
         """Count again all documents whose entries can be read."""
         header = Header(self.header.reader, self.header.dtype, self.header.created)
-        for _, value in entry_values(self._transaction):
+        for _, value in format.values_of(self._transaction, b"f"):
             with contextlib.suppress(RecordError):
                 header = header.plus(format.read_entry(value, ""))
         return header

@@ -296,9 +296,10 @@ def initial_network(options: TrainingOptions, vocabulary: Vocabulary) -> Network
     check_fixed(fixed_options(wanted), fixed_options(saved.network.options), options.init_from)
     network, weights = Network(wanted), saved.network.state_dict()
     network.load_state_dict(weights, strict=set(weights) == set(network.state_dict()))
+    known = {name for name, _ in saved.network.named_parameters()}
     for name, parameter in network.named_parameters():
         # Frozen parameters have no gradient, so that nothing is propagated back through the GRUs.
-        parameter.requires_grad_(not (options.freeze and name in weights))
+        parameter.requires_grad_(not (options.freeze and name in known))
     return network
 
 

@@ -5,13 +5,16 @@ import pytest
 
 from benchmarks import scale
 
-RATES = scale.Rates(tokens=150, read=100, disk=8_000, index=1_400, ask=500, scan=1e7, answer=0.01)
+RATES = scale.Rates(
+    tokens=150, read=100, disk=8_000, index=1_400, lookup=2e5, ask=500, scan=1e7, answer=0.01, merge=1e-4
+)
 
 
 def test_costs_are_the_rates_times_the_numbers():
     found = scale.costs(RATES, 1e9, 1e4)
     assert found["disk (GB)"] == 8_000
     assert found["core-days to read"] == pytest.approx(1e7 / 86_400)
+    assert found["cores, lookups"] == 0.05
     assert found["cores, one document per question"] == 20
     assert found["cores, all documents per question"] == pytest.approx(1e4 * (100 + 0.01))
 

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from attar.errors import NameTakenError, OptionError, UnknownDocumentError
 from attar.library import Library
-from attar.library.library import SEPARATOR
+from attar.library.adding import SEPARATOR
 
 NAMES = st.sampled_from(["emma", "novels/emma", "two\nlines", "x" * 700])
 SENTENCES = (

@@ -13,8 +13,6 @@ from attar.text import NameTable
 K = 5
 CLOSE = {"rtol": 0, "atol": 1e-4}
 ADDITIVE = ["linear", "gated", "keyed", "named"]  # and phrases: see test_phrases.py
-
-
 CAST = NameTable.of("Ann Lee", "Bath", "Zoë")
 
 
@@ -26,10 +24,8 @@ def made(
     numbers = rng.standard_normal(shapes.get(mechanism, (k, k)))
     if mechanism not in shapes:
         numbers = numbers @ numbers.T
-    state = rng.standard_normal(2)
-    return Memory.of(
-        mechanism, numbers, **{"tokens": tokens, "reader": "r", "names": names, "state": state} | rest
-    )
+    options = {"tokens": tokens, "reader": "r", "names": names, "state": rng.standard_normal(2)}
+    return Memory.of(mechanism, numbers, **options | rest)
 
 
 def states(n: int, k: int, seed: int = 0) -> Memory:

@@ -1,5 +1,8 @@
 """Every encoder keeps one promise: padding is not read, and reading goes on from the state it gave."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 
@@ -41,13 +44,13 @@ def hidden_of(module, tokens, ends):
             C = C + torch.outer(h, h)
             states.append(h[None])
         return torch.cat(states)
-    onward = run(module.onward, tokens)
+    forward = run(module.forward_gru, tokens)
     if module.name == "gru":
-        return onward
+        return forward
     stops = [t + 1 for t in range(len(tokens)) if ends[t]] if module.name == "lookahead" else []
     sentences = torch.tensor_split(tokens, stops)
-    back = torch.cat([run(module.back, sentence.flip(0)).flip(0) for sentence in sentences])
-    return onward + back if module.join == "sum" else torch.cat([onward, back], 1)
+    back = torch.cat([run(module.backward_gru, sentence.flip(0)).flip(0) for sentence in sentences])
+    return forward + back if module.join == "sum" else torch.cat([forward, back], 1)
 
 
 @pytest.mark.parametrize(("name", "options"), MAKES, ids=IDS)
@@ -88,6 +91,12 @@ class TestEveryEncoder:
         module, other, x = made(name, **options), made(name, **options), texts()
         other.load_state_dict(module.state_dict())
         assert torch.equal(module(x)[0], other(x)[0])
+
+    def test_its_parameters_survive_a_pickle_and_a_copy(self, name, options):
+        module, x = made(name, **options), texts()
+        for other in (pickle.loads(pickle.dumps(module)), copy.deepcopy(module)):
+            assert list(other.state_dict()) == list(module.state_dict())
+            assert torch.equal(module(x)[0], other(x)[0])
 
     @pytest.mark.parametrize(("batch", "n"), [(0, 4), (2, 0)], ids=["no texts", "no tokens"])
     def test_empty_dimensions_are_allowed(self, name, options, batch, n):
@@ -262,3 +271,10 @@ class TestMaking:
     def test_invalid_options_are_refused(self, name, size, options, says):
         with pytest.raises(OptionError, match=says):
             encoder(name, 3, size, **options)
+
+
+def test_weights_keep_the_names_that_they_have_in_files():
+    assert {name.partition(".")[0] for name in made("gru").state_dict()} == {"onward"}
+    both = made("lookahead").state_dict()
+    assert {name.partition(".")[0] for name in both} == {"onward", "back"}
+    made("bidirectional").load_state_dict(both)

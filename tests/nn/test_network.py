@@ -104,8 +104,10 @@ class TestEveryNetwork:
             assert parameter.grad is not None, name
             assert parameter.grad.isfinite().all(), name
             # `none` keeps the last state alone, and the GRU from behind has read nothing before that one.
-            unread = make["mechanism"] == "none" and name == "document_encoder.back.weight_hh_l0"
-            if name != "company.words":  # whether a question shares a word with a candidate is chance here
+            unread = make["mechanism"] == "none" and name == "document_encoder.backward_gru.weight_hh_l0"
+            if (
+                name != "cooccurrence.words"
+            ):  # whether a question shares a word with a candidate is chance here
                 assert parameter.grad.any() != unread, name
 
     def test_scores_are_minus_infinity_where_there_is_no_candidate_and_only_there(self, make, encoder):
@@ -286,7 +288,8 @@ class TestOptions:
         added = NetworkOptions(9, 2, encoder="lookahead", join="sum", hidden_size=4, embedding_size=3)
         assert NetworkOptions.from_json(added.to_json()) == added
         network = Network(added)
-        assert network.document_encoder.onward.hidden_size == network.question_encoder.back.hidden_size == 4
+        document, question = network.document_encoder, network.question_encoder
+        assert document.forward_gru.hidden_size == question.backward_gru.hidden_size == 4
 
     def test_head_size_may_exceed_the_hidden_size(self):
         wide = NetworkOptions(9, 2, hidden_size=4, embedding_size=3, head_size=7)

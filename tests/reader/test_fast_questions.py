@@ -23,13 +23,15 @@ def padded(reader, questions):
     return values, mask
 
 
+@pytest.mark.parametrize("quick", [True, False])
 @pytest.mark.parametrize("kind", ["random weights", "shipped"])
-def test_it_agrees_with_the_network(kind, saved_phrases, phrase_reader):
+def test_it_agrees_with_the_network(kind, quick, saved_phrases, phrase_reader):
     reader = phrase_reader if kind == "random weights" else Reader.load()
     saved = reader.saved
     for questions in (QUESTIONS, QUESTIONS[:1]):
         ids, mask = padded(reader, questions)
-        plain, fast = QuestionEncoder(saved).states(ids, mask), FastQuestions(saved).states(ids, mask)
+        plain = QuestionEncoder(saved, quick=quick).states(ids, mask)
+        fast = FastQuestions(saved, quick=quick).states(ids, mask)
         for expected, found in zip(plain, fast, strict=True):
             assert found.dtype == np.float32
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-5)

@@ -5,13 +5,13 @@ import threading
 import numpy as np
 import pytest
 
-from attar import wire as vectors
+from attar import vectors, wire
 from attar.library import Library
 from attar.server import local
 
 SIZE = 6
 VECTOR = [0.5, -1.0, 0.25, 2.0, 0.0, 1.0]
-BINARY = {"content-type": vectors.MEDIA}
+BINARY = {"content-type": wire.MEDIA}
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_many_vectors_for_one_document(served, wanted):
 @pytest.mark.parametrize("mechanism", ["named", "linear"])
 def test_packed_vectors_for_one_document(serve, wanted, mechanism):
     response = packed(serve(mechanism), ["0"], [VECTOR, VECTOR])
-    assert response.headers["content-type"] == vectors.MEDIA
+    assert response.headers["content-type"] == wire.MEDIA
     readouts = vectors.unpack_readouts(response.content)
     np.testing.assert_allclose(readouts, [wanted("0", VECTOR, mechanism)] * 2, rtol=1e-5)
 

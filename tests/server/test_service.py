@@ -8,7 +8,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from attar import wire as vectors
+from attar import vectors, wire
 from attar.server import local
 from attar.store.format import checksum
 
@@ -67,7 +67,7 @@ def test_a_truncated_record_is_500(serve, refused):
         writing.put(b"m1", bytes(writing.get(b"m1"))[:-40])
     for media, body in (
         ("application/json", b'{"document": "1", "vector": [1, 2, 3, 4, 5, 6]}'),
-        (vectors.MEDIA, vectors.pack_queries(["1"] * 20, np.ones((20, 6)))),
+        (wire.MEDIA, vectors.pack_queries(["1"] * 20, np.ones((20, 6)))),
     ):
         response = served.post("/v1/lookup", content=body, headers={"content-type": media})
         refused(response, 500)

@@ -9,19 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attar.errors import OptionError, RecordError
-from attar.store import Store, format
+from attar.store import Store, format, maintenance
 from attar.store.format import (
     HEADER_KEY,
     LONGEST_PLAIN_KEY,
-    MIGRATIONS,
     PADDING,
     VERSION,
     key_of,
-    migrate,
     unwrap,
     version_of,
     wrap,
 )
+from attar.store.maintenance import MIGRATIONS, migrate
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
@@ -169,7 +168,7 @@ def test_an_earlier_store_is_upgraded_in_one_transaction(kept, monkeypatch):
         transaction.put(HEADER_KEY, bytes(transaction.get(HEADER_KEY)))
 
     monkeypatch.setattr(format, "VERSION", VERSION + 1)
-    monkeypatch.setattr(format, "migrate", rewrite)
+    monkeypatch.setattr(maintenance, "migrate", rewrite)
     with Store.open(kept(VERSION)) as store:
         assert steps == [VERSION]
         assert store.stats().changes == 2
@@ -183,7 +182,7 @@ def test_a_failed_migration_leaves_the_store_unchanged(kept, monkeypatch):
     folder = kept(VERSION)
     with monkeypatch.context() as patch:
         patch.setattr(format, "VERSION", VERSION + 1)
-        patch.setattr(format, "migrate", half)
+        patch.setattr(maintenance, "migrate", half)
         with pytest.raises(ZeroDivisionError):
             Store.open(folder)
     with Store.open(folder) as store:

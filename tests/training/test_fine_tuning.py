@@ -48,7 +48,9 @@ def test_shared_init_copies_the_document_encoder(
     plain = TrainingOptions(start.data, str(tmp_path), hidden_size=8, embedding_size=8, encoder=encoder)
     for options, same in ((plain, False), (replace(plain, shared_init=True), True)):
         network = initial_network(options, vocabulary)
-        weights = [each.onward.weight_hh_l0 for each in (network.document_encoder, network.question_encoder)]
+        weights = [
+            each.forward_gru.weight_hh_l0 for each in (network.document_encoder, network.question_encoder)
+        ]
         assert torch.equal(*weights) is same
         assert weights[0] is not weights[1]
 

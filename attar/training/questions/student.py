@@ -57,7 +57,7 @@ def student_loss(
     rows = asking.flatten()
     repeated = EncodedQuestions(*(part.repeat_interleave(asking.shape[1], 0) for part in questions))
     of_all = network.score(texts.rows(rows), repeated, sentences[rows], valid[rows])
-    of_all = of_all.unflatten(0, asking.shape)
+    of_all = of_all.view(*asking.shape, *of_all.shape[1:])
     scores = of_all[:, 0]
     own, usable = gold_scores(scores, batch["spans"])
     flat = scores.flatten(1)

@@ -1,4 +1,4 @@
-"""The GRU's kernels beside PyTorch's own GRU: states and all gradients, onward and backward, ragged."""
+"""The GRU's kernels beside PyTorch's own GRU: states and all gradients, forward and backward, ragged."""
 
 import pytest
 import torch

@@ -1,0 +1,116 @@
+"""Readers of the package that have the files of the default one."""
+
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from attar.errors import FormatError
+from attar.library import Library
+from attar.reader import (
+    FIXED_SIZE,
+    FixedSizeReader,
+    PhraseReader,
+    Reader,
+    shipped_reader,
+    with_calibration,
+)
+
+LETTER = "Ann moved to Leeds in May. Bob stayed in Bath. The piano costs 200 pounds a year."
+
+
+class TestAccurate:
+    """The large question encoder, for the memories of the default reader."""
+
+    def test_encodes_questions_with_all_layers(self):
+        reader = Reader.load("accurate")
+        assert isinstance(reader, PhraseReader)
+        assert reader.quick is None
+        quick = Reader.load()
+        assert isinstance(quick, PhraseReader)
+        assert quick.quick is not None
+        assert reader.fingerprint == quick.fingerprint
+
+    def test_asks_a_library_of_the_default_reader(self, tmp_path):
+        with Library(tmp_path / "library") as library:
+            library.add("letter", LETTER)
+        with Library(tmp_path / "library", "accurate") as library:
+            (answer, *_) = library.ask("letter", "Where did Ann move?")
+            assert answer.text == "Leeds"
+            (answer, *_) = library.ask_all("How much does the piano cost?")
+            assert "200 pounds" in answer.text
+
+    def test_a_library_without_a_reader_given_gets_the_default(self):
+        assert shipped_reader(Reader.load("accurate").fingerprint) == "answers"
+
+
+class TestFixed:
+    """Memories of at most 16 kB."""
+
+    @pytest.fixture(scope="class")
+    def reader(self) -> FixedSizeReader:
+        reader = Reader.load("fixed")
+        assert isinstance(reader, FixedSizeReader)
+        return reader
+
+    def test_has_a_fingerprint_of_its_own(self, reader):
+        assert reader.fingerprint != Reader.load().fingerprint
+        assert shipped_reader(reader.fingerprint) == "fixed"
+
+    def test_a_library_of_it_answers_searches_appends_and_removes(self, reader, tmp_path):
+        with Library(tmp_path / "library", "fixed") as library:
+            library.add("letter", LETTER)
+            library.add("note", "The mill was sold to Dora. Emil wrote about it in June.")
+        with Library(tmp_path / "library") as library:  # found by its fingerprint
+            (answer, *_) = library.ask("letter", "Where did Ann move?")
+            assert answer.text == "Leeds"
+            assert answer.quote == "Ann moved to Leeds in May."
+            (answer, *_) = library.ask_all("Who was the mill sold to?")
+            assert (answer.document, answer.text) == ("note", "Dora")
+            assert library.search("piano")[0].document == "letter"
+            library.append("letter", "Clara bought the red boat.")
+            assert library.ask("letter", "Who bought the red boat?")[0].text == "Clara"
+            library.remove("note")
+            assert "note" not in [hit.document for hit in library.search("mill")]
+
+    def test_a_long_text_takes_no_more(self, reader):
+        text = " ".join(f"In {1500 + at} the town of Place{at} was sold to Owner{at}." for at in range(400))
+        assert reader.read(text).nbytes <= FIXED_SIZE
+
+
+class TestBadConfigs:
+    def config(self, folder, **changed):
+        given = {"format": 2, "kind": "variant", "fingerprint": Reader.load().fingerprint, "of": "answers"}
+        (folder / "config.json").write_text(json.dumps(given | changed))
+        return folder
+
+    def test_a_folder_may_vary_the_default(self, tmp_path):
+        reader = Reader.load(self.config(tmp_path, question_encoder="large"))
+        assert reader.fingerprint == Reader.load().fingerprint
+
+    def test_it_can_be_calibrated(self, tmp_path):
+        default = Reader.load()
+        assert isinstance(default, PhraseReader)
+        assert default.calibration is not None
+        other = replace(default.calibration, threshold=0.123)
+        with_calibration(self.config(tmp_path, question_encoder="large"), tmp_path / "other", other, {})
+        reader = Reader.load(tmp_path / "other")
+        assert isinstance(reader, PhraseReader)
+        assert reader.quick is None
+        assert reader.calibration == other
+        assert default.calibration.threshold != 0.123
+
+    @pytest.mark.parametrize(
+        ("changed", "part"),
+        [
+            ({"of": "../names"}, "Invalid enum value '../names'"),
+            ({"question_encoder": "small"}, "Invalid enum value 'small'"),
+            ({"weights": "x"}, "unknown field `weights`"),
+            ({"fingerprint": "0" * 64}, "expected the reader 000000000000, got files of"),
+            ({"memory": "fixed size"}, "got files of"),
+        ],
+    )
+    def test_others_are_refused_in_one_line(self, tmp_path, changed, part):
+        with pytest.raises(FormatError, match=part) as caught:
+            Reader.load(self.config(tmp_path, **changed))
+        assert "\n" not in str(caught.value)
