@@ -46,12 +46,12 @@ def library(filled, shipped, monkeypatch):
         yield library
 
 
-def few(monkeypatch):
+def few(monkeypatch, probed=13):
     """Of so few documents, not nearly all are compared; a cluster is split into about seven lists."""
     pytest.importorskip("faiss")
     monkeypatch.setattr("attar.search.index._BY_WORDS", 10)
     monkeypatch.setattr("attar.search.scan.CANDIDATES", 20)
-    monkeypatch.setattr("attar.search.lists.PROBED", 13)
+    monkeypatch.setattr("attar.search.lists.PROBED", probed)
 
 
 def opened(folder, reader, lists_from=1_000):
@@ -127,7 +127,7 @@ def test_what_another_process_removes_is_never_found(library, filled, shipped):
 
 
 def test_a_library_that_shrinks_is_compared_as_a_whole_again(tmp_path, shipped, monkeypatch):
-    few(monkeypatch)
+    few(monkeypatch, probed=4)
     with opened(tmp_path / "library", shipped, 200) as library:
         fill_library(library, shipped, 220)
         index = with_lists(library)
