@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -71,8 +72,8 @@ def measure(quick: bool) -> tuple[Rates, Times]:
         library.add_many((f"{at}", text) for at, text in enumerate(texts))
         stats = library.store.stats()
         one, many = (
-            cpu_seconds(lambda shards=shards: shards.ask_all([_QUESTION]), rounds)
-            for shards in (ShardedLibrary([LocalShard(library)] * count) for count in (1, 1 + _MERGED))
+            cpu_seconds(partial(ShardedLibrary([LocalShard(library)] * count).ask_all, [_QUESTION]), rounds)
+            for count in (1, 1 + _MERGED)
         )
     count = 300 if quick else 20_000
     with tempfile.TemporaryDirectory() as folder, Library(folder, reader, durability="none") as library:
