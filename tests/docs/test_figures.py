@@ -41,6 +41,11 @@ def test_the_readme_says_how_often_it_is_right_as_the_page_of_readers_does(row, 
     assert shown == bold_row(beginning)
 
 
+def test_the_readme_says_how_often_the_accurate_reader_is_right_as_the_page_of_readers_does():
+    exact, f1, _ = bold_row("`--reader accurate`")
+    assert f"is right more often: {exact} and F1 {f1} on SQuAD" in README
+
+
 def test_the_readme_says_what_is_refused_as_the_page_of_readers_does():
     squad, everyday = re.search(r"it refuses (\d+) % \(SQuAD\) and (\d+) % \(everyday\)", README).groups()
     assert round(
