@@ -43,6 +43,9 @@ class RidgeReadout(nn.Module):
     def __init__(self, size: int, k: int, d: int, *, device: Device = None) -> None:
         super().__init__()
         self.query = nn.Linear(k, k, device=device)
+        # Queries and keys are trained to be alike: a good start for a reader that only gets this readout.
+        nn.init.eye_(self.query.weight)
+        nn.init.zeros_(self.query.bias)
         self.value = nn.Linear(size, d, bias=False, device=device)
         self.sharpness = nn.Parameter(torch.full((1,), 8.0, device=device))
 
