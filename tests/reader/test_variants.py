@@ -19,6 +19,13 @@ from attar.reader import (
 LETTER = "Ann moved to Leeds in May. Bob stayed in Bath. The piano costs 200 pounds a year."
 
 
+@pytest.fixture(scope="module")
+def reader() -> FixedSizeReader:
+    reader = Reader.load("fixed")
+    assert isinstance(reader, FixedSizeReader)
+    return reader
+
+
 class TestAccurate:
     """The large question encoder, for the memories of the default reader."""
 
@@ -46,12 +53,6 @@ class TestAccurate:
 
 class TestFixed:
     """Memories of at most 16 kB."""
-
-    @pytest.fixture(scope="class")
-    def reader(self) -> FixedSizeReader:
-        reader = Reader.load("fixed")
-        assert isinstance(reader, FixedSizeReader)
-        return reader
 
     def test_has_a_fingerprint_of_its_own(self, reader):
         assert reader.fingerprint != Reader.load().fingerprint
