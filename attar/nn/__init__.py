@@ -36,14 +36,16 @@ if TYPE_CHECKING:
     from attar.nn.network_options import NetworkOptions
     from attar.nn.phrase_options import LONGEST, PhraseOptions, TransformerShape
     from attar.nn.phrases import (
+        RIDGE,
         EncodedQuestions,
         EncodedTexts,
         PhraseNetwork,
         QuickQuestions,
+        RidgeReadout,
+        Written,
         following,
         valid_spans,
     )
-    from attar.nn.ridge import RIDGE, RidgeReadout, Written
     from attar.nn.transformer import Transformer, from_published, without_initialization
 
 __all__ = [

@@ -25,5 +25,5 @@ class PhraseOptions:
     size: int = 64
     word_size: int = 32
     match: str = "static"
-    values: int = 0  # d of memories of fixed size (`attar.nn.ridge`); 0 for none
+    values: int = 0  # d of memories of fixed size (`attar.nn.phrases`); 0 for none
     encoder: TransformerShape = field(default_factory=TransformerShape)

@@ -1,4 +1,4 @@
-"""FixedSizeReader: a phrase reader whose memories never grow: the sums of `attar.nn.ridge` instead of phrase vectors.
+"""FixedSizeReader: a phrase reader whose memories never grow: the sums of `attar.nn.phrases` instead of phrase vectors.
 
 What is kept besides, the phrases to choose from and the words of sentences, is cut to fit `FIXED_SIZE`.
 `load_variant` loads readers of the package that have the files of the default one, among them this.
