@@ -11,9 +11,8 @@ MAKEFLAGS += --jobs=2
 demo: .venv/demo
 	$(BIN)/attar demo
 
-# Three processes for two cores: many tests wait for a process, a browser or a clock.
 test: lint docs
-	$(BIN)/python -m pytest -n 3
+	$(BIN)/python -m pytest -n 2
 
 # Lint and all tests that are not marked slow, with fewer examples of properties: under two minutes on two cores.
 quick: lint

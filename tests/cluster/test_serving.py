@@ -54,8 +54,15 @@ class Server:
         self.log = threading.Thread(target=self.process.stderr.read)
         self.log.start()
         self.http = httpx.Client(base_url=self.url, timeout=60)
-        while self.get("/readyz").status_code != 200:
+        while not self.is_ready():
+            assert self.process.poll() is None, "the server ended"
             time.sleep(0.1)
+
+    def is_ready(self) -> bool:
+        try:
+            return self.get("/readyz").status_code == 200
+        except httpx.TransportError:  # one that starts on a busy machine may give up on a connection
+            return False
 
     def get(self, path, **words):
         return self.http.get(path, **words)

@@ -176,8 +176,8 @@ def install_chromium() -> None:
                 subprocess.run(command, capture_output=True, timeout=300, check=False, env=quietly)
 
 
-# Of this folder's tests and no longer: while Playwright runs, so does its event loop, and no other test can run one.
-@pytest.fixture(scope="package")
+# Of one file and no longer: while Playwright runs, so does its event loop, and no other test can run one.
+@pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Any]:
     """A browser without a window."""
     from playwright.sync_api import expect, sync_playwright
