@@ -60,13 +60,16 @@ def run_in_processes(options: QuestionOptions, *launch: str) -> dict[str, dict[s
 
 
 def run_here(options: QuestionOptions, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, torch.Tensor]]:
-    """The same in this process, which has imported all of it."""
+    """The same in this process, which has imported all of it; with one thread, as the others have."""
+    threads = torch.get_num_threads()
     with monkeypatch.context() as patch:
         patch.setattr(stage.Stage, "on_before_optimizer_step", stage.Stage.on_before_optimizer_step)
         names: dict[str, Any] = {"OPTIONS": vars(options)}
         try:
+            torch.set_num_threads(1)
             exec(PROGRAM, names)
         finally:
+            torch.set_num_threads(threads)
             torch.use_deterministic_algorithms(False)
     return names["gradients"]
 
@@ -80,7 +83,11 @@ def test_two_processes_take_the_steps_of_one(options: MakeOptions, monkeypatch: 
     alone, shared = options("alone", accumulate=2), options("shared", accumulate=2)
     one, two = run_here(alone, monkeypatch), run_in_processes(shared, *TORCHRUN)
     assert set(one) == set(two) == {"first-teacher", "teacher", "student", "imitation", "quick"}
-    torch.testing.assert_close(one, two, rtol=0, atol=1e-5)
+    for name in ("first-teacher", "teacher", "student"):
+        torch.testing.assert_close(one[name], two[name], rtol=0, atol=1e-5)
+    # These start from the weights of a trained student, which differ by rounding already.
+    for name in ("imitation", "quick"):
+        torch.testing.assert_close(one[name], two[name], rtol=0, atol=1e-4)
     # Adam divides by the size of gradients, which makes more of rounding.
     torch.testing.assert_close(weights(alone.folder), weights(shared.folder), rtol=0, atol=5e-3)
     first, second = (Reader.load(each.folder).about["held_out"] for each in (alone, shared))
