@@ -140,3 +140,11 @@ def test_an_everyday_command_does_not_load_the_modules_of_the_others():
     subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     everything = run_main("--help") + "\nassert 'attar.cli.serve' in sys.modules"
     subprocess.run([sys.executable, "-c", everything], capture_output=True, check=True)
+
+
+def test_a_reader_is_loaded_without_the_compiler_of_torch():
+    code = (
+        "import sys; from attar import Reader; Reader.load().prepare(); print('torch._dynamo' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "False"

@@ -74,8 +74,9 @@ class ShardServer:
         path = check_shard(Path(folder), manifest, number)
         options: dict[str, Any] = {"read_only": read_only, "keep_text": keep_text, "lists_from": lists_from}
         library = Library(path, reader, create=False, **options)
-        library.reader  # noqa: B018  # loaded now; what only new texts need, with torch, when it is needed
         self._backend = ShardBackend(library)
+        # Any process of the shard may get the next question to all documents: none of them loads the reader then.
+        self._backend.prepare()
         # One call of a kind at a time, as in a server of one process: a long change does not hold questions up.
         self._locks = {kind: threading.Lock() for kind in ("ask", "search", "write", "slow", "read")}
 

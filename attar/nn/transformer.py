@@ -133,8 +133,10 @@ class without_initialization(TorchFunctionMode):  # noqa: N801  # used as a func
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Leave out what draws numbers, and return the tensor as it is."""
+        """Leave out what sets numbers, and return the tensor as it is."""
         given = kwargs or {}
+        if func is torch.eye and "out" in given:  # of `torch.nn.init.eye_`
+            return given["out"]
         if (
             func in (torch.Tensor.normal_, torch.Tensor.uniform_)
             or getattr(func, "__module__", "") == "torch.nn.init"
