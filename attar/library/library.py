@@ -18,6 +18,7 @@ from attar.library.rounds import ask_rounds, run_rounds, search_rounds
 from attar.library.searching import Searching, SearchState
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
+from attar.reader import find_reader, read_fingerprint
 from attar.results import Answer, Change, Document, DocumentDetails, Hit, Reread
 from attar.store import DocumentEntry, Durability, Fault, Record, Store
 
@@ -61,6 +62,8 @@ class Library:
         FAISS is installed; 0: always with all.
         """
         self._reader, self._reader_path = _reader_and_path(reader)
+        if create and not os.path.exists(path):
+            read_fingerprint(self._reader_path)  # a library is not created for a reader that is not there
         fingerprint = None if self._reader is None else self._reader.fingerprint
         self.store: Store = open_store(
             path, fingerprint, dtype=dtype, durability=durability, read_only=read_only, create=create
@@ -88,8 +91,6 @@ class Library:
     def _reader_of(self, expected: str | None) -> "Reader":
         """The reader with this fingerprint; another process may have moved the library to it."""
         if self._reader is None or expected not in (None, self._reader.fingerprint):
-            from attar.reader import find_reader
-
             what, moved = f"library {self.store.path}", self._reader is not None
             path = find_reader(what, self._reader_path, expected, moved=moved)
             # Imported last: a reader that is refused must not wait for torch.

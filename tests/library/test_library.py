@@ -147,6 +147,16 @@ def test_a_readers_folder_that_is_not_the_stores_is_refused_when_it_is_loaded(
             other.ask("emma", "Who left?")
 
 
+def test_a_library_is_not_created_for_a_reader_that_is_not_there(folder, tmp_path):
+    for reader, part in (
+        ("acurate", "one of answers, accurate, fixed, names, got 'acurate'"),
+        (tmp_path, "No such"),
+    ):
+        with pytest.raises(FormatError, match=part):
+            Library(folder, reader)
+        assert not folder.exists()
+
+
 def test_a_reader_can_be_given_as_a_path(folder, reader, texts, tmp_path):
     reader.save(tmp_path / "reader")
     with Library(folder, str(tmp_path / "reader")) as library:
