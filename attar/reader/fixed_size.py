@@ -96,7 +96,7 @@ class FixedSizeReader(PhraseReader):
 
     def _values(self, index: PhraseIndex) -> Floats:
         """The values of phrases `[P, d]`, from their texts."""
-        pieces = self.tokenizer.read_sentences([index.text_of(at) for at in range(len(index))])
+        pieces = self.tokenizer.read_sentences(index.texts_of(np.arange(len(index))))
         width = self._value_table.shape[1]
         sums = np.array([self._value_table[ids].sum(0) for ids, _ in pieces], np.float32).reshape(-1, width)
         values: Floats = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
