@@ -38,7 +38,7 @@ def reader_folder(path: str | Path | None) -> Path:
     shipped = SHIPPED / name
     if name in NAMES and shipped.is_dir() and not Path(name).is_dir():
         return shipped
-    if not Path(name).exists() and Path(name).name == name:
+    if name not in NAMES and Path(name).name == name and not Path(name).exists():
         raise FormatError("reader", f"a folder, or one of {', '.join(NAMES)}", repr(name), "check the name")
     return Path(name)
 

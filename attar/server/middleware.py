@@ -8,6 +8,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import lru_cache
 from typing import cast
 
@@ -38,6 +39,8 @@ _NAMED = b"/v1/documents/"
 # Proxies differ in which of two they take.
 _SINGLE = (b"authorization", b"host", b"content-type")
 _CLOSE = {"connection": "close"}
+# Seconds for which the rest of a refused body is read, at most.
+_LINGER = 10.0
 # The page loads nothing from other sites, cannot be framed, and is revalidated so that an upgrade shows.
 _PAGE_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -118,6 +121,7 @@ class Middleware:
             # An error refers to this frame, and through the handler's to the body: a cycle that would stay in memory
             # until the garbage collector's next full run.
             error = problem = None
+        await exchange.end()
 
     def _check(self, exchange: "_Exchange") -> None:
         """Refuse a request from the wrong client, or of too large a size."""
@@ -229,11 +233,15 @@ class _Exchange:
         self.request_id = _request_id(self.headers.get(b"x-request-id"))
         self.status = 0
         self._received = 0
+        # Whether a part of the body is still to come, the connection is to be closed, and the response has no end yet.
+        self._more = b"content-length" in self.headers or b"transfer-encoding" in self.headers
+        self._closes = self._open = False
 
     async def receive(self) -> Message:
         """Receive a part of the body, up to the limit."""
         message = await self._receive()
         if message["type"] == "http.request":
+            self._more = message.get("more_body", False)
             self._received += len(message.get("body", b""))
             if self._received > self._max_body:
                 raise _body_too_large(self._max_body)
@@ -244,10 +252,26 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = [*message["headers"], (b"x-request-id", self.request_id.encode())]
+            self._closes = (b"connection", b"close") in headers
             if not self.is_api:
                 headers += _PAGE_HEADERS
             message = {**message, "headers": headers}
+        elif self._closes and self._more and not message.get("more_body", False):
+            self._open, message = True, {**message, "more_body": True}
         await self._send(message)
+
+    async def end(self) -> None:
+        """Read the rest of a refused body, for some seconds, before the connection is closed.
+
+        A client or proxy that is still sending when it is closed gets an error instead of the response.
+        """
+        if not self._open:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER):
+                while (await self._receive()).get("more_body", False):
+                    pass
+        await self._send({"type": "http.response.body", "body": b""})
 
 
 def _without_prefix(scope: Scope, prefix: str) -> Scope:

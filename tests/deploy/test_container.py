@@ -51,7 +51,7 @@ def test_ports_agree(serve_options):
 
 def test_the_library_is_in_the_volume(serve_options):
     store = serve_options(json.loads(steps("CMD")[0])[1:])["store"]
-    assert steps("VOLUME") == [str(store.parent)]
+    assert steps("VOLUME") == [str(Path(store).parent)]
     (volume,) = SERVICE["volumes"]
     name, _, place = volume.partition(":")
     assert name in COMPOSE["volumes"]

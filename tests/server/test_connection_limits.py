@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from attar.server import middleware
 from attar.server.connections import Connection
 
 from .conftest import ASK, CLOSE, END, GET, HEAD, read_all, request, statuses_in, wait_until
@@ -34,6 +35,40 @@ def test_a_head_sent_a_byte_at_a_time_is_408(listen):
             while True:
                 connection.sendall(b"y")
                 time.sleep(0.02)
+
+
+class TestABodyThatIsRefused:
+    """By its size, or without a token, while the client is still sending it."""
+
+    SIZE = 4_000_000
+
+    @staticmethod
+    def refused_head(size: object) -> bytes:
+        return (
+            b"POST /v1/ask HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n%b\r\n\r\n" % size
+        )
+
+    @pytest.mark.parametrize(
+        ("settings", "status"), [({"max_body": 1_000}, 413), ({"token": "secret-of-16-chars"}, 401)]
+    )
+    @pytest.mark.parametrize("chunked", [False, True])
+    def test_can_be_sent_to_its_end_before_the_refusal_is_read(self, listen, settings, status, chunked):
+        length = b"transfer-encoding: chunked" if chunked else b"content-length: %d" % self.SIZE
+        body = b"a" * self.SIZE
+        with socket.create_connection(("127.0.0.1", listen(**settings).port), timeout=30) as connection:
+            connection.sendall(self.refused_head(length))
+            time.sleep(0.1)  # until it is refused
+            connection.sendall(b"%x\r\n%b\r\n0\r\n\r\n" % (self.SIZE, body) if chunked else body)
+            assert statuses_in(read_all(connection)) == [status]
+
+    def test_is_not_read_for_ever(self, listen, monkeypatch):
+        monkeypatch.setattr(middleware, "_LINGER", 0.2)
+        with socket.create_connection(("127.0.0.1", listen(max_body=1_000).port), timeout=30) as connection:
+            connection.sendall(self.refused_head(b"content-length: 1000000000000"))
+            with pytest.raises(OSError, match=r"reset|pipe"):  # noqa: PT012
+                while True:
+                    connection.sendall(b"a" * 1_000)
+                    time.sleep(0.02)
 
 
 @pytest.fixture
