@@ -5,7 +5,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import fsspec
@@ -134,9 +133,9 @@ def test_an_error_of_an_actor_is_one_line(ray_cluster, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_without_a_document_to_add_nothing_is_created(tmp_path):
+def test_without_a_document_to_add_nothing_is_created(ray_cluster, tmp_path):
     (tmp_path / "empty.txt").touch()
-    words = ["add", "library", "empty.txt", "--ray", "--actors", "2"]
+    words = ["add", "library", "empty.txt", "--ray", ray_cluster, "--actors", "1"]
     done = subprocess.run(
         [sys.executable, "-m", "attar", *words], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
@@ -158,36 +157,34 @@ def test_workers_are_positive(field, value):
         Workers(**{field: value})
 
 
-def attar(*arguments: str, **environment: str) -> tuple[int, str, float]:
-    began = time.monotonic()
+def attar(*arguments: str, **environment: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "attar", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment, timeout=120)
-    return done.returncode, done.stderr, time.monotonic() - began
+    return done.returncode, done.stderr
 
 
 def test_no_cluster_at_the_address_is_one_line(sources, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    code, errors, seconds = attar("add", str(tmp_path / "S"), str(sources), "--ray", address)
+    code, errors = attar("add", str(tmp_path / "S"), str(sources), "--ray", address)
     assert code == 2
     assert errors == (
         f"attar: ray {address}: expected a cluster of Ray, got Connection refused; "
         "start one (ray start --head), or give HOST:PORT of one\n"
     )
-    assert seconds < 60
     assert not (tmp_path / "S").exists()
 
 
 def test_without_ray_installed_it_is_one_line(sources, tmp_path):
     (tmp_path / "ray.py").write_text("raise ImportError('no ray', name='ray')")
-    code, errors, _ = attar("add", str(tmp_path / "S"), str(sources), "--ray", PYTHONPATH=f"{tmp_path}:.")
+    code, errors = attar("add", str(tmp_path / "S"), str(sources), "--ray", PYTHONPATH=f"{tmp_path}:.")
     assert code == 2
     assert errors == "attar: ray: expected the package ray, got none; pip install '.[ray]'\n"
 
 
 @pytest.mark.parametrize("options", [["--sync"], ["--together"], ["--name", "x"]])
 def test_options_for_one_process_are_refused(sources, tmp_path, options):
-    code, errors, _ = attar("add", str(tmp_path / "S"), str(sources), "--ray", *options)
+    code, errors = attar("add", str(tmp_path / "S"), str(sources), "--ray", *options)
     assert (code, errors.count("\n")) == (2, 1)
     assert "attar: --ray: expected files, folders and URLs to read" in errors
 
