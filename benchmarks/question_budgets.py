@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from attar.errors import AttarError, OptionError
-from attar.memory import Memory, within_budget
+from attar.memory import Floats, Memory, within_budget
 from attar.reader import FixedSizeReader, PhraseReader, Reader
 from attar.training import Passage, read_passages
 from attar.training.questions.evaluation import Asked, group_documents
@@ -22,8 +23,20 @@ from attar.training.questions.metrics import exact, f1
 from benchmarks.command import run_command
 
 BUDGETS = (500, 750, 1_000, 1_500, 2_000, 3_000, 4_000, 6_000, 8_000, 12_000, 16_000)
+# The sums of a memory of fixed size alone take 8 kB.
+FIXED_BUDGETS = (9_000, 10_000, 12_000, 16_384)
 TICKS = (250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000)
 Row = dict[str, Any]
+
+
+class KeyedReader(FixedSizeReader):
+    """The same sums read out as the paper does, Cᵀ q, without the ridge: what the ridge is worth."""
+
+    def look_up(self, memory: Memory, query: Floats) -> Floats:
+        """Cᵀ q of length 1: without G, its size grows with the number of phrases."""
+        both, size = memory.to_float32(), memory.size
+        readout: Floats = query @ both[:, : both.shape[1] - size]
+        return readout / max(float(np.linalg.norm(readout)), 1e-12)
 
 
 def sample(passages: Sequence[Passage], questions: int, paragraphs: int | None) -> list[Asked]:
@@ -106,8 +119,11 @@ def rows_of(
     else:
         add(measure(reader, documents, memories, "phrases", None))
     if reader.network.ridge is not None:
-        fixed = FixedSizeReader(reader.saved)
-        add(measure(fixed, documents, [fixed.read(each.text) for each in documents], "ridge", None))
+        for name, kind in (("keyed", KeyedReader), ("keyed, ridge", FixedSizeReader)):
+            fixed = kind(reader.saved, quick=False)  # as the reader `fixed`
+            whole = [fixed.read(each.text) for each in documents]
+            for budget in FIXED_BUDGETS:
+                add(measure(fixed, documents, [_cut(memory, budget) for memory in whole], name, budget))
     if names:
         other = Reader.load("names")
         add(measure(other, documents, [other.read(each.text) for each in documents], "names", None))

@@ -104,9 +104,14 @@ class FixedSizeReader(PhraseReader):
 
     def _products(self, memory: Memory, index: PhraseIndex, query: Query) -> Floats:
         matrix, bias, sharpness = self._query
-        (read,) = memory.lookup((matrix @ query.vector + bias)[None])
-        products: Floats = self._values(index) @ read * sharpness
+        readout = self.look_up(memory, matrix @ query.vector + bias)
+        products: Floats = self._values(index) @ readout * sharpness
         return products
+
+    def look_up(self, memory: Memory, query: Floats) -> Floats:
+        """The readout `[d]` of a query `[k]`: Cᵀ (G + λI)⁻¹ q."""
+        readout: Floats = memory.lookup(query[None])[0]
+        return readout
 
 
 def load_variant(folder: Path, config: bytes) -> PhraseReader:

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 import pytest
 
 # Before Ray is imported, which reads the token then. Nothing goes over the network, and no process but this one is
-# asked for metrics.
+# asked for metrics. Other tests run beside these: with Ray's niceness of 15 its processes would hardly run at all.
 os.environ.update(
     RAY_USAGE_STATS_ENABLED="0",
     RAY_ENABLE_RECORD_ACTOR_TASK_LOGGING="0",
     RAY_DISABLE_IMPORT_WARNING="1",
     RAY_AUTH_MODE="token",
     RAY_AUTH_TOKEN=secrets.token_hex(32),
+    RAY_worker_niceness="0",
 )
 
 

@@ -27,7 +27,7 @@ def test_budgets_and_ablations(
     documents = question_budgets.sample(read_passages(data[0]), 20, 2)
     rows = question_budgets.rows_of(reader, documents, names=False, say=lambda line: None)
     kinds = {row["memory"] for row in rows}
-    assert kinds == {"phrases", "ridge"}
+    assert kinds == {"phrases", "keyed", "keyed, ridge"}
     assert all(row["largest"] <= (row["budget"] or 16_384) for row in rows)
     assert rows[0]["too_small"] == rows[0]["documents"] or rows[0]["bytes"] <= 500
     question_budgets.draw(rows, tmp_path / "figures" / "budgets.png")
