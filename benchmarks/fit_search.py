@@ -1,9 +1,10 @@
 """Fit the statistics of search that ship with the default reader, `attar/reader/readers/answers/search.bin`.
 
-python -m benchmarks.fit_search wiki.jsonl.xz --out attar/reader/readers/answers/search.bin
+python -m benchmarks.fit_search wiki.jsonl.xz --map map.npz --out attar/reader/readers/answers/search.bin
 
-Frequencies of word pieces are those of all paragraphs, the covariance that of every 40th document. Lines whose number
-modulo 20 is 0 or 1 are held out, as everywhere in this project.
+`map.npz` is what `python -m benchmarks.train_search` writes. Frequencies of word pieces are those of all paragraphs,
+the covariance that of every 40th document. Lines whose number modulo 20 is 0 or 1 are held out, as everywhere in this
+project.
 """
 
 import json
@@ -12,9 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
-from attar.search import ReaderEncoder, Statistics, load_encoder
+from attar.search import ReaderEncoder, StateMap, Statistics, load_encoder
 from benchmarks.command import run_command
 
 
@@ -26,9 +28,15 @@ def read_training_lines(path: Path) -> Iterator[str]:
                 yield json.loads(line)["text"]
 
 
-def fit(encoder: ReaderEncoder, texts: Iterator[str], every: int) -> Statistics:
+def load_map(path: Path) -> StateMap:
+    """The map that `benchmarks.train_search` wrote."""
+    with np.load(path, allow_pickle=False) as arrays:
+        return StateMap(arrays["linear"], arrays["hidden"], arrays["out"])
+
+
+def fit(encoder: ReaderEncoder, texts: Iterator[str], every: int, learned: StateMap | None) -> Statistics:
     """The statistics of texts: all for the frequencies, every n-th for the covariance."""
-    statistics = Statistics.empty(encoder.fingerprint, size=encoder.size, pieces=encoder.pieces)
+    statistics = Statistics.empty(encoder.fingerprint, size=encoder.size, pieces=encoder.pieces, map=learned)
     for number, text in enumerate(texts):
         paragraphs = [part for part in text.split("\n") if part.strip()]
         if number % every == 0:
@@ -44,12 +52,13 @@ def main(
     texts: Annotated[Path, typer.Argument(help="JSON lines with `text`, compressed by xz.")],
     out: Annotated[Path, typer.Option(help="File to write.")],
     reader: Annotated[Path | None, typer.Option(help="A reader's folder.")] = None,
+    map: Annotated[Path | None, typer.Option(help="A map of states, .npz.")] = None,
     every: Annotated[int, typer.Option(min=1, help="Documents per one whose states count.")] = 40,
 ) -> None:
     """Fit statistics to texts and write them to a file."""
     encoder = load_encoder(reader)
     assert isinstance(encoder, ReaderEncoder)
-    statistics = fit(encoder, read_training_lines(texts), every)
+    statistics = fit(encoder, read_training_lines(texts), every, None if map is None else load_map(map))
     statistics.save(out)
     print(f"{statistics.documents:,} paragraphs, {statistics.tokens:,} tokens: {out.stat().st_size:,} bytes")
 

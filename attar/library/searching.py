@@ -104,7 +104,9 @@ class Searching:
             known = self._signer is not None and self._signer.encoder.reader is reader
             if not known or stored != self._known:
                 encoder = ReaderEncoder(reader)
-                statistics = None if stored is None else self._stored(stored)
+                # Those of an earlier version are replaced by the reader's own, and signatures made again.
+                older = stored is None or Statistics.is_older(stored)
+                statistics = None if stored is None or older else self._stored(stored)
                 if statistics is None:
                     statistics = default_statistics(reader.fingerprint, self._folder)
                 fits = statistics is not None and statistics.fit_states(encoder.size, encoder.pieces)
@@ -232,7 +234,12 @@ class Searching:
         reader = self.phrase_reader()
         encoder = ReaderEncoder(reader)
         names = [entry.name for entry in self._store.documents() if not isinstance(entry, Fault)]
-        statistics = Statistics.empty(reader.fingerprint, size=encoder.size, pieces=encoder.pieces)
+        # A learned map belongs to the reader, whichever the documents are.
+        before = default_statistics(reader.fingerprint, self._folder)
+        learned = None if before is None else before.map
+        statistics = Statistics.empty(
+            reader.fingerprint, size=encoder.size, pieces=encoder.pieces, map=learned
+        )
         for at, name in enumerate(names):
             progress("fitting", at, len(names))
             text = self._store.get(name).text

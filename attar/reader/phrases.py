@@ -50,7 +50,7 @@ class PhraseReader(Reader):
     """Reads texts into phrases, and answers questions from these."""
 
     # Signatures are made of the states after this many layers: later ones tell what answers, not what a text is about.
-    signature_layers = 2
+    signature_layers = 3
     form = "phrases"
 
     def __init__(self, saved: SavedPhrases, *, quick: bool = True) -> None:

@@ -9,16 +9,17 @@ from attar._lazy import lazy_names
 
 if TYPE_CHECKING:
     from attar.search.data import RetrievalSet, from_passages, read_beir
-    from attar.search.encoders import ReaderEncoder, TokenEncoder, load_encoder
+    from attar.search.encoders import load_encoder
     from attar.search.evaluation import Evaluation, Measured, evaluation_table
     from attar.search.index import LISTS_FROM, SearchIndex
     from attar.search.lexical import Corpus, Lexical
     from attar.search.lists import InvertedLists
     from attar.search.moments import Moments
     from attar.search.ranking import RERANKED, Common, Ranked, SearchQuery, rerank
-    from attar.search.records import Collector, SignatureRecord, Signer, merged
+    from attar.search.records import Collector, ReaderEncoder, SignatureRecord, Signer, TokenEncoder, merged
     from attar.search.scan import CANDIDATES, best, scores
     from attar.search.signatures import SignatureOptions, Sums, pack, query_of, unpack
+    from attar.search.state_map import StateMap
     from attar.search.statistics import Projection, Statistics, default_statistics
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "SignatureOptions",
     "SignatureRecord",
     "Signer",
+    "StateMap",
     "Statistics",
     "Sums",
     "TokenEncoder",

@@ -1,55 +1,15 @@
-"""Token states for signatures: of a reader's own encoder, or of a published BERT-like encoder in a folder."""
+"""The encoder whose states signatures are made of: a reader's own, or a published BERT-like one in a folder."""
 
 import json
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from attar.errors import FormatError, OptionError
-from attar.search.statistics import Floats
+from attar.search.records import ReaderEncoder, TokenEncoder
 
 # Loaded where they are used: torch takes seconds, and merging or listing documents needs none of it.
 if TYPE_CHECKING:
     from attar.reader import PhraseReader
-
-Tokens = tuple[NDArray[np.int64], Floats]
-
-
-class TokenEncoder(Protocol):
-    """Texts to word pieces `[n]` and their states `[n, d]`."""
-
-    fingerprint: str
-    size: int
-    pieces: int
-    # The reader that also answers questions, if it was trained for that.
-    answering: "PhraseReader | None"
-
-    def encode(self, texts: Sequence[str]) -> Iterator[Tokens]:
-        """The word pieces and states of each text, in order; long texts are read in windows."""
-
-
-class ReaderEncoder:
-    """The encoder of a phrase reader; a question is read as a text."""
-
-    def __init__(self, reader: "PhraseReader", *, trained: bool = True) -> None:
-        self.reader = reader
-        self.answering: PhraseReader | None = reader if trained else None
-        self.fingerprint = reader.fingerprint
-        self.size = reader.network.options.encoder.size
-        self.pieces = reader.network.options.encoder.vocabulary
-
-    def encode(self, texts: Sequence[str]) -> Iterator[Tokens]:
-        """The word pieces and states of each text, in order."""
-        for text in texts:
-            yield joined(self._windows(text), self.size)
-
-    def _windows(self, text: str) -> list[Tokens]:
-        found: list[Tokens] = []
-        self.reader.token_states([text], lambda _, ids, states: found.append((ids, states)))
-        return found
 
 
 def load_encoder(path: str | Path | None) -> TokenEncoder:
@@ -101,10 +61,3 @@ def _published(folder: Path) -> "PhraseReader":
     reader = PhraseReader(SavedPhrases(network.eval(), None, tokenizer, digest, {}, 0.4, None))
     reader.signature_layers = shape.layers
     return reader
-
-
-def joined(windows: Sequence[Tokens], size: int) -> Tokens:
-    """The windows of one text as one."""
-    if not windows:
-        return np.zeros(0, np.int64), np.zeros((0, size), np.float32)
-    return np.concatenate([ids for ids, _ in windows]), np.concatenate([states for _, states in windows])

@@ -13,12 +13,13 @@ from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
 from attar.search import baselines, scan
 from attar.search.data import RetrievalSet
-from attar.search.encoders import TokenEncoder, Tokens
 from attar.search.lexical import Lexical
 from attar.search.moments import standardised
 from attar.search.ranking import RERANKED, SIGNATURE_WEIGHT, WORDS_WEIGHT, rerank
+from attar.search.records import TokenEncoder, Tokens
 from attar.search.signatures import DTYPES, SignatureOptions, Sums, pack, query_of
-from attar.search.statistics import Floats, Projection, Statistics, unit_rows
+from attar.search.state_map import Floats, unit_rows
+from attar.search.statistics import Projection, Statistics
 
 _RESAMPLES = 1_000
 _WORDS = "BM25 of word pieces"

@@ -12,7 +12,7 @@ from numba import njit, prange, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from attar.search.statistics import Floats
+from attar.search.state_map import Floats
 
 PLANES = 3
 # Steps between the levels that lose least of a normally distributed number, in standard deviations (Max, 1960).

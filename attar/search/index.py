@@ -26,7 +26,7 @@ from attar.search.moments import Moments
 from attar.search.ranking import Common, Ranked, SearchQuery, Voices, total
 from attar.search.records import SignatureRecord, Signer
 from attar.search.signatures import query_of
-from attar.search.statistics import Floats
+from attar.search.state_map import Floats
 from attar.store import Signatures, Snapshot, key_of
 
 _GROWTH = 1.5

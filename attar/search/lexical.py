@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.search.statistics import Floats, inverse_frequencies
+from attar.search.state_map import Floats
+from attar.search.statistics import inverse_frequencies
 
 # Robertson's usual constants; not tuned.
 _K1, _B = 1.2, 0.75

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.search import scan
-from attar.search.statistics import Floats
+from attar.search.state_map import Floats
 
 Packed = NDArray[np.uint8]
 # Rows per list that k-means is trained on, and its steps.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.search.statistics import Floats
+from attar.search.state_map import Floats
 
 # Scores are rounded to 2^-16 for their sums; halves of 14 bits: a million of their squares fit into int64.
 _FRACTION, _HALF = 16, 14

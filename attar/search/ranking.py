@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from attar.search import scan
 from attar.search.lexical import Corpus
 from attar.search.moments import Moments
-from attar.search.statistics import Floats
+from attar.search.state_map import Floats
 
 # How much each voice counts, in standard deviations over the documents; chosen on questions of SQuAD's training set.
-SIGNATURE_WEIGHT, WORDS_WEIGHT = 1.0, 1.0
+SIGNATURE_WEIGHT, WORDS_WEIGHT = 1.5, 1.0
 # The best documents are ranked again by their phrases, whose match has this weight; chosen on the same questions.
 RERANKED, PHRASES_WEIGHT = 20, 0.8
 

@@ -1,19 +1,67 @@
 """A document's signature as the store keeps it, and how it is made: while the document is read, or from its text."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import OptionError, RecordError
-from attar.search.encoders import ReaderEncoder
 from attar.search.signatures import LONG_DOCUMENT, SignatureOptions, Sums, pack
-from attar.search.statistics import Floats, Projection, Statistics
+from attar.search.state_map import Floats
+from attar.search.statistics import Projection, Statistics
+
+# Loaded where it is used: torch takes seconds, and merging or listing documents needs none of it.
+if TYPE_CHECKING:
+    from attar.reader import PhraseReader
+
+Tokens = tuple[NDArray[np.int64], Floats]
+
+
+class TokenEncoder(Protocol):
+    """Texts to word pieces `[n]` and their states `[n, d]`."""
+
+    fingerprint: str
+    size: int
+    pieces: int
+    # The reader that also answers questions, if it was trained for that.
+    answering: "PhraseReader | None"
+
+    def encode(self, texts: Sequence[str]) -> Iterator[Tokens]:
+        """The word pieces and states of each text, in order; long texts are read in windows."""
+
+
+class ReaderEncoder:
+    """The encoder of a phrase reader; a question is read as a text."""
+
+    def __init__(self, reader: "PhraseReader", *, trained: bool = True) -> None:
+        self.reader = reader
+        self.answering: PhraseReader | None = reader if trained else None
+        self.fingerprint = reader.fingerprint
+        self.size = reader.network.options.encoder.size
+        self.pieces = reader.network.options.encoder.vocabulary
+
+    def encode(self, texts: Sequence[str]) -> Iterator[Tokens]:
+        """The word pieces and states of each text, in order."""
+        for text in texts:
+            yield joined(self._windows(text), self.size)
+
+    def _windows(self, text: str) -> list[Tokens]:
+        found: list[Tokens] = []
+        self.reader.token_states([text], lambda _, ids, states: found.append((ids, states)))
+        return found
+
+
+def joined(windows: Sequence[Tokens], size: int) -> Tokens:
+    """The windows of one text as one."""
+    if not windows:
+        return np.zeros(0, np.int64), np.zeros((0, size), np.float32)
+    return np.concatenate([ids for ids, _ in windows]), np.concatenate([states for _, states in windows])
+
 
 _VERSION = 1
 

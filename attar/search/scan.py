@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.search.signatures import unpack
-from attar.search.statistics import Floats
+from attar.search.state_map import Floats
 
 # Rows unpacked at a time: about what a core's cache holds.
 _BLOCK = 1_024

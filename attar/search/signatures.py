@@ -1,6 +1,7 @@
 """Signatures: a document's token states as one vector of fixed size, to rank documents by.
 
-    x_t = Λ^-½ Pᵀ (h_t / |h_t| − μ)  unit states, centred, projected to k dimensions of equal variance
+    y_t = f(h_t)                     a learned map of the token's state, if the reader has one (`StateMap`)
+    x_t = Λ^-½ Pᵀ (y_t / |y_t| − μ)  unit length, centred, projected to k dimensions of equal variance
     C   = Σ_t w_t x_t x_tᵀ           w_t the weight (IDF^1.5) of the word piece: a memory, as in the paper
     S   = C^½ / |C^½|                matrix root: a few strong directions do not outweigh all others
     score(document, query) = ⟨S, S'⟩
@@ -9,20 +10,17 @@ C is symmetric, so its triangle is kept, k (k + 1) / 2 numbers; in "1-bit" only 
 float. Sums C add and subtract exactly (up to float32's rounding); signatures do not, because of the root.
 """
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import OptionError, RecordError, ShapeError
 from attar.options import option
-from attar.search.statistics import Floats, Projection, unit_rows
-
-if TYPE_CHECKING:
-    from threadpoolctl import ThreadpoolController
+from attar.search.state_map import Floats, one_thread
+from attar.search.statistics import Projection, unit_points
 
 Dtype = Literal["1-bit", "int8", "float16"]
 DTYPES: tuple[Dtype, ...] = ("1-bit", "int8", "float16")
@@ -58,8 +56,9 @@ class SignatureOptions:
 class Sums:
     """What a document adds up to, before the root is taken: sums of two documents are added, or subtracted again.
 
-    `triangle` is C, `total` Σ unit states `[d]`; `kept` and `whole` are Σ |x_t|² within the k directions and in all
-    of them, by which drift is measured; `pieces` and `counts` are the word pieces and how often each occurs.
+    `triangle` is C, `total` Σ unit states; drift is measured by `kept` / `whole`, Σ |x_t|² within the k directions
+    over that in all of them, or with a map k per token over Σ |x_t|². `pieces` and `counts` are the word pieces and
+    how often each occurs.
     """
 
     triangle: Floats
@@ -82,21 +81,25 @@ class Sums:
     @classmethod
     def of(cls, ids: NDArray[np.int64], states: Floats, projection: Projection) -> "Sums":
         """The sums of tokens: word pieces `[n]` and their states `[n, d]`."""
-        if states.ndim != 2 or states.shape != (len(ids), len(projection.mean)):
-            expected = f"[{len(ids)}, {len(projection.mean)}]"
-            raise ShapeError("states", expected, str(list(states.shape)))
-        unit = unit_rows(np.asarray(states, np.float32))
+        unit = unit_points(ids, states, projection)
         centred = unit - projection.mean
         with one_thread():
             points = centred @ projection.directions
             weighted = points * projection.scales * np.sqrt(projection.weights[ids])[:, None]
             product = weighted.T @ weighted
         pieces, counts = np.unique(ids, return_counts=True)
+        kept, whole = float(np.square(points).sum()), float(np.square(centred).sum())
+        if projection.map is not None:
+            # A map leaves only directions that are kept. What the statistics were fitted to has k per token.
+            kept, whole = (
+                float(projection.size * len(ids)),
+                float(np.square(points * projection.scales).sum()),
+            )
         return cls(
             product[triangle_of(projection.size)].astype(np.float32),
             unit.sum(0),
-            float(np.square(points).sum()),
-            float(np.square(centred).sum()),
+            kept,
+            whole,
             len(ids),
             pieces.astype(np.uint16),
             counts.astype(np.int64),
@@ -168,22 +171,6 @@ def root_of(triangle: Floats) -> Floats:
         norm = float(np.sqrt(np.square(values).sum()))
         root: Floats = ((vectors * (values / max(norm, 1e-12))) @ vectors.T)[where].astype(np.float32)
     return root
-
-
-@cache
-def _libraries() -> "ThreadpoolController":
-    from threadpoolctl import ThreadpoolController  # a list of documents needs none
-
-    return ThreadpoolController()
-
-
-def one_thread() -> AbstractContextManager[Any]:
-    """Let numpy compute with one thread: with several it rounds in another way, and signs near zero would differ.
-
-    A signature must have the same bytes wherever a document is read.
-    """
-    limited: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
-    return limited
 
 
 def size_of(numbers: int) -> int:

@@ -1,7 +1,8 @@
 """Statistics of a corpus that signatures are made with: mean and covariance of token states, word pieces' frequencies.
 
 They are sums over documents: fitted one document at a time, added, subtracted and continued. A `Projection` is what
-follows from them: the mean, the directions of most variance, and the weight (IDF) of each word piece.
+follows from them: the mean, the directions of most variance, and the weight (IDF) of each word piece. The states may
+pass through a `StateMap` first, which was learned from questions and is the same for every corpus.
 """
 
 import hashlib
@@ -18,15 +19,19 @@ from numpy.typing import NDArray
 
 from attar.errors import FormatError, OptionError, ShapeError
 from attar.files import atomic_file
+from attar.search.state_map import Floats, StateMap, unit_rows
 
-Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 # In a reader's folder; not one of the files that its fingerprint is made of.
 STATISTICS_FILE = "search.bin"
 # Rare word pieces count more than by their IDF alone: 1.5 was better than 1 on questions of SQuAD's training set.
-_WEIGHT_POWER = 1.5
-_VERSION = 1
+WEIGHT_POWER = 1.5
+# Version 1 was of states of another layer.
+_VERSION = 2
 _MOST_SIZE, _MOST_PIECES = 4_096, 2**16
+
+
+_Size = Annotated[int, msgspec.Meta(ge=1, le=_MOST_SIZE)]
 
 
 class _Written(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -34,13 +39,15 @@ class _Written(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
     version: int
     reader: str
-    size: Annotated[int, msgspec.Meta(ge=1, le=_MOST_SIZE)]
+    size: _Size
     documents: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
     tokens: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
     mean: bytes
     scale: float
     covariance: bytes
     frequencies: bytes
+    map_sizes: tuple[_Size, _Size, _Size] | None = None
+    map: bytes = b""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +63,17 @@ class Projection:
     weights: Floats
     kept: float
     digest: bytes
+    map: StateMap | None = None
 
     @property
     def size(self) -> int:
         """k, the number of directions."""
         return int(self.directions.shape[1])
+
+    @property
+    def state_size(self) -> int:
+        """d, the size of the states that it takes."""
+        return len(self.mean) if self.map is None else self.map.sizes[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,17 +92,22 @@ class Statistics:
     total: Doubles
     products: Doubles
     frequencies: NDArray[np.int64]
+    map: StateMap | None = None
 
     @classmethod
-    def empty(cls, reader: str, *, size: int, pieces: int) -> "Statistics":
+    def empty(cls, reader: str, *, size: int, pieces: int, map: StateMap | None = None) -> "Statistics":
         """No documents yet, of a reader whose states have `size` dimensions."""
-        return cls(reader, 0, 0, np.zeros(size), np.zeros((size, size)), np.zeros(pieces, np.int64))
+        size = size if map is None else map.sizes[-1]
+        return cls(reader, 0, 0, np.zeros(size), np.zeros((size, size)), np.zeros(pieces, np.int64), map)
+
+    @property
+    def state_size(self) -> int:
+        """d, the size of the states that they are fitted to."""
+        return len(self.total) if self.map is None else self.map.sizes[0]
 
     def with_document(self, ids: NDArray[np.int64], states: Floats) -> "Statistics":
         """Continued by a document: its word pieces `[n]` and their states `[n, d]`."""
-        if states.ndim != 2 or states.shape != (len(ids), len(self.total)):
-            raise ShapeError("states", f"[{len(ids)}, {len(self.total)}]", str(list(states.shape)))
-        unit = unit_rows(states)
+        unit = unit_points(ids, states, self)
         total, products = self.total + unit.sum(0, dtype=np.float64), self.products + unit.T @ unit
         tokens = self.tokens + len(ids)
         return replace(self.with_words(ids), tokens=tokens, total=total, products=products)
@@ -107,7 +125,8 @@ class Statistics:
         return self._combined(other, -1)
 
     def _combined(self, other: "Statistics", sign: int) -> "Statistics":
-        if self.reader != other.reader or self.total.shape != other.total.shape:
+        maps = [each.map and each.map.data for each in (self, other)]
+        if self.reader != other.reader or self.total.shape != other.total.shape or maps[0] != maps[1]:
             expected, came = (f"those of reader {each.reader[:12]}" for each in (self, other))
             raise OptionError("statistics", expected, came, "fit them with this reader")
         return Statistics(
@@ -117,6 +136,7 @@ class Statistics:
             self.total + sign * other.total,
             self.products + sign * other.products,
             self.frequencies + sign * other.frequencies,
+            self.map,
         )
 
     @property
@@ -141,7 +161,7 @@ class Statistics:
 
     def fit_states(self, size: int, pieces: int) -> bool:
         """Whether they are of states of this size, and of this number of word pieces."""
-        return len(self.total) == size and len(self.frequencies) == pieces
+        return self.state_size == size and len(self.frequencies) == pieces
 
     def projection(self, size: int) -> Projection:
         """The `size` directions of most variance; of each, the largest component is positive.
@@ -161,11 +181,11 @@ class Statistics:
         kept = float(values[::-1][:size].sum() / max(values.sum(), 1e-30))
         largest_values = values[::-1][:size]
         scales = 1 / np.sqrt(np.maximum(largest_values, 1e-6 * largest_values[0] + 1e-30))
-        weights = inverse_frequencies(self.frequencies, self.documents) ** _WEIGHT_POWER
+        weights = inverse_frequencies(self.frequencies, self.documents) ** WEIGHT_POWER
         mean, directions, scales, weights = (
             each.astype(np.float32) for each in (self.mean, directions, scales, weights)
         )
-        return Projection(mean, directions, scales, weights, kept, self.digest)
+        return Projection(mean, directions, scales, weights, kept, self.digest, self.map)
 
     @cached_property
     def data(self) -> bytes:
@@ -182,8 +202,17 @@ class Statistics:
             scale,
             (triangle / scale).astype("<f2").tobytes(),
             zlib.compress(self.frequencies.astype("<u4").tobytes(), 9),
+            *(() if self.map is None else (self.map.sizes, self.map.data)),
         )
         return msgspec.msgpack.encode(written)
+
+    @staticmethod
+    def is_older(data: bytes) -> bool:
+        """Whether the bytes were written by an earlier version, whose states were others."""
+        try:
+            return msgspec.msgpack.decode(data, type=_Written).version < _VERSION
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False
 
     @classmethod
     def from_bytes(cls, data: bytes, source: str = "statistics") -> "Statistics":
@@ -191,7 +220,7 @@ class Statistics:
         try:
             written = msgspec.msgpack.decode(data, type=_Written)
             if written.version != _VERSION:
-                remedy = "install a newer attar"
+                remedy = "fit them again" if written.version < _VERSION else "install a newer attar"
                 raise FormatError(source, f"version {_VERSION}", str(written.version), remedy)
             size = written.size
             mean = np.frombuffer(written.mean, "<f4").astype(np.float64)
@@ -200,10 +229,12 @@ class Statistics:
             frequencies = np.frombuffer(unpacked, "<u4").astype(np.int64)
             covariance = np.zeros((size, size))
             covariance[np.triu_indices(size)] = triangle
+            learned = written.map_sizes and StateMap.from_bytes(written.map, written.map_sizes)
         except (msgspec.DecodeError, UnicodeDecodeError, ValueError, zlib.error) as fault:
             raise FormatError(source, "statistics of a corpus", f"another file ({fault})") from fault
         sound = (
             len(mean) == size
+            and (learned is None or learned.sizes[-1] == size)
             and np.isfinite(mean).all()
             and np.isfinite(triangle).all()
             and math.isfinite(written.scale)
@@ -215,7 +246,7 @@ class Statistics:
         covariance += np.triu(covariance, 1).T
         products = (covariance + np.outer(mean, mean)) * written.tokens
         counts = written.documents, written.tokens
-        statistics = cls(written.reader, *counts, mean * written.tokens, products, frequencies)
+        statistics = cls(written.reader, *counts, mean * written.tokens, products, frequencies, learned)
         # Not rounded again: the digest is that of these bytes.
         statistics.__dict__["data"] = bytes(data)
         return statistics
@@ -259,8 +290,8 @@ def inverse_frequencies(frequencies: NDArray[np.int64], documents: int) -> Float
     return weights
 
 
-def unit_rows(states: Floats) -> Floats:
-    """Rows of length 1; a row of zeros stays."""
-    lengths = np.linalg.norm(states, axis=-1, keepdims=True)
-    rows: Floats = states / np.maximum(lengths, 1e-12)
-    return rows
+def unit_points(ids: NDArray[np.int64], states: Floats, fitted: Statistics | Projection) -> Floats:
+    """Rows of length 1 of states `[n, d]`, mapped if there is a map; states of another shape are refused."""
+    if states.ndim != 2 or states.shape != (len(ids), fitted.state_size):
+        raise ShapeError("states", f"[{len(ids)}, {fitted.state_size}]", str(list(states.shape)))
+    return unit_rows(np.asarray(states, np.float32) if fitted.map is None else fitted.map(states))
