@@ -10,7 +10,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from attar.memory import Floats, PhraseIndex
-from attar.reader.confidence import Calibration, features_of, with_lead
+from attar.reader.confidence import Calibration, calibration_for, features_of, with_lead
 from attar.results import ABSENT, Answer
 from attar.text import COMMON, kind_of
 
@@ -166,7 +166,12 @@ class ScoredPhrases:
     query: Query
     scores: list[Floats]
     indexes: list[PhraseIndex]
-    calibration: Calibration | None
+    fitted: Calibration | None
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """The calibration of answers to this question."""
+        return calibration_for(self.query.question, self.fitted)
 
     def log_sums(self) -> list[float]:
         """The logarithm of the sum over each document's phrases."""
@@ -248,6 +253,7 @@ def rank(
     ranked = rank_phrases(scores, query.null, index, top)
     probabilities, absent = ranked.probabilities, ranked.absent
     refused = not ranked.phrases or absent > probabilities[0]
+    calibration = calibration_for(query.question, calibration)
     if calibration is not None and ranked.phrases:
         right, absent = calibration.probabilities(ranked.features(query, index))
         refused |= absent > calibration.threshold

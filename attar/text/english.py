@@ -182,3 +182,44 @@ KINDS_OF_NAMES = word_set(
     "company firm city town country place village state river island street person man woman girl boy name "
     "actor actress writer player lady team club band film book school house gentleman"
 )
+# Words of most English questions that the languages below do not have.
+ENGLISH_ONLY = word_set(
+    "the of what who whom whose when where which why how did does are were has have been being that this these those "
+    "it its his him she they them their there from with into about would should could must cannot than because you "
+    "your my our and but any each if can many much whats whos"
+)
+# Words of questions in other languages that are neither English nor parts of names.
+OTHER_LANGUAGES = word_set(
+    # German
+    "wer wem wessen wann woher wohin warum wieso weshalb womit welche welcher welches welchem welchen wieviel "
+    "wieviele viele sind wurde wurden wird werden haben nicht eine einen einem einer eines und für "
+    "nach vom zum zur beim kostet gibt muss kann "
+    # French
+    "que quoi quand où pourquoi combien quel quelle quels quelles sont était avec cette "
+    "nous vous elles une été coûte "
+    # Spanish
+    "quién quiénes quien qué cuándo cuando dónde donde cómo cuál cuáles cuánto cuánta cuántos cuántas cuanto "
+    "cuantos cuantas cuesta está están fue fueron por "
+    # Italian
+    "perché quando quale quali quanto quanti quanta quante è della delle degli nella gli "
+    # Portuguese
+    "quem quando onde porque qual quais quantos quantas são está não "
+    # Dutch
+    "wanneer waar waarom hoeveel welke het zijn werd heeft naar voor niet "
+    # Swedish, Danish, Norwegian
+    "vem vad när varför vilken vilket vilka många är och hvem hvad hvornår hvor hvorfor hvilken hvilket hvordan "
+    "hva når blev ikke "
+    # Polish, Czech
+    "kto gdzie kiedy dlaczego ilu się który która które kdo kdy proč jaký kolik který jsou "
+    # Finnish, Turkish
+    "kuka mikä missä mistä milloin miksi miten kuinka montako paljonko nerede nereye nasıl neden kaç hangi zaman"
+)
+# Words of other languages that English, names or titles have as well: a few together tell.
+SHARED_WORDS = word_set(
+    "was die der das den dem des im war hat ist ein wo wen wie hatte auf aus bis ich mit la le les un du en et se "
+    "qui est sur pour comment aux ces dans ils il si lo chi ha che cosa dove era sono nel el los las di da del de es "
+    "una con como para hay esta foi uma te er op een hoe dit om jak ile jest co ne mi kim var hur og mange "
+    "kde costa fica wat"
+)
+# Those that ask, if a question begins with them.
+SHARED_QUESTION_WORDS = word_set("wo wen wie qui chi dove hoe wat var")

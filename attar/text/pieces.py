@@ -1,4 +1,4 @@
-"""Text into word pieces with their places in the text: what transformer encoders read. The kinds of phrases."""
+"""Text into word pieces with their places in the text: what transformer encoders read. Kinds of phrases; English."""
 
 import re
 import unicodedata
@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from attar.errors import FormatError
-from attar.text.english import DAYS_AND_MONTHS, word_set
+from attar.text.english import (
+    DAYS_AND_MONTHS,
+    ENGLISH_ONLY,
+    OTHER_LANGUAGES,
+    SHARED_QUESTION_WORDS,
+    SHARED_WORDS,
+    word_set,
+)
 from attar.text.tokens import sentence_spans
 
 Ints = NDArray[np.int32]
@@ -42,6 +49,11 @@ _SMALL = word_set("a an and at by de for from in la le of on or the to van von w
 COMMON = word_set(
     "the a an of in on at to for and or is was were are by with from as it its that this his her"
 )
+_LETTERS = re.compile(r"[^\W\d_]+")
+# Letters of other scripts than Latin.
+_OTHER_SCRIPT = re.compile(r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]")
+# So many words that English or names have as well say that a question is in another language: two are in van der Meer.
+_SHARED = 3
 
 
 @dataclass(frozen=True)
@@ -162,3 +174,24 @@ def kind_of(phrase: str) -> str:
             return kind
     words = [word for word in re.findall(r"[^\W\d_]+", phrase) if word.lower() not in _SMALL]
     return "name" if words and all(word[0].isupper() for word in words) else "phrase"
+
+
+def is_english(question: str) -> bool:
+    """Whether a question is in English, as far as its words tell: names and keywords alone may be.
+
+    One word that only English has is enough: questions name books, and ask what words mean.
+
+    >>> [is_english(text) for text in ("Who led it?", "Wer leitete die Sitzung?", "Tesla birthplace", "Кто он?")]
+    [True, False, True, False]
+    """
+    words = _LETTERS.findall(question.lower())
+    if not ENGLISH_ONLY.isdisjoint(words):
+        return True
+    if not OTHER_LANGUAGES.isdisjoint(words) or "¿" in question:
+        return False
+    if len(_OTHER_SCRIPT.findall(question)) * 2 > max(2, sum(map(len, words))):
+        return False
+    foreign = sum(word in SHARED_WORDS for word in words) + (not SHARED_QUESTION_WORDS.isdisjoint(words[:1]))
+    # Words with a capital are names: José, Zürich.
+    foreign += sum(word.islower() and not word.isascii() for word in _LETTERS.findall(question))
+    return foreign < _SHARED

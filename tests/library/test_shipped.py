@@ -88,6 +88,24 @@ def test_it_answers_questions_on_a_letter(library, question, answer, kind):
         assert best.quote in LETTER
 
 
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Wer leitete die Sitzung?", ""),
+        ("Combien de membres sont venus ?", ""),
+        ("How much was the Rasenmäher?", "350 Euro"),
+    ],
+)
+def test_a_text_in_another_language_answers_english_questions_only(shipped, question, answer):
+    german = (
+        "Die Sitzung fand am 4. März 2025 im Gemeindehaus in Aschfurt statt. Maria Lopez leitete sie. "
+        "Der Verein kaufte einen neuen Rasenmäher für 350 Euro."
+    )
+    first, second = shipped.answer(shipped.read(german), question, top=2)
+    assert (first.text, first.absent) == (answer, not answer)
+    assert answer or second.probability < 0.25
+
+
 def test_answers_have_no_quotes_if_the_text_is_not_kept(shipped, tmp_path):
     with Library(tmp_path / "library", shipped, keep_text=False) as library:
         library.add("letter", LETTER)
