@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from attar.memory import Floats, PhraseIndex
-from attar.text import is_english, kind_of
+from attar.text import coarse_kind, is_english
 
 if TYPE_CHECKING:
     from attar.reader.phrase_scores import Query
@@ -117,7 +117,7 @@ def features_of(
         alone.max(initial=0.0),
         number,
         bool(_NEGATION.search(query.question)),
-        bool(kind) and kind_of(text) not in _FITTING[kind],
+        bool(kind) and coarse_kind(text) not in _FITTING[kind],
         not kind,
         len(text.split()),
         len(lost),

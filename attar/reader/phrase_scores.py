@@ -19,6 +19,8 @@ from attar.text import COMMON, kind_of
 _REPEATED, _REPEATED_AMONG = 4.0, 64
 # At least this many of the best phrases are compared, so that probabilities hardly depend on how many are asked for.
 _RANKED = 24
+# Characters before and after a phrase that tell its kind.
+_AROUND = 40
 _WORD = re.compile(r"\w+")
 # How many numbers the overlap of words computes at a time: 16 MB.
 _NUMBERS = 2**22
@@ -274,7 +276,10 @@ def _answers(
         phrases, texts, ranked.places, probabilities, strict=False
     ):
         quote = None if text is None else text[slice(*index.sentence_of(at))]
-        answers.append(Answer(phrase, probability, kind_of(phrase), quote, start, end))
+        around = (
+            ("", "") if text is None else (text[max(0, start - _AROUND) : start], text[end : end + _AROUND])
+        )
+        answers.append(Answer(phrase, probability, kind_of(phrase, *around), quote, start, end))
     return answers
 
 

@@ -65,11 +65,11 @@ def test_the_default_answers_with_phrases(shipped):
     [
         ("When did they arrive in Lisbon?", "Tuesday evening", "date"),
         ("How long was the train journey?", "nineteen hours", "number"),
-        ("Who owns the hotel?", "Teresa Almeida", "name"),
+        ("Who owns the hotel?", "Teresa Almeida", "person"),
         ("How much does a room cost?", "85 euros", "money"),
         ("When is breakfast served?", "7:30", "time"),
         ("How many parrots does Teresa keep?", "two", "number"),
-        ("Where will they travel on Friday?", "Porto", "name"),
+        ("Where will they travel on Friday?", "Porto", "place"),
         ("Why do they travel by bus?", "the railway workers are on strike", "phrase"),
         ("What is Edmund's job?", "engineer", "phrase"),
         ("Since when has Edmund worked at the harbour?", "1998", "date"),
