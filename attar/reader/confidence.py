@@ -78,7 +78,7 @@ class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 # Right, absent and another phrase, whatever the scores: of 72 questions in six other languages, about a text in the
 # same language or in English, the best phrase answered 16 (docs/log.md). The reader always refuses them.
-_OTHER_LANGUAGE = Calibration(*(_only_bias(share / 0.1) for share in (0.2, 0.7)), 0.0)
+_OTHER_LANGUAGE = Calibration(_only_bias(0.2 / 0.1), _only_bias(0.7 / 0.1), 0.0)
 
 
 def calibration_for(question: str, fitted: Calibration | None) -> Calibration | None:

@@ -57,9 +57,10 @@ _AMOUNT = re.compile(
 )
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|s)?(?:[/.,–-]\d+)*")
 _DATE_WORDS = frozenset(word.rstrip(".") for word in english.DAYS_AND_MONTHS) | word_set(
-    "the of in on at by since until from to and between during before after early late mid next last this every each "
-    "spring summer autumn fall winter century centuries decade decades year years today tomorrow yesterday morning "
-    "afternoon evening night ad bc bce ce first second third fourth fifth sixth seventh eighth ninth tenth week weekend"
+    "the of in on at by since until till from to through and between during before after early late mid "
+    "next last this every each spring summer autumn fall winter century centuries decade decades year years "
+    "today tomorrow yesterday morning afternoon evening night ad bc bce ce first second third fourth fifth sixth "
+    "seventh eighth ninth tenth week weekend"
 )
 _TIME_WORDS = word_set(
     "the of in on at by since until from to and between before after half quarter past noon midnight a.m p.m am pm "
@@ -323,8 +324,7 @@ def is_english(question: str) -> bool:
         return False
     if len(_OTHER_SCRIPT.findall(question)) * 2 > max(2, sum(map(len, words))):
         return False
-    foreign = sum(word in english.SHARED_WORDS for word in words)
-    foreign += not english.SHARED_QUESTION_WORDS.isdisjoint(words[:1])
     # Words with a capital are names: José, Zürich.
-    foreign += sum(word.islower() and not word.isascii() for word in _LETTERS.findall(question))
-    return foreign < _SHARED
+    accented = sum(not word.isascii() for word in _LETTERS.findall(question) if word.islower())
+    asks = not english.SHARED_QUESTION_WORDS.isdisjoint(words[:1])
+    return sum(word in english.SHARED_WORDS for word in words) + asks + accented < _SHARED
