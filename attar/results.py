@@ -12,12 +12,13 @@ ABSENT = "none"
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """A phrase of the document, how likely it is the answer, and where it stands.
 
-    `kind` is name, date, time, money, number or phrase. With the kind "none" the text is empty: the answer is not in
-    the document. `quote` is the sentence of the phrase, if the text is kept; `start` and `end` are its characters;
-    `place` is where that is, such as "page 3", if the file had pages, headings or rows. `document` is the name of the
-    document, where all documents were asked.
+    `kind` is person, place, organization, name (another one), date, time, money, number or phrase (anything else); a
+    names reader says name of all. With the kind "none" the text is empty: the answer is not in the document. `quote`
+    is the sentence of the phrase, if the text is kept; `start` and `end` are its characters; `place` is where that is,
+    such as "page 3", if the file had pages, headings or rows. `document` is the name of the document, where all
+    documents were asked.
 
-    >>> Answer("Ann Lee", 0.5, "name").absent, Answer("", 0.9, ABSENT).absent
+    >>> Answer("Ann Lee", 0.5, "person").absent, Answer("", 0.9, ABSENT).absent
     (False, True)
     """
 

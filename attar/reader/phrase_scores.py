@@ -10,7 +10,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from attar.memory import Floats, PhraseIndex
-from attar.reader.confidence import Calibration, features_of, with_lead
+from attar.reader.confidence import Calibration, calibration_for, features_of, with_lead
 from attar.results import ABSENT, Answer
 from attar.text import COMMON, kind_of
 
@@ -19,6 +19,8 @@ from attar.text import COMMON, kind_of
 _REPEATED, _REPEATED_AMONG = 4.0, 64
 # At least this many of the best phrases are compared, so that probabilities hardly depend on how many are asked for.
 _RANKED = 24
+# Characters before and after a phrase that tell its kind.
+_AROUND = 40
 _WORD = re.compile(r"\w+")
 # How many numbers the overlap of words computes at a time: 16 MB.
 _NUMBERS = 2**22
@@ -166,7 +168,12 @@ class ScoredPhrases:
     query: Query
     scores: list[Floats]
     indexes: list[PhraseIndex]
-    calibration: Calibration | None
+    fitted: Calibration | None
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """The calibration of answers to this question."""
+        return calibration_for(self.query.question, self.fitted)
 
     def log_sums(self) -> list[float]:
         """The logarithm of the sum over each document's phrases."""
@@ -248,6 +255,7 @@ def rank(
     ranked = rank_phrases(scores, query.null, index, top)
     probabilities, absent = ranked.probabilities, ranked.absent
     refused = not ranked.phrases or absent > probabilities[0]
+    calibration = calibration_for(query.question, calibration)
     if calibration is not None and ranked.phrases:
         right, absent = calibration.probabilities(ranked.features(query, index))
         refused |= absent > calibration.threshold
@@ -268,7 +276,10 @@ def _answers(
         phrases, texts, ranked.places, probabilities, strict=False
     ):
         quote = None if text is None else text[slice(*index.sentence_of(at))]
-        answers.append(Answer(phrase, probability, kind_of(phrase), quote, start, end))
+        around = (
+            ("", "") if text is None else (text[max(0, start - _AROUND) : start], text[end : end + _AROUND])
+        )
+        answers.append(Answer(phrase, probability, kind_of(phrase, *around), quote, start, end))
     return answers
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         mark_names,
         start_of_titles,
     )
-    from attar.text.pieces import COMMON, PieceText, PieceTokenizer, kind_of
+    from attar.text.pieces import COMMON, PieceText, PieceTokenizer, coarse_kind, is_english, kind_of
     from attar.text.reading import ReadText, TextReader
     from attar.text.tokens import LONGEST_SENTENCE, PLACEHOLDER, iterate_sentences, sentence_spans
     from attar.text.vocabulary import ENTITIES, VOCABULARY_SIZE, Vocabulary
@@ -37,6 +37,8 @@ __all__ = [
     "SpacyFinder",
     "TextReader",
     "Vocabulary",
+    "coarse_kind",
+    "is_english",
     "iterate_sentences",
     "kind_of",
     "learn_names",

@@ -8,7 +8,7 @@ import pytest
 from attar.memory import PhraseIndex
 from attar.reader import FEATURES, Calibration
 from attar.reader.confidence import features_of
-from attar.reader.phrase_scores import Query, rank
+from attar.reader.phrase_scores import Query, ScoredPhrases, combined, rank, total_of
 
 TABLE = np.eye(8, dtype=np.float32)
 TEXT = "Ann left in 1919. Bob ran."
@@ -97,6 +97,26 @@ class TestRanking:
         calibration = Calibration(weights(bias=2.0), weights(bias=0.0), 0.9)
         answers = rank(np.array([1.0, 0.0, 0.0], np.float32), asked(4.0), INDEX, 2, None, calibration)
         assert [each.absent for each in answers] == [True, False]
+
+    def test_refuses_questions_in_other_languages_however_well_a_phrase_fits(self) -> None:
+        calibration = Calibration(weights(bias=9.0), weights(bias=0.0), 0.9)
+        scores = np.array([20.0, 1.0, 0.0], np.float32)
+        answers = rank(scores, asked(question="Wer leitete die Sitzung?"), INDEX, None, TEXT, calibration)
+        assert [each.text for each in answers] == ["", "Ann", "1919", "Bob"]
+        assert [each.probability for each in answers[:2]] == pytest.approx([0.7, 0.2])
+        assert sum(each.probability for each in answers) <= 1 + 1e-9
+        assert rank(scores, asked(question="Who led it?"), INDEX, 1, TEXT, calibration)[0].text == "Ann"
+
+    def test_of_several_documents_refuses_questions_in_other_languages(self) -> None:
+        calibration = Calibration(weights(bias=9.0), weights(bias=0.0), 0.9)
+        for question, expected in (("Wer leitete die Sitzung?", True), ("Who led it?", False)):
+            scores = [np.array([20.0, 1.0, 0.0], np.float32), np.array([4.0, 1.0, 0.0], np.float32)]
+            scored = ScoredPhrases(asked(question=question), scores, [INDEX, INDEX], calibration)
+            total = total_of(0.0, scored.log_sums())
+            shares = scored.shares(total, 2, [TEXT, TEXT])
+            _, absent, refused = combined(shares, float(np.exp(-total)), scored.calibration)
+            assert refused is expected
+            assert (absent > 0.5) is expected
 
     def test_a_text_without_phrases_has_no_answer(self) -> None:
         empty = PhraseIndex.of("", [], [], [])

@@ -14,6 +14,7 @@ from attar.reader.phrase_scores import rank
 from attar.reader.phrase_texts import cut_windows
 from attar.results import ABSENT
 from tests.reader.test_confidence import asked
+from tests.text.test_kinds import KINDS
 
 TEXT = "Ann met Bob in Bath.  He wrote a letter to the house of Lee in 1999.\n\nThey ran! It was May."
 OTHER = "Zoe left the house. Lee was in Bath."
@@ -50,7 +51,7 @@ class TestAnswers:
             assert TEXT[answer.start : answer.end] == answer.text
             assert answer.text in answer.quote
             assert answer.quote in TEXT
-            assert answer.kind in ("name", "date", "time", "money", "number", "phrase")
+            assert answer.kind in KINDS
 
     @pytest.mark.parametrize("question", QUESTIONS)
     def test_probabilities_are_ordered_and_sum_to_one_with_not_in_this_text(self, phrase_reader, question):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from attar.errors import FormatError
-from attar.text import PieceTokenizer, iterate_sentences, kind_of, sentence_spans
+from attar.text import PieceTokenizer, coarse_kind, iterate_sentences, sentence_spans
 
 
 def tokenizer_of(*pieces: str) -> PieceTokenizer:
@@ -85,5 +85,5 @@ class TestSentences:
         ("🙂", "phrase"),
     ],
 )
-def test_the_kind_of_a_phrase(phrase, kind):
-    assert kind_of(phrase) == kind
+def test_the_kind_of_a_phrase_that_calibrations_were_fitted_with(phrase, kind):
+    assert coarse_kind(phrase) == kind

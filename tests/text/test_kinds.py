@@ -1,0 +1,82 @@
+"""The kind of an answer, by its words and those around it."""
+
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from attar.text import kind_of
+
+KINDS = {"person", "place", "organization", "name", "date", "time", "money", "number", "phrase"}
+
+
+class Labelled(NamedTuple):
+    kind: str
+    before: str
+    phrase: str
+    after: str
+    held_out: bool  # no rule was written for it
+
+
+def labelled() -> list[Labelled]:
+    """Answers to questions of SQuAD's dev set, of the everyday documents, and others, labelled by hand."""
+    found = []
+    for line in (Path(__file__).parent / "kinds.txt").read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            kind, sentence = line.split("\t")
+            before, _, rest = sentence.partition("[")
+            phrase, _, after = rest.partition("]")
+            found.append(Labelled(kind, before, phrase, after, zlib.crc32(sentence.encode()) % 2 == 1))
+    return found
+
+
+@pytest.mark.parametrize(("held_out", "least"), [(False, 0.9), (True, 0.84)], ids=["seen", "held out"])
+def test_most_kinds_are_right(held_out, least):
+    rows = [row for row in labelled() if row.held_out == held_out]
+    assert len(rows) >= 100
+    assert {row.kind for row in rows} == KINDS
+    right = [kind_of(row.phrase, row.before, row.after) == row.kind for row in rows]
+    assert sum(right) >= least * len(rows)
+
+
+@pytest.mark.parametrize(
+    ("before", "phrase", "after", "kind"),
+    [
+        ("", "the old one broke in January", "", "phrase"),
+        ("", "Apollo 11", "", "name"),
+        ("It says ", "Hello", " to all.", "phrase"),
+        ("", "Ann Lee", "", "person"),
+        ("", "Mr. Oyelaran", "", "person"),
+        ("", "Captain Marlow", " keeps the keys", "person"),
+        ("", "John B. Goodenough", "", "person"),
+        ("my cousin ", "Deepak", " paid", "person"),
+        ("We live in ", "Victoria", ".", "place"),
+        ("thanks to ", "Victoria", " who came", "person"),
+        ("", "in Aschfurt", "", "place"),
+        ("at ", "12 Quarry Lane", "", "place"),
+        ("", "the Bank of England", "", "organization"),
+        ("She works for ", "Hartley", ".", "organization"),
+        ("", "BBC", "", "organization"),
+        ("", "the Koori", "", "name"),
+        ("", "4 May 1999", "", "date"),
+        ("am ", "4. März 2025", " im", "date"),
+        ("", "Monday", "", "date"),
+        ("", "half past ten o'clock", "", "time"),
+        ("", "10 p.m.", "", "time"),
+        ("", "£20", "", "money"),
+        ("", "twelve", "", "number"),
+        ("", "nineteen hours", "", "number"),
+        ("", "more than a dozen", "", "number"),
+        ("", "3D printing", "", "phrase"),
+        ("", "Children under eight", "", "phrase"),
+        ("", "the canteen", "", "phrase"),
+        ("", "may", "", "phrase"),
+        ("", "", "", "phrase"),
+        ("", "🙂", "", "phrase"),
+        ("", "\ud800", "", "phrase"),
+        ("", "the", "", "phrase"),
+    ],
+)
+def test_the_kind_of_a_phrase(before, phrase, after, kind):
+    assert kind_of(phrase, before, after) == kind
