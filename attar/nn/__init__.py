@@ -36,13 +36,11 @@ if TYPE_CHECKING:
     from attar.nn.network_options import NetworkOptions
     from attar.nn.phrase_options import LONGEST, PhraseOptions, TransformerShape
     from attar.nn.phrases import (
-        RIDGE,
         EncodedQuestions,
         EncodedTexts,
         PhraseNetwork,
         QuickQuestions,
         RidgeReadout,
-        Written,
         following,
         valid_spans,
     )
@@ -54,7 +52,6 @@ __all__ = [
     "LONGEST",
     "LONGEST_LOOK",
     "MECHANISMS",
-    "RIDGE",
     "AdaptiveAttention",
     "BidirectionalEncoder",
     "CooccurrenceScore",
@@ -86,7 +83,6 @@ __all__ = [
     "Transformer",
     "TransformerShape",
     "TwoWayEncoder",
-    "Written",
     "attention",
     "cut_long_sentences",
     "encoder",

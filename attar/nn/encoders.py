@@ -20,8 +20,18 @@ from torch import Tensor, nn
 
 from attar.errors import DtypeError, OptionError, ShapeError
 from attar.nn.gru import Hidden, blank, cut_long_sentences, read_backward, read_forward
-from attar.nn.mechanisms.base import Device, Dtype, check_size, class_named
-from attar.ops import Lengths, check_device, check_floats, check_shape, length_mask, shape_of, squash
+from attar.nn.mechanisms.base import check_size, class_named
+from attar.ops import (
+    Device,
+    Dtype,
+    Lengths,
+    check_device,
+    check_floats,
+    check_shape,
+    length_mask,
+    shape_of,
+    squash,
+)
 
 Join = Literal["halves", "sum"]
 JOINS = get_args(Join)

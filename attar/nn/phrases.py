@@ -9,11 +9,11 @@ The score of the span from piece i to piece j for a question:
 h are the document's hidden states, w_t the weight of the question's piece t, T one vector per word piece. A memory
 keeps the phrase vectors, the priors and the pieces of each sentence; T belongs to the reader.
 
-A memory of fixed size has sums instead of phrase vectors, each of a key and a value, read out by ridge regression:
+A memory of fixed size has sums instead of phrase vectors, each of a key and a value, with the ridge readout of `keyed`
+(`attar.ops.ridge_lookup`):
 
     C = Σ key valueᵀ  [k, d],  G = Σ key keyᵀ  [k, k]
-    readout of q = Cᵀ (G + λI)⁻¹ q,  λ = RIDGE · trace(G) / k
-    score of a phrase = value · readout · sharpness + its prior + word overlap
+    score of a phrase = value · Cᵀ (G + λI)⁻¹ q · sharpness + its prior + word overlap
 
 A key is a normalised phrase vector, a value the normalised sum of static vectors of the phrase's word pieces: a
 candidate is compared by its own words. Without G, phrases with similar keys would drown each other.
@@ -26,12 +26,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attar.nn.mechanisms.base import Device
 from attar.nn.phrase_options import LONGEST, PhraseOptions, TransformerShape
 from attar.nn.transformer import Transformer, run_layers
-
-# The same as in `attar.memory`, which reads memories without torch.
-RIDGE = 0.1
+from attar.ops import Device, ridge_lookup
 
 
 class EncodedTexts(NamedTuple):
@@ -78,13 +75,6 @@ class QuickQuestions(nn.Module):
         return run_layers(list(self.layers.layers), hidden, mask)
 
 
-class Written(NamedTuple):
-    """The sums of a batch of texts: C `[B, k, d]` and G `[B, k, k]`, in float32."""
-
-    products: Tensor
-    gram: Tensor
-
-
 class RidgeReadout(nn.Module):
     """Queries `[k]` and values `[d]` of phrases; word embeddings have `size` numbers.
 
@@ -117,20 +107,15 @@ class RidgeReadout(nn.Module):
         rows = torch.arange(len(words), device=words.device)[:, None]
         return functional.normalize(sums[rows, last + 1] - sums[rows, first], dim=-1)
 
-    def write(self, keys: Float[Tensor, "B p k"], values: Float[Tensor, "B p d"]) -> Written:
-        """The sums; a phrase that does not count has a key of zeros."""
+    def write(self, keys: Float[Tensor, "B p k"], values: Float[Tensor, "B p d"]) -> Float[Tensor, "B k dk"]:
+        """C and G side by side; a phrase that does not count has a key of zeros."""
         with torch.autocast(keys.device.type, enabled=False):
-            return Written(keys.mT @ values, keys.mT @ keys)
+            return keys.mT @ torch.cat([values, keys], -1)
 
-    def read(self, memory: Written, queries: Float[Tensor, "B k"]) -> Float[Tensor, "B d"]:
+    def read(self, memory: Float[Tensor, "B k dk"], queries: Float[Tensor, "B k"]) -> Float[Tensor, "B d"]:
         """The readout of one query per memory."""
-        k = memory.gram.shape[-1]
-        trace = memory.gram.diagonal(dim1=-2, dim2=-1).sum(-1).clamp(min=1e-6)
-        ridge = (RIDGE / k * trace)[:, None, None] * torch.eye(k, device=trace.device)
-        with torch.autocast(trace.device.type, enabled=False):
-            asked = self.query(queries.float())
-            solved = torch.linalg.solve(memory.gram + ridge, memory.products)
-            return torch.einsum("bk,bkd->bd", asked, solved)
+        with torch.autocast(memory.device.type, enabled=False):
+            return ridge_lookup(memory, self.query(queries.float())[:, None])[:, 0]
 
 
 class PhraseNetwork(nn.Module):

@@ -10,8 +10,8 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from attar.errors import FormatError
-from attar.nn.mechanisms.base import Device
 from attar.nn.phrase_options import TransformerShape
+from attar.ops import Device
 
 
 class Transformer(nn.Module):

@@ -11,7 +11,6 @@ from attar.nn import (
     EncodedTexts,
     PhraseNetwork,
     QuickQuestions,
-    Written,
     following,
     valid_spans,
 )
@@ -135,7 +134,7 @@ def ridge_loss(
     values = ridge.values(network.encoder.words(batch["ids"]), start, stop)
     rows = torch.arange(len(start), device=start.device)[:, None]
     keys = ridge.keys(texts.firsts[rows, start] + texts.lasts[rows, stop]) * written[..., None]
-    memory = Written(*(part[owners] for part in ridge.write(keys, values)))
+    memory = ridge.write(keys, values)[owners]
     scores = (
         torch.einsum("qd,qpd->qp", ridge.read(memory, questions.queries), values[owners]) * ridge.sharpness
     )
