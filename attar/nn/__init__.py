@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         GatedAttention,
         LinearAttention,
     )
+    from attar.nn.mechanisms.phrases import PhraseAttention
     from attar.nn.network import Documents, Network, Questions
     from attar.nn.network_options import NetworkOptions
     from attar.nn.phrase_options import LONGEST, PhraseOptions, TransformerShape
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
         PhraseNetwork,
         QuickQuestions,
         RidgeReadout,
+        SpanVectors,
+        at_spans,
         following,
         valid_spans,
     )
@@ -73,6 +76,7 @@ __all__ = [
     "Network",
     "NetworkOptions",
     "NoAttention",
+    "PhraseAttention",
     "PhraseNetwork",
     "PhraseOptions",
     "Questions",
@@ -80,9 +84,11 @@ __all__ = [
     "RidgeReadout",
     "SecondOrderEncoder",
     "SoftmaxAttention",
+    "SpanVectors",
     "Transformer",
     "TransformerShape",
     "TwoWayEncoder",
+    "at_spans",
     "attention",
     "cut_long_sentences",
     "encoder",

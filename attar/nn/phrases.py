@@ -28,7 +28,42 @@ from torch.nn import functional
 
 from attar.nn.phrase_options import LONGEST, PhraseOptions, TransformerShape
 from attar.nn.transformer import Transformer, run_layers
-from attar.ops import Device, ridge_lookup
+from attar.ops import Device, Dtype, ridge_lookup
+
+
+class SpanVectors(nn.Module):
+    """A h_i + B h_j: the vector of the span from token i to token j, of states of `size` dimensions.
+
+    >>> spans = SpanVectors(2, 1)
+    >>> parameters = {"first.weight": torch.ones(1, 2), "first.bias": torch.zeros(1), "last.weight": torch.ones(1, 2)}
+    >>> _ = spans.load_state_dict(parameters)
+    >>> firsts, lasts = spans.ends(torch.tensor([[[1.0, 0.0], [2.0, 0.0], [4.0, 0.0]]]))
+    >>> at_spans(firsts, lasts, torch.tensor([[0, 1]]), torch.tensor([[2, 1]])).tolist()
+    [[[5.0], [4.0]]]
+    """
+
+    def __init__(self, size: int, k: int, *, device: Device = None, dtype: Dtype = None) -> None:
+        super().__init__()
+        self.first = nn.Linear(size, k, device=device, dtype=dtype)
+        self.last = nn.Linear(size, k, bias=False, device=device, dtype=dtype)
+
+    def ends(self, hidden: Float[Tensor, "B n d"]) -> tuple[Float[Tensor, "B n k"], Float[Tensor, "B n k"]]:
+        """A h and B h of every token, in the states' dtype: its parts in spans that start or end with it."""
+        weight, bias, last = (
+            p.to(hidden.dtype) for p in (self.first.weight, self.first.bias, self.last.weight)
+        )
+        return functional.linear(hidden, weight, bias), functional.linear(hidden, last)
+
+
+def at_spans(
+    firsts: Float[Tensor, "B n k"],
+    lasts: Float[Tensor, "B n k"],
+    first: Int[Tensor, "B p"],
+    last: Int[Tensor, "B p"],
+) -> Float[Tensor, "B p k"]:
+    """The vectors of spans, given by their first and last tokens, from what `SpanVectors.ends` returned."""
+    rows = torch.arange(len(first), device=first.device)[:, None]
+    return firsts[rows, first] + lasts[rows, last]
 
 
 class EncodedTexts(NamedTuple):
@@ -118,16 +153,15 @@ class RidgeReadout(nn.Module):
             return ridge_lookup(memory, self.query(queries.float())[:, None])[:, 0]
 
 
-class PhraseNetwork(nn.Module):
+class PhraseNetwork(SpanVectors):
     """The encoder, the maps of its states, and the scores of spans."""
 
     def __init__(self, options: PhraseOptions | None = None, *, device: Device = None) -> None:
-        super().__init__()
-        self.options = options = options or PhraseOptions()
+        options = options or PhraseOptions()
         size, k = options.encoder.size, options.size
+        super().__init__(size, k, device=device)
+        self.options = options
         self.encoder = Transformer(options.encoder, device=device)
-        self.first = nn.Linear(size, k, device=device)
-        self.last = nn.Linear(size, k, bias=False, device=device)
         self.prior = nn.Linear(size, 2, device=device)
         self.length_prior = nn.Parameter(torch.zeros(LONGEST, device=device))
         self.query = nn.Linear(size, k, device=device)
@@ -151,7 +185,7 @@ class PhraseNetwork(nn.Module):
         inside = mask & functional.pad(mask[:, 1:], (0, 1))
         inside[:, 0] = False
         words = self.word_vectors(ids, hidden, inside)
-        return EncodedTexts(self.first(hidden), self.last(hidden), priors[..., 0], priors[..., 1], words)
+        return EncodedTexts(*self.ends(hidden), priors[..., 0], priors[..., 1], words)
 
     def encode_questions(
         self, ids: Int[Tensor, "Q l"], mask: Bool[Tensor, "Q l"], quick: QuickQuestions | None = None

@@ -159,7 +159,7 @@ class Mechanism(nn.Module, ABC):
     def forward(
         self,
         hidden: States,
-        queries: Queries,
+        queries: Float[Tensor, "B m q"],
         lengths: Lengths = None,
         **inputs: Any,
     ) -> Float[Tensor, "B m d"]:

@@ -11,6 +11,7 @@ from attar.nn import (
     EncodedTexts,
     PhraseNetwork,
     QuickQuestions,
+    at_spans,
     following,
     valid_spans,
 )
@@ -132,8 +133,7 @@ def ridge_loss(
     start = chosen.indices // LONGEST
     stop = (start + chosen.indices % LONGEST).clamp(max=prior.shape[1] - 1)
     values = ridge.values(network.encoder.words(batch["ids"]), start, stop)
-    rows = torch.arange(len(start), device=start.device)[:, None]
-    keys = ridge.keys(texts.firsts[rows, start] + texts.lasts[rows, stop]) * written[..., None]
+    keys = ridge.keys(at_spans(texts.firsts, texts.lasts, start, stop)) * written[..., None]
     memory = ridge.write(keys, values)[owners]
     scores = (
         torch.einsum("qd,qpd->qp", ridge.read(memory, questions.queries), values[owners]) * ridge.sharpness
