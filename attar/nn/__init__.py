@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         GRUEncoder,
         LookaheadEncoder,
         SecondOrderEncoder,
+        TransformerEncoder,
         TwoWayEncoder,
         encoder,
     )
@@ -86,6 +87,7 @@ __all__ = [
     "SoftmaxAttention",
     "SpanVectors",
     "Transformer",
+    "TransformerEncoder",
     "TransformerShape",
     "TwoWayEncoder",
     "at_spans",

@@ -59,7 +59,7 @@ def ridge_lookup(
     check_device("queries", queries, memory)
     dtype = accumulation_dtype(torch.promote_types(memory.dtype, queries.dtype))
     with torch.autocast(queries.device.type, enabled=False):
-        C, G = memory.to(dtype).split([width - k, k], 2)
+        C, G = torch.tensor_split(memory.to(dtype), (width - k,), 2)
         trace = G.diagonal(dim1=-2, dim2=-1).sum(-1).clamp(min=1e-6)
         diagonal = (ridge / k * trace)[:, None, None] * torch.eye(k, dtype=dtype, device=G.device)
         return torch.bmm(queries.to(dtype), torch.linalg.solve(G + diagonal, C)).to(queries.dtype)
