@@ -77,7 +77,7 @@ class ModelOptions:
     """What a network is made of: a training run chooses it, a reader's file records it. Defaults are the paper's."""
 
     mechanism: str = option("gated", "none, softmax, linear, gated, decayed, adaptive, keyed or named.")
-    encoder: str = option("gru", "gru, lookahead, bidirectional or second-order.")
+    encoder: str = option("gru", "gru, lookahead, bidirectional, second-order or transformer.")
     join: str = option(
         "halves", "Join the forward and backward states: halves (concatenate) or sum; not for gru."
     )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         GRUEncoder,
         LookaheadEncoder,
         SecondOrderEncoder,
+        TransformerEncoder,
         TwoWayEncoder,
         encoder,
     )
@@ -32,17 +33,18 @@ if TYPE_CHECKING:
         GatedAttention,
         LinearAttention,
     )
+    from attar.nn.mechanisms.phrases import PhraseAttention
     from attar.nn.network import Documents, Network, Questions
     from attar.nn.network_options import NetworkOptions
     from attar.nn.phrase_options import LONGEST, PhraseOptions, TransformerShape
     from attar.nn.phrases import (
-        RIDGE,
         EncodedQuestions,
         EncodedTexts,
         PhraseNetwork,
         QuickQuestions,
         RidgeReadout,
-        Written,
+        SpanVectors,
+        at_spans,
         following,
         valid_spans,
     )
@@ -54,7 +56,6 @@ __all__ = [
     "LONGEST",
     "LONGEST_LOOK",
     "MECHANISMS",
-    "RIDGE",
     "AdaptiveAttention",
     "BidirectionalEncoder",
     "CooccurrenceScore",
@@ -76,6 +77,7 @@ __all__ = [
     "Network",
     "NetworkOptions",
     "NoAttention",
+    "PhraseAttention",
     "PhraseNetwork",
     "PhraseOptions",
     "Questions",
@@ -83,10 +85,12 @@ __all__ = [
     "RidgeReadout",
     "SecondOrderEncoder",
     "SoftmaxAttention",
+    "SpanVectors",
     "Transformer",
+    "TransformerEncoder",
     "TransformerShape",
     "TwoWayEncoder",
-    "Written",
+    "at_spans",
     "attention",
     "cut_long_sentences",
     "encoder",

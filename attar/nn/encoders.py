@@ -6,6 +6,7 @@
 | lookahead     | also the rest of its own sentence      | k / 2  | at the end of a sentence                    |
 | bidirectional | the whole text                         | –      | never                                       |
 | second-order  | what came before, through C = Σ h hᵀ   | k + k² | at any token                                |
+| transformer   | its window, some whole sentences       | –      | never                                       |
 
 A state is one tensor `[B, state_size]` for every encoder: it can be stored next to a memory.
 """
@@ -20,8 +21,20 @@ from torch import Tensor, nn
 
 from attar.errors import DtypeError, OptionError, ShapeError
 from attar.nn.gru import Hidden, blank, cut_long_sentences, read_backward, read_forward
-from attar.nn.mechanisms.base import Device, Dtype, check_size, class_named
-from attar.ops import Lengths, check_device, check_floats, check_shape, length_mask, shape_of, squash
+from attar.nn.mechanisms.base import check_size, class_named
+from attar.nn.phrase_options import TransformerShape
+from attar.nn.transformer import Transformer, cut_windows
+from attar.ops import (
+    Device,
+    Dtype,
+    Lengths,
+    check_device,
+    check_floats,
+    check_shape,
+    length_mask,
+    shape_of,
+    squash,
+)
 
 Join = Literal["halves", "sum"]
 JOINS = get_args(Join)
@@ -46,6 +59,8 @@ class Encoder(nn.Module, ABC):
 
     name: str
     state_size: int
+    # Whether reading continues from a state. If not, states depend on the text that follows.
+    extends = True
 
     def __init__(self, input_size: int, size: int) -> None:
         super().__init__()
@@ -82,6 +97,9 @@ class Encoder(nn.Module, ABC):
         batch = x.shape[0]
         if state is None:
             return x.new_zeros(batch, self.state_size)
+        if not self.extends:
+            remedy = f"a {self.name} encoder's states depend on text still to come; use 'lookahead' or 'gru'"
+            raise OptionError("state", "none", "one to continue from", remedy)
         check_floats("state", state, "B s")
         check_shape("state", state, (batch, self.state_size), "the state that this encoder returned")
         check_device("state", state, x)
@@ -135,8 +153,6 @@ class GRUEncoder(Encoder):
 class TwoWayEncoder(Encoder):
     """A forward and a backward GRU: of size k / 2 each and concatenated ("halves"), or of size k and added ("sum")."""
 
-    extends = True
-
     def __init__(
         self, input_size: int, size: int, *, join: Join = "halves", device: Device = None, dtype: Dtype = None
     ) -> None:
@@ -182,11 +198,7 @@ class LookaheadEncoder(TwoWayEncoder):
 
     def read(self, tokens: Tokens, state: Float[Tensor, "B s"]) -> Hidden:
         """The states, and the forward GRU's last one of each document; without ends, a text is one sentence."""
-        ends = _no_ends(tokens) if tokens.sentence_ends is None else tokens.sentence_ends
-        if ends.dtype != torch.bool:
-            raise DtypeError("sentence_ends", "true at each sentence's last token", str(ends.dtype))
-        check_shape("sentence_ends", ends, tuple(tokens.x.shape[:2]), "one per token")
-        return self.read_both_ways(tokens, cut_long_sentences(ends, LONGEST_LOOK), state)
+        return self.read_both_ways(tokens, cut_long_sentences(_ends(tokens), LONGEST_LOOK), state)
 
 
 class BidirectionalEncoder(TwoWayEncoder):
@@ -194,13 +206,6 @@ class BidirectionalEncoder(TwoWayEncoder):
 
     name = "bidirectional"
     extends = False
-
-    def start(self, x: Float[Tensor, "B n d"], state: Float[Tensor, "B s"] | None) -> Float[Tensor, "B s"]:
-        """An empty state: continuing is refused."""
-        if state is not None:
-            remedy = "a bidirectional encoder's states depend on text still to come; use 'lookahead' or 'gru'"
-            raise OptionError("state", "none", "one to continue from", remedy)
-        return super().start(x, None)
 
     def read(self, tokens: Tokens, state: Float[Tensor, "B s"]) -> Hidden:
         """The states; the state to continue from is empty."""
@@ -212,6 +217,17 @@ class BidirectionalEncoder(TwoWayEncoder):
 def _no_ends(tokens: Tokens) -> Bool[Tensor, "B n"]:
     """One sentence per text; on the CPU, where sorting sentences needs no GPU."""
     return torch.zeros(tokens.x.shape[:2], dtype=torch.bool)
+
+
+def _ends(tokens: Tokens) -> Bool[Tensor, "B n"]:
+    """The last token of each sentence; without any given, a text is one sentence."""
+    ends = tokens.sentence_ends
+    if ends is None:
+        return _no_ends(tokens)
+    if ends.dtype != torch.bool:
+        raise DtypeError("sentence_ends", "true at each sentence's last token", str(ends.dtype))
+    check_shape("sentence_ends", ends, tuple(tokens.x.shape[:2]), "one per token")
+    return ends
 
 
 class SecondOrderEncoder(Encoder):
@@ -250,8 +266,72 @@ class SecondOrderEncoder(Encoder):
         return blank(states, mask), torch.cat([h, C.flatten(1)], 1)
 
 
+class TransformerEncoder(Encoder):
+    """A transformer over windows of whole sentences; at a size of 384 its defaults are all-MiniLM-L6-v2's shape.
+
+    A window has at most `positions` tokens and ends at a sentence end; a longer sentence is cut. Its states depend on
+    the whole window, so reading never continues. `heads` are of 32 dimensions by default, or more if that does not
+    divide the size; `feedforward` is four times the size. Embeddings of another size pass through a linear map first.
+
+    Published weights load into its part: `encoder.transformer.load_state_dict(from_published(weights), strict=False)`,
+    while `words.weight` of these is the table of embeddings.
+
+    >>> hidden, state = TransformerEncoder(3, 4, layers=1)(torch.randn(1, 5, 3))
+    >>> list(hidden.shape), list(state.shape)
+    ([1, 5, 4], [1, 0])
+    """
+
+    name = "transformer"
+    extends = False
+
+    def __init__(
+        self,
+        input_size: int,
+        size: int,
+        *,
+        layers: int = 6,
+        heads: int | None = None,
+        feedforward: int | None = None,
+        positions: int = 512,
+        dropout: float = 0.0,
+        device: Device = None,
+        dtype: Dtype = None,
+    ) -> None:
+        super().__init__(input_size, size)
+        self.state_size = 0
+        if heads is None:
+            heads = max(each for each in range(1, max(size // 32, 1) + 1) if size % each == 0)
+        feedforward = 4 * size if feedforward is None else feedforward
+        sizes = {"layers": layers, "heads": heads, "feedforward": feedforward, "positions": positions}
+        for what, number in sizes.items():
+            check_size(what, number)
+        if size % heads:
+            raise OptionError("heads", f"a number that divides the size of {size}", repr(heads))
+        shape = TransformerShape(vocabulary=0, size=size, **sizes)
+        same = input_size == size
+        self.input = nn.Identity() if same else nn.Linear(input_size, size, device=device, dtype=dtype)
+        self.transformer = Transformer(shape, dropout=dropout, device=device, dtype=dtype)
+
+    def read(self, tokens: Tokens, state: Float[Tensor, "B s"]) -> Hidden:
+        """The states, window by window; the state to continue from is empty."""
+        x = self.input(tokens.x)
+        batch, n, size = x.shape
+        lengths = [n] * batch if tokens.lengths is None else torch.as_tensor(tokens.lengths).tolist()
+        windows = cut_windows(_ends(tokens), lengths, self.transformer.shape.positions)
+        hidden = x.new_zeros(batch * n, size)
+        if not windows:
+            return hidden.view(batch, n, size), state
+        places = [torch.arange(row * n + start, row * n + stop) for row, start, stop in windows]
+        at = nn.utils.rnn.pad_sequence(places, batch_first=True, padding_value=-1).to(x.device)
+        mask = at >= 0
+        read = self.transformer.read(x.flatten(0, 1)[at.clamp(min=0)], mask)
+        hidden = hidden.to(read.dtype).index_copy(0, at[mask], read[mask])
+        return hidden.view(batch, n, size), state
+
+
 _CLASSES: dict[str, type[Encoder]] = {
-    kind.name: kind for kind in (GRUEncoder, LookaheadEncoder, BidirectionalEncoder, SecondOrderEncoder)
+    kind.name: kind
+    for kind in (GRUEncoder, LookaheadEncoder, BidirectionalEncoder, SecondOrderEncoder, TransformerEncoder)
 }
 ENCODERS = tuple(_CLASSES)
 TWO_WAY = tuple(name for name, kind in _CLASSES.items() if issubclass(kind, TwoWayEncoder))
@@ -263,6 +343,6 @@ def encoder(name: str, input_size: int, size: int, **options: Any) -> Encoder:
     >>> encoder("gru", 50, 100).state_size
     100
     >>> ENCODERS
-    ('gru', 'lookahead', 'bidirectional', 'second-order')
+    ('gru', 'lookahead', 'bidirectional', 'second-order', 'transformer')
     """
     return class_named("encoder", name, _CLASSES, options)(input_size, size, **options)

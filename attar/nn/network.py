@@ -140,8 +140,8 @@ class Network(nn.Module):
         join: dict[str, Any] = {"join": options.join} if options.encoder in TWO_WAY else {}
         self.document_encoder = encoder(options.encoder, options.embedding_size, options.hidden_size, **join)
         # A question is one sentence: looking ahead within it is reading all of it.
-        self.at_blank = options.encoder in ("lookahead", "bidirectional")
-        kind = "bidirectional" if self.at_blank else options.encoder
+        self.at_blank = options.encoder in (*TWO_WAY, "transformer")
+        kind = "bidirectional" if options.encoder in TWO_WAY else options.encoder
         self.question_encoder = encoder(kind, options.embedding_size, options.hidden_size, **join)
         extra: dict[str, Any] = {} if options.mechanism in ("none", "softmax") else {"scale": options.scale}
         if options.positive:

@@ -9,11 +9,11 @@ The score of the span from piece i to piece j for a question:
 h are the document's hidden states, w_t the weight of the question's piece t, T one vector per word piece. A memory
 keeps the phrase vectors, the priors and the pieces of each sentence; T belongs to the reader.
 
-A memory of fixed size has sums instead of phrase vectors, each of a key and a value, read out by ridge regression:
+A memory of fixed size has sums instead of phrase vectors, each of a key and a value, with the ridge readout of `keyed`
+(`attar.ops.ridge_lookup`):
 
     C = Σ key valueᵀ  [k, d],  G = Σ key keyᵀ  [k, k]
-    readout of q = Cᵀ (G + λI)⁻¹ q,  λ = RIDGE · trace(G) / k
-    score of a phrase = value · readout · sharpness + its prior + word overlap
+    score of a phrase = value · Cᵀ (G + λI)⁻¹ q · sharpness + its prior + word overlap
 
 A key is a normalised phrase vector, a value the normalised sum of static vectors of the phrase's word pieces: a
 candidate is compared by its own words. Without G, phrases with similar keys would drown each other.
@@ -26,12 +26,44 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attar.nn.mechanisms.base import Device
 from attar.nn.phrase_options import LONGEST, PhraseOptions, TransformerShape
 from attar.nn.transformer import Transformer, run_layers
+from attar.ops import Device, Dtype, ridge_lookup
 
-# The same as in `attar.memory`, which reads memories without torch.
-RIDGE = 0.1
+
+class SpanVectors(nn.Module):
+    """A h_i + B h_j: the vector of the span from token i to token j, of states of `size` dimensions.
+
+    >>> spans = SpanVectors(2, 1)
+    >>> parameters = {"first.weight": torch.ones(1, 2), "first.bias": torch.zeros(1), "last.weight": torch.ones(1, 2)}
+    >>> _ = spans.load_state_dict(parameters)
+    >>> firsts, lasts = spans.ends(torch.tensor([[[1.0, 0.0], [2.0, 0.0], [4.0, 0.0]]]))
+    >>> at_spans(firsts, lasts, torch.tensor([[0, 1]]), torch.tensor([[2, 1]])).tolist()
+    [[[5.0], [4.0]]]
+    """
+
+    def __init__(self, size: int, k: int, *, device: Device = None, dtype: Dtype = None) -> None:
+        super().__init__()
+        self.first = nn.Linear(size, k, device=device, dtype=dtype)
+        self.last = nn.Linear(size, k, bias=False, device=device, dtype=dtype)
+
+    def ends(self, hidden: Float[Tensor, "B n d"]) -> tuple[Float[Tensor, "B n k"], Float[Tensor, "B n k"]]:
+        """A h and B h of every token, in the states' dtype: its parts in spans that start or end with it."""
+        weight, bias, last = (
+            p.to(hidden.dtype) for p in (self.first.weight, self.first.bias, self.last.weight)
+        )
+        return functional.linear(hidden, weight, bias), functional.linear(hidden, last)
+
+
+def at_spans(
+    firsts: Float[Tensor, "B n k"],
+    lasts: Float[Tensor, "B n k"],
+    first: Int[Tensor, "B p"],
+    last: Int[Tensor, "B p"],
+) -> Float[Tensor, "B p k"]:
+    """The vectors of spans, given by their first and last tokens, from what `SpanVectors.ends` returned."""
+    rows = torch.arange(len(first), device=first.device)[:, None]
+    return firsts[rows, first] + lasts[rows, last]
 
 
 class EncodedTexts(NamedTuple):
@@ -78,13 +110,6 @@ class QuickQuestions(nn.Module):
         return run_layers(list(self.layers.layers), hidden, mask)
 
 
-class Written(NamedTuple):
-    """The sums of a batch of texts: C `[B, k, d]` and G `[B, k, k]`, in float32."""
-
-    products: Tensor
-    gram: Tensor
-
-
 class RidgeReadout(nn.Module):
     """Queries `[k]` and values `[d]` of phrases; word embeddings have `size` numbers.
 
@@ -117,32 +142,26 @@ class RidgeReadout(nn.Module):
         rows = torch.arange(len(words), device=words.device)[:, None]
         return functional.normalize(sums[rows, last + 1] - sums[rows, first], dim=-1)
 
-    def write(self, keys: Float[Tensor, "B p k"], values: Float[Tensor, "B p d"]) -> Written:
-        """The sums; a phrase that does not count has a key of zeros."""
+    def write(self, keys: Float[Tensor, "B p k"], values: Float[Tensor, "B p d"]) -> Float[Tensor, "B k dk"]:
+        """C and G side by side; a phrase that does not count has a key of zeros."""
         with torch.autocast(keys.device.type, enabled=False):
-            return Written(keys.mT @ values, keys.mT @ keys)
+            return keys.mT @ torch.cat([values, keys], -1)
 
-    def read(self, memory: Written, queries: Float[Tensor, "B k"]) -> Float[Tensor, "B d"]:
+    def read(self, memory: Float[Tensor, "B k dk"], queries: Float[Tensor, "B k"]) -> Float[Tensor, "B d"]:
         """The readout of one query per memory."""
-        k = memory.gram.shape[-1]
-        trace = memory.gram.diagonal(dim1=-2, dim2=-1).sum(-1).clamp(min=1e-6)
-        ridge = (RIDGE / k * trace)[:, None, None] * torch.eye(k, device=trace.device)
-        with torch.autocast(trace.device.type, enabled=False):
-            asked = self.query(queries.float())
-            solved = torch.linalg.solve(memory.gram + ridge, memory.products)
-            return torch.einsum("bk,bkd->bd", asked, solved)
+        with torch.autocast(memory.device.type, enabled=False):
+            return ridge_lookup(memory, self.query(queries.float())[:, None])[:, 0]
 
 
-class PhraseNetwork(nn.Module):
+class PhraseNetwork(SpanVectors):
     """The encoder, the maps of its states, and the scores of spans."""
 
     def __init__(self, options: PhraseOptions | None = None, *, device: Device = None) -> None:
-        super().__init__()
-        self.options = options = options or PhraseOptions()
+        options = options or PhraseOptions()
         size, k = options.encoder.size, options.size
+        super().__init__(size, k, device=device)
+        self.options = options
         self.encoder = Transformer(options.encoder, device=device)
-        self.first = nn.Linear(size, k, device=device)
-        self.last = nn.Linear(size, k, bias=False, device=device)
         self.prior = nn.Linear(size, 2, device=device)
         self.length_prior = nn.Parameter(torch.zeros(LONGEST, device=device))
         self.query = nn.Linear(size, k, device=device)
@@ -166,7 +185,7 @@ class PhraseNetwork(nn.Module):
         inside = mask & functional.pad(mask[:, 1:], (0, 1))
         inside[:, 0] = False
         words = self.word_vectors(ids, hidden, inside)
-        return EncodedTexts(self.first(hidden), self.last(hidden), priors[..., 0], priors[..., 1], words)
+        return EncodedTexts(*self.ends(hidden), priors[..., 0], priors[..., 1], words)
 
     def encode_questions(
         self, ids: Int[Tensor, "Q l"], mask: Bool[Tensor, "Q l"], quick: QuickQuestions | None = None

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from attar.ops.bank import MemoryBank
     from attar.ops.checks import (
         Backend,
+        Device,
+        Dtype,
         Lengths,
         accumulation_dtype,
         check_backend,
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
         token_counts,
     )
     from attar.ops.gram import encode, encode_gated
-    from attar.ops.lookups import lookup, softmax_lookup
+    from attar.ops.lookups import RIDGE, lookup, ridge_lookup, softmax_lookup
     from attar.ops.packed.fast_lookup import LINE, MORE, READ_ROWS, WRITTEN_ROWS, fetch, multiply_one
     from attar.ops.packed.lookup import packed_lookup, packed_lookup_many, packed_update
     from attar.ops.packed.products import COMPILED, KERNELS, LazyModule, look_up_at, product_in_use
@@ -40,9 +42,12 @@ __all__ = [
     "LINE",
     "MORE",
     "READ_ROWS",
+    "RIDGE",
     "WRITTEN_ROWS",
     "AffineGates",
     "Backend",
+    "Device",
+    "Dtype",
     "LazyModule",
     "Lengths",
     "MemoryBank",
@@ -69,6 +74,7 @@ __all__ = [
     "packed_update",
     "product_in_use",
     "quantize",
+    "ridge_lookup",
     "scan_gru",
     "shape_of",
     "softmax_lookup",

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from attar.errors import DeviceError, DtypeError, MissingError, OptionError, ShapeError, install_command
 
+Device = torch.device | str | int | None
+Dtype = torch.dtype | None
 Lengths = Tensor | list[int] | tuple[int, ...] | None
 # The plain loops, PyTorch's operations on any device, or Triton kernels on a GPU.
 Backend = Literal["auto", "reference", "torch", "triton"]

@@ -1,10 +1,22 @@
-"""Lookups in whole matrices: R = C q in constant time, and softmax over all states for comparison."""
+"""Lookups in whole matrices: R = C q in constant time, with a ridge or without, and softmax over all states."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attar.ops.checks import Lengths, check_device, check_floats, check_shape, length_mask
+from attar.errors import ShapeError
+from attar.ops.checks import (
+    Lengths,
+    accumulation_dtype,
+    check_device,
+    check_floats,
+    check_shape,
+    length_mask,
+    shape_of,
+)
+
+# λ of a ridge readout, compared with the mean of G's diagonal. The same as in `attar.memory`, which needs no torch.
+RIDGE = 0.1
 
 
 def lookup(memory: Float[Tensor, "B k d"], queries: Float[Tensor, "B m d"]) -> Float[Tensor, "B m k"]:
@@ -23,6 +35,34 @@ def lookup(memory: Float[Tensor, "B k d"], queries: Float[Tensor, "B m d"]) -> F
     dtype = torch.promote_types(memory.dtype, queries.dtype)
     with torch.autocast(queries.device.type, enabled=False):
         return torch.bmm(queries.to(dtype), memory.mT.to(dtype)).to(queries.dtype)
+
+
+def ridge_lookup(
+    memory: Float[Tensor, "B k dk"], queries: Float[Tensor, "B m k"], *, ridge: float = RIDGE
+) -> Float[Tensor, "B m d"]:
+    """R = Cᵀ (G + λI)⁻¹ q of a memory `[C, G]`: C = Σ key valueᵀ `[k, d]` next to G = Σ key keyᵀ `[k, k]`.
+
+    λ is `ridge` times the mean of G's diagonal, so that it grows with what is written. Without G, values with similar
+    keys would drown each other. C and G are sums, so memories add up; the product with the inverse is made here, once
+    per document for all of its queries. The readout of an empty memory is 0.
+
+    >>> memory = torch.tensor([[[3.0, 0.9, 0.0], [5.0, 0.0, 0.9]]])
+    >>> ridge_lookup(memory, torch.eye(2)[None]).round(decimals=2).tolist()
+    [[[3.0299999713897705], [5.050000190734863]]]
+    """
+    check_floats("memory", memory, "B k dk")
+    check_floats("queries", queries, "B m k")
+    batch, k, width = memory.shape
+    if width < k:
+        raise ShapeError("memory", f"[B, {k}, d + {k}], C next to G", shape_of(memory))
+    check_shape("queries", queries, (batch, queries.shape[1], k), "one row of queries per memory")
+    check_device("queries", queries, memory)
+    dtype = accumulation_dtype(torch.promote_types(memory.dtype, queries.dtype))
+    with torch.autocast(queries.device.type, enabled=False):
+        C, G = torch.tensor_split(memory.to(dtype), (width - k,), 2)
+        trace = G.diagonal(dim1=-2, dim2=-1).sum(-1).clamp(min=1e-6)
+        diagonal = (ridge / k * trace)[:, None, None] * torch.eye(k, dtype=dtype, device=G.device)
+        return torch.bmm(queries.to(dtype), torch.linalg.solve(G + diagonal, C)).to(queries.dtype)
 
 
 def softmax_lookup(

@@ -125,6 +125,19 @@ def lookup(C: Float[Tensor, "B k d"], q: Float[Tensor, "B m d"]) -> Float[Tensor
     return torch.einsum("bij,bmj->bmi", C, q)
 
 
+def ridge_lookup(
+    memory: Float[Tensor, "B k dk"], q: Float[Tensor, "B m k"], ridge: float
+) -> Float[Tensor, "B m d"]:
+    """R = Cᵀ (G + λI)⁻¹ q, with λ = ridge · trace(G) / k; 0 where nothing was written."""
+    k = q.shape[2]
+    C, G = memory[:, :, :-k], memory[:, :, -k:]
+    trace = torch.einsum("bii->b", G)
+    ridges = torch.where(trace > 0, ridge * trace / k, 1)
+    inverse = torch.linalg.inv(G + ridges[:, None, None] * torch.eye(k, dtype=G.dtype))
+    # G is symmetric: this is the order of the indices of (q · inverse) C.
+    return torch.einsum("bkd,bjk,bmj->bmd", C, inverse, q)
+
+
 def softmax_lookup(H: States, q: Float[Tensor, "B m k"], mask: Mask = None) -> Float[Tensor, "B m k"]:
     """R = Hᵀ softmax(H q) (section 2.1); 0 for a document of no tokens."""
     H = blank_padding(H, mask)

@@ -68,7 +68,7 @@ class TextEncoder:
     @property
     def extends(self) -> bool:
         """Whether a text can be cut at a sentence end and continued: no state depends on later sentences."""
-        return self.network.options.encoder != "bidirectional"
+        return self.network.document_encoder.extends
 
     def hidden_states(self, documents: Documents, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The hidden states `[B, n, k]`, and the encoder states `[B, s]` to extend from; `state` are earlier ones."""
@@ -204,7 +204,9 @@ def _state_before(encoder: TextEncoder, pending: Sequence[PendingText]) -> Tenso
         return None
     if not encoder.extends:
         expected = "a reader with an encoder that can extend: gru, lookahead or second-order"
-        raise OptionError("extend", expected, "a bidirectional one", "read the whole text again")
+        raise OptionError(
+            "extend", expected, f"a {encoder.network.options.encoder} one", "read the whole text again"
+        )
     size = encoder.network.document_encoder.state_size
     if before.state.size != size:
         raise OptionError(

@@ -7,9 +7,19 @@ import pytest
 import torch
 
 from attar.errors import AttarError, DtypeError, OptionError, ShapeError
-from attar.nn import ENCODERS, LONGEST_LOOK, cut_long_sentences, encoder, sort_backward
+from attar.nn import (
+    ENCODERS,
+    LONGEST_LOOK,
+    Transformer,
+    TransformerShape,
+    cut_long_sentences,
+    encoder,
+    sort_backward,
+)
+from attar.nn.transformer import cut_windows
 
-STREAMING = tuple(name for name in ENCODERS if name != "bidirectional")
+WHOLE = ("bidirectional", "transformer")
+STREAMING = tuple(name for name in ENCODERS if name not in WHOLE)
 LENGTHS = [9, 0, 1, 5]
 MAKES = [(name, {}) for name in ENCODERS] + [
     ("lookahead", {"join": "sum"}),
@@ -44,6 +54,10 @@ def hidden_of(module, tokens, ends):
             C = C + torch.outer(h, h)
             states.append(h[None])
         return torch.cat(states)
+    if module.name == "transformer":
+        part, x = module.transformer, module.input(tokens)[None]
+        x = part.norm(x + part.positions.weight[: len(tokens)] + part.types.weight[0])
+        return part.layers(x)[0] if len(tokens) else x[0]
     forward = run(module.forward_gru, tokens)
     if module.name == "gru":
         return forward
@@ -237,21 +251,73 @@ class TestCuttingLongSentences:
         assert cut_long_sentences(torch.zeros(batch, n, dtype=torch.bool), 3).shape == (batch, n)
 
 
-def test_a_bidirectional_encoder_refuses_a_state():
-    module = made("bidirectional")
+@pytest.mark.parametrize("name", WHOLE)
+def test_encoders_that_read_ahead_refuse_a_state(name):
+    module = made(name)
     _, state = module(texts())
-    with pytest.raises(AttarError, match="depend on text still to come; use 'lookahead' or 'gru'"):
+    assert not module.extends
+    with pytest.raises(
+        AttarError, match=f"a {name} encoder's states depend on text still to come; use 'lookahead' or 'gru'"
+    ):
         module(texts(), state=state)
+
+
+class TestWindows:
+    """A transformer reads whole sentences at a time, as many as it has positions for."""
+
+    def test_are_filled_with_whole_sentences(self):
+        ends = torch.zeros(2, 12, dtype=torch.bool)
+        ends[0, [1, 3, 4, 8, 11]] = True
+        assert cut_windows(ends, [12, 7], 5) == [(0, 0, 5), (0, 5, 9), (0, 9, 12), (1, 0, 5), (1, 5, 7)]
+
+    @pytest.mark.parametrize("longest", [1, 2, 3, 7, 20])
+    def test_cover_every_token_once(self, longest):
+        ends, lengths = torch.rand(6, 20) < 0.3, [20, 0, 1, 7, 19, 20]
+        windows = cut_windows(ends, lengths, longest)
+        assert all(0 < stop - start <= longest for _, start, stop in windows)
+        read = [(row, at) for row, start, stop in windows for at in range(start, stop)]
+        assert read == [(row, at) for row, length in enumerate(lengths) for at in range(length)]
+
+    def test_are_read_as_texts_of_their_own(self):
+        module, x = made("transformer", positions=5), texts(2, 12)
+        ends = torch.zeros(2, 12, dtype=torch.bool)
+        ends[0, [1, 3, 4, 8, 11]] = True
+        hidden, _ = module(x, [12, 7], sentence_ends=ends)
+        for row, start, stop in [(0, 0, 5), (0, 5, 9), (0, 9, 12), (1, 0, 5), (1, 5, 7)]:
+            torch.testing.assert_close(hidden[row, start:stop], hidden_of(module, x[row, start:stop], None))
+
+    @pytest.mark.usefixtures("unchecked_shapes")
+    def test_ends_of_another_dtype_are_refused(self):
+        with pytest.raises(DtypeError, match="sentence_ends: expected true at each sentence's last token"):
+            made("transformer")(texts(), sentence_ends=torch.zeros(4, 9, dtype=torch.int64))
+
+
+class TestPublishedWeights:
+    SHAPE = TransformerShape(vocabulary=11, size=8, layers=2, heads=2, feedforward=12, positions=16)
+
+    def test_the_states_are_those_of_the_transformer_of_the_phrase_reader(self):
+        whole, ids = Transformer(self.SHAPE).eval(), torch.randint(0, 11, (3, 9))
+        part = encoder("transformer", 8, 8, layers=2, heads=2, feedforward=12, positions=16).eval()
+        found = part.transformer.load_state_dict(whole.state_dict(), strict=False)
+        assert not found.missing_keys
+        assert found.unexpected_keys == ["words.weight"]
+        mask = torch.arange(9) < torch.tensor([[9], [4], [1]])
+        hidden, _ = part(whole.words(ids), [9, 4, 1])
+        torch.testing.assert_close(hidden[mask], whole(ids, mask)[mask])
+
+    def test_the_default_shape_is_that_of_minilm(self):
+        made = encoder("transformer", 384, 384, device="meta").transformer.shape
+        assert made == TransformerShape(vocabulary=0)
 
 
 class TestMaking:
     def test_encoders_are_listed_by_name(self):
-        assert ENCODERS == ("gru", "lookahead", "bidirectional", "second-order")
+        assert ENCODERS == ("gru", "lookahead", "bidirectional", "second-order", "transformer")
         assert [encoder(name, 3, 2).name for name in ENCODERS] == list(ENCODERS)
 
     def test_the_state_size_depends_on_the_encoder(self):
         sizes = [encoder(name, 3, 5).state_size for name in ENCODERS]
-        assert sizes == [5, 3, 0, 30]
+        assert sizes == [5, 3, 0, 30, 0]
         assert encoder("lookahead", 3, 5, join="sum").state_size == 5
 
     def test_prints_its_sizes(self):
@@ -264,6 +330,8 @@ class TestMaking:
             ("lstm", 3, {}, "encoder: expected one of gru, .* got 'lstm'"),
             ("gru", 0, {}, "size: expected a whole number from 1 up, got 0"),
             ("gru", 3, {"join": "sum"}, "option of 'gru': expected one of device, dtype, got join"),
+            ("transformer", 3, {"heads": 2}, "heads: expected a number that divides the size of 3, got 2"),
+            ("transformer", 3, {"layers": 0}, "layers: expected a whole number from 1 up, got 0"),
             ("lookahead", 3, {"join": "product"}, "join: expected 'halves' or 'sum'"),
             ("lookahead", 1, {}, "size: expected 2 or more for two halves, got 1; or use join='sum'"),
         ],

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from attar import memory
 from attar.memory.forms import look_up_ridge
-from attar.nn import RIDGE, RidgeReadout, Written
+from attar.nn import RidgeReadout
+from attar.ops import RIDGE
 
 K, D, P = 6, 5, 9
 
@@ -38,10 +38,8 @@ def test_agrees_with_its_definition(drawn: tuple[torch.Tensor, ...]) -> None:
 
 
 def test_a_memory_reads_the_same(drawn: tuple[torch.Tensor, ...]) -> None:
-    assert memory.RIDGE == RIDGE
     keys, values, queries = drawn
-    C, G = RidgeReadout(8, K, D).write(keys, values)
-    both = torch.cat([C, G], -1)[0].numpy()
+    both = RidgeReadout(8, K, D).write(keys, values)[0].numpy()
     expected = reference(keys[0].double().numpy(), values[0].double().numpy(), queries[0].double().numpy())
     np.testing.assert_allclose(look_up_ridge(both, queries[:1].numpy())[0], expected, rtol=1e-4, atol=1e-5)
     assert not look_up_ridge(np.zeros_like(both), queries[:1].numpy()).any()
@@ -53,8 +51,7 @@ def test_memories_of_parts_add_up_to_that_of_the_whole(drawn: tuple[torch.Tensor
     whole, first, second = (
         ridge.write(keys[:, at], values[:, at]) for at in (slice(None), slice(4), slice(4, P))
     )
-    joined = Written(*(a + b for a, b in zip(first, second, strict=True)))
-    torch.testing.assert_close(ridge.read(joined, queries), ridge.read(whole, queries))
+    torch.testing.assert_close(ridge.read(first + second, queries), ridge.read(whole, queries))
 
 
 def test_phrases_that_do_not_count_change_nothing(drawn: tuple[torch.Tensor, ...]) -> None:

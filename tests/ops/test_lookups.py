@@ -3,7 +3,9 @@
 import pytest
 import torch
 
-from attar.ops import encode, lookup, reference, softmax_lookup
+from attar import memory as memories
+from attar.errors import ShapeError
+from attar.ops import RIDGE, encode, lookup, reference, ridge_lookup, softmax_lookup
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
@@ -105,3 +107,61 @@ def test_softmax_returns_the_queries_dtype(dtype):
 def test_softmax_of_large_scores_stays_finite():
     hidden = torch.tensor([[[300.0], [-300.0]]])
     assert softmax_lookup(hidden, torch.tensor([[[300.0]]])).item() == 300
+
+
+def written(keys, values):
+    """C next to G of each document, pair by pair."""
+    return sum(key[:, :, None] * torch.cat([x, key], 1)[:, None] for key, x in zip(keys, values, strict=True))
+
+
+class TestRidge:
+    @pytest.mark.parametrize("batch", [0, 1, 3])
+    @pytest.mark.parametrize("m", [0, 1, 4])
+    @pytest.mark.parametrize(("k", "d"), [(1, 1), (5, 3), (3, 16)])
+    def test_agrees_with_the_reference(self, batch, m, k, d):
+        memory = written(torch.randn(4, batch, k).double(), torch.randn(4, batch, d).double())
+        memory, queries = memory.requires_grad_(), torch.randn(batch, m, k).double().requires_grad_()
+        readouts, expected = (
+            ridge_lookup(memory, queries, ridge=0.3),
+            reference.ridge_lookup(memory, queries, 0.3),
+        )
+        assert readouts.shape == (batch, m, d)
+        torch.testing.assert_close(readouts, expected)
+        R = torch.randn_like(expected)
+        for x, y in zip(
+            *(torch.autograd.grad(r, (memory, queries), R) for r in (readouts, expected)), strict=True
+        ):
+            torch.testing.assert_close(x, y)
+
+    def test_gradients_equal_finite_differences(self):
+        memory = written(torch.randn(4, 2, 3).double(), torch.randn(4, 2, 2).double())
+        inputs = memory.requires_grad_(), torch.randn(2, 2, 3).double().requires_grad_()
+        assert torch.autograd.gradcheck(ridge_lookup, inputs)
+        assert torch.autograd.gradgradcheck(ridge_lookup, inputs)
+
+    def test_is_the_same_as_in_memories(self):
+        memory, queries = written(torch.randn(9, 1, 4), torch.randn(9, 1, 3)), torch.randn(1, 5, 4)
+        assert memories.RIDGE == RIDGE
+        expected = memories.forms.look_up_ridge(memory[0].numpy(), queries[0].numpy())
+        torch.testing.assert_close(ridge_lookup(memory, queries)[0], torch.from_numpy(expected))
+
+    def test_an_empty_memory_reads_as_zero(self):
+        assert not ridge_lookup(torch.zeros(2, 3, 7), torch.randn(2, 4, 3)).any()
+
+    @pytest.mark.parametrize("of_queries", DTYPES, ids=str)
+    @pytest.mark.parametrize("of_memory", DTYPES, ids=str)
+    def test_solves_in_float32_or_wider_and_returns_the_queries_dtype(self, of_memory, of_queries):
+        memory, queries = written(torch.randn(9, 2, 3), torch.randn(9, 2, 4)), torch.randn(2, 5, 3)
+        found = ridge_lookup(memory.to(of_memory), queries.to(of_queries))
+        assert found.dtype == of_queries
+        expected = reference.ridge_lookup(memory.double(), queries.double(), RIDGE)
+        torch.testing.assert_close(found.double(), expected, rtol=0.1, atol=0.1)
+
+    @pytest.mark.usefixtures("unchecked_shapes")
+    def test_invalid_shapes_are_refused(self):
+        with pytest.raises(
+            ShapeError, match=r"memory: expected \[B, 3, d \+ 3\], C next to G, got \[2, 3, 2\]"
+        ):
+            ridge_lookup(torch.zeros(2, 3, 2), torch.zeros(2, 1, 3))
+        with pytest.raises(ShapeError, match=r"queries: expected \[2, 1, 3\], got \[2, 1, 4\]"):
+            ridge_lookup(torch.zeros(2, 3, 5), torch.zeros(2, 1, 4))

@@ -14,7 +14,7 @@ from attar.reader.encoding import QuestionBatch
 from attar.text import NameTable
 
 ALL = (*MECHANISMS, *COPY_MECHANISMS)
-ENCODERS = ("gru", "lookahead", "bidirectional", "second-order")
+ENCODERS = ("gru", "lookahead", "bidirectional", "second-order", "transformer")
 
 
 def shares(answers):

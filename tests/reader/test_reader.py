@@ -78,10 +78,11 @@ def test_cooccurrence_counts_are_the_same_in_a_batch_and_merge(
     assert merged.cooccurrence.mentions.sum() == sum(each.cooccurrence.mentions.sum() for each in apart[:2])
 
 
+@pytest.mark.parametrize("encoder", ["bidirectional", "transformer"])
 @pytest.mark.parametrize("mechanism", ALL)
-def test_a_bidirectional_reader_refuses_to_extend(make_reader, stories, mechanism):
-    reader = make_reader(mechanism, "bidirectional")
-    with pytest.raises(OptionError, match="a bidirectional one; read the whole text again"):
+def test_a_reader_that_reads_ahead_refuses_to_extend(make_reader, stories, mechanism, encoder):
+    reader = make_reader(mechanism, encoder)
+    with pytest.raises(OptionError, match=f"a {encoder} one; read the whole text again"):
         reader.extend(reader.read(stories[0].text), "Then Ann left.")
 
 

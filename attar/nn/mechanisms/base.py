@@ -16,6 +16,8 @@ from torch.utils import _pytree
 from attar.errors import OptionError, ShapeError
 from attar.ops import (
     Backend,
+    Device,
+    Dtype,
     Lengths,
     check_backend,
     check_device,
@@ -27,8 +29,6 @@ from attar.ops import (
 )
 
 Scale = Literal["sqrt", "mean"] | None
-Device = torch.device | str | int | None
-Dtype = torch.dtype | None
 States = Float[Tensor, "B n k"]
 Queries = Float[Tensor, "B m k"]
 Matrices = Float[Tensor, "B k k"]
@@ -159,7 +159,7 @@ class Mechanism(nn.Module, ABC):
     def forward(
         self,
         hidden: States,
-        queries: Queries,
+        queries: Float[Tensor, "B m q"],
         lengths: Lengths = None,
         **inputs: Any,
     ) -> Float[Tensor, "B m d"]:
@@ -168,7 +168,7 @@ class Mechanism(nn.Module, ABC):
 
     def extra_repr(self) -> str:
         """The size and the options that differ from the defaults, for print(module)."""
-        defaults = {"scale": None, "backend": "auto", "positive": False}
+        defaults = {"scale": None, "backend": "auto", "positive": False, "ridge": 0.0}
         options = {name: getattr(self, name, default) for name, default in defaults.items()}
         changed = [f"{name}={value!r}" for name, value in options.items() if value != defaults[name]]
         return ", ".join([f"size={self.size}", *changed])

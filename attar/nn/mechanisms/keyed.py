@@ -4,13 +4,26 @@ keyed writes C = Σ key_t x_tᵀ with the tokens' embeddings x as values; named 
 whose size depends on what the document contains.
 """
 
+import math
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attar.errors import DtypeError, OptionError, ShapeError
-from attar.nn.mechanisms.base import Device, Dtype, Memories, Scale, ScaledMechanism, add_memories, add_tokens
-from attar.ops import Lengths, accumulation_dtype, check_device, check_floats, check_shape, length_mask
+from attar.nn.mechanisms.base import Memories, Scale, ScaledMechanism, add_memories, add_tokens
+from attar.ops import (
+    RIDGE,
+    Device,
+    Dtype,
+    Lengths,
+    accumulation_dtype,
+    check_device,
+    check_floats,
+    check_shape,
+    length_mask,
+    ridge_lookup,
+)
 
 NO_NAME = -1
 
@@ -51,6 +64,11 @@ class KeyedAttention(KeyMechanism):
 
     The readout Σ (key_t · q) x_t is in the space of embeddings: a candidate e is scored by its product with x_e.
 
+    With `ridge`, each value is followed by its own key, so that the memory is `[B, k, d + k]`: G = Σ key_t key_tᵀ next
+    to C, and the readout is Cᵀ (G + λI)⁻¹ q. λ is `ridge` times the mean of G's diagonal; `True` stands for 0.1. The
+    size is still fixed and the memory a sum, and keys that are alike no longer drown each other. The readout does not
+    grow with the text and has no scale.
+
     >>> keyed = KeyedAttention(1)
     >>> parameters = {"gate.weight": torch.zeros(1, 1), "gate.bias": torch.zeros(1), "key.weight": torch.eye(1)}
     >>> keyed.load_state_dict(parameters)  # every key is half its state
@@ -58,26 +76,51 @@ class KeyedAttention(KeyMechanism):
     >>> memories = keyed.encode(torch.tensor([[[2.0], [4.0]]]), values=torch.eye(2)[None])
     >>> keyed.lookup(memories, torch.tensor([[[10.0]]])).tolist()
     [[[10.0, 20.0]]]
+    >>> KeyedAttention(1, ridge=True).encode(torch.ones(1, 9, 1), values=torch.ones(1, 9, 2)).state.shape
+    torch.Size([1, 1, 3])
     """
 
     name = "keyed"
+
+    def __init__(
+        self,
+        size: int,
+        *,
+        gate_bias: float = 0.0,
+        scale: Scale = None,
+        positive: bool = False,
+        ridge: float | bool = False,
+        device: Device = None,
+        dtype: Dtype = None,
+    ) -> None:
+        super().__init__(
+            size, gate_bias=gate_bias, scale=scale, positive=positive, device=device, dtype=dtype
+        )
+        self.ridge = RIDGE if ridge is True else float(ridge)
+        if not 0 <= self.ridge < math.inf:
+            raise OptionError("ridge", "a number above 0, True for the default, or False", repr(ridge))
+        if self.ridge and scale is not None:
+            remedy = "the readout of a ridge does not grow with the text"
+            raise OptionError("scale with a ridge", "None", repr(scale), remedy)
 
     def merge(self, earlier: Memories, later: Memories) -> Memories:
         """The sum: two texts read separately are one text, if their tokens have the same embeddings."""
         return add_memories(earlier, later)
 
     def lookup(self, memories: Memories, queries: Float[Tensor, "B m k"]) -> Float[Tensor, "B m d"]:
-        """Σ (key_t · q) x_t / scale: a vector in the space of the values."""
+        """Σ (key_t · q) x_t / scale, or Cᵀ (G + λI)⁻¹ q: a vector in the space of the values."""
+        if self.ridge:
+            return ridge_lookup(memories.state, queries, ridge=self.ridge)
         return self.read(memories.state.mT, memories, queries)
 
     def write(
         self,
         hidden: Float[Tensor, "B n k"],
         lengths: Lengths,
-        initial: Float[Tensor, "B k d"] | None,
+        initial: Float[Tensor, "B k width"] | None,
         *,
         values: Float[Tensor, "B n d"] | None = None,
-    ) -> Float[Tensor, "B k d"]:
+    ) -> Float[Tensor, "B k width"]:
         """Σ key xᵀ, summed in float32 or float64, continuing from `initial`; `values` must be given."""
         if values is None:
             raise OptionError("values", "the tokens' embeddings [B, n, d]", "none", "give values=...")
@@ -90,12 +133,15 @@ class KeyedAttention(KeyMechanism):
             # Padding must not meet the gate: 0 · NaN would reach the gradients of W, b and V.
             hidden, values = (x.masked_fill(~mask[:, :, None], 0) for x in (hidden, values))
         dtype = accumulation_dtype(torch.promote_types(hidden.dtype, values.dtype))
-        keys = self.keys(hidden).to(dtype)
+        keys, values = self.keys(hidden).to(dtype), values.to(dtype)
+        if self.ridge:
+            values = torch.cat([values, keys], 2)
         with torch.autocast(hidden.device.type, enabled=False):
             if initial is None:
-                return torch.bmm(keys.mT, values.to(dtype))
-            check_shape("memories.state", initial, (batch, self.size, d), "values of the same size")
-            return torch.baddbmm(initial.to(dtype), keys.mT, values.to(dtype))
+                return torch.bmm(keys.mT, values)
+            shape = (batch, self.size, values.shape[2])
+            check_shape("memories.state", initial, shape, "values of the same size")
+            return torch.baddbmm(initial.to(dtype), keys.mT, values)
 
 
 class NamedAttention(KeyMechanism):

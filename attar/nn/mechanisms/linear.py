@@ -12,8 +12,6 @@ from torch import nn
 
 from attar.errors import OptionError
 from attar.nn.mechanisms.base import (
-    Device,
-    Dtype,
     Matrices,
     MatrixMechanism,
     Memories,
@@ -24,6 +22,8 @@ from attar.nn.mechanisms.base import (
 from attar.ops import (
     AffineGates,
     Backend,
+    Device,
+    Dtype,
     Lengths,
     accumulation_dtype,
     encode,

@@ -11,7 +11,7 @@ from attar.nn import (
     EncodedTexts,
     PhraseNetwork,
     QuickQuestions,
-    Written,
+    at_spans,
     following,
     valid_spans,
 )
@@ -133,9 +133,8 @@ def ridge_loss(
     start = chosen.indices // LONGEST
     stop = (start + chosen.indices % LONGEST).clamp(max=prior.shape[1] - 1)
     values = ridge.values(network.encoder.words(batch["ids"]), start, stop)
-    rows = torch.arange(len(start), device=start.device)[:, None]
-    keys = ridge.keys(texts.firsts[rows, start] + texts.lasts[rows, stop]) * written[..., None]
-    memory = Written(*(part[owners] for part in ridge.write(keys, values)))
+    keys = ridge.keys(at_spans(texts.firsts, texts.lasts, start, stop)) * written[..., None]
+    memory = ridge.write(keys, values)[owners]
     scores = (
         torch.einsum("qd,qpd->qp", ridge.read(memory, questions.queries), values[owners]) * ridge.sharpness
     )

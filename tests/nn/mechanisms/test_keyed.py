@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from attar.errors import OptionError, ShapeError
-from attar.nn import COPY_MECHANISMS, KeyedAttention, attention
+from attar.nn import COPY_MECHANISMS, KeyedAttention, Memories, attention
+from attar.ops import reference
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.bfloat16: 0.1}
 
@@ -175,6 +176,117 @@ def test_invalid_arguments_are_refused():
         attention("keyed", 3, scale="cube")
     with pytest.raises(
         OptionError,
-        match="option of 'keyed': expected one of gate_bias, scale, positive, device, dtype, got span",
+        match="option of 'keyed': expected one of gate_bias, scale, positive, ridge, device, dtype, got span",
     ):
         attention("keyed", 3, span=1.0)
+
+
+class TestRidge:
+    @staticmethod
+    def expected(module, hidden, values, queries):
+        """Cᵀ (G + λI)⁻¹ q of one document, written token by token in float64 and read by the reference."""
+        k, d = hidden.shape[1], values.shape[1]
+        memory = torch.zeros(k, d + k, dtype=torch.float64)
+        for h, x in zip(hidden.double(), values.double(), strict=True):
+            key = torch.sigmoid(module.gate.weight @ h + module.gate.bias) * (module.key.weight @ h)
+            memory = memory + torch.outer(key, torch.cat([x, key]))
+        return reference.ridge_lookup(memory[None], queries[None].double(), module.ridge)[0].detach()
+
+    @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+    @pytest.mark.parametrize(("k", "d"), [(1, 3), (3, 1), (8, 5)])
+    def test_ragged_documents_follow_the_equation(self, k, d, dtype):
+        module, lengths = trained(k, ridge=True), [7, 0, 1, 4]
+        hidden, values, queries = (numbers(4, n, s, dtype=dtype) for n, s in ((7, k), (7, d), (2, k)))
+        padded = hidden.clone(), values.clone()
+        for i, length in enumerate(lengths):
+            for tensor in padded:
+                tensor[i, length:] = torch.nan
+        memories = module.encode(padded[0], lengths, values=padded[1])
+        readout = module.lookup(memories, queries).detach()
+        assert memories.state.shape == (4, k, d + k)
+        assert memories.state.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+        assert readout.dtype == dtype
+        for i, length in enumerate(lengths):
+            expected = self.expected(module, hidden[i, :length], values[i, :length], queries[i])
+            error = (readout[i].double() - expected).abs().max()
+            assert error <= TOLERANCE[dtype] * max(1.0, float(expected.abs().max())), f"{length} tokens"
+
+    @pytest.mark.parametrize("split", [0, 1, 3, 6, 7])
+    def test_extending_and_merging_at_any_split_equal_encoding_at_once(self, split):
+        module, hidden, values = trained(4, ridge=0.5), numbers(4, 7, 4), numbers(4, 7, 3)
+        queries, lengths = numbers(4, 2, 4), torch.tensor([7, 0, 3, 5])
+        rest = hidden[:, split:], (lengths - split).clamp(min=0)
+        whole = module.lookup(module.encode(hidden, lengths, values=values), queries)
+        first = module.encode(hidden[:, :split], lengths.clamp(max=split), values=values[:, :split])
+        extended = module.extend(first, *rest, values=values[:, split:])
+        merged = module.merge(first, module.encode(*rest, values=values[:, split:]))
+        for memories in (extended, merged):
+            assert memories.tokens.tolist() == lengths.tolist()
+            torch.testing.assert_close(module.lookup(memories, queries), whole)
+
+    def test_what_is_subtracted_is_as_if_never_written(self):
+        module, hidden, values, queries = (
+            trained(4, ridge=True),
+            numbers(2, 7, 4),
+            numbers(2, 7, 3),
+            numbers(2, 2, 4),
+        )
+        whole, last = (module.encode(hidden[:, at:], values=values[:, at:]) for at in (0, 5))
+        left = Memories(whole.state - last.state, whole.tokens - last.tokens)
+        expected = module(hidden[:, :5], queries, values=values[:, :5])
+        torch.testing.assert_close(module.lookup(left, queries), expected)
+
+    def test_gradients_equal_finite_differences(self):
+        module, queries = trained(2, ridge=True), numbers(2, 1, 2)
+        hidden, values = numbers(2, 4, 2).requires_grad_(), numbers(2, 4, 2).requires_grad_()
+        assert torch.autograd.gradcheck(lambda h, x: module(h, queries, [4, 2], values=x), (hidden, values))
+
+    def test_gradients_reach_all_inputs_and_no_padding(self):
+        module, lengths = trained(3, ridge=True), [5, 2]
+        hidden, values, queries = numbers(2, 5, 3), numbers(2, 5, 4), numbers(2, 2, 3)
+        hidden[1, 2:], values[1, 2:] = torch.nan, torch.nan
+        leaves = [x.requires_grad_() for x in (hidden, values, queries)]
+        module(hidden, queries, lengths, values=values).square().sum().backward()
+        for tensor in (*leaves, *module.parameters()):
+            assert tensor.grad.isfinite().all()
+            assert tensor.grad.any()
+        assert not hidden.grad[1, 2:].any()
+
+    def test_tells_similar_keys_apart(self):
+        plain, ridge = (attention("keyed", 2, gate_bias=50.0, ridge=ridge) for ridge in (False, 0.01))
+        with torch.no_grad():
+            plain.gate.weight.zero_()
+            plain.key.weight.copy_(torch.eye(2))
+        ridge.load_state_dict(plain.state_dict())
+        keys = torch.tensor([[[1.0, 0.0], [0.9, 0.4]]])
+        found = [module(keys, keys[:, 1:], values=torch.eye(2)[None])[0, 0] for module in (plain, ridge)]
+        assert found[0][0] > 0.8  # the other key's value, too
+        assert abs(found[1][0]) < 0.1
+        assert found[1][1] > 0.9
+
+    def test_has_the_parameters_of_keyed(self):
+        assert trained(3, ridge=True).state_dict().keys() == trained(3).state_dict().keys()
+
+    def test_is_printed(self):
+        assert "size=3, ridge=0.1\n" in repr(attention("keyed", 3, ridge=True))
+        assert "size=3, ridge=0.5\n" in repr(attention("keyed", 3, ridge=0.5))
+
+    @pytest.mark.parametrize(("batch", "n", "m"), [(0, 4, 2), (2, 0, 2), (2, 4, 0)])
+    def test_empty_dimensions_are_allowed(self, batch, n, m):
+        module = attention("keyed", 3, ridge=True)
+        inputs = torch.randn(batch, n, 3), torch.randn(batch, m, 3)
+        readout = module(*inputs, values=torch.randn(batch, n, 5))
+        assert readout.shape == (batch, m, 5)
+        assert n or not readout.any()
+
+    @pytest.mark.usefixtures("unchecked_shapes")
+    def test_invalid_arguments_are_refused(self):
+        for ridge in (-1.0, float("nan"), float("inf")):
+            with pytest.raises(OptionError, match="ridge: expected a number above 0, True for the default"):
+                attention("keyed", 3, ridge=ridge)
+        with pytest.raises(OptionError, match="scale with a ridge: expected None, got 'sqrt'; the readout"):
+            attention("keyed", 3, ridge=True, scale="sqrt")
+        plain, module = attention("keyed", 4), attention("keyed", 4, ridge=True)
+        hidden, values = torch.zeros(2, 5, 4), torch.zeros(2, 5, 3)
+        with pytest.raises(ShapeError, match=r"memories.state: expected \[2, 4, 7\], got \[2, 4, 3\]"):
+            module.extend(plain.encode(hidden, values=values), hidden, values=values)
