@@ -117,7 +117,7 @@ def add(
                 store, sources, address=ray, workers=workers, reader=reader, replace=replace, **told, **opened
             )
     else:
-        found = FoundFiles([], [], []) if files == [_STDIN] else find_files(files)
+        found = FoundFiles([], [], []) if files == [_STDIN] else find_files(files, allow_empty=sync)
         skipped = found.skipped
         if sync and not found.folders:
             raise OptionError("--sync", "a folder", "files only")

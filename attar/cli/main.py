@@ -17,6 +17,10 @@ _ABOUT = "Read documents into small memories, and answer questions from them wit
 # What `--ray` takes for an address.
 _ADDRESS = re.compile(r"auto|local|(ray://)?[^/\s]+:\d+")
 
+# The base class of `typer.BadParameter` and the other errors of arguments: click's, which some versions of typer
+# carry under a name of their own.
+_UsageError: Any = typer.BadParameter.__base__
+
 
 class _RayCommand(TyperCommand):
     """A command whose option `--ray` may come without an address; what looks like none is the next argument."""
@@ -104,10 +108,26 @@ def root(
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit code 2."""
     try:
-        make_app(*sys.argv[1:2])()
+        code = make_app(*sys.argv[1:2])(prog_name="attar", standalone_mode=False)
     except attar.AttarError as mistake:
         print(error_line(mistake), file=sys.stderr)
-        sys.exit(2)
+        code = 2
+    except _UsageError as mistake:
+        _print_usage_error(mistake)
+        code = 2
+    except typer.Abort:
+        code = 1
+    sys.exit(code)
+
+
+def _print_usage_error(mistake: Any) -> None:
+    """Print a mistake in the arguments as one line; a group of commands without a command prints its help."""
+    if type(mistake).__name__ == "NoArgsIsHelpError":
+        mistake.show()
+        return
+    command = mistake.ctx.command_path if mistake.ctx is not None else "attar"
+    line = mistake.format_message().strip().removesuffix(".")
+    print(error_line(Exception(f"{line}; see {command} --help")), file=sys.stderr)
 
 
 if __name__ == "__main__":

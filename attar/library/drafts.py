@@ -137,12 +137,21 @@ def gone_documents(store: Store, folders: Iterable[Path], read: ReadNames) -> li
         if isinstance(entry, Fault) or not entry.source:
             continue
         if any(Path(entry.source).is_relative_to(place) for place in places):
-            if entry.source in read:
-                is_gone = _is_gone(entry.name, *read[entry.source])
-            else:
-                is_gone = not os.path.lexists(entry.source)
-            gone += [entry.name] if is_gone else []
+            now = read.get(entry.source)
+            if _is_missing(entry.source) if now is None else _is_gone(entry.name, *now):
+                gone.append(entry.name)
     return gone
+
+
+def _is_missing(path: str) -> bool:
+    """Whether there is no file. One in a folder that may not be read is not missing: its document must stay."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _is_gone(name: str, file: str, names: set[str]) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -60,6 +61,13 @@ def test_list_gives_names_tokens_and_bytes(filled):
     assert [document["name"] for document in documents] == ["story0", "story1"]
     assert all(document["tokens"] > 0 and document["bytes"] > 0 for document in documents)
     assert len(filled("list", "S", "--after", "story0")[1]) == 3
+
+
+def test_show_prints_no_line_of_names_if_the_reader_keeps_none(place, attar):
+    attar("add", "S", "stories/story0.txt", "--reader", "answers")
+    code, lines, _ = attar("show", "S", "story0")
+    assert code == 0
+    assert not [line for line in lines if re.match(r"\d+ names", line)]
 
 
 def test_list_prints_names_in_full(place, attar, listed):

@@ -40,8 +40,32 @@ def test_help_names_every_command(flag):
 def test_a_mistyped_command_or_option_ends_with_code_2(arguments):
     ran = run(*arguments)
     assert ran.returncode == 2
-    assert "nonsense" in ran.stderr
-    assert "Traceback" not in ran.stderr
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("attar: ")
+    assert "nonsense" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (
+            ["ask", "L", "x", "--top", "0"],
+            "attar: Invalid value for '--top': 0 is not in the range x>=1; see attar ask --help",
+        ),
+        (["list", "--bogus"], "attar: No such option: --bogus; see attar list --help"),
+        (["ask"], "attar: Missing argument 'STORE'; see attar ask --help"),
+        (["nonsense"], "attar: No such command 'nonsense'; see attar --help"),
+    ],
+)
+def test_a_mistake_in_the_arguments_is_one_line_that_names_the_help(arguments, line):
+    ran = run(*arguments)
+    assert (ran.returncode, ran.stdout, ran.stderr.splitlines()) == (2, "", [line])
+
+
+def test_a_group_without_a_command_prints_its_help():
+    ran = run("store")
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("Usage: attar store ")
 
 
 @pytest.mark.slow
