@@ -37,7 +37,7 @@ from attar.cli.output import progress_bar
 from attar.errors import OptionError
 from attar.library import Library
 from attar.memory import Memory
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.reader import PhraseReader, Reader
 from attar.training import read_passages
 from benchmarks.command import Json, Only, Quick, run_command, show
@@ -86,7 +86,7 @@ def run(
     seconds: float = 5.0,
     only: str | None = None,
     quick: bool = False,
-    progress: Progress = tell_nobody,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """Measure every row; those in process with one thread."""
     machine = this_machine()

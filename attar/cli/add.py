@@ -47,9 +47,9 @@ def add(
     sync: Annotated[
         bool, typer.Option("--sync", help="Remove documents of these folders whose files are gone.")
     ] = False,
-    together: Annotated[
+    shared_names: Annotated[
         bool,
-        typer.Option("--together", help="Share one table of names, so that the documents can be merged."),
+        typer.Option("--shared-names", help="Share one table of names, so that the documents can be merged."),
     ] = False,
     keep_text: Annotated[
         bool, typer.Option("--keep-text/--no-text", help="Keep the text, compressed, to quote from.")
@@ -102,8 +102,8 @@ def add(
     limit = max_decompressed_mb * 2**20
     opened: Any = {"dtype": dtype, "durability": durability, "keep_text": keep_text}
     if ray is not None:
-        if sync or together or name is not None or files == [_STDIN]:
-            remedy = "leave --sync, --together, --name and stdin to attar add without --ray"
+        if sync or shared_names or name is not None or files == [_STDIN]:
+            remedy = "leave --sync, --shared-names, --name and stdin to attar add without --ray"
             raise OptionError("--ray", "files, folders and URLs to read", "another option with it", remedy)
         from attar.cluster import Workers, encode, find_sources
 
@@ -135,9 +135,9 @@ def add(
                     library.add_many(
                         chain([] if first is None else [first], drafts),
                         replace=replace,
-                        shared_names=together,
+                        shared_names=shared_names,
                         on_change=added,
-                        on_refused=None if together else is_bad,
+                        on_refused=None if shared_names else is_bad,
                         progress=bar.tokens_read,
                     )
                     if sync:

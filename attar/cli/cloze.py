@@ -60,7 +60,7 @@ def build(
     for split, row in about["splits"].items():
         print(
             f"{split}: {row['documents']:,} documents from {row['sources']:,} texts, "
-            f"{row['questions']:,} questions, {row['names_a_document']} names per document"
+            f"{row['questions']:,} questions, {row['names_per_document']} names per document"
         )
 
 

@@ -11,6 +11,7 @@ from typer.core import TyperCommand
 
 import attar
 from attar.cli import add, ask, documents, search
+from attar.cli.options import accepting_former
 from attar.cli.output import error_line
 
 _ABOUT = "Read documents into small memories, and answer questions from them with phrases and quotes."
@@ -30,6 +31,10 @@ class _RayCommand(TyperCommand):
         alone = [each == "--ray" and not _ADDRESS.fullmatch(after) for each, after in pairwise([*args, ""])]
         whole = ["--ray=local" if bare else each for each, bare in zip(args, alone, strict=True)]
         return super().parse_args(ctx, whole)
+
+
+class _AddCommand(_RayCommand, accepting_former(shared_names="together")):  # type: ignore[misc]
+    """`attar add`: with `--ray`, and the flag of version 0.1."""
 
 
 def make_app(command: str | None = None) -> typer.Typer:
@@ -56,7 +61,7 @@ def make_app(command: str | None = None) -> typer.Typer:
         "reread": documents.reread,
     }
     for name in [command] if command in everyday else everyday:
-        app.command(name, cls=_RayCommand if name == "add" else None)(everyday[name])
+        app.command(name, cls=_AddCommand if name == "add" else None)(everyday[name])
     if command not in everyday:
         _add_others(app)
     return app
@@ -65,7 +70,6 @@ def make_app(command: str | None = None) -> typer.Typer:
 def _add_others(app: typer.Typer) -> None:
     """Add the commands that maintain, train, serve and measure; their options are built from dataclasses."""
     from attar.cli import bench, cloze, cluster, questions, serve, store, train
-    from attar.cli.options import accepting_former
     from attar.training import TrainingOptions
 
     app.add_typer(store.app, name="store")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from attar.errors import AttarError, DtypeError, FormatError, OptionError, quoted
 from attar.files import MAX_DECOMPRESSED
 from attar.memory import Memory
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.search import Collector, Projection, Sums
 from attar.store import Fault, Origin, Store, check_name, digest_of
 
@@ -173,7 +173,7 @@ def encode_texts(
     texts: Sequence[str],
     *,
     shared_names: bool = False,
-    progress: Progress = tell_nobody,
+    progress: Progress = ignore_progress,
 ) -> list[Encoded]:
     """Read texts: their memories, and the sums that their signatures are made of, from the same pass."""
     collector = None if projection is None else Collector(projection)
@@ -213,7 +213,7 @@ def batches(drafts: Iterable[Draft], size: int, pace: Pace | None = None) -> Ite
     ['ab', 'c', 'cd']
     """
     if size < 1:
-        raise OptionError("batch", "a whole number from 1 up", repr(size))
+        raise OptionError("batch_size", "a whole number from 1 up", repr(size))
     batch: dict[str, Draft] = {}
     characters, began = 0, time.monotonic()
     pace = pace or Pace()

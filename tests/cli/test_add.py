@@ -310,3 +310,9 @@ def test_a_killed_add_keeps_what_it_reported_and_continues(place, reader, attar,
             one, other = interrupted.memory(row["id"]), uninterrupted.memory(row["id"])
             assert (one.tokens, one.names) == (other.tokens, other.names)
             np.testing.assert_allclose(one.to_float32(), other.to_float32(), rtol=2e-3, atol=2e-3)
+
+
+def test_the_former_flag_for_shared_names_is_accepted_with_one_line(place, attar):
+    code, _, errors = attar("add", "S", "stories", "--together")
+    assert (code, errors) == (0, ["attar: --together is now --shared-names; the old name goes away in 0.3"])
+    assert attar("merge", "S", "all", "story0", "story1")[0] == 0

@@ -43,8 +43,8 @@ def test_a_mistake_is_one_line_and_code_2(filled, arguments, listed):
 def test_merging_documents_read_separately_says_how_to_read_them(filled, listed):
     code, _, (error,) = filled("merge", "S", "both", "story0", "story1")
     assert code == 2
-    assert "attar add STORE FILE… --together --replace" in error
-    filled("add", "S", "stories", "--together", "--replace")
+    assert "attar add STORE FILE… --shared-names --replace" in error
+    filled("add", "S", "stories", "--shared-names", "--replace")
     _, (line,), _ = filled("merge", "S", "both", "story0", "story1", "--json")
     assert json.loads(line)["change"] == "merged"
     assert "both" in listed()

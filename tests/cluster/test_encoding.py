@@ -182,7 +182,7 @@ def test_without_ray_installed_it_is_one_line(sources, tmp_path):
     assert errors == "attar: ray: expected the package ray, got none; pip install '.[ray]'\n"
 
 
-@pytest.mark.parametrize("options", [["--sync"], ["--together"], ["--name", "x"]])
+@pytest.mark.parametrize("options", [["--sync"], ["--shared-names"], ["--name", "x"]])
 def test_options_for_one_process_are_refused(sources, tmp_path, options):
     code, errors = attar("add", str(tmp_path / "S"), str(sources), "--ray", *options)
     assert (code, errors.count("\n")) == (2, 1)

@@ -17,7 +17,7 @@ MAKERS = {
     "question-budgets.png": "python -m benchmarks.question_budgets",
     "table1.png": "attar bench --plot table1.png",
     "table1-gpu.png": "attar bench --device cuda --plot table1-gpu.png",
-    "compare-one-way.png": "attar compare --data both --out forward",
+    "compare-forward.png": "attar compare --data both --out forward",
     "compare-lookahead.png": "attar compare --data both --out lookahead",
     "compare-whole.png": "attar compare --data both --out whole",
     "cost.svg": "make demo",
