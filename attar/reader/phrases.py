@@ -304,13 +304,12 @@ class PhraseReader(Reader):
         memory = self.read(text)
         answers = self.answer(memory, question, text=text)
         (query,) = self._questions([question])
-        index = _index(memory)
-        overlap = query.overlap(index, self._encoder.neighbours)
+        by_sentence = query.sentence_weights(_index(memory), self._scores(memory, query)).tolist()
         tokens, weights = [], []
         for at, (start, end) in enumerate(sentence_spans(text)):
             words = text[start:end].split()
             tokens += words
-            weights += [float(overlap[at])] * len(words)
+            weights += [by_sentence[at]] * len(words)
         return Explanation(tokens, weights, answers)
 
     def _questions(self, questions: Sequence[str]) -> list[Query]:
