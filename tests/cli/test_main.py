@@ -36,6 +36,18 @@ def test_help_names_every_command(flag):
     }
 
 
+def test_every_command_that_prints_results_takes_json():
+    def commands(command, name=""):
+        below = getattr(command, "commands", None)
+        if not below:
+            yield name, {flag for each in command.params for flag in each.opts}
+        for word, each in (below or {}).items():
+            yield from commands(each, f"{name} {word}".strip())
+
+    without = {name for name, flags in commands(typer.main.get_command(make_app())) if "--json" not in flags}
+    assert without == {"demo", "serve"}
+
+
 @pytest.mark.parametrize("arguments", [["--nonsense"], ["nonsense"], ["bench", "ops", "--nonsense"]])
 def test_a_mistyped_command_or_option_ends_with_code_2(arguments):
     ran = run(*arguments)

@@ -51,6 +51,7 @@ def test_ask_all_as_json(run):
 def test_refit_says_how_many(run):
     code, lines, _ = run("store", "refit", "library")
     assert (code, lines) == (0, ["made 2 signatures"])
+    assert run("store", "refit", "library", "--json")[1] == ['{"signatures": 2}']
 
 
 def test_search_eval_prints_a_table(run, tmp_path):
