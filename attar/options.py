@@ -4,43 +4,11 @@ The command line derives its flags from these fields (`attar.cli.options`). Noth
 """
 
 import math
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from functools import wraps
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal
 
 from attar.errors import OptionError
-
-_Arguments = ParamSpec("_Arguments")
-_Returned = TypeVar("_Returned")
-
-
-def renamed_argument(
-    former: str, name: str
-) -> Callable[[Callable[_Arguments, _Returned]], Callable[_Arguments, _Returned]]:
-    """A function that still takes a keyword argument under its former name, with a warning.
-
-    >>> @renamed_argument("batch", "batch_size")
-    ... def read(batch_size=1):
-    ...     return batch_size
-    >>> with warnings.catch_warnings(action="ignore"):
-    ...     read(batch=2)
-    2
-    """
-
-    def decorate(function: Callable[_Arguments, _Returned]) -> Callable[_Arguments, _Returned]:
-        @wraps(function)
-        def call(*args: _Arguments.args, **given: _Arguments.kwargs) -> _Returned:
-            if former in given:
-                message = f"{former}= is now {name}=; the old name goes away in 0.3"
-                warnings.warn(message, DeprecationWarning, stacklevel=2)
-                given[name] = given.pop(former)
-            return function(*args, **given)
-
-        return call
-
-    return decorate
 
 
 def option(

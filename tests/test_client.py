@@ -31,7 +31,7 @@ LIBRARY_ONLY = {
 }
 CLIENT_ONLY = {"add_file", "lookup", "put"}
 PARAMETERS_OF_LIBRARY_ONLY = {
-    "add_many": {"shared_names", "batch_size", "on_refused", "progress", "seen"},
+    "add_many": {"shared_names", "batch_size", "batch", "on_refused", "progress", "seen"},
     "append": {"progress"},
 }
 

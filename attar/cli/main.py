@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 
 import attar
 from attar.cli import add, ask, documents, search
-from attar.cli.options import accepting_former
+from attar.cli.options import accepting_former, current_flag
 from attar.cli.output import error_line
 
 _ABOUT = "Read documents into small memories, and answer questions from them with phrases and quotes."
@@ -33,8 +33,13 @@ class _RayCommand(TyperCommand):
         return super().parse_args(ctx, whole)
 
 
-class _AddCommand(_RayCommand, accepting_former(shared_names="together")):  # type: ignore[misc]
+class _AddCommand(_RayCommand):
     """`attar add`: with `--ray`, and the flag of version 0.1."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Accept the former name of `--shared-names`."""
+        former = {"--together": "--shared-names"}
+        return super().parse_args(ctx, [current_flag(e, former) if e in former else e for e in args])
 
 
 def make_app(command: str | None = None) -> typer.Typer:

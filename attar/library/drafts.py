@@ -2,6 +2,7 @@
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -184,6 +185,14 @@ def encode_texts(
         Encoded(memory, None if collector is None else collector.of(at), statistics)
         for at, memory in enumerate(memories)
     ]
+
+
+def former_batch(size: int) -> int:
+    """The argument `batch` of `add_many`, which is `batch_size` now."""
+    warnings.warn(
+        "batch= is now batch_size=; the old name goes away in 0.3", DeprecationWarning, stacklevel=3
+    )
+    return size
 
 
 class Pace:

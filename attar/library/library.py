@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attar.errors import AttarError, StoreError
 from attar.library.adding import Adder
 from attar.library.cache import MemoryCache
-from attar.library.drafts import Draft
+from attar.library.drafts import Draft, former_batch
 from attar.library.finding import suggesting
 from attar.library.parts import SearchPart
 from attar.library.places import with_places
@@ -17,7 +17,6 @@ from attar.library.rereading import reread
 from attar.library.rounds import ask_rounds, run_rounds, search_rounds
 from attar.library.searching import Searching, SearchState
 from attar.memory import Memory
-from attar.options import renamed_argument
 from attar.progress import Progress, ignore_progress
 from attar.reader import find_reader, read_fingerprint
 from attar.results import Answer, Change, Document, DocumentDetails, Hit, Reread
@@ -133,7 +132,6 @@ class Library:
         (change,) = self._adder(replace).add([Draft.of(name, text, title)], _BATCH)
         return change
 
-    @renamed_argument("batch", "batch_size")
     def add_many(
         self,
         documents: "Iterable[tuple[str, str] | Draft]",
@@ -141,6 +139,7 @@ class Library:
         replace: bool = False,
         shared_names: bool = False,
         batch_size: int = _BATCH,
+        batch: int | None = None,
         on_change: Callable[[Change], None] | None = None,
         on_refused: Callable[[AttarError], None] | None = None,
         progress: Progress = ignore_progress,
@@ -154,8 +153,9 @@ class Library:
         """
         drafts = (each if isinstance(each, Draft) else Draft.of(*each) for each in documents)
         adder = self._adder(replace, progress, on_refused, seen)
+        size = batch_size if batch is None else former_batch(batch)
         changes = []
-        for change in adder.add_with_shared_names(drafts) if shared_names else adder.add(drafts, batch_size):
+        for change in adder.add_with_shared_names(drafts) if shared_names else adder.add(drafts, size):
             changes.append(change)
             if on_change is not None:
                 on_change(change)
