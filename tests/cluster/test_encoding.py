@@ -62,7 +62,7 @@ def test_the_library_is_the_same_byte_for_byte(with_ray, on_one_machine):
     assert with_ray[2] == {"added": 29}
 
 
-def test_again_reads_nothing(with_ray, sources, monkeypatch):
+def test_encoding_the_same_files_again_reads_no_text(with_ray, sources, monkeypatch):
     """What is in the store comes back without a memory; the writer would read it, with torch."""
     monkeypatch.setattr("attar.library.adding.encode_texts", None)
     before = contents(with_ray[0])

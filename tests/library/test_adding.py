@@ -264,7 +264,11 @@ def test_a_merged_document_answers_with_the_names_of_all_its_parts(library, text
 def test_merging_does_not_load_the_reader(library, folder, texts):
     library.add_many(pair(texts))
     with Library(folder, "no such reader") as other:
-        other.merge("both", ["one", "two"])
+        change = other.merge("both", ["one", "two"])
+        parts = [other.show(name).tokens for name in ("one", "two")]
+        assert (change.change, change.tokens) == ("merged", sum(parts))
+        assert other._reader is None
+    assert "both" in library
 
 
 def test_merging_ids_of_different_tables_is_refused_with_the_remedy(gated, texts):
@@ -284,7 +288,8 @@ def test_documents_added_with_shared_names_can_be_merged(gated, texts, assert_sa
 def test_documents_can_be_added_again_with_shared_names(gated, texts):
     gated.add_many(pair(texts))
     assert set(kinds(gated.add_many(pair(texts), shared_names=True))) == {"replaced"}
-    gated.merge("both", ["one", "two"])
+    assert gated.merge("both", ["one", "two"]).change == "merged"
+    assert "both" in gated
 
 
 def test_adding_with_shared_names_twice_changes_nothing(gated, texts):
