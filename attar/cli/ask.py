@@ -28,7 +28,7 @@ def ask(
         str | None,
         typer.Argument(
             metavar="[NAME]",
-            help="Name of the document, or its beginning; left out: all documents.",
+            help="Name of the document, or its beginning; without it, all documents are asked.",
             autocompletion=options.complete_names,
         ),
     ] = None,
@@ -43,7 +43,7 @@ def ask(
     reader: options.ReaderPath = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Answer questions from a document's memory, the most likely answer first, with the sentence it stands in.
+    """Answer questions from a document's memory, the most likely answer first, with its sentence.
 
     Without a question: a prompt, or in a pipe one question per line, where `:doc NAME`, `:all` and `:quit` work as
     at the prompt. A question that cannot be answered is named, the others are answered, and the exit code is 2.

@@ -119,8 +119,8 @@ def reread(
 ) -> None:
     """Move a library to another reader: all kept texts are read again with it.
 
-    The library can be asked and added to meanwhile; it gives the new reader's answers once all are read. After an
-    interruption the same command continues.
+    Meanwhile the library answers with the old reader, and documents can be added. It switches when all texts are
+    read. After an interruption the same command continues.
 
     attar reread stories
     """

@@ -54,7 +54,7 @@ DURABILITY = "sync: survives a power failure; relaxed or none: faster, may lose 
 Durability = Annotated[str, typer.Option(help=DURABILITY)]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace a document that has the name already.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-MAX_DECOMPRESSED = "Most that is decompressed into memory at once, in MB; more is refused."
+MAX_DECOMPRESSED = "Maximum size of decompressed data in memory, in MB; more is refused."
 MaxDecompressed = Annotated[int, typer.Option(min=1, help=MAX_DECOMPRESSED)]
 RayAddress = Annotated[
     str | None,

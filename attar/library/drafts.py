@@ -156,7 +156,7 @@ def _is_missing(path: str) -> bool:
 
 
 def _is_gone(name: str, file: str, names: set[str]) -> bool:
-    """Whether a document of a file that is still there is not among those that it has now.
+    """Whether the file no longer contains this document.
 
     The same file has another name if another folder was given: its documents are not gone.
 
