@@ -20,10 +20,10 @@ from attar.errors import (
 if TYPE_CHECKING:
     from attar import nn, ops
     from attar.client import AsyncClient, Client
-    from attar.library import Library
+    from attar.library import Library, SearchState
     from attar.memory import Memory
     from attar.reader import Reader
-    from attar.results import Answer, Change, Document, DocumentDetails, Explanation
+    from attar.results import Answer, Change, Document, DocumentDetails, Explanation, Hit, Reread, Sentence
 
 __version__ = "0.2.0"
 __all__ = [
@@ -37,11 +37,15 @@ __all__ = [
     "Document",
     "DocumentDetails",
     "Explanation",
+    "Hit",
     "Library",
     "Memory",
     "NameTakenError",
     "Reader",
     "ReaderMismatchError",
+    "Reread",
+    "SearchState",
+    "Sentence",
     "StoreError",
     "UnavailableError",
     "UnknownDocumentError",

@@ -40,7 +40,7 @@ class Call(Generic[Reply]):
 
     @property
     def repeatable(self) -> bool:
-        """Whether it may be sent again when nobody knows if it was done: all but removing, which fails then."""
+        """Whether an unconfirmed request may be retried; removals may not."""
         return self.path != wire.REMOVE
 
     @property

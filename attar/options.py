@@ -87,7 +87,8 @@ class ModelOptions:
     embedding_size: int = option(100, "Embedding size.", former="embedding", min=1, max=2**20)
     dropout: float = option(0.0, "Dropout probability.")
     scale: Literal["sqrt", "mean"] | None = option(
-        "sqrt", "Divide readouts by the square root of the token count (sqrt), by it (mean), or none."
+        "sqrt",
+        "Divide readouts by the square root of the token count (sqrt), by the token count (mean), or not (none).",
     )
     asked: bool = True  # learn a weight for candidates that the question itself mentions
     positive: bool = option(False, "Positive keys and queries (named only).")

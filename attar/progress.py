@@ -6,5 +6,5 @@ from collections.abc import Callable
 Progress = Callable[[str, int, int], None]
 
 
-def tell_nobody(what: str, done: int, total: int) -> None:
+def ignore_progress(what: str, done: int, total: int) -> None:
     """Ignore progress: the default."""

@@ -17,7 +17,7 @@ import typer
 
 from attar.cli.output import progress_bar
 from attar.library import Library
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.reader import PhraseReader, combined, total_of
 from attar.results import Answer
 from attar.training import read_passages
@@ -84,7 +84,7 @@ class PhraseVectors:
 
 
 def run(
-    file: Path, reader: Path | None = None, questions: int = 0, progress: Progress = tell_nobody
+    file: Path, reader: Path | None = None, questions: int = 0, progress: Progress = ignore_progress
 ) -> dict[str, Any]:
     """Both ways on the same questions, the documents that were found, and the time of a question to all."""
     passages = read_passages(file)

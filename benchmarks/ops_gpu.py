@@ -35,7 +35,7 @@ from attar.bench import (
 )
 from attar.cli.output import progress_bar
 from attar.ops import Backend
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from benchmarks.allocations import backward_bytes
 from benchmarks.bank_gpu import BANK_TOLERANCES, bank_cases
 from benchmarks.command import Json, Only, Quick, run_command, show
@@ -49,7 +49,7 @@ Shape = tuple[int, int, int]
 Inputs = tuple[Tensor, ...]
 
 
-def run(*, only: str | None = None, quick: bool = False, progress: Progress = tell_nobody) -> Report:
+def run(*, only: str | None = None, quick: bool = False, progress: Progress = ignore_progress) -> Report:
     """Measure every row; without a GPU there is none."""
     machine = this_machine()
     if not torch.cuda.is_available():

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attar.progress import tell_nobody
+from attar.progress import ignore_progress
 from attar.training import QuestionOptions, train_questions
 from attar.training.questions.run import QuestionRun, silent
 from attar.training.run_folder import RUN
@@ -39,7 +39,7 @@ def run_variant(given: dict[str, Any], folder: Path, teacher: Path | None) -> di
     if result.is_file():
         return dict(json.loads(result.read_text()))
     options = QuestionOptions(**given, out=str(folder))
-    run = QuestionRun(options, tell_nobody, silent)
+    run = QuestionRun(options, ignore_progress, silent)
     if not (folder / RUN / "run.json").is_file():
         run.folder.mkdir(parents=True, exist_ok=True)
         run.begin(resume=False, replace=True)

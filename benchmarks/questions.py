@@ -5,13 +5,16 @@ find, no phrases to choose, nothing to rank.
 """
 
 import os
+import pty
+import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 from typing import Annotated
 
 import numpy as np
@@ -37,7 +40,7 @@ from attar.cli.output import progress_bar
 from attar.errors import OptionError
 from attar.library import Library
 from attar.memory import Memory
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.reader import PhraseReader, Reader
 from attar.training import read_passages
 from benchmarks.command import Json, Only, Quick, run_command, show
@@ -47,6 +50,7 @@ from benchmarks.stories import tell_stories
 
 ALONE, PER_SECOND, BARE_SHARE = 0.005, 1_500, 0.8
 CPU_SECONDS, PEAK_BYTES = 2.0, 400e6
+PROMPT_SECONDS, PROMPT_WAIT = 0.050, 120.0
 SERVED_PER_SECOND, SERVED_P99 = 800, 0.150
 BATCH = 32
 EFFORT = Effort(budget=6.0, rounds=7)
@@ -86,7 +90,7 @@ def run(
     seconds: float = 5.0,
     only: str | None = None,
     quick: bool = False,
-    progress: Progress = tell_nobody,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """Measure every row; those in process with one thread."""
     machine = this_machine()
@@ -104,6 +108,7 @@ def run(
         cases = [
             *in_process(reader, data, memories, timer),
             *of_command(folder, data, 1 if quick else 5),
+            of_prompt(folder, data, 1 if quick else 20),
             of_server(folder, data, 0.5 if quick else seconds),
         ]
         notes = [] if file else ["Texts and questions are made up: --data FILE for real ones."]
@@ -227,6 +232,55 @@ def of_command(folder: Path, data: Data, rounds: int) -> list[Case]:
         Case("attar ask, processor time", "2 s", less, lambda: limited(0, CPU_SECONDS, "s")),
         Case("attar ask, peak memory", "400 MB", less, lambda: limited(1, PEAK_BYTES, "B")),
     ]
+
+
+def of_prompt(folder: Path, data: Data, rounds: int) -> Case:
+    """The prompt of `attar ask`, in a terminal: seconds from a question after the first to its answer."""
+    at = data.questions[0][0]
+    asked = [question for _, question in data.questions[: rounds + 1]]
+    asked += asked[:1] * (rounds + 1 - len(asked))
+
+    def ask() -> Comparison:
+        _, *later = prompt_seconds(folder, f"text {at}", asked)
+        return Comparison(later, [PROMPT_SECONDS] * len(later), "s")
+
+    return Case("second question at the prompt", "50 ms", Goal(1, at_least=False), ask)
+
+
+def prompt_seconds(folder: Path, document: str, questions: Sequence[str]) -> list[float]:
+    """The seconds from each question at the prompt of `attar ask` to its answer and the next prompt."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "attar", "ask", str(folder), document]
+    # The history of the person who measures stays as it is.
+    environment = os.environ | {"TERM": "dumb", "XDG_STATE_HOME": str(folder.parent / "state")}
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    prompt, seconds = f"{document}> ".encode(), []
+    try:
+        _read_until(ours, lambda shown: shown.endswith(prompt))
+        for question in questions:
+            began = perf_counter()
+            os.write(ours, f"{question}\n".encode())
+            # An answer has a probability.
+            _read_until(ours, lambda shown: b"%" in shown and shown.endswith(prompt))
+            seconds.append(perf_counter() - began)
+        os.write(ours, b":quit\n")
+        process.wait(PROMPT_WAIT)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    return seconds
+
+
+def _read_until(terminal: int, is_done: Callable[[bytes], bool]) -> None:
+    """Read what a terminal shows until it is what was waited for."""
+    shown, deadline = b"", perf_counter() + PROMPT_WAIT
+    while not is_done(shown):
+        if not select.select([terminal], [], [], max(0.0, deadline - perf_counter()))[0]:
+            came = shown[-200:].decode(errors="replace")
+            raise OptionError("attar ask", "an answer and a prompt", repr(came), "try attar ask STORE NAME")
+        shown += os.read(terminal, 65_536)
 
 
 def of_server(folder: Path, data: Data, seconds: float) -> Case:

@@ -30,7 +30,7 @@ from attar.cli.output import progress_bar
 from attar.documents import read_sources
 from attar.errors import FormatError, OptionError
 from attar.memory import Memory
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.reader import NamesReader, Reader
 from benchmarks.command import Json, Only, Quick, ReaderFolder, run_command, show
 from benchmarks.stories import story_texts
@@ -50,7 +50,7 @@ def run(
     count: int = 256,
     only: str | None = None,
     quick: bool = False,
-    progress: Progress = tell_nobody,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """Measure every row on one thread."""
     machine = this_machine()

@@ -18,7 +18,7 @@ from attar.bench import Machine, print_plain, print_table, quantity, this_machin
 from attar.cli.output import progress_bar
 from attar.library import Library
 from attar.memory import Memory
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from benchmarks.command import Json, Quick, ReaderFolder, run_command
 from benchmarks.load import drive_now, find_wrk
 from benchmarks.server_rows import (
@@ -69,7 +69,7 @@ class Report(msgspec.Struct):
     rows: list[Row]
 
 
-def run(options: Options, progress: Progress = tell_nobody) -> Report:
+def run(options: Options, progress: Progress = ignore_progress) -> Report:
     """Fill a library, start a server on it, and drive every row, or a soak test."""
     machine = this_machine()
     documents = min(options.documents, 8) if options.quick else options.documents

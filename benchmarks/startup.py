@@ -16,7 +16,7 @@ from attar.bench import Case, Comparison, Goal, Report, run_cases, this_machine
 from attar.cli.output import progress_bar
 from attar.errors import OptionError
 from attar.library import Library
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from benchmarks.command import Json, Only, Quick, run_command, show
 
 LIMIT = 0.5
@@ -32,7 +32,7 @@ COMMANDS = {
 
 
 def run(
-    rounds: int = 15, only: str | None = None, judged: bool = True, progress: Progress = tell_nobody
+    rounds: int = 15, only: str | None = None, judged: bool = True, progress: Progress = ignore_progress
 ) -> Report:
     """Time each command in turns with a Python that does nothing."""
     machine = this_machine()

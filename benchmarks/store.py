@@ -37,7 +37,7 @@ from attar.bench import (
 from attar.cli.output import progress_bar
 from attar.errors import OptionError
 from attar.memory import NUMBERS_AT
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.store import Store, compile_lookups
 from benchmarks.command import Json, Only, Quick, ReaderFolder, run_command, show
 from benchmarks.filled_stores import FilledStore, FilledStores, Sizes, file_size
@@ -78,7 +78,7 @@ class Options:
         return Sizes(self.documents, dtype=self.dtype)
 
 
-def run(options: Options, *, only: str | None = None, progress: Progress = tell_nobody) -> Report:
+def run(options: Options, *, only: str | None = None, progress: Progress = ignore_progress) -> Report:
     """Measure every row; progress is reported before each one, and while a store is filled."""
     machine = this_machine()  # before the first row adds to its load
     compile_lookups()  # a program that asks often has the compiled lookups

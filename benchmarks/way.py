@@ -22,6 +22,7 @@ from types import FrameType
 PACKAGE = Path(__file__).resolve().parents[1] / "attar"
 PAGE = PACKAGE.parent / "docs" / "architecture.md"
 TEXT = "Captain Marlow came back to Saltmere. Agnes Pell gave him his old room. Agnes married Tobias Finch."
+OTHER = "Agnes Pell sold the house in Saltmere. Tobias Finch went to sea."
 QUESTION = "Who gave Marlow his old room?"
 # CPython's flag of code that is a function's, and not a module's or a class's body.
 FUNCTION = 0x1
@@ -117,13 +118,20 @@ def trace_request(store: Path) -> dict[str, set[str]]:
 
 
 def trace_all() -> dict[str, dict[str, set[str]]]:
-    """The three ways: a document's, a question's, and a question's over HTTP."""
+    """The ways of a document, of a question, of one to all documents, and of a question over HTTP."""
+    from attar.library import Library
+
     with tempfile.TemporaryDirectory() as folder:
         text, store = Path(folder) / "marlow.txt", Path(folder) / "library"
         text.write_text(TEXT)
-        return {
+        ways = {
             "attar add": trace_command("add", str(store), str(text)),
             "attar ask": trace_command("ask", str(store), "marlow", QUESTION),
+        }
+        with Library(store) as library:  # a question to the only document asks that
+            library.add("pell", OTHER)
+        return ways | {
+            "attar ask, all documents": trace_command("ask", str(store), QUESTION),
             "POST /v1/ask": trace_request(store),
         }
 

@@ -2,12 +2,15 @@
 
 import asyncio
 import inspect
+from typing import get_args, get_type_hints
 
 import httpx
 import msgspec
+import numpy as np
 import pytest
 
 import attar
+import attar.search
 from attar import client as module
 from attar import wire
 from attar.errors import AttarError, DtypeError, OptionError, RecordError, ShapeError
@@ -28,7 +31,7 @@ LIBRARY_ONLY = {
 }
 CLIENT_ONLY = {"add_file", "lookup", "put"}
 PARAMETERS_OF_LIBRARY_ONLY = {
-    "add_many": {"shared_names", "batch", "on_refused", "progress", "seen"},
+    "add_many": {"shared_names", "batch_size", "batch", "on_refused", "progress", "seen"},
     "append": {"progress"},
 }
 
@@ -87,6 +90,37 @@ def test_clients_have_the_result_types_of_library(method):
         for cls in (attar.Library, attar.Client, attar.AsyncClient)
     ]
     assert len(set(annotations)) == 1
+
+
+# Properties and methods for the package's own use: shards and the processes of a cluster.
+INTERNAL = {"part", "projection"}
+
+
+def returned_types(annotation):
+    """The types of the package in an annotation, and in the fields of those."""
+    if isinstance(annotation, type) and annotation.__module__.startswith("attar."):
+        yield annotation
+        hints = get_type_hints(annotation) if issubclass(annotation, msgspec.Struct) else {}
+        for each in hints.values():
+            yield from returned_types(each)
+    for each in get_args(annotation):
+        yield from returned_types(each)
+
+
+@pytest.mark.parametrize("cls", [attar.Library, attar.Client, attar.AsyncClient])
+def test_every_type_that_is_returned_is_exported(cls):
+    names = vars(attar.search) | {"Reader": attar.Reader, "NDArray": np.ndarray, "Any": object}
+    found = set()
+    for name in methods(cls) - INTERNAL:
+        method = getattr(cls, name)
+        function = method.fget if isinstance(method, property) else inspect.unwrap(method)
+        returned = inspect.get_annotations(function).get("return")
+        returned = eval(returned, function.__globals__, names) if isinstance(returned, str) else returned
+        found.update(returned_types(returned))
+    assert {"Answer", "Change", "Document", "DocumentDetails", "Hit", "Sentence"} <= {
+        each.__name__ for each in found
+    }
+    assert {each for each in found if getattr(attar, each.__name__, None) is not each} == set()
 
 
 def test_both_clients_have_the_same_signatures():

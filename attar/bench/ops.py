@@ -25,7 +25,7 @@ from attar.bench.comparison import (
 from attar.bench.cost import QUICK, Contender, Effort, Timer
 from attar.bench.report import Report, run_cases, this_machine
 from attar.ops import COMPILED, product_in_use
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 
 TOLERANCE = tolerance_for(torch.float32)
 BATCH = 64  # documents per call
@@ -34,7 +34,9 @@ GPU_CACHE_BYTES = 256 * 2**20  # well above the second-level cache, 60 MB on an 
 Shape = tuple[int, int, int]
 
 
-def measure_ops(*, quick: bool = False, only: str | None = None, progress: Progress = tell_nobody) -> Report:
+def measure_ops(
+    *, quick: bool = False, only: str | None = None, progress: Progress = ignore_progress
+) -> Report:
     """Measure every row; `quick` takes tiny sizes, which are not judged."""
     machine = this_machine()  # before the first row adds to its load
     torch.manual_seed(0)

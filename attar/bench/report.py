@@ -14,7 +14,7 @@ from rich.table import Table
 
 from attar.bench.comparison import Case, Row, measure
 from attar.errors import OptionError
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 
 COLUMNS = ["what", "ours", "against", "theirs", "ratio", "spread", "target", ""]
 
@@ -87,7 +87,7 @@ def run_cases(
     machine: Machine,
     cases: Sequence[Case],
     only: str | None = None,
-    progress: Progress = tell_nobody,
+    progress: Progress = ignore_progress,
     notes: Sequence[str] = (),
     *,
     judged: bool = True,

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from attar.bench.comparison import keep_correct, relative_error, tolerance_for
 from attar.bench.cost import QUICK, Contender, Effort, Timer
 from attar.bench.table1_methods import Kind, Method, methods_for_many, methods_for_one
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 
 ENCODER = "GRU"
 # A GPU gets many questions per call; alone, each would cost a kernel launch and little else.
@@ -90,7 +90,7 @@ class Costs(msgspec.Struct, frozen=True):
 
 
 def measure_costs(
-    sizes: Sizes, device: str, *, quick: bool = False, progress: Progress = tell_nobody
+    sizes: Sizes, device: str, *, quick: bool = False, progress: Progress = ignore_progress
 ) -> Costs:
     """Measure one part after the other; wrong results get no timing, and a note."""
     many = methods_for_many(sizes.k, device)

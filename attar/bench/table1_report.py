@@ -23,7 +23,7 @@ from attar.bench.table1_predictions import (
     size_of,
 )
 from attar.errors import DeviceError, OptionError, install_command
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 
 
 class Table1(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ def measure_table(
     device: str | None = None,
     *,
     quick: bool = False,
-    progress: Progress = tell_nobody,
+    progress: Progress = ignore_progress,
 ) -> Table1:
     """Measure all of Table 1 on "cpu" or "cuda"; by default on a GPU if there is one."""
     device = choose_device(device)

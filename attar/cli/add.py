@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attar.cli import options
+from attar.cli.options import options_from
 from attar.cli.output import (
+    AddingBar,
     adding_bar,
     error_line,
     note_reader,
@@ -22,14 +25,97 @@ from attar.cli.output import (
     shown,
 )
 from attar.errors import AttarError, OptionError
+from attar.options import option
 
 if TYPE_CHECKING:
+    from attar.documents import SkippedFile
     from attar.library import Draft
     from attar.results import Change
 
 _STDIN = "-"
 
 
+@dataclass(frozen=True, kw_only=True)
+class AddOptions:
+    """How `attar add` adds documents."""
+
+    name: str | None = option(None, "Name of the document, if there is only one; required for stdin.")
+    replace: bool = option(False, "Replace a document that has the name already.")
+    sync: bool = option(False, "Remove documents of these folders whose files are gone.")
+    shared_names: bool = option(False, "Share one table of names, so that the documents can be merged.")
+    keep_text: bool = option(True, "Keep the text, compressed, to quote from.", "--no-text")
+    dtype: str | None = option(None, "Data type of a new library: float32, float16 (default) or int8.")
+    durability: str = option("sync", options.DURABILITY)
+    max_decompressed_mb: int = option(1024, options.MAX_DECOMPRESSED, min=1)
+    actors: int | None = option(None, "With --ray: processes that read; all CPUs by default.", min=1)
+    threads: int = option(1, "With --ray: threads per actor.", min=1)
+    gpus: float = option(0.0, "With --ray: GPUs per actor, such as 1 or 0.5.")
+
+    @property
+    def max_bytes(self) -> int:
+        """Most that is decompressed into memory at once."""
+        return self.max_decompressed_mb * 2**20
+
+    @property
+    def of_library(self) -> dict[str, Any]:
+        """The options that a library is opened with."""
+        return {"dtype": self.dtype, "durability": self.durability, "keep_text": self.keep_text}
+
+
+class AddReport:
+    """What has been added and what has not: printed document by document, or as JSON at the end."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self.changes: list[Change] = []
+        self.removed: list[str] = []
+        self.bad: list[str] = []
+        self.skipped: list[str] = []
+
+    def add(self, change: "Change") -> None:
+        """Take a document that is on disk."""
+        self.changes.append(change)
+        self._bar.document_added()
+        if not self.as_json:
+            print_change(change, as_json=False)
+
+    def refuse(self, fault: AttarError) -> None:
+        """Take the error of a file or document that is not added."""
+        self.bad.append(error_line(fault))
+
+    @contextmanager
+    def running(self, total: int, skipped: "Iterable[SkippedFile]") -> Iterator[AddingBar]:
+        """Show a bar for files of this many bytes; if the user stops it, say what was kept."""
+        self.skipped += [f"{file.path}: {file.reason}" for file in skipped]
+        try:
+            with adding_bar(total) as self._bar:
+                yield self._bar
+        except KeyboardInterrupt:
+            kept = f"{len(self.changes):,} documents are in the library"
+            print(f"attar: stopped; {kept}, and the same command continues from there", file=sys.stderr)
+            raise typer.Exit(130) from None
+
+    def print_end(self) -> None:
+        """Print what was done, and what was not; exit with code 2 if a file is bad."""
+        if self.as_json:
+            fields = ("removed", "bad", "skipped")
+            print_json({"documents": self.changes} | {name: getattr(self, name) for name in fields})
+        elif self.changes or self.removed or not self.bad:
+            self._print_counts()
+        for line in (*(f"attar: skipped {printable(line)}" for line in self.skipped), *self.bad):
+            print(line, file=sys.stderr)
+        if self.bad:
+            raise typer.Exit(2)
+
+    def _print_counts(self) -> None:
+        for each in self.removed:
+            print(f"removed {shown(each)}")
+        if len(self.changes) != 1 or self.removed:
+            counts = Counter(each.change for each in self.changes) + Counter({"removed": len(self.removed)})
+            print(", ".join(f"{count:,} {change}" for change, count in counts.items()) or "no documents")
+
+
+@options_from(AddOptions)
 def add(
     store: options.StorePath,
     files: Annotated[
@@ -40,143 +126,70 @@ def add(
             "archives; - for stdin; with --ray also URLs such as s3://BUCKET/FOLDER.",
         ),
     ],
-    name: Annotated[
-        str | None, typer.Option(help="Name of the document, if there is only one; required for stdin.")
-    ] = None,
-    replace: options.Replace = False,
-    sync: Annotated[
-        bool, typer.Option("--sync", help="Remove documents of these folders whose files are gone.")
-    ] = False,
-    together: Annotated[
-        bool,
-        typer.Option("--together", help="Share one table of names, so that the documents can be merged."),
-    ] = False,
-    keep_text: Annotated[
-        bool, typer.Option("--keep-text/--no-text", help="Keep the text, compressed, to quote from.")
-    ] = True,
+    reader: options.ReaderPath = None,
+    ray: options.RayAddress = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="No effect: bad files are always skipped.", hidden=True)
     ] = False,
-    reader: options.ReaderPath = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="Data type of a new library: float32, float16 (default) or int8.")
-    ] = None,
-    durability: options.Durability = "sync",
-    max_decompressed_mb: options.MaxDecompressed = 1024,
-    ray: options.RayAddress = None,
-    actors: Annotated[
-        int | None, typer.Option(min=1, help="With --ray: processes that read; all CPUs by default.")
-    ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="With --ray: threads of each.")] = 1,
-    gpus: Annotated[float, typer.Option(min=0, help="With --ray: GPUs of each, such as 1 or 0.5.")] = 0.0,
     as_json: options.AsJson = False,
+    **given: Any,
 ) -> None:
-    """Read documents and store their memories. A document that is printed is on disk.
+    """Read documents and store their memories. Each line is printed after the document is saved.
 
     Folders are walked; files that cannot be read are listed at the end, with exit code 2, and the others are added.
     The same command again, also after an interruption, adds what is new and reads again what changed.
 
-    With --ray, many processes or machines read, into a library, one in shards, or a .parquet file.
+    With --ray, Ray reads in parallel into a library, shards or Parquet.
 
     attar add stories novels/ contract.pdf
     """
+    if skip_bad:
+        print("attar: --skip-bad has no effect any more; it goes away in 0.3", file=sys.stderr)
+    chosen, report = AddOptions(**given), AddReport(as_json)
+    if ray is not None:
+        from attar.cli.cluster import add_with_ray
+
+        add_with_ray(store, files, ray, reader, chosen, report)
+    else:
+        _add_here(store, files, reader, chosen, report)
+    report.print_end()
+
+
+def _add_here(
+    store: Path, files: list[str], reader: Path | None, chosen: AddOptions, report: AddReport
+) -> None:
+    """Add documents in this process."""
     from attar.documents import FoundFiles, find_files
     from attar.library import Library, gone_documents, read_files
 
-    if skip_bad:
-        print("attar: --skip-bad has no effect any more; it goes away in 0.3", file=sys.stderr)
-    bad: list[str] = []
-    changes: list[Change] = []
-    removed: list[str] = []
+    is_stdin = files == [_STDIN]
+    found = FoundFiles([], [], []) if is_stdin else find_files(files, allow_empty=chosen.sync)
+    if chosen.sync and not found.folders:
+        raise OptionError("--sync", "a folder", "files only")
     read: dict[str, tuple[str, set[str]]] = {}
-
-    def is_bad(fault: AttarError) -> None:
-        bad.append(error_line(fault))
-
-    def added(change: "Change") -> None:
-        changes.append(change)
-        bar.document_added()
-        if not as_json:
-            print_change(change, as_json=False)
-
-    limit = max_decompressed_mb * 2**20
-    opened: Any = {"dtype": dtype, "durability": durability, "keep_text": keep_text}
-    if ray is not None:
-        if sync or together or name is not None or files == [_STDIN]:
-            remedy = "leave --sync, --together, --name and stdin to attar add without --ray"
-            raise OptionError("--ray", "files, folders and URLs to read", "another option with it", remedy)
-        from attar.cluster import Workers, encode, find_sources
-
-        sources = find_sources(files)
-        skipped = sources.skipped
-        told: Any = {"on_change": added, "on_bad": is_bad, "max_bytes": limit}
-        with adding_bar(sources.size) as bar, _stopping(changes):
-            told["progress"] = lambda _, done, total: bar.files_read(min(done, total))
-            workers = Workers(actors, threads, gpus)
-            encode(
-                store, sources, address=ray, workers=workers, reader=reader, replace=replace, **told, **opened
+    with report.running(sum(file.bytes for file in found.files), found.skipped) as bar:
+        drafts = read_files(found.files, report.refuse, bar.files_read, chosen.max_bytes, read)
+        if is_stdin:
+            drafts = iter([_stdin_draft(chosen.name)])
+        elif chosen.name is not None:
+            drafts = iter([] if report.bad else [_only_draft(drafts, chosen.name)])
+        # Without a document to add, nothing is created and no reader is loaded.
+        first = next(drafts, None)
+        if first is None and not (chosen.sync and store.exists()):
+            return
+        with Library(store, reader, **chosen.of_library) as library:
+            note_reader(library.store, store, reader)
+            library.add_many(
+                chain([] if first is None else [first], drafts),
+                replace=chosen.replace,
+                shared_names=chosen.shared_names,
+                on_change=report.add,
+                on_refused=None if chosen.shared_names else report.refuse,
+                progress=bar.tokens_read,
             )
-    else:
-        found = FoundFiles([], [], []) if files == [_STDIN] else find_files(files)
-        skipped = found.skipped
-        if sync and not found.folders:
-            raise OptionError("--sync", "a folder", "files only")
-        with adding_bar(sum(file.bytes for file in found.files)) as bar, _stopping(changes):
-            drafts = read_files(found.files, is_bad, bar.files_read, limit, read)
-            if files == [_STDIN]:
-                drafts = iter([_stdin_draft(name)])
-            elif name is not None:
-                drafts = iter([] if bad else [_only_draft(drafts, name)])
-            # Without a document to add, nothing is created and no reader is loaded.
-            first = next(drafts, None)
-            if first is not None or (sync and store.exists()):
-                with Library(store, reader, **opened) as library:
-                    note_reader(library.store, store, reader)
-                    library.add_many(
-                        chain([] if first is None else [first], drafts),
-                        replace=replace,
-                        shared_names=together,
-                        on_change=added,
-                        on_refused=None if together else is_bad,
-                        progress=bar.tokens_read,
-                    )
-                    if sync:
-                        removed = gone_documents(library.store, found.folders, read)
-                        library.remove(*removed)
-    _print_end(changes, removed, bad, [f"{file.path}: {file.reason}" for file in skipped], as_json)
-
-
-@contextmanager
-def _stopping(changes: "list[Change]") -> Iterator[None]:
-    """Say what was kept when the user stops it."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        kept = f"{len(changes):,} documents are in the library"
-        print(f"attar: stopped; {kept}, and the same command continues from there", file=sys.stderr)
-        raise typer.Exit(130) from None
-
-
-def _print_end(
-    changes: "list[Change]", removed: list[str], bad: list[str], skipped: list[str], as_json: bool
-) -> None:
-    """Print what was done, and what was not; exit with code 2 if a file is bad."""
-    if as_json:
-        print_json({"documents": changes, "removed": removed, "bad": bad, "skipped": skipped})
-    elif changes or removed or not bad:
-        _print_counts(changes, removed)
-    for line in (*(f"attar: skipped {printable(line)}" for line in skipped), *bad):
-        print(line, file=sys.stderr)
-    if bad:
-        raise typer.Exit(2)
-
-
-def _print_counts(changes: "list[Change]", removed: list[str]) -> None:
-    for each in removed:
-        print(f"removed {shown(each)}")
-    if len(changes) != 1 or removed:
-        counts = Counter(change.change for change in changes) + Counter({"removed": len(removed)})
-        print(", ".join(f"{count:,} {change}" for change, count in counts.items()) or "no documents")
+            if chosen.sync:
+                report.removed = gone_documents(library.store, found.folders, read)
+                library.remove(*report.removed)
 
 
 def append(

@@ -4,20 +4,22 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from attar.cli import options
 from attar.cli.output import error_line, note_reader, print_json, printable
 from attar.cli.search import print_search_state
-from attar.errors import AttarError, FormatError, OptionError
+from attar.errors import AttarError, FormatError, OptionError, quoted
 
 if TYPE_CHECKING:
     from attar.library import Library
     from attar.results import Answer
 
 _STDIN = Path("-")
+# Commands that end the prompt, and the questions of a pipe.
+QUIT = (":quit", ":q", ":exit")
 
 
 def ask(
@@ -26,7 +28,7 @@ def ask(
         str | None,
         typer.Argument(
             metavar="[NAME]",
-            help="Name of the document, or its beginning; left out: all documents.",
+            help="Name of the document, or its beginning; without it, all documents are asked.",
             autocompletion=options.complete_names,
         ),
     ] = None,
@@ -41,10 +43,10 @@ def ask(
     reader: options.ReaderPath = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Answer questions from a document's memory, the most likely answer first, with the sentence it stands in.
+    """Answer questions from a document's memory, the most likely answer first, with its sentence.
 
-    Without a question: a prompt, or in a pipe one question per line. A question that cannot be answered is named,
-    the others are answered, and the exit code is 2.
+    Without a question: a prompt, or in a pipe one question per line, where `:doc NAME`, `:all` and `:quit` work as
+    at the prompt. A question that cannot be answered is named, the others are answered, and the exit code is 2.
 
     attar ask stories emma "Who married Elizabeth?" "The ball was at ___ ."
     """
@@ -61,26 +63,34 @@ def ask(
             note_reader(library.store, store, reader)
             Prompt(library, document, top).run()
             return
-        asked = [(f"question {at}", question) for at, question in enumerate(given, 1)]
+        asked = [_Asked(f"question {at}", question, document) for at, question in enumerate(given, 1)]
         if file is not None or not asked:
-            asked += _read_questions(file or _STDIN)
+            asked += _read_questions(library, file or _STDIN, document)
         if not asked:
             raise OptionError("questions", "at least one, or --questions FILE", "none")
-        for where, question in asked:
-            if not question.strip():
-                raise OptionError(where, "a question", "nothing")
-        answers = Asker(library, document, top).ask([question for _, question in asked])
+        for each in asked:
+            if not each.question.strip():
+                raise OptionError(each.where, "a question", "nothing")
+        answers = _answer(library, asked, top)
         note_reader(library.store, store, reader)
-        for (where, _), found in zip(asked, answers, strict=True):
+        for each, found in zip(asked, answers, strict=True):
             if isinstance(found, AttarError):
-                print(error_line(Exception(f"{where}: {found}")), file=sys.stderr)
+                print(error_line(Exception(f"{each.where}: {found}")), file=sys.stderr)
         if as_json:
-            rows = [_row(question, found) for (_, question), found in zip(asked, answers, strict=True)]
+            rows = [_row(each, found, document) for each, found in zip(asked, answers, strict=True)]
             print_json({"document": document, "questions": rows})
         else:
-            _print(library, document, [question for _, question in asked], answers)
+            _print(library, asked, answers)
     if any(isinstance(found, AttarError) for found in answers):
         raise typer.Exit(2)
+
+
+class _Asked(NamedTuple):
+    """A question, where it came from, and the document that it is about; None: all."""
+
+    where: str
+    question: str
+    document: str | None
 
 
 class Asker:
@@ -90,12 +100,12 @@ class Asker:
         self.library, self.document, self.top = library, document, top
 
     def ask(self, questions: Sequence[str]) -> list["list[Answer] | AttarError"]:
-        """The answers to each question, or the error of one that is no question; a single one raises it."""
+        """The answers to each question, or the error of one that is no question."""
         try:
             return list(self._ask(questions))
-        except FormatError:
+        except FormatError as fault:
             if len(questions) == 1:
-                raise
+                return [fault]
             return [self._answers_or_error(question) for question in questions]
 
     def _answers_or_error(self, question: str) -> "list[Answer] | AttarError":
@@ -125,6 +135,8 @@ def _document_and_questions(
 
     if first is None:
         return None, []
+    if not first.strip():  # no document has such a name
+        return None, [first, *rest]
     is_question = first.rstrip().endswith("?") or "___" in first or "@placeholder" in first
     if is_question and first not in library:
         return None, [first, *rest]
@@ -137,40 +149,67 @@ def _document_and_questions(
         raise
 
 
-def _row(question: str, found: "list[Answer] | AttarError") -> dict[str, Any]:
+def _answer(library: "Library", asked: Sequence[_Asked], top: int) -> list["list[Answer] | AttarError"]:
+    """The answers to each question, or its error; the error of an only question is raised."""
+    answers: dict[_Asked, list[Answer] | AttarError] = {}
+    for document in dict.fromkeys(each.document for each in asked):
+        group = [each for each in asked if each.document == document]
+        found = Asker(library, document, top).ask([each.question for each in group])
+        answers |= zip(group, found, strict=True)
+    only = answers[asked[0]]
+    if len(asked) == 1 and isinstance(only, AttarError):
+        raise only
+    return [answers[each] for each in asked]
+
+
+def _row(asked: _Asked, found: "list[Answer] | AttarError", document: str | None) -> dict[str, Any]:
     import msgspec
 
+    # A line `:doc NAME` chose another document than the command.
+    other = {} if asked.document == document else {"document": asked.document}
     if isinstance(found, AttarError):
-        return {"question": question, "error": str(found)}
-    return {"question": question, "answers": msgspec.to_builtins(found)}
+        return {"question": asked.question, **other, "error": str(found)}
+    return {"question": asked.question, **other, "answers": msgspec.to_builtins(found)}
 
 
 def _print(
-    library: "Library",
-    document: str | None,
-    questions: Sequence[str],
-    answers: Sequence["list[Answer] | AttarError"],
+    library: "Library", asked: Sequence[_Asked], answers: Sequence["list[Answer] | AttarError"]
 ) -> None:
     from attar.cli.quotes import Quotes
 
-    quotes = Quotes(library, document)
+    quotes = {document: Quotes(library, document) for document in {each.document for each in asked}}
     first = True
-    for question, found in zip(questions, answers, strict=True):
+    for each, found in zip(asked, answers, strict=True):
         if not isinstance(found, AttarError):
-            if len(questions) > 1:
-                print(("" if first else "\n") + printable(question))
-            print(quotes.lines(found))
+            if len(asked) > 1:
+                print(("" if first else "\n") + printable(each.question))
+            print(quotes[each.document].lines(found))
             first = False
 
 
-def _read_questions(file: Path) -> list[tuple[str, str]]:
-    """The questions of a file, each with the line it stands on."""
+def _read_questions(library: "Library", file: Path, document: str | None) -> list[_Asked]:
+    """The questions of a file, each with the line it stands on; lines with commands choose the document, or end it."""
     from attar.documents import decode_text
+    from attar.library import find_document
 
     try:
         data = sys.stdin.buffer.read() if file == _STDIN else file.read_bytes()
     except OSError as fault:
         raise FormatError(str(file), "a file of questions", fault.strerror or str(fault)) from fault
     what = "stdin" if file == _STDIN else str(file)
-    lines = enumerate(decode_text(data, what).splitlines(), 1)
-    return [(f"{what}, line {number}", line.strip()) for number, line in lines if line.strip()]
+    asked = []
+    for number, line in enumerate(map(str.strip, decode_text(data, what).splitlines()), 1):
+        where = f"{what}, line {number}"
+        command, _, rest = line.partition(" ")
+        if line in QUIT:
+            break
+        if command == ":all" and not rest:
+            document = only_document(library)
+        elif command == ":doc" and rest.strip():
+            document = find_document(library.store, rest.strip())
+        elif line.startswith(":"):
+            commands = "a question, :doc NAME, :all or :quit"
+            raise FormatError(where, commands, quoted(line), "other commands are for the prompt")
+        elif line:
+            asked.append(_Asked(where, line, document))
+    return asked

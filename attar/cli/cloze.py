@@ -24,7 +24,7 @@ def build(
         list[Path],
         typer.Argument(
             metavar="SOURCE…",
-            help='.txt files, .jsonl files with a "text" field, folders; also .xz and .tar.xz.',
+            help="Files of any kind that `attar add` reads, and folders of these.",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")],
@@ -60,7 +60,7 @@ def build(
     for split, row in about["splits"].items():
         print(
             f"{split}: {row['documents']:,} documents from {row['sources']:,} texts, "
-            f"{row['questions']:,} questions, {row['names_a_document']} names per document"
+            f"{row['questions']:,} questions, {row['names_per_document']} names per document"
         )
 
 

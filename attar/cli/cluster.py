@@ -1,12 +1,16 @@
-"""`attar shard`: a library in several stores."""
+"""`attar shard`: a library in several stores; and `attar add --ray`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attar.cli import options
 from attar.cli.output import print_json, printable, progress_bar
+from attar.errors import OptionError
+
+if TYPE_CHECKING:
+    from attar.cli.add import AddOptions, AddReport
 
 
 def shard(
@@ -30,3 +34,33 @@ def shard(
     else:
         where = f"{into:,} shards" if into > 1 else "one library"
         print(f"{documents:,} documents in {where}: {printable(str(out))}")
+
+
+def add_with_ray(
+    store: Path,
+    files: list[str],
+    address: str,
+    reader: Path | None,
+    chosen: "AddOptions",
+    report: "AddReport",
+) -> None:
+    """Add documents by the processes of a cluster."""
+    if chosen.sync or chosen.shared_names or chosen.name is not None or files == ["-"]:
+        remedy = "leave --sync, --shared-names, --name and stdin to attar add without --ray"
+        raise OptionError("--ray", "files, folders and URLs to read", "another option with it", remedy)
+    from attar.cluster import Workers, encode, find_sources
+
+    sources = find_sources(files)
+    told: dict[str, Any] = {"on_change": report.add, "on_bad": report.refuse, **chosen.of_library}
+    with report.running(sources.size, sources.skipped) as bar:
+        encode(
+            store,
+            sources,
+            address=address,
+            workers=Workers(chosen.actors, chosen.threads, chosen.gpus),
+            reader=reader,
+            replace=chosen.replace,
+            max_bytes=chosen.max_bytes,
+            progress=lambda _, done, total: bar.files_read(min(done, total)),
+            **told,
+        )

@@ -66,7 +66,8 @@ def show(store: options.StorePath, name: options.Name, as_json: options.AsJson =
     rows = fact_rows(fields)
     rows[0] = ("name", one_line(document.name))
     print(columns([row for row in rows if row[1] not in ("", "None")]))
-    print(f"{len(names):,} names{FULL if full else ''}: {', '.join(map(shown, names))}")
+    if names or full:  # the default reader keeps phrases, and no names
+        print(f"{len(names):,} names{FULL if full else ''}: {', '.join(map(shown, names))}")
     if text is not None:
         print(f"\n{printable(text)}")
 
@@ -118,8 +119,8 @@ def reread(
 ) -> None:
     """Move a library to another reader: all kept texts are read again with it.
 
-    The library can be asked and added to meanwhile; it gives the new reader's answers once all are read. After an
-    interruption the same command continues.
+    Meanwhile the library answers with the old reader, and documents can be added. It switches when all texts are
+    read. After an interruption the same command continues.
 
     attar reread stories
     """

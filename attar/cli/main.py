@@ -11,11 +11,16 @@ from typer.core import TyperCommand
 
 import attar
 from attar.cli import add, ask, documents, search
+from attar.cli.options import accepting_former, current_flag
 from attar.cli.output import error_line
 
 _ABOUT = "Read documents into small memories, and answer questions from them with phrases and quotes."
 # What `--ray` takes for an address.
 _ADDRESS = re.compile(r"auto|local|(ray://)?[^/\s]+:\d+")
+
+# The base class of `typer.BadParameter` and the other errors of arguments: click's, which some versions of typer
+# carry under a name of their own.
+_UsageError: Any = typer.BadParameter.__base__
 
 
 class _RayCommand(TyperCommand):
@@ -26,6 +31,15 @@ class _RayCommand(TyperCommand):
         alone = [each == "--ray" and not _ADDRESS.fullmatch(after) for each, after in pairwise([*args, ""])]
         whole = ["--ray=local" if bare else each for each, bare in zip(args, alone, strict=True)]
         return super().parse_args(ctx, whole)
+
+
+class _AddCommand(_RayCommand):
+    """`attar add`: with `--ray`, and the flag of version 0.1."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Accept the former name of `--shared-names`."""
+        former = {"--together": "--shared-names"}
+        return super().parse_args(ctx, [current_flag(e, former) if e in former else e for e in args])
 
 
 def make_app(command: str | None = None) -> typer.Typer:
@@ -52,7 +66,7 @@ def make_app(command: str | None = None) -> typer.Typer:
         "reread": documents.reread,
     }
     for name in [command] if command in everyday else everyday:
-        app.command(name, cls=_RayCommand if name == "add" else None)(everyday[name])
+        app.command(name, cls=_AddCommand if name == "add" else None)(everyday[name])
     if command not in everyday:
         _add_others(app)
     return app
@@ -61,7 +75,6 @@ def make_app(command: str | None = None) -> typer.Typer:
 def _add_others(app: typer.Typer) -> None:
     """Add the commands that maintain, train, serve and measure; their options are built from dataclasses."""
     from attar.cli import bench, cloze, cluster, questions, serve, store, train
-    from attar.cli.options import accepting_former
     from attar.training import TrainingOptions
 
     app.add_typer(store.app, name="store")
@@ -104,10 +117,26 @@ def root(
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit code 2."""
     try:
-        make_app(*sys.argv[1:2])()
+        code = make_app(*sys.argv[1:2])(prog_name="attar", standalone_mode=False)
     except attar.AttarError as mistake:
         print(error_line(mistake), file=sys.stderr)
-        sys.exit(2)
+        code = 2
+    except _UsageError as mistake:
+        _print_usage_error(mistake)
+        code = 2
+    except typer.Abort:
+        code = 1
+    sys.exit(code)
+
+
+def _print_usage_error(mistake: Any) -> None:
+    """Print a mistake in the arguments as one line; a group of commands without a command prints its help."""
+    if type(mistake).__name__ == "NoArgsIsHelpError":
+        mistake.show()
+        return
+    command = mistake.ctx.command_path if mistake.ctx is not None else "attar"
+    line = mistake.format_message().strip().removesuffix(".")
+    print(error_line(Exception(f"{line}; see {command} --help")), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -50,15 +50,12 @@ ReaderPath = Annotated[
         "fixed (at most 16 kB per document) or names.",
     ),
 ]
-Durability = Annotated[
-    str,
-    typer.Option(help="sync: survives a power failure; relaxed or none: faster, may lose the last writes."),
-]
+DURABILITY = "sync: survives a power failure; relaxed or none: faster, may lose the last writes."
+Durability = Annotated[str, typer.Option(help=DURABILITY)]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace a document that has the name already.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-MaxDecompressed = Annotated[
-    int, typer.Option(min=1, help="Most that is decompressed into memory at once, in MB; more is refused.")
-]
+MAX_DECOMPRESSED = "Maximum size of decompressed data in memory, in MB; more is refused."
+MaxDecompressed = Annotated[int, typer.Option(min=1, help=MAX_DECOMPRESSED)]
 RayAddress = Annotated[
     str | None,
     typer.Option(
@@ -75,6 +72,7 @@ _FLAG_TYPES: Mapping[Any, Any] = {
     tuple[str, ...]: list[str],
     Path | None: Path | None,
     str | None: str | None,
+    int | None: int | None,
 }
 
 
@@ -110,8 +108,8 @@ def _flag(option: "Field[Any]", default: Any) -> Parameter:
         *("/".join(names),) if default is True else names,
         help=metadata["help"],
         # The dataclass checks floats itself: its message about "nan" is one line.
-        min=metadata.get("min") if kind is int else None,
-        max=metadata.get("max") if kind is int else None,
+        min=metadata.get("min") if kind in (int, int | None) else None,
+        max=metadata.get("max") if kind in (int, int | None) else None,
     )
     empty = Parameter.empty if default is MISSING else default
     return Parameter(option.name, Parameter.KEYWORD_ONLY, default=empty, annotation=Annotated[kind, info])
@@ -135,12 +133,13 @@ def accepting_former(options: type | None = None, **renamed: str) -> type[TyperC
         former = flags
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            return super().parse_args(ctx, [_current(argument, flags) for argument in args])
+            return super().parse_args(ctx, [current_flag(argument, flags) for argument in args])
 
     return Command
 
 
-def _current(argument: str, flags: Mapping[str, str]) -> str:
+def current_flag(argument: str, flags: Mapping[str, str]) -> str:
+    """An argument with a flag's present name; one line is printed for a former one."""
     flag, equals, value = argument.partition("=")
     if flag not in flags:
         return argument

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attar.cli.ask import Asker, only_document
+from attar.cli.ask import QUIT, Asker, only_document
 from attar.cli.output import error_line, one_line, printable
 from attar.cli.quotes import Quotes
 from attar.errors import AttarError
@@ -59,7 +59,7 @@ class Prompt:
                 except KeyboardInterrupt:  # drops the line, as in a shell
                     print()
                     continue
-                if line in (":quit", ":q", ":exit"):
+                if line in QUIT:
                     return
                 try:
                     self._obey(line)
@@ -89,8 +89,9 @@ class Prompt:
             print(_HELP if command == ":help" else f"{printable(command)} is none of the commands\n{_HELP}")
         elif line:
             (answers,) = self._asker.ask([line])
-            if not isinstance(answers, AttarError):
-                print(self._quotes.lines(answers))
+            if isinstance(answers, AttarError):
+                raise answers
+            print(self._quotes.lines(answers))
 
     def _complete(self, typed: str) -> Iterator[str]:
         """Whole lines that begin like the typed one."""

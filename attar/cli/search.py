@@ -112,13 +112,18 @@ def search_eval(
     print(columns(evaluation_table(rows)))
 
 
-def refit(store: options.StorePath, reader: options.ReaderPath = None) -> None:
-    """Fit the statistics of search to the library's own documents, and make all signatures anew from the texts."""
+def refit(
+    store: options.StorePath, reader: options.ReaderPath = None, as_json: options.AsJson = False
+) -> None:
+    """Fit the statistics to the library's own documents and recompute all signatures."""
     from attar.library import Library
 
     with progress_bar() as progress, Library(store, reader, create=False) as library:
         count = library.refit(progress=progress)
-    print(f"made {count:,} signatures")
+    if as_json:
+        print_json({"signatures": count})
+    else:
+        print(f"made {count:,} signatures")
 
 
 def _read_set(path: Path) -> "RetrievalSet":

@@ -21,7 +21,7 @@ from attar.documents import SourceDocument, read_sources
 from attar.errors import AttarError, FormatError, OptionError
 from attar.files import AtomicFiles, refuse_existing
 from attar.options import to_file
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.text import (
     CapitalFinder,
     NameFinder,
@@ -42,7 +42,7 @@ def build_set(
     vocabulary: Vocabulary | None = None,
     finder: NameFinder | None = None,
     replace: bool = False,
-    progress: Progress = tell_nobody,
+    progress: Progress = ignore_progress,
 ) -> dict[str, Any]:
     """Build a set from text files; training documents keep all sentences, the others get their questions here.
 
@@ -122,8 +122,8 @@ def _write(
 def _summary(tally: Counter[str]) -> dict[str, Any]:
     documents = max(tally["documents"], 1)
     return {name: tally[name] for name in ("sources", "documents", "questions")} | {
-        "tokens_a_document": round(tally["tokens"] / documents, 1),
-        "names_a_document": round(tally["names"] / documents, 2),
+        "tokens_per_document": round(tally["tokens"] / documents, 1),
+        "names_per_document": round(tally["names"] / documents, 2),
     }
 
 

@@ -19,7 +19,7 @@ from attar.cloze.documents import (
 )
 from attar.documents import replace_surrogates
 from attar.errors import FormatError
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.text import LONGEST_SENTENCE, PLACEHOLDER
 
 _BLOCKS = ("url", "document", "question", "answer", "names")
@@ -144,7 +144,7 @@ def read_folder(
     folder: Path,
     *,
     on_malformed: OnMalformed | None = None,
-    progress: Progress = tell_nobody,
+    progress: Progress = ignore_progress,
     source: str = "",
 ) -> Iterator[ClozeDocument]:
     """Yield a folder's documents with all of their questions, from the Parquet cache if it is up to date.

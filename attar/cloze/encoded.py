@@ -17,7 +17,7 @@ from attar.cloze.documents import ClozeDocument, Question, entity_number
 from attar.cloze.sets import ClozeSet
 from attar.errors import FormatError
 from attar.files import atomic_file
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.text import Vocabulary
 
 Ids = NDArray[np.int32]
@@ -217,7 +217,7 @@ def open_split(
     path: str | Path,
     split: str,
     vocabulary: Vocabulary,
-    progress: Progress = tell_nobody,
+    progress: Progress = ignore_progress,
     on_malformed: OnMalformed | None = None,
 ) -> EncodedSplit:
     """Open a split in a vocabulary's ids; it is encoded once and cached in the set's folder, under `encoded`.

@@ -12,7 +12,7 @@ from attar.cloze.cnn import OnMalformed, list_questions, read_folder, report_mal
 from attar.cloze.documents import ClozeDocument, read_documents
 from attar.cloze.options import SPLITS
 from attar.errors import FormatError
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.text import Vocabulary
 
 ABOUT_FILE, VOCABULARY_FILE = "set.json", "tokenizer.json"
@@ -52,7 +52,7 @@ class ClozeSet:
         return tuple(split for split in SPLITS if (self.path / f"{split}.parquet").is_file())
 
     def documents(
-        self, split: str, *, on_malformed: OnMalformed | None = None, progress: Progress = tell_nobody
+        self, split: str, *, on_malformed: OnMalformed | None = None, progress: Progress = ignore_progress
     ) -> Iterator[ClozeDocument]:
         """Yield a split's documents; in a built set, those for training have no questions until some are drawn."""
         path = self._split_path(split)

@@ -25,7 +25,7 @@ from attar.cluster.sources import BLOCK_BYTES, FoundSources, datasource, find_so
 from attar.errors import AttarError, OptionError, UnavailableError
 from attar.files import MAX_DECOMPRESSED
 from attar.library import Draft, Library, encode_texts
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.reader import READER_FILES, find_reader, reader_folder
 from attar.results import Change
 from attar.search import Projection
@@ -67,7 +67,7 @@ def encode(
     max_bytes: int = MAX_DECOMPRESSED,
     on_change: Callable[[Change], None] | None = None,
     on_bad: Callable[[AttarError], None] | None = None,
-    progress: Progress = tell_nobody,
+    progress: Progress = ignore_progress,
 ) -> Counter[str]:
     """Read files, folders and URLs with Ray into a library, one in shards, or a Parquet file; counts the changes.
 
@@ -114,7 +114,7 @@ def encode(
                 libraries, new = [stack.enter_context(Library(store, path, **options))], False
             for shard, drafts in own.items():
                 given: dict[str, Any] = {"replace": replace, "on_change": changed, "on_refused": on_bad}
-                libraries[shard].add_many(drafts, batch=len(drafts), seen=seen, **given)
+                libraries[shard].add_many(drafts, batch_size=len(drafts), seen=seen, **given)
             progress("characters", done, found.size)
         if out.suffix == _PARQUET and not new:
             export_store(libraries[0].store, out)

@@ -142,7 +142,7 @@ class _Deployment:
                 self.running = False
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop the health check."""
         self._closed.set()
         self._thread.join()
 

@@ -58,7 +58,7 @@ class Shard(Protocol):
         """
 
     def close(self) -> None:
-        """Close the shard, or the way to it."""
+        """Close the shard, or its connection."""
 
 
 class LocalShard:

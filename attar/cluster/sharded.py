@@ -99,7 +99,7 @@ class ShardedLibrary(Scatter):
         return [self._look_up(job) for job in jobs]
 
     def look_up_now(self, job: LookupJob) -> LookupResult | None:
-        """Nothing: shards are called on a thread."""
+        """Return None; shards never answer inline."""
         return None
 
     def _look_up(self, job: LookupJob) -> LookupResult | Exception:

@@ -18,7 +18,7 @@ import msgspec
 
 from attar.errors import FormatError, OptionError, ReaderMismatchError, StoreError, writing_to
 from attar.files import atomic_file, sync_folder
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.store import Fault, Record, Signatures, Store, key_of
 
 MANIFEST, _SHARD = "shards.json", "shard.json"
@@ -104,7 +104,7 @@ def shard_paths(folder: Path) -> list[Path]:
     return paths
 
 
-def split(source: Path, out: Path, into: int, progress: Progress = tell_nobody) -> int:
+def split(source: Path, out: Path, into: int, progress: Progress = ignore_progress) -> int:
     """Copy a library, a store or one in shards, into `into` shards, or into one store; returns its documents.
 
     The source is not changed: one state of it is copied, whatever is written meanwhile. A split that is killed leaves

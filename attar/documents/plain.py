@@ -32,6 +32,16 @@ _ROWS = 64
 _SAMPLE = 8192
 # English, and its neighbours in the West: at most this share of a text's bytes is not ASCII.
 _WESTERN = 0.3
+# What JSON calls the values that Python reads.
+_KINDS: dict[type, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
 # Of decoded binary data, many characters are control characters.
 _CONTROL = 0.02
 
@@ -99,7 +109,7 @@ def read_json_lines(blob: Blob) -> Iterator[Extracted]:
         empty = False
         row = _parsed(decode_text(line, where), where, "a JSON object")
         if not _is_document(row):
-            raise FormatError(where, 'an object with "text"', f"{type(row).__name__} without it")
+            raise FormatError(where, 'an object with "text", a string', _other_than_document(row))
         yield _document(row, blob, number)
     if empty:
         raise FormatError(blob.where, "lines of JSON", "an empty file", "leave it out")
@@ -147,6 +157,17 @@ def _parsed(text: str, where: str, expected: str) -> Any:
 
 def _is_document(row: object) -> bool:
     return isinstance(row, dict) and isinstance(row.get("text"), str)
+
+
+def _other_than_document(row: object) -> str:
+    """What came in place of a document, in the words of JSON.
+
+    >>> _other_than_document([1]), _other_than_document({"a": 1}), _other_than_document({"text": 5})
+    ('a list', 'an object without it', '"text" that is a number')
+    """
+    if not isinstance(row, dict):
+        return _KINDS[type(row)]
+    return f'"text" that is {_KINDS[type(row["text"])]}' if "text" in row else "an object without it"
 
 
 def _document(row: dict[str, Any], blob: Blob, number: int) -> Extracted:

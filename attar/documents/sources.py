@@ -93,12 +93,15 @@ class FoundFiles(NamedTuple):
     folders: list[Path]
 
 
-def find_files(paths: Iterable[str | Path]) -> FoundFiles:
-    """The files of paths, in a fixed order, each once: the files themselves, and those in folders and below."""
+def find_files(paths: Iterable[str | Path], *, allow_empty: bool = False) -> FoundFiles:
+    """The files of paths, in a fixed order, each once: the files themselves, and those in folders and below.
+
+    A folder without documents is refused, unless `allow_empty`; a path that does not exist always is.
+    """
     found = FoundFiles([], [], [])
     done: set[Path] = set()
     for path in map(Path, paths):
-        files, skipped = _find(path)
+        files, skipped = _find(path, allow_empty)
         found.files.extend(file for file in files if not _seen(file.path, done))
         found.skipped.extend(skipped)
         if path.is_dir():
@@ -160,7 +163,7 @@ def _read_stream(
         yield SourceDocument(replace_surrogates(file.source), replace_surrogates(name), each.text, *each[1:4])
 
 
-def _find(path: Path) -> tuple[list[SourceFile], list[SkippedFile]]:
+def _find(path: Path, allow_empty: bool) -> tuple[list[SourceFile], list[SkippedFile]]:
     """The file itself, or the files in the folder and below, in the order of their names."""
     skipped: list[SkippedFile] = []
     try:
@@ -192,7 +195,7 @@ def _find(path: Path) -> tuple[list[SourceFile], list[SkippedFile]]:
         if isinstance(fault, AttarError):
             raise
         raise FormatError(str(path), "a file or a folder to read", fault.strerror or str(fault)) from fault
-    if not found:
+    if not found and not allow_empty:
         came = f"none, and {len(skipped):,} files of other kinds" if skipped else "an empty one"
         raise FormatError(str(path), "a folder with documents", came, "name files themselves")
     return found, skipped

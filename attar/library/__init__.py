@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from attar.library.library import Library, open_store
     from attar.library.parts import SearchPart
     from attar.library.rounds import Round, Rounds, ask_rounds, search_rounds
+    from attar.library.searching import SearchState
 
 __all__ = [
     "Draft",
@@ -20,6 +21,7 @@ __all__ = [
     "Round",
     "Rounds",
     "SearchPart",
+    "SearchState",
     "ask_rounds",
     "closest",
     "encode_texts",

@@ -23,7 +23,7 @@ from attar.library.drafts import Draft, Encoded, Pace, batches, check_string, ch
 from attar.library.places import appended_origin, merged_origin
 from attar.library.searching import Searching
 from attar.memory import JOINT, Memory
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.results import Change
 from attar.store import DocumentEntry, Parts, Record, Snapshot, Store, Transaction, digest_of
 
@@ -68,7 +68,7 @@ class Adder:
     replace: bool
     keep_text: bool
     searching: Searching
-    progress: Progress = tell_nobody
+    progress: Progress = ignore_progress
     # Called for a document that is refused, if the others are to be added nevertheless.
     on_refused: Callable[[AttarError], None] | None = None
     # The digests of the documents that came so far, by name; given if one source is added in several calls.
@@ -286,7 +286,7 @@ def _merged(names: Sequence[str], memories: Sequence[Memory]) -> Memory:
         if memory.form != "names" and not all(memory.names.agrees_with(each.names) for each in memories[:at]):
             expected = "documents read under one table of names"
             came = f"{quoted(names[0])} and {quoted(names[at])}, whose {memory.mechanism} memories were not"
-            remedy = "add them again, together: attar add STORE FILE… --together --replace"
+            remedy = "add them again, together: attar add STORE FILE… --shared-names --replace"
             raise OptionError("merge", expected, came, remedy)
     return reduce(add, memories)
 

@@ -2,6 +2,7 @@
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from attar.errors import AttarError, DtypeError, FormatError, OptionError, quoted
 from attar.files import MAX_DECOMPRESSED
 from attar.memory import Memory
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.search import Collector, Projection, Sums
 from attar.store import Fault, Origin, Store, check_name, digest_of
 
@@ -137,16 +138,25 @@ def gone_documents(store: Store, folders: Iterable[Path], read: ReadNames) -> li
         if isinstance(entry, Fault) or not entry.source:
             continue
         if any(Path(entry.source).is_relative_to(place) for place in places):
-            if entry.source in read:
-                is_gone = _is_gone(entry.name, *read[entry.source])
-            else:
-                is_gone = not os.path.lexists(entry.source)
-            gone += [entry.name] if is_gone else []
+            now = read.get(entry.source)
+            if _is_missing(entry.source) if now is None else _is_gone(entry.name, *now):
+                gone.append(entry.name)
     return gone
 
 
+def _is_missing(path: str) -> bool:
+    """Whether there is no file. One in a folder that may not be read is not missing: its document must stay."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def _is_gone(name: str, file: str, names: set[str]) -> bool:
-    """Whether a document of a file that is still there is not among those that it has now.
+    """Whether the file no longer contains this document.
 
     The same file has another name if another folder was given: its documents are not gone.
 
@@ -164,7 +174,7 @@ def encode_texts(
     texts: Sequence[str],
     *,
     shared_names: bool = False,
-    progress: Progress = tell_nobody,
+    progress: Progress = ignore_progress,
 ) -> list[Encoded]:
     """Read texts: their memories, and the sums that their signatures are made of, from the same pass."""
     collector = None if projection is None else Collector(projection)
@@ -175,6 +185,14 @@ def encode_texts(
         Encoded(memory, None if collector is None else collector.of(at), statistics)
         for at, memory in enumerate(memories)
     ]
+
+
+def former_batch(size: int) -> int:
+    """The argument `batch` of `add_many`, which is `batch_size` now."""
+    warnings.warn(
+        "batch= is now batch_size=; the old name goes away in 0.3", DeprecationWarning, stacklevel=3
+    )
+    return size
 
 
 class Pace:
@@ -204,7 +222,7 @@ def batches(drafts: Iterable[Draft], size: int, pace: Pace | None = None) -> Ite
     ['ab', 'c', 'cd']
     """
     if size < 1:
-        raise OptionError("batch", "a whole number from 1 up", repr(size))
+        raise OptionError("batch_size", "a whole number from 1 up", repr(size))
     batch: dict[str, Draft] = {}
     characters, began = 0, time.monotonic()
     pace = pace or Pace()

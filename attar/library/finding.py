@@ -17,7 +17,7 @@ _SHOWN = 3
 
 
 def find_document(store: Store, given: str) -> str:
-    """The name of the document that is meant: the name itself, or the only one that begins so or whose file does.
+    """The document whose name or file name starts with the input.
 
     Capitals do not matter, unless two names differ by them only.
     """

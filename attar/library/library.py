@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attar.errors import AttarError, StoreError
 from attar.library.adding import Adder
 from attar.library.cache import MemoryCache
-from attar.library.drafts import Draft
+from attar.library.drafts import Draft, former_batch
 from attar.library.finding import suggesting
 from attar.library.parts import SearchPart
 from attar.library.places import with_places
@@ -17,7 +17,7 @@ from attar.library.rereading import reread
 from attar.library.rounds import ask_rounds, run_rounds, search_rounds
 from attar.library.searching import Searching, SearchState
 from attar.memory import Memory
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.reader import find_reader, read_fingerprint
 from attar.results import Answer, Change, Document, DocumentDetails, Hit, Reread
 from attar.store import DocumentEntry, Durability, Fault, Record, Store
@@ -58,8 +58,7 @@ class Library:
     ) -> None:
         """Open a library, or create it; a new one stores memories as float16 unless `dtype` is given.
 
-        From `lists_from` documents on (default: 200,000), search compares a query with the nearest signatures only, if
-        FAISS is installed; 0: always with all.
+        Above `lists_from` documents (default: 200,000), search is approximate, if FAISS is installed; 0: never.
         """
         self._reader, self._reader_path = _reader_and_path(reader)
         if create and not os.path.exists(path):
@@ -104,7 +103,7 @@ class Library:
         reader: "Reader | str | os.PathLike[str] | None" = None,
         *,
         set_aside: bool = False,
-        progress: Progress = tell_nobody,
+        progress: Progress = ignore_progress,
     ) -> Reread:
         """Move the library to another reader (None: the default): all kept texts are read again with it.
 
@@ -139,30 +138,31 @@ class Library:
         *,
         replace: bool = False,
         shared_names: bool = False,
-        batch: int = _BATCH,
+        batch_size: int = _BATCH,
+        batch: int | None = None,
         on_change: Callable[[Change], None] | None = None,
         on_refused: Callable[[AttarError], None] | None = None,
-        progress: Progress = tell_nobody,
+        progress: Progress = ignore_progress,
         seen: dict[str, bytes] | None = None,
     ) -> list[Change]:
-        """Add names and texts, `batch` at a time; `on_change` is called for each document once it is on disk.
+        """Add names and texts, `batch_size` at a time; `on_change` is called for each document once it is on disk.
 
-        A document that is refused ends it, or `on_refused` is called with its error and the others are added.
-        `progress` is called with the tokens of a batch that are read. With `shared_names` all documents are read
-        under one table of names, so that they can be merged with any mechanism, and are written atomically. Calls that
-        share the dictionary `seen` refuse as one would: a name that came before is not replaced by another text.
+        A refused document ends it, or `on_refused` gets its error and the others are added. `progress` gets the number
+        of tokens of a batch that are read. With `shared_names` all are read under one table of names and written
+        atomically: any mechanism can merge them. Calls that share `seen` refuse a name that one of them had before.
         """
         drafts = (each if isinstance(each, Draft) else Draft.of(*each) for each in documents)
         adder = self._adder(replace, progress, on_refused, seen)
+        size = batch_size if batch is None else former_batch(batch)
         changes = []
-        for change in adder.add_with_shared_names(drafts) if shared_names else adder.add(drafts, batch):
+        for change in adder.add_with_shared_names(drafts) if shared_names else adder.add(drafts, size):
             changes.append(change)
             if on_change is not None:
                 on_change(change)
         return changes
 
     def append(
-        self, name: str, text: "str | Draft", *, key: str | None = None, progress: Progress = tell_nobody
+        self, name: str, text: "str | Draft", *, key: str | None = None, progress: Progress = ignore_progress
     ) -> Change:
         """Continue a document: its memory becomes that of both texts, read as one.
 
@@ -206,11 +206,11 @@ class Library:
         """The documents that fit a query best, best first, each with its sentences that fit best."""
         return run_rounds(search_rounds(query, top), self.part)
 
-    def make_signatures(self, *, progress: Progress = tell_nobody) -> None:
+    def make_signatures(self, *, progress: Progress = ignore_progress) -> None:
         """Make the signatures that are missing, from texts; searching and asking all do it when they need them."""
         self._searching.refresh(progress)
 
-    def refit(self, *, progress: Progress = tell_nobody) -> int:
+    def refit(self, *, progress: Progress = ignore_progress) -> int:
         """Fit the statistics of search to this library's documents, and make their signatures again; returns how many.
 
         Texts are read again; documents whose texts are not kept cannot be found afterwards.
@@ -293,7 +293,7 @@ class Library:
     def _adder(
         self,
         replace: bool = False,
-        progress: Progress = tell_nobody,
+        progress: Progress = ignore_progress,
         on_refused: Callable[[AttarError], None] | None = None,
         seen: dict[str, bytes] | None = None,
     ) -> Adder:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentError
 from attar.memory import Memory
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.search import (
     LISTS_FROM,
     Collector,
@@ -185,7 +185,7 @@ class Searching:
         except RecordError:
             return None
 
-    def refresh(self, progress: Progress = tell_nobody) -> SearchIndex:
+    def refresh(self, progress: Progress = ignore_progress) -> SearchIndex:
         """The index, equal to the store as it is now; missing signatures are made from texts."""
         signer = self.signer(self.phrase_reader())
         if signer is None:
@@ -229,7 +229,7 @@ class Searching:
             index.add([(key_of(record.name), record.entry.changed, data) for record, data in made])
         return left_out
 
-    def refit(self, progress: Progress = tell_nobody) -> int:
+    def refit(self, progress: Progress = ignore_progress) -> int:
         """Fit statistics to the library's own documents, and make all signatures again, atomically."""
         reader = self.phrase_reader()
         encoder = ReaderEncoder(reader)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from attar.memory import Memory
 from attar.nn import Documents
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.text import NameTable, ReadText
 
 # Tokens per batch, whatever the length of the texts: a batch takes about 1 KB per token (k = 128).
@@ -85,7 +85,7 @@ def pad_texts(texts: Sequence[ReadText], names: int) -> Documents:
 
 
 def iterate_batches(
-    pending: Sequence[PendingText], *, whole: bool = False, progress: Progress = tell_nobody
+    pending: Sequence[PendingText], *, whole: bool = False, progress: Progress = ignore_progress
 ) -> Iterator[tuple[list[int], list[int], Documents]]:
     """Yield batches of the texts' next pieces until all have ended; `whole` keeps each text in one piece.
 

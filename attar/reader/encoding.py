@@ -13,7 +13,7 @@ from attar.errors import OptionError
 from attar.memory import Cooccurrence, Floats, Memory, states_are_smaller
 from attar.nn import Documents, ForgettingAttention, GatedAttention, Memories, Network, NetworkOptions
 from attar.ops import gated
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.reader.batches import PendingText, iterate_batches
 
 Ids = NDArray[np.int32]
@@ -92,7 +92,7 @@ def token_vectors(network: Network, hidden: Tensor) -> Tensor:
 
 
 def write_memories(
-    encoder: TextEncoder, pending: Sequence[PendingText], reader: str, progress: Progress = tell_nobody
+    encoder: TextEncoder, pending: Sequence[PendingText], reader: str, progress: Progress = ignore_progress
 ) -> list[Memory]:
     """The memory of each text, in order. A text that extends a memory must be the only one."""
     options, written = encoder.network.options, dict[int, Memory]()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from attar.errors import DtypeError, OptionError, ShapeError
 from attar.memory import Memory
 from attar.nn import Network
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.reader.answers import rank_names, score_names, spell_tokens, token_weights
 from attar.reader.batches import PendingText
 from attar.reader.encoding import QuestionBatch, write_memories
@@ -97,7 +97,7 @@ class NamesReader(Reader):
         *,
         shared_names: bool = False,
         batch_size: int = 32,
-        progress: Progress = tell_nobody,
+        progress: Progress = ignore_progress,
     ) -> list[Memory]:
         """The memories of texts, in order; with `shared_names` they have one table of names, and can be merged.
 
@@ -123,7 +123,7 @@ class NamesReader(Reader):
             memories.update(zip(batch, written, strict=True))
         return [memories[at] for at in range(len(texts))]
 
-    def extend(self, memory: Memory, text: str, *, progress: Progress = tell_nobody) -> Memory:
+    def extend(self, memory: Memory, text: str, *, progress: Progress = ignore_progress) -> Memory:
         """The memory extended by a text: the same as reading both at once, if the first ends with a sentence."""
         self.check_memory(memory)
         table = memory.names.copy()
@@ -177,7 +177,7 @@ class NamesReader(Reader):
             raise DtypeError("question", "a string", type(question).__name__)
         return self._text_reader.read_question(question, memory.names)
 
-    def _write(self, pending: Sequence[PendingText], progress: Progress = tell_nobody) -> list[Memory]:
+    def _write(self, pending: Sequence[PendingText], progress: Progress = ignore_progress) -> list[Memory]:
         if not answers_alone(self.network):
             raise OptionError(
                 "reader",
@@ -192,7 +192,7 @@ class NamesReader(Reader):
         return isinstance(text, str) and len(text) > LONG_TEXT and self._encoder.extends
 
     def _read_in_parts(
-        self, text: str, table: NameTable, memory: Memory | None = None, progress: Progress = tell_nobody
+        self, text: str, table: NameTable, memory: Memory | None = None, progress: Progress = ignore_progress
     ) -> Memory:
         """The memory of a long text: each part extends the memory of the parts before it."""
         done, estimate = 0, len(text) // 5  # English has about five characters per token

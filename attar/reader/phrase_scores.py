@@ -98,6 +98,23 @@ class Query:
         starts, lengths = index.sentence_starts[order].tolist(), index.sentence_lengths[order].tolist()
         return [(start, start + length) for start, length in zip(starts, lengths, strict=True)]
 
+    def sentence_weights(self, index: PhraseIndex, scores: Floats) -> Floats:
+        """The score of each sentence's best phrase, above that of the worst sentence, `[S]`.
+
+        Scores have all parts: phrase vector, prior, and the overlap of words, that of neighbouring sentences included.
+        A phrase counts with those that it overlaps, as in the ranking: the sentence of the first answer weighs most.
+        """
+        best = np.full(len(index.sentence_starts), scores.min(initial=np.inf), np.float64)
+        if not len(scores):
+            return np.zeros_like(best, np.float32)
+        np.maximum.at(best, index.sentences, scores)
+        highest = float(scores.max())
+        ranked = rank_phrases(scores, self.null, index, 1, total=highest)
+        sums = highest + np.log(np.maximum(ranked.probabilities, 1e-300))
+        np.maximum.at(best, index.sentences[ranked.phrases], sums)
+        weights: Floats = (best - best.min()).astype(np.float32)
+        return weights
+
 
 class Ranked(NamedTuple):
     """Phrases that do not overlap, the likeliest first: numbers, places, and the softmax of their scores.

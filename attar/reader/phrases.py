@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from attar.errors import OptionError, ShapeError
 from attar.memory import Floats, Memory, PhraseIndex, within_budget
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.reader.phrase_files import SavedPhrases, save_phrase_reader
 from attar.reader.phrase_questions import QuestionEncoder
 from attar.reader.phrase_scores import Query, ScoredPhrases, rank, rank_phrases
@@ -107,7 +107,7 @@ class PhraseReader(Reader):
         shared_names: bool = False,
         batch_size: int = _WINDOWS,
         budget: int | None = None,
-        progress: Progress = tell_nobody,
+        progress: Progress = ignore_progress,
         on_states: OnStates | None = None,
     ) -> list[Memory]:
         """The memories of texts, in order; `shared_names` has no effect, as phrases always merge."""
@@ -126,7 +126,7 @@ class PhraseReader(Reader):
         text: str,
         *,
         budget: int | None = None,
-        progress: Progress = tell_nobody,
+        progress: Progress = ignore_progress,
         on_states: OnStates | None = None,
     ) -> Memory:
         """The memory of both texts, the second a new paragraph: the same as reading them at once.
@@ -304,13 +304,12 @@ class PhraseReader(Reader):
         memory = self.read(text)
         answers = self.answer(memory, question, text=text)
         (query,) = self._questions([question])
-        index = _index(memory)
-        overlap = query.overlap(index, self._encoder.neighbours)
+        by_sentence = query.sentence_weights(_index(memory), self._scores(memory, query)).tolist()
         tokens, weights = [], []
         for at, (start, end) in enumerate(sentence_spans(text)):
             words = text[start:end].split()
             tokens += words
-            weights += [float(overlap[at])] * len(words)
+            weights += [by_sentence[at]] * len(words)
         return Explanation(tokens, weights, answers)
 
     def _questions(self, questions: Sequence[str]) -> list[Query]:

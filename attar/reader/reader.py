@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attar.errors import DtypeError, FormatError, OptionError, ShapeError
 from attar.memory import Memory
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.reader.folders import read_file, reader_folder
 from attar.results import Answer, Explanation
 from attar.text import NameFinder
@@ -72,12 +72,12 @@ class Reader(ABC):
         *,
         shared_names: bool = False,
         batch_size: int = 32,
-        progress: Progress = tell_nobody,
+        progress: Progress = ignore_progress,
     ) -> list[Memory]:
         """The memories of texts, in order."""
 
     @abstractmethod
-    def extend(self, memory: Memory, text: str, *, progress: Progress = tell_nobody) -> Memory:
+    def extend(self, memory: Memory, text: str, *, progress: Progress = ignore_progress) -> Memory:
         """The memory extended by a text: the same as reading both at once, if the first ends with a sentence."""
 
     def answer(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.memory import Memory
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.search import baselines, scan
 from attar.search.data import RetrievalSet
 from attar.search.lexical import Lexical
@@ -51,7 +51,7 @@ class Evaluation:
         statistics: Statistics | None = None,
         *,
         sizes: Sequence[int] = (64, 128),
-        progress: Progress = tell_nobody,
+        progress: Progress = ignore_progress,
     ) -> None:
         self.data, self.sizes, self.reader = data, sizes, encoder.answering
         self.size, self.pieces = encoder.size, encoder.pieces

@@ -1,4 +1,4 @@
-"""Admission: a server that is full refuses a request before its body is read, for next to nothing.
+"""Admission: a server that is full refuses a request cheaply, before its body is read.
 
 An overloaded server spends its time on refusals unless they are cheap and few. Cheap: the reply is made of constants,
 and neither routed, parsed nor logged one by one. Few: a client that does not wait for the time in `Retry-After` is made

@@ -41,7 +41,7 @@ class Settings:
     keep_text: bool = option(True, "Keep the text of added documents, to quote from.", "--no-text")
     lists_from: int | None = option(
         None,
-        "Documents from which on search looks at the nearest signatures only, 200,000 by default; 0: at all.",
+        "Above this many documents, search is approximate; 0: never. Default: 200,000.",
         min=0,
     )
     max_body: int = option(16 * 2**20, "Maximum size of a request body, in bytes.", min=1)

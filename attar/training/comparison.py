@@ -23,7 +23,7 @@ import torch
 from attar.cloze import SPLITS
 from attar.errors import AttarError, FormatError, OptionError, writing_to
 from attar.files import atomic_file
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.reader import load_reader
 from attar.training.data import check_splits, open_splits, shared_vocabulary, warn_skipped
 from attar.training.evaluation import evaluate
@@ -67,7 +67,7 @@ class Comparison:
         ]
 
 
-def compare(comparison: Comparison, progress: Progress = tell_nobody) -> dict[str, Any]:
+def compare(comparison: Comparison, progress: Progress = ignore_progress) -> dict[str, Any]:
     """Make the missing runs, and write `report.json` and the figure; returns the report."""
     out = Path(comparison.base.out)
     check_writable(out)

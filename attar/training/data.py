@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from attar.cloze import VOCABULARY_FILE, ClozeSet, EncodedSplit, Offsets, OnMalformed, open_split
 from attar.errors import FormatError
 from attar.files import atomic_file
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.reader import SHIPPED, SavedReader, load_reader
 from attar.text import ENTITIES, Vocabulary
 from attar.training.batches import Batch, ClozeBatches, PackedBatch, pack, unpack
@@ -38,7 +38,7 @@ def open_splits(
     data: Sequence[str | Path],
     split: str,
     vocabulary: Vocabulary,
-    progress: Progress = tell_nobody,
+    progress: Progress = ignore_progress,
     skip: OnMalformed | None = None,
 ) -> EncodedSplit:
     """One split of several sets, joined. A malformed file is refused, or passed to `skip` and skipped."""
@@ -78,7 +78,7 @@ def _join(splits: Sequence[EncodedSplit]) -> EncodedSplit:
 
 
 def shared_vocabulary(
-    data: Sequence[str | Path], *, skip: OnMalformed | None = None, progress: Progress = tell_nobody
+    data: Sequence[str | Path], *, skip: OnMalformed | None = None, progress: Progress = ignore_progress
 ) -> Vocabulary:
     """The vocabulary that sets share; if none of them has one, it is built from their first splits and cached.
 
@@ -221,7 +221,7 @@ def load_initial(init_from: str) -> SavedReader:
 class TrainingData(pl.LightningDataModule):
     """Training documents, with new questions per epoch if the set has none, and fixed validation questions."""
 
-    def __init__(self, options: TrainingOptions, progress: Progress = tell_nobody) -> None:
+    def __init__(self, options: TrainingOptions, progress: Progress = ignore_progress) -> None:
         super().__init__()
         self.options = options
         # Both are checked before minutes are spent on counting words.

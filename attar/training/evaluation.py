@@ -12,7 +12,7 @@ from attar.cloze import ClozeDocument, EncodedSplit
 from attar.errors import FormatError, OptionError
 from attar.memory import Memory
 from attar.nn import Network
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.reader import Reader
 from attar.text import Vocabulary
 from attar.training.batches import Batch, ClozeBatches
@@ -73,7 +73,7 @@ def evaluate(
     *,
     batch_size: int = 128,
     device: torch.device | str = "cpu",
-    progress: Progress = tell_nobody,
+    progress: Progress = ignore_progress,
 ) -> Evaluation:
     """Score a network on all fixed questions of a split."""
     if len(split.answers) == 0:
@@ -158,7 +158,7 @@ class MemorySize:
 
 
 def memory_sizes(
-    reader: Reader, documents: Iterable[ClozeDocument], progress: Progress = tell_nobody
+    reader: Reader, documents: Iterable[ClozeDocument], progress: Progress = ignore_progress
 ) -> dict[str, MemorySize]:
     """The mean size of the memories of each source, as a store writes them.
 

@@ -12,10 +12,17 @@ from attar.errors import OptionError
 from attar.ops import product_in_use
 
 
+def assert_measured(row):
+    """Both sides were right and timed, and the verdict follows from their ratio."""
+    assert row.verdict == ("met" if row.goal.reached(row.ratio) else "missed"), row
+    assert row.ours > 0
+    assert row.theirs > 0
+    assert row.low <= row.ratio <= row.high
+
+
 @pytest.mark.parametrize("place", range(5))
 def test_cpu_rows_are_right(place):
-    row = measure(cpu_cases(QUICK, quick=True)[place])
-    assert row.verdict in ("met", "missed"), row
+    assert_measured(measure(cpu_cases(QUICK, quick=True)[place]))
 
 
 def test_a_row_of_a_broken_operation_is_wrong_and_has_no_timing(monkeypatch):
@@ -47,7 +54,7 @@ def test_tiny_sizes_are_not_judged():
 def test_the_row_of_many_documents_per_call_uses_every_baseline_and_names_the_product():
     case = next(case for case in cpu_cases(QUICK, quick=True) if "documents per call" in case.what)
     row = measure(case)
-    assert row.verdict in ("met", "missed"), row
+    assert_measured(row)
     assert "was the fastest of 2" in row.note
     assert product_in_use() in row.note
 

@@ -45,7 +45,7 @@ def test_a_terminal_gets_a_drawn_table(table):
     assert "┃" in console.file.getvalue()
 
 
-def test_json_holds_all_of_it(table):
+def test_the_json_has_costs_exponents_and_predictions(table):
     written = json.loads(table1_json(table))
     assert {"machine", "device", "sizes", "costs", "exponents", "predictions", "notes"} <= set(written)
     first = written["costs"]["query_time"][0]

@@ -24,7 +24,7 @@ def test_live_tensors_add_up():
     assert peak_bytes(lambda: [X + i for i in range(5)]) == 5000
 
 
-def test_views_count_once():
+def test_views_of_a_tensor_add_no_bytes():
     assert peak_bytes(lambda: (X + 1).view(5, 50).mT) == 1000
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from attar.errors import OptionError
+from attar.library import Library
 from benchmarks import questions as rows
 
 pytestmark = pytest.mark.slow  # whole benchmarks with the default reader
@@ -14,8 +15,22 @@ def test_every_row_is_measured():
     report = rows.run(quick=True)
     assert [row.note for row in report.rows if row.verdict == "failed"] == []
     assert {row.verdict for row in report.rows} == {"not judged"}
-    assert len(report.rows) == 7
+    assert len(report.rows) == 8
     assert all(row.ratio > 0 for row in report.rows)
+
+
+def test_the_time_of_each_question_at_the_prompt_is_measured(tmp_path):
+    with Library(tmp_path / "library") as library:
+        library.add("text 0", "Ann is in Bath. Bob is in Dover.")
+    questions = [
+        "Where is Ann?",
+        "Where is Bob?",
+        "Who is in a house that is by the sea, and that has two doors?",
+    ]
+    first, *later = rows.prompt_seconds(tmp_path / "library", "text 0", questions)
+    assert len(later) == 2
+    assert 0 < max(later) < first  # the first waits for the reader
+    assert (tmp_path / "state" / "attar" / "history").read_text().startswith(questions[0])
 
 
 def test_real_questions_are_read_from_a_file(tmp_path):

@@ -41,7 +41,7 @@ def test_a_python_that_does_not_run_is_passed_over(tmp_path):
 
 
 @pytest.mark.skipif(OWN not in release.PYTHONS, reason="another Python")
-def test_the_path_comes_first(tmp_path):
+def test_pythons_on_the_path_are_preferred_to_those_of_pyenv(tmp_path):
     first = script(tmp_path / "shims" / f"python{OWN}", "exit 0")
     script(tmp_path / "pyenv" / "versions" / OWN / "bin" / f"python{OWN}", "exit 0")
     found = release.find_pythons({"PATH": f"{tmp_path}/shims", "PYENV_ROOT": f"{tmp_path}/pyenv"})

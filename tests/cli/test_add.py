@@ -121,6 +121,50 @@ def test_sync_leaves_documents_of_elsewhere(filled, texts, listed):
     assert listed() == ["one", "story0", "story1", "sub/story2", "typed"]
 
 
+def test_sync_with_an_emptied_folder_removes_its_documents(place, attar, texts, listed):
+    Path("kept.txt").write_text(texts[3])
+    attar("add", "S", "stories", "kept.txt")
+    for file in Path("stories").rglob("*.txt"):
+        file.unlink()
+    code, lines, errors = attar("add", "S", "stories", "--sync")
+    assert (code, errors) == (0, [])
+    assert lines[-1] == "3 removed"
+    assert listed() == ["kept"]
+
+
+def test_sync_with_a_folder_that_is_not_there_is_refused(filled, listed):
+    """A disk that is not mounted must not empty a library."""
+    Path("stories").rename("elsewhere")
+    code, _, (error,) = filled("add", "S", "stories", "--sync")
+    assert (code, error) == (
+        2,
+        "attar: stories: expected a file or a folder, got nothing there; check the path",
+    )
+    assert len(listed()) == 3
+
+
+def test_sync_keeps_documents_whose_folder_may_not_be_read(filled, listed, monkeypatch):
+    """As root reads everything, the refusal is made up."""
+    real = os.lstat
+
+    def refuse(path, **options):
+        if "sub" in str(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, **options)
+
+    Path("stories/sub/story2.txt").rename("story2.txt")
+    monkeypatch.setattr("attar.library.drafts.os.lstat", refuse)
+    filled("add", "S", "stories", "--sync")
+    assert "sub/story2" in listed()
+
+
+def test_an_empty_folder_without_sync_is_refused(place, attar):
+    Path("empty").mkdir()
+    code, _, (error,) = attar("add", "S", "empty")
+    assert code == 2
+    assert "expected a folder with documents, got an empty one" in error
+
+
 def test_sync_needs_a_folder(place, attar):
     code, _, errors = attar("add", "S", "stories/story0.txt", "--sync")
     assert (code, errors) == (2, ["attar: --sync: expected a folder, got files only"])
@@ -266,3 +310,9 @@ def test_a_killed_add_keeps_what_it_reported_and_continues(place, reader, attar,
             one, other = interrupted.memory(row["id"]), uninterrupted.memory(row["id"])
             assert (one.tokens, one.names) == (other.tokens, other.names)
             np.testing.assert_allclose(one.to_float32(), other.to_float32(), rtol=2e-3, atol=2e-3)
+
+
+def test_the_former_flag_for_shared_names_is_accepted_with_one_line(place, attar):
+    code, _, errors = attar("add", "S", "stories", "--together")
+    assert (code, errors) == (0, ["attar: --together is now --shared-names; the old name goes away in 0.3"])
+    assert attar("merge", "S", "all", "story0", "story1")[0] == 0

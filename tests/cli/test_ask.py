@@ -39,6 +39,42 @@ def test_questions_come_down_a_pipe_one_per_line(filled):
     assert [lines[0], lines[3]] == ["Who left?", "___ came ."]
 
 
+def test_in_a_pipe_the_commands_of_the_prompt_choose_documents_and_end_the_questions(filled):
+    typed = b":doc STORY1\nWho left?\n:doc sub\nWho left?\n:quit\nWho came?\n"
+    code, (line,), errors = filled("ask", "S", "story0", "--json", stdin=typed)
+    assert (code, errors) == (0, [])
+    rows = json.loads(line)["questions"]
+    assert [(row["question"], row["document"]) for row in rows] == [
+        ("Who left?", "story1"),
+        ("Who left?", "sub/story2"),
+    ]
+    alone = [json.loads(filled("ask", "S", name, "Who left?", "--json")[1][0]) for name in ("story1", "sub")]
+    assert [row["answers"] for row in rows] == [each["questions"][0]["answers"] for each in alone]
+    lines = filled("ask", "S", "story0", "--top", "1", stdin=typed)[1]
+    assert [lines[0], lines[3]] == ["Who left?", "Who left?"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "part"),
+    [
+        (b":list\n", "stdin, line 1: expected a question, :doc NAME, :all or :quit, got ':list'"),
+        (b"Who left?\n:doc nowhere\nWho?\n", "document 'nowhere'"),
+        (b":doc\nWho?\n", "stdin, line 1: expected a question, :doc NAME, :all or :quit, got ':doc'"),
+    ],
+)
+def test_in_a_pipe_another_command_or_an_unknown_document_is_refused(filled, typed, part):
+    code, lines, (error,) = filled("ask", "S", "story0", stdin=typed)
+    assert (code, lines) == (2, [])
+    assert part in error
+
+
+@pytest.mark.parametrize("arguments", [("",), (" ", "Who left?"), ("story0", "")])
+def test_an_empty_question_is_named_as_one(filled, arguments):
+    code, lines, (error,) = filled("ask", "S", *arguments)
+    assert (code, lines) == (2, [])
+    assert re.fullmatch(r"attar: question 1: expected a question, got nothing", error)
+
+
 def test_a_bad_line_is_named_and_the_others_are_answered(filled):
     Path("questions").write_text("Who came?\n\nThey left .\n___ met ___ .\nWho left?\n")
     code, lines, errors = filled("ask", "S", "story0", "--questions", "questions", "--top", "1")

@@ -36,12 +36,48 @@ def test_help_names_every_command(flag):
     }
 
 
+def test_every_command_that_prints_results_takes_json():
+    def commands(command, name=""):
+        below = getattr(command, "commands", None)
+        if not below:
+            yield name, {flag for each in command.params for flag in each.opts}
+        for word, each in (below or {}).items():
+            yield from commands(each, f"{name} {word}".strip())
+
+    without = {name for name, flags in commands(typer.main.get_command(make_app())) if "--json" not in flags}
+    assert without == {"demo", "serve"}
+
+
 @pytest.mark.parametrize("arguments", [["--nonsense"], ["nonsense"], ["bench", "ops", "--nonsense"]])
 def test_a_mistyped_command_or_option_ends_with_code_2(arguments):
     ran = run(*arguments)
     assert ran.returncode == 2
-    assert "nonsense" in ran.stderr
-    assert "Traceback" not in ran.stderr
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("attar: ")
+    assert "nonsense" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (
+            ["ask", "L", "x", "--top", "0"],
+            "attar: Invalid value for '--top': 0 is not in the range x>=1; see attar ask --help",
+        ),
+        (["list", "--bogus"], "attar: No such option: --bogus; see attar list --help"),
+        (["ask"], "attar: Missing argument 'STORE'; see attar ask --help"),
+        (["nonsense"], "attar: No such command 'nonsense'; see attar --help"),
+    ],
+)
+def test_a_mistake_in_the_arguments_is_one_line_that_names_the_help(arguments, line):
+    ran = run(*arguments)
+    assert (ran.returncode, ran.stdout, ran.stderr.splitlines()) == (2, "", [line])
+
+
+def test_a_group_without_a_command_prints_its_help():
+    ran = run("store")
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("Usage: attar store ")
 
 
 @pytest.mark.slow

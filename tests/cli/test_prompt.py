@@ -54,7 +54,7 @@ def test_a_mistake_is_one_line_and_the_prompt_goes_on(session):
     assert prompts[-1] == "sub/story2> "
 
 
-def test_commands(session):
+def test_help_list_all_and_quit_at_the_prompt(session):
     lines, _, prompts = session(
         ":help", ":list", ":nonsense", ":all", "", KeyboardInterrupt, ":q", document="story0"
     )

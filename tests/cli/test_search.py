@@ -48,9 +48,10 @@ def test_ask_all_as_json(run):
     assert told["questions"][0]["answers"][0]["document"] == "tea"
 
 
-def test_refit_says_how_many(run):
+def test_refit_prints_the_number_of_signatures(run):
     code, lines, _ = run("store", "refit", "library")
     assert (code, lines) == (0, ["made 2 signatures"])
+    assert run("store", "refit", "library", "--json")[1] == ['{"signatures": 2}']
 
 
 def test_search_eval_prints_a_table(run, tmp_path):

@@ -62,7 +62,7 @@ def test_the_library_is_the_same_byte_for_byte(with_ray, on_one_machine):
     assert with_ray[2] == {"added": 29}
 
 
-def test_again_reads_nothing(with_ray, sources, monkeypatch):
+def test_encoding_the_same_files_again_reads_no_text(with_ray, sources, monkeypatch):
     """What is in the store comes back without a memory; the writer would read it, with torch."""
     monkeypatch.setattr("attar.library.adding.encode_texts", None)
     before = contents(with_ray[0])
@@ -182,7 +182,7 @@ def test_without_ray_installed_it_is_one_line(sources, tmp_path):
     assert errors == "attar: ray: expected the package ray, got none; pip install '.[ray]'\n"
 
 
-@pytest.mark.parametrize("options", [["--sync"], ["--together"], ["--name", "x"]])
+@pytest.mark.parametrize("options", [["--sync"], ["--shared-names"], ["--name", "x"]])
 def test_options_for_one_process_are_refused(sources, tmp_path, options):
     code, errors = attar("add", str(tmp_path / "S"), str(sources), "--ray", *options)
     assert (code, errors.count("\n")) == (2, 1)

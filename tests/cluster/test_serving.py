@@ -257,7 +257,7 @@ def test_bad_requests_are_refused(server, body, status):
     refused(server.post(wire.ASK, body), status)
 
 
-def test_operators_see_totals(server):
+def test_metrics_count_the_documents_of_all_shards(server):
     assert "attar_store_documents 6.0" in server.get("/metrics").text
     assert server.get("/readyz").text == "ready\n"
     assert "Attar" in server.get("/").text

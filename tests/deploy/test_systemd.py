@@ -40,7 +40,7 @@ def test_compiled_lookups_are_kept_where_it_may_write(unit):
 
 
 @needs_systemd
-def test_systemd_accepts_it(root, tmp_path):
+def test_systemd_verifies_the_unit(root, tmp_path):
     text = (root / "deploy" / "attar.service").read_text()
     # The program must exist.
     (tmp_path / "attar.service").write_text(text.replace("/opt/attar/bin/attar", sys.executable))
@@ -51,7 +51,7 @@ def test_systemd_accepts_it(root, tmp_path):
 
 
 @needs_systemd
-def test_it_may_do_little(root):
+def test_the_unit_has_an_exposure_level_below_two(root):
     command = [
         "systemd-analyze",
         "security",

@@ -9,6 +9,9 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 READER = (ROOT / "docs" / "reader.md").read_text(encoding="utf-8")
 RESULTS = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+BENCHMARKS = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+# Pages that say how things were.
+HISTORY = {"decisions", "log", "changelog"}
 PAGES = {page: page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")]}
 # Which command makes a picture; the page that shows it names the command. Drawings show no measurement but the
 # one of cost.svg, which is a table of the demo.
@@ -17,7 +20,7 @@ MAKERS = {
     "question-budgets.png": "python -m benchmarks.question_budgets",
     "table1.png": "attar bench --plot table1.png",
     "table1-gpu.png": "attar bench --device cuda --plot table1-gpu.png",
-    "compare-one-way.png": "attar compare --data both --out forward",
+    "compare-forward.png": "attar compare --data both --out forward",
     "compare-lookahead.png": "attar compare --data both --out lookahead",
     "compare-whole.png": "attar compare --data both --out whole",
     "cost.svg": "make demo",
@@ -54,11 +57,35 @@ def test_the_readme_says_what_is_refused_as_the_page_of_readers_does():
     assert re.search(r"questions about the other documents (\d+) % are refused", READER)[1] == everyday
 
 
-def test_sizes_of_memories_are_the_same_on_all_pages():
-    for page in ("README.md", "docs/reader.md", "docs/reading.md", "docs/operations.md"):
-        text = (ROOT / page).read_text(encoding="utf-8")
-        (size,) = set(re.findall(r"(\d+) (?:bytes )?per character", text)) or {"none"}
-        assert size == "7", page
+@pytest.mark.parametrize(
+    ("pattern", "size", "pages"),
+    [
+        (r"(\d+) (?:bytes )?per character", "7", ["README", "reader", "reading", "operations"]),
+        (
+            r"(?<!bound: )\b(\d+) kB (?:for a|per) paragraph",
+            "6",
+            ["README", "reader", "operations", "coming-from"],
+        ),
+        (r"(\d+) kB for a page", "12", ["reader", "operations"]),
+    ],
+    ids=["character", "paragraph", "page"],
+)
+def test_sizes_of_memories_are_the_same_on_all_pages(pattern, size, pages):
+    stated = {page.stem: found for page, text in PAGES.items() if (found := set(re.findall(pattern, text)))}
+    stated = {page: found for page, found in stated.items() if page not in HISTORY}
+    assert set(pages) <= set(stated)
+    assert stated == {page: {size} for page in stated}
+
+
+def test_right_answers_by_precision_are_those_of_the_measurements():
+    shares = dict(
+        re.findall(r"right answers from (float16|int8) memories, named reader: \w+ ([\d.]+) %", BENCHMARKS)
+    )
+    single = re.search(r"int8 memories, named reader: int8 [\d.]+ %, float32 ([\d.]+) %", BENCHMARKS)[1]
+    line = (
+        f"float32, float16 and int8 answered {single}, {shares['float16']} and {shares['int8']} % correctly"
+    )
+    assert line in (ROOT / "docs" / "reading.md").read_text(encoding="utf-8")
 
 
 def test_the_caption_of_budgets_is_what_the_table_says():

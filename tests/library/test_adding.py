@@ -27,7 +27,7 @@ def test_a_documents_memory_is_what_the_reader_reads(library, reader, texts, ass
 
 
 def test_a_batch_gives_the_memories_of_single_documents(library, reader, texts, assert_same):
-    assert kinds(library.add_many(named(texts), batch=4)) == ["added"] * len(texts)
+    assert kinds(library.add_many(named(texts), batch_size=4)) == ["added"] * len(texts)
     for name, text in named(texts):
         assert_same(library.memory(name), reader.read(text))
 
@@ -81,13 +81,13 @@ def test_a_document_is_on_disk_when_it_is_reported(library, folder, texts):
         with Store.open(folder, read_only=True) as store:
             assert change.name in store
 
-    library.add_many(named(texts), batch=2, on_change=look)
+    library.add_many(named(texts), batch_size=2, on_change=look)
 
 
 def test_each_batch_is_one_transaction(library, texts):
-    library.add_many(named(texts[:8]), batch=4)
+    library.add_many(named(texts[:8]), batch_size=4)
     before = library.store.stats().changes
-    library.add_many([(name + "x", text) for name, text in named(texts[:8])], batch=4)
+    library.add_many([(name + "x", text) for name, text in named(texts[:8])], batch_size=4)
     assert library.store.stats().changes == before + 2
 
 
@@ -207,7 +207,12 @@ def test_a_memory_out_of_float16s_range_is_kept_in_float32(folder, reader, texts
 
 def test_a_batch_size_below_one_is_refused(library, texts):
     with pytest.raises(OptionError, match="batch"):
-        library.add_many(named(texts), batch=0)
+        library.add_many(named(texts), batch_size=0)
+
+
+def test_the_former_name_of_batch_size_is_accepted_with_a_warning(library, texts):
+    with pytest.warns(DeprecationWarning, match="batch= is now batch_size="):
+        assert kinds(library.add_many(named(texts), batch=4)) == ["added"] * len(texts)
 
 
 @pytest.mark.parametrize("title", [5, None, b"Emma"])
@@ -259,12 +264,16 @@ def test_a_merged_document_answers_with_the_names_of_all_its_parts(library, text
 def test_merging_does_not_load_the_reader(library, folder, texts):
     library.add_many(pair(texts))
     with Library(folder, "no such reader") as other:
-        other.merge("both", ["one", "two"])
+        change = other.merge("both", ["one", "two"])
+        parts = [other.show(name).tokens for name in ("one", "two")]
+        assert (change.change, change.tokens) == ("merged", sum(parts))
+        assert other._reader is None
+    assert "both" in library
 
 
 def test_merging_ids_of_different_tables_is_refused_with_the_remedy(gated, texts):
     gated.add_many(pair(texts))
-    with pytest.raises(OptionError, match=r"'one' and 'two'.*attar add STORE FILE… --together --replace"):
+    with pytest.raises(OptionError, match=r"'one' and 'two'.*attar add STORE FILE… --shared-names --replace"):
         gated.merge("both", ["one", "two"])
     assert "both" not in gated
 
@@ -279,7 +288,8 @@ def test_documents_added_with_shared_names_can_be_merged(gated, texts, assert_sa
 def test_documents_can_be_added_again_with_shared_names(gated, texts):
     gated.add_many(pair(texts))
     assert set(kinds(gated.add_many(pair(texts), shared_names=True))) == {"replaced"}
-    gated.merge("both", ["one", "two"])
+    assert gated.merge("both", ["one", "two"]).change == "merged"
+    assert "both" in gated
 
 
 def test_adding_with_shared_names_twice_changes_nothing(gated, texts):

@@ -39,7 +39,7 @@ def test_what_fits_several_documents_is_refused_with_their_names(store, given):
 
 
 @pytest.mark.parametrize("given", ["", "mma", "june/letters"])
-def test_what_fits_none_is_unknown(store, given):
+def test_a_beginning_of_no_name_is_unknown(store, given):
     with pytest.raises(UnknownDocumentError):
         find_document(store, given)
 

@@ -229,6 +229,6 @@ def test_a_library_of_names_cannot_be_searched(folder, reader):
         library.search("tea")
 
 
-def test_drift_has_a_line():
+def test_drifted_statistics_suggest_a_refit():
     (line,) = SearchState([], 0.25).lines()
     assert "attar store refit" in line

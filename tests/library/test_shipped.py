@@ -27,6 +27,7 @@ since 1998.
 Your loving sister,
 Clara"""
 SECOND = "The bus to Porto was late. Edmund waited for us at the station with a basket of oranges."
+EVERYDAY = Path(__file__).parents[2] / "benchmarks" / "questions" / "everyday.json"
 COMPAT = Path(__file__).parents[1] / "compat" / "v0_1_0"
 
 
@@ -180,6 +181,26 @@ def test_ask_prints_the_answer_its_probability_and_its_sentence(library, monkeyp
 
 TITLES = ["Dr.", "Mr.", "Mrs.", "Ms.", "Miss", "Prof.", "Sir", "Captain", "Professor"]
 TITLES += ["Lady", "Rev.", "Judge", "Doctor"]
+
+
+@pytest.mark.parametrize("document", ["letter", "minutes", "contract"])
+def test_the_sentence_of_the_first_answer_weighs_most(shipped, document):
+    """The weights have all parts of the score, not the overlap of words alone."""
+    articles = json.loads(EVERYDAY.read_text())["data"]
+    (article,) = [each for each in articles if each["title"] == document]
+    for paragraph in article["paragraphs"]:
+        text = paragraph["context"]
+        for question in paragraph["qas"]:
+            explained = shipped.explain(text, question["question"])
+            first = next(answer for answer in explained.answers if not answer.absent)
+            heaviest = max(explained.weights)
+            words = [
+                token
+                for token, weight in zip(explained.tokens, explained.weights, strict=True)
+                if weight == heaviest
+            ]
+            assert words == first.quote.split(), question["question"]
+            assert min(explained.weights) == 0
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ def test_has_what_the_format_needs():
     assert CITATION["authors"] == [{"name": "The Attar maintainers"}]
 
 
-def test_names_the_paper():
+def test_the_citation_names_the_paper_and_its_authors():
     (paper,) = CITATION["references"]
     assert paper["title"].startswith("A Cheap Linear Attention Mechanism")
     assert [author["family-names"] for author in paper["authors"]] == ["Brébisson", "Vincent"]

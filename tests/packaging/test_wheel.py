@@ -78,7 +78,7 @@ def test_is_named_after_the_version(wheel: Path) -> None:
 
 
 @pytest.mark.parametrize("room", ["reader/readers/answers", "reader/readers/names", "server/page"], ids=str)
-def test_holds_every_file_of(files: list[str], room: str) -> None:
+def test_the_wheel_has_every_file_of_the_package(files: list[str], room: str) -> None:
     wanted = {f"attar/{room}/{file.name}" for file in (ROOT / "attar" / room).iterdir() if file.is_file()}
     assert len(wanted) >= 3
     assert wanted <= set(files)

@@ -240,7 +240,7 @@ class TestExtending:
 
     @settings(deadline=None, max_examples=15)
     @given(a=st.text(max_size=60), b=st.text(max_size=60))
-    def test_any_characters(self, phrase_reader, a, b):
+    def test_extending_equals_reading_both_for_any_characters(self, phrase_reader, a, b):
         extended = phrase_reader.extend(phrase_reader.read(a), b)
         check_sound(extended, a + JOINT + b if a else b)
         check_same(extended, phrase_reader.read(a + JOINT + b if a else b))

@@ -89,7 +89,7 @@ class TestBadConfigs:
         reader = Reader.load(self.config(tmp_path, question_encoder="large"))
         assert reader.fingerprint == Reader.load().fingerprint
 
-    def test_it_can_be_calibrated(self, tmp_path):
+    def test_a_variant_can_be_calibrated(self, tmp_path):
         default = Reader.load()
         assert isinstance(default, PhraseReader)
         assert default.calibration is not None

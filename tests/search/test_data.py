@@ -69,7 +69,7 @@ def test_a_line_that_is_too_long_is_refused(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("line", ["no JSON", "[1]", '{"_id": "a"}', '{"text": "a"}', "[" * 100_000])
-def test_other_lines_are_refused(folder, line):
+def test_a_line_without_id_and_text_is_refused(folder, line):
     place = folder()
     (place / "corpus.jsonl").write_text(line)
     with pytest.raises(FormatError, match="line 1: expected an object with _id and text"):

@@ -59,7 +59,7 @@ def test_cut_files_are_refused(statistics, cut):
         Statistics.from_bytes(statistics.data[:cut])
 
 
-def test_other_parts_are_refused(statistics):
+def test_statistics_with_a_changed_field_are_refused(statistics):
     fields = msgspec.msgpack.decode(statistics.data)
     for at, value in ((0, 99), (2, 23), (3, 1), (5, b""), (6, float("nan")), (7, b"x"), (8, b"x")):
         changed = [*fields[:at], value, *fields[at + 1 :]]

@@ -50,7 +50,7 @@ def test_a_head_within_the_limit_is_accepted(listen):
     [HEAD + b"x: ", b"GET /", CHUNKED + b"2\r\n{}\r\n0\r\nx: ", CHUNKED + b"1;"],
     ids=["header", "path", "trailer", "chunk extension"],
 )
-def test_what_does_not_end_is_431(listen, endless):
+def test_a_head_without_end_is_431(listen, endless):
     assert listen().send_raw(endless + b"y" * 70_000).startswith(b"HTTP/1.1 431")
 
 

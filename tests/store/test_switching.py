@@ -51,7 +51,7 @@ def test_memories_change_and_everything_else_stays(store, tmp_path):
     assert list(store.check()) == []
 
 
-def test_the_map_grows_for_it(store, tmp_path):
+def test_switching_readers_grows_the_map_if_it_is_full(store, tmp_path):
     with stage(store, tmp_path / "staged", "1234", size=400) as staged:
         store.switch_reader("new", staged, lambda: ())
     assert contents(store) == {name: ("new", int(name), name) for name in "1234"}

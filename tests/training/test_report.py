@@ -45,7 +45,7 @@ def test_has_the_mean_and_standard_deviation_over_seeds(report: dict[str, Any]) 
     assert row["intervals"][0] == pytest.approx([0.35, 0.45])
 
 
-def test_has_every_source(report: dict[str, Any]) -> None:
+def test_the_report_has_the_accuracy_on_each_source(report: dict[str, Any]) -> None:
     news, letters = (report["mechanisms"]["gated"]["sources"][name] for name in ("news", "letters"))
     assert (news["mean"], letters["mean"]) == pytest.approx((0.9, 0.5))
     assert news["intervals"][0] == pytest.approx([0.7, 0.9])

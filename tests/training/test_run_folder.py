@@ -229,7 +229,9 @@ class TestDamagedCheckpoint:
         with pytest.raises(AttarError, match=message):
             resume(options(epochs=1))
 
-    def test_may_claim_more_than_it_holds(self, options: MakeOptions, trained_once: Path) -> None:
+    def test_that_claims_more_bytes_than_it_has_is_refused(
+        self, options: MakeOptions, trained_once: Path
+    ) -> None:
         """Zeros, compressed: torch would allocate what they claim to be."""
         shutil.copytree(trained_once, options().folder)
         file = options().folder / RUN / LAST

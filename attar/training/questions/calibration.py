@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.reader import FEATURES, Calibration, PhraseReader
 from attar.training.questions.data import Passage
 from attar.training.questions.metrics import exact
@@ -27,7 +27,7 @@ def calibrate(
     reader: PhraseReader,
     passages: Sequence[Passage],
     accuracy: float | None = None,
-    progress: Progress = tell_nobody,
+    progress: Progress = ignore_progress,
 ) -> Calibration | None:
     """The calibration of a reader by passages that it was not trained on; None if they have too few questions.
 

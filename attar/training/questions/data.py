@@ -172,7 +172,9 @@ def _runs(text: str) -> set[int]:
 
 
 def hold_out(passages: Sequence[Passage], share: float = 0.05) -> tuple[list[Passage], list[Passage]]:
-    """Passages to train on, and about a share of them, in whole articles, that are kept out; none of two articles.
+    """Split by article into training and held-out passages.
+
+    About a `share` is held out; with two articles or fewer, none.
 
     Articles with the same passages under other names, or in other words (`Passage.twin`), go together. Which are
     chosen depends on their names alone.

@@ -15,7 +15,7 @@ import torch
 from attar.errors import AttarError, FormatError
 from attar.memory import Memory
 from attar.nn import TransformerShape
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.reader import NamesReader, Reader
 from attar.results import Answer
 from attar.text import PieceTokenizer, sentence_spans
@@ -85,7 +85,7 @@ def group_documents(passages: Sequence[Passage], paragraphs: int | None) -> list
 
 
 def evaluate_reader(
-    reader: Reader, documents: Sequence[Asked], *, name: str = "reader", progress: Progress = tell_nobody
+    reader: Reader, documents: Sequence[Asked], *, name: str = "reader", progress: Progress = ignore_progress
 ) -> Measured:
     """Ask a reader all questions of its documents, and the same questions of other articles' documents."""
     memories: list[Memory] = []
@@ -250,7 +250,7 @@ def evaluate_questions(
     paragraphs: int | None = 1,
     *,
     teacher: str | Path | None = None,
-    progress: Progress = tell_nobody,
+    progress: Progress = ignore_progress,
 ) -> list[Measured]:
     """The rows of the table: the reader, the baselines, and the teacher if its file is given."""
     documents = group_documents(passages, paragraphs)

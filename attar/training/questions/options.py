@@ -26,22 +26,20 @@ class QuestionOptions:
     calibrate_only: bool = option(
         False, "Train nothing: write the reader of --init with probabilities calibrated by these questions."
     )
-    accuracy: float = option(
-        0.0, "If the reader was trained on these questions: its exact match on others.", min=0, max=1
-    )
+    accuracy: float = option(0.0, "Exact match on unseen questions, if trained on these.", min=0, max=1)
     texts: str = option("", "Texts without questions: questions about them are generated, too.")
-    exclude: str = option("", "Test set: passages that share 13 words in a row with it are left out.")
+    exclude: str = option("", "Test set; passages that share 13 consecutive words with it are left out.")
     size: int = option(64, "Size k of phrase vectors.", min=1)
     word_size: int = option(32, "Size of the vectors that words are compared by.", min=1)
     match: str = option("static", "Compare words by their own vectors (static), in context, or none.")
     values: int = option(
         0,
-        "Size d of the values in memories of fixed size; 0: none can be made. With --init only these are trained.",
+        "Size d of values; 0 disables fixed-size memories. With --init, only these are trained.",
         min=0,
     )
     density: float = option(0.4, "Phrases that the reader keeps per word piece.", min=0.01, max=10)
     vocabulary: int = option(
-        26_500, "Most word pieces of a new reader: other scripts and the rarest are left out.", min=200
+        26_500, "Maximum word pieces of a new reader; other scripts and the rarest are left out.", min=200
     )
     quick_layers: int = option(2, "Layers of the quick question encoder; 0 for none.", min=0)
     epochs: int = option(0, "Epochs of the last network; 0: 7, or 3 with --init.", min=0)

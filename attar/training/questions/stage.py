@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 
 from attar.errors import FormatError
 from attar.files import atomic_file
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.training.processes import ALONE, Processes
 from attar.training.questions.batches import Batch
 from attar.training.questions.student import Loss
@@ -48,7 +48,7 @@ class Stage(pl.LightningModule):
         accumulate: int = 1,
         processes: Processes = ALONE,
         evaluate: Callable[[], Row] | None = None,
-        progress: Progress = tell_nobody,
+        progress: Progress = ignore_progress,
     ) -> None:
         super().__init__()
         self.name, self.module, self.loss, self.batches = name, module, loss, batches

@@ -15,7 +15,7 @@ import torch
 
 from attar.errors import OptionError
 from attar.nn import PhraseNetwork, PhraseOptions, QuickQuestions, valid_spans
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from attar.reader import POSITIONS, PhraseReader
 from attar.text import PieceTokenizer
 from attar.training.fit import without_known_warnings
@@ -62,7 +62,7 @@ def train_questions(
     *,
     resume: bool = False,
     replace: bool = False,
-    progress: Progress = tell_nobody,
+    progress: Progress = ignore_progress,
     say: Say = silent,
 ) -> dict[str, Any]:
     """Train a reader, write its folder, and return what is known about it: accuracy on held-out questions and so on.

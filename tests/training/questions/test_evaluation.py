@@ -112,7 +112,7 @@ class TestWhatAReaderSays:
         assert (given.text, given.quote, given.refused) == ("Bath", "Bob lives in Bath.", False)
         assert (given.probability, given.confidence) == (0.7, 0.8)
 
-    def test_may_be_that_it_is_not_in_the_text(self) -> None:
+    def test_not_in_the_text_counts_as_refused(self) -> None:
         given = to_given([Answer("", 0.6, "none"), Answer("Bath", 0.3, "name", "A quote.")], self.text)
         assert (given.text, given.quote, given.refused) == ("Bath", "A quote.", True)
         assert (given.probability, given.confidence) == (0.6, 0.4)
@@ -122,7 +122,7 @@ class TestWhatAReaderSays:
         assert (given.quote, given.refused, given.confidence) == ("Bob lives in Bath.", False, None)
         assert to_given([Answer("Zoe", 0.6)], self.text).quote == ""
 
-    def test_may_be_nothing(self) -> None:
+    def test_without_answers_counts_as_refused_if_the_reader_can_refuse(self) -> None:
         assert to_given([], self.text).refused
         assert not to_given([], self.text, refuses=False).refused
 

@@ -53,18 +53,18 @@ class TestScores:
         assert scores.f1 == pytest.approx(2 / 3)
         assert scores.sentence == 1
 
-    def test_of_abstention(self) -> None:
+    def test_refusals_are_counted_by_kind_of_question(self) -> None:
         scores = score(self.given, self.golds, self.other)
         assert scores.refused_other == pytest.approx(2 / 3)
         assert scores.kept == 0.5
         assert scores.refused_unanswerable == 0.5
 
-    def test_of_probabilities_count_what_was_said(self) -> None:
+    def test_calibration_error_is_that_of_the_stated_probabilities(self) -> None:
         # Said and right: 0.9 yes, 0.6 no, 0.8 (refused) no, 0.7 (refused) yes, 0.5 no; each alone in its bin.
         scores = score(self.given, self.golds, self.other)
         assert scores.calibration_error == pytest.approx((0.1 + 0.6 + 0.8 + 0.3 + 0.5) / 5)
 
-    def test_of_baselines_say_nothing_on_abstention(self) -> None:
+    def test_baselines_have_no_scores_of_refusal(self) -> None:
         scores = score([Given("Leeds", "In Leeds.")], [["Leeds"]])
         assert (scores.em, scores.sentence) == (1, 1)
         assert scores.refused_other is scores.kept is scores.refused_at_90 is scores.calibration_error is None

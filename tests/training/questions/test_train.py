@@ -180,7 +180,9 @@ class TestFineTuning:
 class TestReadout:
     """`--init --values`: memories of fixed size for a reader that has none."""
 
-    def test_is_all_that_changes(self, reader: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
+    def test_training_it_changes_no_other_weights(
+        self, reader: Path, data: tuple[Path, Path], tmp_path: Path
+    ) -> None:
         given = QuestionOptions(
             (str(data[0]),), str(tmp_path / "wider"), init=str(reader), values=8, batch_tokens=500, epochs=12
         )

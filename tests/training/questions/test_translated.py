@@ -44,7 +44,7 @@ def test_questions_move_to_the_same_passage() -> None:
     assert (len(unrelated.questions), unrelated.twin) == (1, "")
 
 
-def test_both_are_on_the_same_side_of_a_split() -> None:
+def test_a_passage_and_its_translation_are_in_the_same_split() -> None:
     pairs = []
     for at in range(12):
         name = f"Person{at} Lee{at} of Town{at}"
