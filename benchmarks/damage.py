@@ -68,10 +68,14 @@ def text_of(number: int) -> str | None:
 
 
 def fill(folder: Path, documents: int = DOCUMENTS) -> None:
-    """Write the documents, in several transactions, some replaced and removed, so that there are free pages."""
+    """Write documents, signatures and statistics; some are replaced and removed, so that there are free pages."""
     with Store.open(folder) as store:
         for number in range(documents):
             store.put(f"doc {number:03}", memory_of(number), title=f"T{number}", text=text_of(number))
+        with store.transaction() as changes:
+            changes.put_signature(None, np.random.default_rng(0).bytes(9_000))
+            for number in range(1, documents, 2):
+                changes.put_signature(f"doc {number:03}", np.random.default_rng(number).bytes(300))
         for number in range(0, documents, 7):
             store.put(f"doc {number:03}", memory_of(number), title=f"T{number}", text=text_of(number))
         store.put("removed", memory_of(0), text="Harriet stayed.")

@@ -68,13 +68,16 @@ class ServerProcess:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, reader: Path | None, *options: str) -> Iterator[ServerProcess]:
-    """A server on a library, at a free port, with options of `attar serve`."""
+def serving(
+    folder: Path, reader: Path | None, *options: str, checkout: Path | None = None
+) -> Iterator[ServerProcess]:
+    """A server on a library, at a free port, with options of `attar serve`; perhaps that of another checkout."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     command = [sys.executable, "-m", "attar", "serve", str(folder), "--port", str(port)]
     command += ["--log-level", "error", *options, *([] if reader is None else ["--reader", str(reader)])]
-    process = subprocess.Popen(command)
+    env = None if checkout is None else os.environ | {"PYTHONPATH": str(checkout)}
+    process = subprocess.Popen(command, cwd=checkout, env=env)
     try:
         _wait_until_ready(process, port)
         yield ServerProcess(port, process.pid)

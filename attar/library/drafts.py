@@ -120,14 +120,13 @@ def read_files(
         progress(before)
 
 
-def read_upload(name: str, data: bytes, max_bytes: int = MAX_DECOMPRESSED) -> list[Draft]:
-    """The checked documents of a file that was sent; they have no file of their own."""
+def read_upload(name: str, data: bytes, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[Draft]:
+    """Yield the checked documents of a file that was sent; they have no file of their own."""
     from attar.documents import read_bytes
 
-    return [
-        Draft.of(document.name, document.text, document.title, Origin("", document.date, document.parts))
-        for document in read_bytes(name, data, max_bytes)
-    ]
+    for document in read_bytes(name, data, max_bytes):
+        origin = Origin("", document.date, document.parts)
+        yield Draft.of(document.name, document.text, document.title, origin)
 
 
 def gone_documents(store: Store, folders: Iterable[Path], read: ReadNames) -> list[str]:

@@ -60,9 +60,9 @@ class Connection(HttpToolsProtocol):
             self._refuse(ProblemError(503, "server: expected fewer connections, got as many as it takes"))
 
     def _make_room(self) -> bool:
-        """Close the connection that has been idle the longest; whether there is one."""
+        """Close the connection that owes its client no answer for the longest time; whether there is one."""
         some = cast(list[Connection], list(islice(self.connections, _CANDIDATES)))
-        oldest = min((each for each in some if each._idle), key=lambda each: each._since, default=None)
+        oldest = min((each for each in some if each._answered), key=lambda each: each._since, default=None)
         if oldest is None:
             return False
         self.connections.discard(oldest)
@@ -193,6 +193,16 @@ class Connection(HttpToolsProtocol):
     def _idle(self) -> bool:
         """Whether the client is to send a request, or the rest of one that is answered already."""
         return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def _answered(self) -> bool:
+        """Whether all answers are sent; after a refusal, `_idle` follows only when its body was read, or some seconds.
+
+        Otherwise clients without a token could hold all connections by bodies that they do not send.
+        """
+        cycle = self.cycle
+        sent = cycle is not None and cycle.response_started and cycle.chunked_encoding is False
+        return self._idle or (sent and cycle.expected_content_length == 0)
 
     @property
     def _answering(self) -> bool:

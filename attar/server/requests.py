@@ -88,10 +88,11 @@ def file_name(request: Request) -> str:
     return name
 
 
-def check_length(what: str, text: str, limit: int) -> None:
+def check_length(what: str, characters: int, limit: int) -> None:
     """Refuse a text with more than `limit` characters."""
-    if len(text) > limit:
-        raise ProblemError(413, f"{what}: expected at most {limit:,} characters, got {len(text):,}")
+    if characters > limit:
+        came = f"got {characters:,}; send it in parts"
+        raise ProblemError(413, f"{what}: expected at most {limit:,} characters, {came}")
 
 
 def check_count(what: str, values: Sequence[object], limit: int) -> None:

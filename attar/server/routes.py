@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from attar import wire
 from attar.errors import OptionError
-from attar.library import read_upload
+from attar.library import Draft, read_upload
 from attar.results import Change
 from attar.server import requests
 from attar.server.backend import AskJob, LookupJob
@@ -26,7 +26,7 @@ _DECOMPRESSED = 2**26
 async def put_document(service: Service, request: Request, body: wire.PutDocument) -> tuple[int, Change]:
     """Add or replace a document: 201 if the name is new, 200 if not."""
     name = requests.document_name(request)
-    requests.check_length("text", body.text, service.settings.max_text)
+    requests.check_length("text", len(body.text), service.settings.max_text)
     outcome = await service.write(lambda: service.backend.add(name, body.text, body.title, body.replace))
     return 201 if outcome.change == "added" else 200, outcome
 
@@ -34,7 +34,7 @@ async def put_document(service: Service, request: Request, body: wire.PutDocumen
 async def append_text(service: Service, request: Request, body: wire.AppendText) -> Change:
     """Append text to a document; a repeated request with the same `Idempotency-Key` changes nothing."""
     name = requests.document_name(request)
-    requests.check_length("text", body.text, service.settings.max_text)
+    requests.check_length("text", len(body.text), service.settings.max_text)
     key = requests.idempotency_key(request)
     return await service.write(lambda: service.backend.append(name, body.text, key))
 
@@ -42,10 +42,18 @@ async def append_text(service: Service, request: Request, body: wire.AppendText)
 async def add_file(service: Service, request: Request, body: bytes) -> wire.Changes:
     """Add the documents of one file; the ones before a refused one are added."""
     name, replace = requests.file_name(request), requests.query_flag(request, "replace")
-    limit = max(_DECOMPRESSED, 4 * service.settings.max_text)
-    drafts = await service.run_slow(lambda: read_upload(name, body, limit))
-    for draft in drafts:
-        requests.check_length("text", draft.text, service.settings.max_text)
+    most = service.settings.max_text
+
+    def read() -> list[Draft]:
+        drafts, characters = [], 0
+        for draft in read_upload(name, body, max(_DECOMPRESSED, 4 * most)):
+            characters += len(draft.text)
+            # Of all documents together: an archive of some kilobytes can hold any number of long ones.
+            requests.check_length("texts of the file", characters, most)
+            drafts.append(draft)
+        return drafts
+
+    drafts = await service.run_slow(read)
     return wire.Changes(await service.write(lambda: service.backend.add_many(drafts, replace)))
 
 
@@ -137,7 +145,7 @@ async def explain(service: Service, request: Request, body: wire.Explain) -> Res
     """The weight of each token of a text for a question; the text may be that of a document, if kept."""
     if (body.text is None) == (body.document is None):
         raise OptionError("explain", '"text" or "document"', "neither" if body.text is None else "both")
-    requests.check_length("text", body.text or "", service.settings.max_text)
+    requests.check_length("text", len(body.text or ""), service.settings.max_text)
     started = time.perf_counter()
 
     def run() -> bytes:

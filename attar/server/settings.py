@@ -45,7 +45,9 @@ class Settings:
         min=0,
     )
     max_body: int = option(16 * 2**20, "Maximum size of a request body, in bytes.", min=1)
-    max_text: int = option(4_000_000, "Maximum length of a text, in characters.", min=1)
+    max_text: int = option(
+        4_000_000, "Maximum length of a text, or of all texts of a file, in characters.", min=1
+    )
     max_questions: int = option(1_024, "Maximum number of questions or vectors per request.", min=1)
     max_concurrent: int = option(256, "Maximum number of concurrent requests per process.", min=1)
     max_connections: int = option(1_000, "Maximum number of open connections per process.", min=1)

@@ -15,7 +15,7 @@ from attar.store import format
 from attar.store.format import DocumentEntry, Header, Record, key_of, unwrap
 from attar.store.lmdb_env import COPY, DATA, Environment, LmdbTransaction, damaged, store_errors
 from attar.store.pages import page_faults
-from attar.store.signatures import SEARCH_KINDS, check_signature
+from attar.store.signatures import SEARCH_KINDS, check_search_value
 from attar.store.transactions import header_of
 from attar.store.validation import Fault, check_record, name_in
 
@@ -56,11 +56,10 @@ def _record_faults(environment: Environment, transaction: LmdbTransaction) -> It
             search += 1
             is_signature = kind == b"s" and key != b""  # without a name: the statistics
             try:
-                if is_signature:
-                    of = transaction.get(b"f" + key)
-                    check_signature(key, value, None if of is None else format.read_entry(of, ""))
-                else:
-                    unwrap(kind, value, "search")
+                of = transaction.get(b"f" + key) if is_signature else None
+                check_search_value(
+                    kind, key, value, None if of is None else format.read_entry(of, "").changed
+                )
             except AttarError as fault:
                 yield Fault(name_in(key) if is_signature else None, str(fault))
     if counted != header:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import lmdb
 import msgspec
@@ -24,6 +25,7 @@ from attar.store import format
 from attar.store.format import HEADER_KEY, LONGEST_PLAIN_KEY, DocumentEntry, Header, Kind, Record, key_of
 from attar.store.lmdb_env import COPY, DATA, no_store, store_errors
 from attar.store.pages import PageFile, Place, page_faults
+from attar.store.signatures import SEARCH_KINDS, check_search_value
 from attar.store.validation import Fault, check_record, entry_data, name_in
 
 # Bytes per transaction of the new file.
@@ -31,6 +33,8 @@ _BATCH_BYTES = 2**26
 # Faults of pages that are reported one by one.
 _SHOWN_PAGES = 50
 _NOUNS: dict[Kind, str] = {b"f": "entry", b"m": "memory", b"t": "text"}
+_NO_SIGNATURE = "left out: search makes it again, if the text is kept"
+_NO_STATISTICS = "left out: search uses the reader's; attar store refit fits them again"
 
 
 @dataclass
@@ -140,23 +144,52 @@ class _Salvage:
         with lmdb.open(str(target), subdir=False, lock=False, map_size=self._map_bytes, sync=False) as new:
             header = self._header(keys)
             unwritten = 0
+            changed: dict[bytes, int] = {}
             transaction = new.begin(write=True)
             for number, key in enumerate(keys, 1):
                 record = self._document(key, header.reader, aside, number)
                 if record is None:
                     continue
                 header = header.plus(record.entry)
+                changed[key_of(record.name)] = record.entry.changed
                 for kind, payload in _payloads(record):
                     transaction.put(kind + key_of(record.name), format.wrap(kind, payload))
                     unwritten += len(payload)
                 if unwritten > _BATCH_BYTES:
                     transaction.commit()
                     transaction, unwritten = new.begin(write=True), 0
+            self._check_totals(header)
+            for key, value in self._search_values(changed):
+                transaction.put(key, value)
             transaction.put(HEADER_KEY, format.wrap(b"a", format.encode(header)))
             transaction.commit()
             new.sync(True)
         self._done.documents = header.documents
-        self._check_totals(header)
+
+    def _search_values(self, changed: dict[bytes, int]) -> Iterator[tuple[bytes, bytes]]:
+        """Yield what search needs of the documents that are kept; `changed` has their times of change.
+
+        Reports the values that cannot be read and those under unknown keys. Changes are not kept: they tell caches
+        of open stores what is new, and no process has this one open.
+        """
+        named = {fault.name for fault in self._done.faults}
+        for key in sorted(self._values):
+            kind, of = cast(Kind, key[:1]), key[1:]
+            if key == HEADER_KEY or (kind in _NOUNS and of):
+                continue
+            is_signature = kind == b"s" and of != b""
+            name = name_in(of) if is_signature else None
+            try:
+                if kind not in SEARCH_KINDS:
+                    raise RecordError(f"key {key[:60]!r}", "one of this version", "an unknown one")
+                check_search_value(kind, of, self._value(key), changed.get(of))
+            except AttarError as fault:
+                if name is None or name not in named:  # that of a lost document goes with it
+                    what = _NO_SIGNATURE if is_signature else _NO_STATISTICS if kind == b"s" else "left out"
+                    self._done.faults.append(Fault(name, f"{fault} ({what})"))
+                continue
+            if kind == b"s":
+                yield key, self._value(key)
 
     def _header(self, keys: list[bytes]) -> Header:
         """The store's header without its totals; if it is lost, made from the memories."""

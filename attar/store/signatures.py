@@ -28,7 +28,7 @@ STATISTICS_KEY = b"s"
 SEARCH_KINDS: tuple[format.Kind, ...] = (b"j", b"s")
 # Changes that a reader of the store may be behind without reading all signatures again.
 _CHANGES = 1_024
-_STAMP = 8
+_STAMP, _NUMBER = 8, 8
 
 
 def wrapped(entry: DocumentEntry, signature: Buffer) -> bytes:
@@ -100,7 +100,7 @@ class Signatures:
             value = self._transaction.get(_change_key(each))
             if value is None:
                 return None
-            keys.update(msgspec.msgpack.decode(format.unwrap(b"j", value, "store"), type=list[bytes]))
+            keys.update(_changed_keys(value))
         return keys
 
     def get(self, key: bytes) -> tuple[int, bytes] | None:
@@ -134,15 +134,29 @@ class Signatures:
             return None
 
 
-def check_signature(key: bytes, value: memoryview, entry: DocumentEntry | None) -> None:
-    """Refuse a signature of a document that is not there, or that has changed since."""
-    name = key.decode(errors="replace")
-    changed, _ = _stamped(value, key)
-    if entry is None or entry.changed != changed:
-        came = "one of a document that is gone" if entry is None else "one of an earlier version"
-        raise RecordError(
-            f"signature of {quoted(name)}", "one of its document", came, "add the document again"
-        )
+def check_search_value(kind: format.Kind, key: bytes, value: Buffer, changed: int | None) -> None:
+    """Refuse a value of search that cannot be read, or a signature that is not of its document.
+
+    `changed` is the time of change of the document under `key`; None if there is none.
+    """
+    if kind == b"j":
+        _changed_keys(value)
+        if len(key) != _NUMBER:
+            raise RecordError("changes of the store", f"a number of {_NUMBER} bytes", repr(key[:60]))
+    elif not key:
+        format.unwrap(b"s", value, "search")  # the statistics
+    elif _stamped(value, key)[0] != changed:
+        came = "one of a document that is gone" if changed is None else "one of an earlier version"
+        what = f"signature of {quoted(key.decode(errors='replace'))}"
+        raise RecordError(what, "one of its document", came, "add the document again")
+
+
+def _changed_keys(value: Buffer) -> list[bytes]:
+    data = format.unwrap(b"j", value, "store")
+    try:
+        return msgspec.msgpack.decode(data, type=list[bytes])
+    except msgspec.DecodeError as fault:
+        raise RecordError("changes of the store", "keys of documents", str(fault)) from fault
 
 
 def _stamped(value: Buffer, key: bytes) -> tuple[int, bytes]:
@@ -151,4 +165,4 @@ def _stamped(value: Buffer, key: bytes) -> tuple[int, bytes]:
 
 
 def _change_key(number: int) -> bytes:
-    return b"j" + number.to_bytes(8, "big")
+    return b"j" + number.to_bytes(_NUMBER, "big")

@@ -27,7 +27,7 @@ from attar.reader.folders import fingerprint_of
 from attar.store import Store, export_store, import_store, read_export_info
 from attar.text import Vocabulary
 from benchmarks.fuzz.mutations import mutated_bytes, mutated_json, mutated_table, texts
-from benchmarks.fuzz.reading import small_reader
+from benchmarks.fuzz.reading import save_small_phrase_reader, small_reader
 from benchmarks.fuzz.records import memories
 from benchmarks.fuzz.target import Target, in_fork, refused
 
@@ -82,49 +82,57 @@ def import_target(folder: Path) -> Iterator[Target]:
 
 @contextmanager
 def reader_target(folder: Path) -> Iterator[Target]:
-    """A reader's folder: refused, or it reads and answers; one that was not forged answers as the original does."""
-    original = small_reader()
-    made, changed = folder / "made", folder / "changed"
-    original.save(made)
-    Reader.load(made)  # imports what every fork would
-    config = json.loads((made / "config.json").read_bytes())
-    tokenizer = json.loads((made / "tokenizer.json").read_bytes())
-    weights = (made / "weights.safetensors").read_bytes()
-    header_size = int.from_bytes(weights[:8], "little")
-    header = json.loads(weights[8 : 8 + header_size])
+    """Readers' folders: refused, or they read and answer; one that was not forged answers as the original does."""
+    made, changed = {"names": folder / "names", "phrases": folder / "phrases"}, folder / "changed"
+    small_reader().save(made["names"])
+    save_small_phrase_reader(made["phrases"])
     text, question = "Then Ann met Bob. Bob left.", "Who left?"
-    expected = original.answer(original.read(text), question)
 
-    def use(forged: bool) -> None:
+    def answers(place: Path) -> list[str]:
+        reader = Reader.load(place)
+        return [each.text for each in reader.answer(reader.read(text), question)]
+
+    # Imports what every fork would.
+    expected = {kind: answers(place) for kind, place in made.items()}
+
+    def use(kind: str, forged: bool) -> None:
         with refused():
-            reader = Reader.load(changed)
-            answers = reader.answer(reader.read(text), question)
-            if not forged and [each.text for each in answers] != [each.text for each in expected]:
+            found = answers(changed)
+            if not forged and found != expected[kind]:
                 raise AssertionError("damaged files that answer otherwise")
 
-    def check(example: tuple[dict[str, bytes], bool]) -> None:
-        files, forged = example
+    def check(example: tuple[str, tuple[str, bytes], bool]) -> None:
+        kind, (name, data), forged = example
         shutil.rmtree(changed, ignore_errors=True)
-        shutil.copytree(made, changed)
-        for name, data in files.items():
-            (changed / name).write_bytes(data)
+        shutil.copytree(made[kind], changed)
+        (changed / name).write_bytes(data)
         if forged:
             _forge(changed)
-        in_fork(lambda: use(forged))
+        in_fork(lambda: use(kind, forged))
+
+    examples = [
+        st.tuples(st.just(kind), _changed_files(place), st.booleans()) for kind, place in made.items()
+    ]
+    yield Target(st.one_of(examples), check)
+
+
+def _changed_files(folder: Path) -> st.SearchStrategy[tuple[str, bytes]]:
+    """A file of a reader's folder, and what it is replaced with."""
+    weights = (folder / "weights.safetensors").read_bytes()
+    header_size = int.from_bytes(weights[:8], "little")
+    header = json.loads(weights[8 : 8 + header_size])
 
     def new_header(value: Any) -> bytes:
         data = json.dumps(value).encode()
         return len(data).to_bytes(8, "little") + data + weights[8 + header_size :]
 
-    changes = [
-        _dumped(mutated_json(config)).map(lambda data: {"config.json": data}),
-        _dumped(mutated_json(tokenizer)).map(lambda data: {"tokenizer.json": data}),
-        mutated_json(header).map(lambda value: {"weights.safetensors": new_header(value)}),
-        mutated_bytes(weights).map(lambda data: {"weights.safetensors": data}),
-        mutated_bytes((made / "config.json").read_bytes()).map(lambda data: {"config.json": data}),
-        mutated_bytes((made / "tokenizer.json").read_bytes()).map(lambda data: {"tokenizer.json": data}),
-    ]
-    yield Target(st.tuples(st.one_of(changes), st.booleans()), check)
+    changes = [st.tuples(st.just("weights.safetensors"), mutated_json(header).map(new_header))]
+    for name in ("config.json", "tokenizer.json", "weights.safetensors"):
+        data = (folder / name).read_bytes()
+        changes.append(st.tuples(st.just(name), mutated_bytes(data)))
+        if name.endswith(".json"):
+            changes.append(st.tuples(st.just(name), _dumped(mutated_json(json.loads(data)))))
+    return st.one_of(changes)
 
 
 def _dumped(values: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,18 +17,26 @@ from urllib.parse import quote
 from hypothesis import strategies as st
 
 from attar.library import Library
+from attar.reader import Reader
 from attar.store import Store
+from benchmarks.document_files import zip_of
 from benchmarks.fuzz.mutations import Json, mutated_bytes, mutated_json, texts
-from benchmarks.fuzz.reading import small_reader
+from benchmarks.fuzz.reading import default_reader, small_reader
 from benchmarks.fuzz.target import Target
 
 # Memory may grow while caches fill; a leak of a request's size would pass this within the hour.
 _GROWTH = 1.5
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 
-BODIES: list[tuple[str, str, Json]] = [
+# Bytes are a file's; anything else is sent as JSON.
+BODIES: list[tuple[str, str, Json | bytes]] = [
     ("POST", "/v1/ask", {"document": "kept", "question": "Who left?", "top": 3}),
     ("POST", "/v1/ask", {"documents": ["kept", "other"], "questions": ["Who left?", "Who met Bob?"]}),
+    ("POST", "/v1/ask", {"question": "Who left?", "top": 2}),
+    ("POST", "/v1/ask", {"questions": ["Who left?", "Who met Bob?"]}),
+    ("POST", "/v1/search", {"query": "Who left?", "top": 2}),
+    ("POST", "/v1/files?name=a.md&replace=1", b"# Ann\n\nThen *Bob* left."),
+    ("POST", "/v1/files?name=a.zip&replace=1", zip_of({"a.txt": b"Bob left.", "b.html": b"<p>Ann met Bob."})),
     ("POST", "/v1/lookup", {"document": "kept", "vector": [1.0, 0.0, 0.0, 0.5]}),
     ("POST", "/v1/lookup", {"documents": ["kept"], "vectors": [[1.0, 0.0, 0.0, 0.5]]}),
     ("POST", "/v1/explain", {"question": "Who left?", "text": "Then Ann met Bob."}),
@@ -82,8 +90,11 @@ def _request(draw: st.DrawFn) -> bytes:
     if draw(st.integers(0, 4)) == 0:
         name = quote(draw(texts)[:300].encode("utf-8", "surrogatepass"), safe="")
         path = draw(st.sampled_from(["/v1/documents/", "/v1/documents?after=", "/", "/%76%31/", "//"])) + name
-    data = b"" if body is None else _dumped(draw(mutated_json(body)))
-    lines = [f"{method} {path} HTTP/1.1".encode(), b"Host: 127.0.0.1", b"Content-Type: application/json"]
+    if isinstance(body, bytes):
+        data = draw(mutated_bytes(body))
+    else:
+        data = b"" if body is None else _dumped(draw(mutated_json(body)))
+    lines = [f"{method} {path} HTTP/1.1".encode(), b"Host: 127.0.0.1", _media_type(body)]
     lines += draw(st.lists(_HEADERS, max_size=3)) if draw(st.integers(0, 2)) == 0 else []
     if draw(st.integers(0, 3)) == 0:
         lines.append(b"Transfer-Encoding: chunked")
@@ -93,6 +104,10 @@ def _request(draw: st.DrawFn) -> bytes:
     elif data:
         lines.append(b"Content-Length: %d" % len(data))
     return b"\r\n".join(lines) + b"\r\n\r\n" + data
+
+
+def _media_type(body: Json | bytes) -> bytes:
+    return b"Content-Type: application/" + (b"octet-stream" if isinstance(body, bytes) else b"json")
 
 
 def _dumped(value: Json) -> bytes:
@@ -105,25 +120,19 @@ def _dumped(value: Json) -> bytes:
 class Server:
     """`attar serve` in a process of its own."""
 
-    def __init__(self, folder: Path) -> None:
-        small_reader().save(folder / "reader")
-        with Library(folder / "store", folder / "reader", keep_text=True) as library:
+    def __init__(self, folder: Path, reader: Reader) -> None:
+        with Library(folder / "store", reader, keep_text=True) as library:
             library.add("kept", "Then Ann met Bob. Bob left.")
-        command = [
-            sys.executable,
-            "-m",
-            "attar",
-            "serve",
-            str(folder / "store"),
-            "--reader",
-            str(folder / "reader"),
-        ]
+        command = [sys.executable, "-m", "attar", "serve", str(folder / "store")]
+        if reader is not default_reader():
+            reader.save(folder / "reader")
+            command += ["--reader", str(folder / "reader")]
         limits = ["--port", "0", "--max-text", "20000", "--max-body", "100000", "--timeout", "20"]
         self.log = (folder / "log").open("w+b")
         self.process = subprocess.Popen([*command, *limits, "--keep-text"], stderr=self.log)
         self.store = folder / "store"
         self.port = self._port()
-        for _ in range(50):  # caches fill
+        for _ in range(20):  # caches fill
             for part in BODIES:
                 self.send([_plain(*part)], close=False, patience=20)
         self.memory = self.bytes_used()
@@ -175,18 +184,28 @@ class Server:
             raise AssertionError(f"exit code {code}")
 
 
-def _plain(method: str, path: str, body: Json) -> bytes:
-    data = b"" if body is None else _dumped(body)
+def _plain(method: str, path: str, body: Json | bytes) -> bytes:
+    data = body if isinstance(body, bytes) else b"" if body is None else _dumped(body)
     head = (
         f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: {len(data)}\r\n"
     )
-    return head.encode() + b"Content-Type: application/json\r\n\r\n" + data
+    return b"%s%s\r\n\r\n%s" % (head.encode(), _media_type(body), data)
+
+
+def http_target(folder: Path) -> AbstractContextManager[Target]:
+    """A server of a names reader, which has lookups."""
+    return _target(folder, small_reader())
+
+
+def http_phrases_target(folder: Path) -> AbstractContextManager[Target]:
+    """A server of the default reader, which searches and answers questions to all documents."""
+    return _target(folder, default_reader())
 
 
 @contextmanager
-def http_target(folder: Path) -> Iterator[Target]:
-    """A server: no 5xx but 503, still answering afterwards, its memory bounded and its store whole."""
-    server = Server(folder)
+def _target(folder: Path, reader: Reader) -> Iterator[Target]:
+    """No 5xx but 503, still answering afterwards, its memory bounded and its store whole."""
+    server = Server(folder, reader)
 
     def check(example: tuple[list[bytes], bool]) -> None:
         if server.process.poll() is not None:

@@ -20,6 +20,7 @@ BENCHMARKS = [
     for name in (
         "cluster_reading",
         "cluster_serve",
+        "compare_server",
         "crash",
         "damage",
         "floods",

@@ -2,8 +2,12 @@
 
 import asyncio
 import json
+import os
 import re
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -52,8 +56,9 @@ def read_all(connection):
     return b"".join(iter(lambda: connection.recv(65_536), b""))
 
 
-def wait_until(there):
-    deadline = time.monotonic() + 30
+def wait_until(there, seconds=300):
+    """Wait until a condition holds; a loaded machine may take minutes, a broken server must not take for ever."""
+    deadline = time.monotonic() + seconds
     while not there():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -276,3 +281,67 @@ def held(make, listening_at, monkeypatch):
     go.set()
     for each in opened:
         each.close()
+
+
+@pytest.fixture(scope="module")
+def reader_folder(tmp_path_factory, make_reader):
+    folder = tmp_path_factory.mktemp("reader")
+    make_reader("named").save(folder)
+    return folder
+
+
+class Running:
+    """A server process and the lines of its log."""
+
+    def __init__(self, *words, env=None):
+        command = [sys.executable, "-m", "attar", "serve", *map(str, words), "--port", "0"]
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, env=os.environ | (env or {})
+        )
+        self.lines = []
+        self.url = None
+        self.thread = threading.Thread(target=self._listen)
+        self.thread.start()
+
+    def _listen(self):
+        for line in self.process.stderr:
+            self.lines.append(line)
+            found = re.search(r" at (https?://\S+)", line)
+            self.url = found.group(1).rstrip('"}') if found else self.url
+
+    def wait_for(self, words, times=1):
+        """Wait until this many lines contain the words; fail if the process ends first."""
+
+        def are_there():
+            assert self.process.poll() is None, "".join(self.lines)
+            return sum(words in line for line in list(self.lines)) >= times
+
+        wait_until(are_there)
+
+    def send_raw(self, request: bytes) -> bytes:
+        """Send raw bytes; all bytes that come back until the server closes the connection."""
+        address = ("127.0.0.1", int(self.url.rpartition(":")[2]))
+        with socket.create_connection(address, timeout=30) as connection:
+            connection.sendall(request)
+            return read_all(connection)
+
+    def stop(self, number=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        code = self.process.wait(60)
+        self.thread.join()
+        self.process.stderr.close()
+        return code
+
+
+@pytest.fixture
+def start(folder, reader_folder):
+    started = []
+
+    def run(*words, **options):
+        started.append(Running(folder, "--reader", reader_folder, *words, **options))
+        return started[-1]
+
+    yield run
+    for running in started:
+        running.stop(signal.SIGKILL)

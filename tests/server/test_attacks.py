@@ -1,13 +1,21 @@
-"""Floods against a server process, about a second each: its memory stays, and it goes on answering.
+"""Requests that are sent as bytes to a real server: headers and paths that others read otherwise, odd characters.
 
+Floods against a server process, about a second each: its memory stays, and it goes on answering.
 `python -m benchmarks.floods` runs the same for a minute each.
 """
+
+import json
 
 import pytest
 
 from benchmarks.floods import FLOODS, measure
 from benchmarks.server import fill
 from benchmarks.server_rows import serving
+
+from .conftest import ASK, CLOSE, END, JSON, request, statuses_in
+
+TOKEN = "s3cret-token"
+AUTHORIZATION = f"authorization: Bearer {TOKEN}"
 
 
 @pytest.fixture(scope="module")
@@ -24,3 +32,59 @@ def server(tmp_path_factory, make_reader):
 def test_memory_stays_and_questions_are_answered(server, flood):
     row = measure(server, flood, 1.1)
     assert row.met, row
+
+
+@pytest.mark.parametrize("scheme", ["bearer ", "BEARER ", "Bearer  "])
+def test_the_scheme_may_be_in_small_letters(listen, scheme):
+    answer = listen(token=TOKEN).send_raw(*request("/v1/ask", ASK, CLOSE, f"authorization: {scheme}{TOKEN}"))
+    assert statuses_in(answer) == [200]
+
+
+@pytest.mark.parametrize(
+    "again",
+    [AUTHORIZATION, "authorization: Bearer other", "Host: localhost", JSON],
+    ids=lambda line: line[:24],
+)
+def test_two_headers_of_which_there_may_be_one_are_refused(listen, again):
+    answer = listen(token=TOKEN).send_raw(*request("/v1/ask", ASK, AUTHORIZATION, again))
+    assert statuses_in(answer) == [400]
+    assert f"{again.partition(':')[0].lower()}: expected one header, got 2".encode() in answer
+
+
+@pytest.mark.parametrize("path", ["/%76%31/documents", "/v1/%64ocuments/0", "/%6detrics", "/%68ealthz"])
+def test_only_names_may_be_percent_encoded(listen, path):
+    answer = listen().send_raw(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n".encode() + END)
+    assert statuses_in(answer) == [404]
+    assert b"percent" in answer
+
+
+# Control characters of C1 and of direction, which headers may have, and those of C0, which they may not.
+ODD = b"\x9b\xe2\x80\xae"
+ESCAPE = b"\x1b[2J"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("log_format", ["plain", "json"])
+def test_what_a_client_sends_is_cut_and_escaped_in_answers_and_logs(start, log_format):
+    running = start("--log-format", log_format)
+    running.wait_for("startup complete")
+    before = len(running.lines)
+    attacks = {
+        422: b"".join(request("/v1/ask", {"\x1b[2J\r\n\x9b\u202e" + "x" * 3_000_000: 1}, CLOSE)),
+        404: b"GET /v1/documents/%1b%0a" + b"y" * 9_000 + b" HTTP/1.1\r\nhost: localhost\r\n" + END,
+        400: b"GET /" + ESCAPE + ODD + b" HTTP/1.1\r\n\r\n",
+        421: b"GET /healthz HTTP/1.1\r\nhost: " + ODD + b"\r\nx-request-id: " + ODD + b"\r\n" + END,
+    }
+    for status, attack in attacks.items():
+        answer = running.send_raw(attack)
+        assert statuses_in(answer) == [status]
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.replace(b"\r\n", b"").decode().isprintable()
+        assert json.loads(body)["detail"].isprintable()
+        assert len(answer) < 2_500
+    running.wait_for("421")
+    lines = running.lines[before:]
+    assert sum("status" in line for line in lines) == len(attacks)  # uvicorn adds a line of its own to one
+    for line in lines:
+        assert line.removesuffix("\n").isprintable()
+        assert len(line) < 1_500

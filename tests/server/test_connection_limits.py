@@ -70,6 +70,22 @@ class TestABodyThatIsRefused:
                     connection.sendall(b"a" * 1_000)
                     time.sleep(0.02)
 
+    @pytest.mark.parametrize(
+        ("settings", "size"),
+        [({"token": "secret-of-16-chars"}, b"1000"), ({"max_body": 1_000}, b"1000000")],
+        ids=["without a token", "too large"],
+    )
+    def test_holds_no_connection_that_another_client_needs(self, listen, settings, size):
+        listening = listen(max_connections=5, **settings)
+        refused = [socket.create_connection(("127.0.0.1", listening.port), timeout=30) for _ in range(5)]
+        for connection in refused:
+            connection.sendall(self.refused_head(b"content-length: " + size))
+            assert statuses_in(connection.recv(65_536))[0] in (401, 413)
+        for _ in range(5):
+            assert statuses_in(listening.send_raw(HEAD + END)) == [200]
+        for connection in refused:
+            connection.close()
+
 
 @pytest.fixture
 def narrow(listen):

@@ -1,13 +1,18 @@
 """Long work delays nobody: health, readiness, metrics, lists and questions are answered while it runs."""
 
+import contextlib
 import http.client
 import json
+import os
 import resource
+import signal
 import threading
 import time
 
 import pytest
 
+from attar.library import Library
+from benchmarks.server_rows import serving
 from benchmarks.stories import tell_stories
 
 QUICK = [
@@ -22,7 +27,7 @@ QUICK = [
 
 
 def call(port, method, path, body=None):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     sent = None if body is None else json.dumps(body)
     connection.request(method, path, sent, {"content-type": "application/json"})
     response = connection.getresponse()
@@ -36,12 +41,16 @@ class Long:
 
     def __init__(self, port, *request):
         self.statuses = []
-        self.thread = threading.Thread(target=lambda: self.statuses.append(call(port, *request)[0]))
+        self.thread = threading.Thread(target=self._send, args=(port, *request))
         self.thread.start()
         deadline = time.monotonic() + 60
         while "\nattar_requests_in_flight 1.0\n" not in call(port, "GET", "/metrics")[1]:
             assert time.monotonic() < deadline
             assert not self.statuses
+
+    def _send(self, port, *request):
+        with contextlib.suppress(ConnectionError):  # of a server that was killed
+            self.statuses.append(call(port, *request)[0])
 
 
 @pytest.fixture
@@ -98,6 +107,28 @@ def test_quick_routes_are_answered_while_a_long_text_is_read(listen, path):
     assert long.statuses == []
     long.thread.join(300)
     assert long.statuses in ([200], [201])
+
+
+@pytest.mark.slow
+def test_quick_routes_are_answered_while_the_longest_text_is_explained(folder):
+    """By a process with the default reader, for ten seconds of its computing; the whole text would take minutes."""
+    with Library(folder) as library:
+        library.add("0", "Ann left.")
+    text = ("".join(story.text + "\n" for story in tell_stories(5, 150)) * 40)[:3_900_000]
+    assert len(text) == 3_900_000
+    with serving(folder, None, "--timeout", "3000") as server:
+        try:
+            before = server.cpu_seconds()
+            long = Long(server.port, "POST", "/v1/explain", {"text": text, "question": "Who left?"})
+            rounds = 0
+            while server.cpu_seconds() < before + 10:
+                assert [call(server.port, *each)[0] for each in QUICK[:4]] == [200] * 4
+                assert long.statuses == []
+                rounds += 1
+            assert rounds > 1
+        finally:
+            os.kill(server.process, signal.SIGKILL)  # it would finish the request first
+    long.thread.join(60)
 
 
 def test_a_server_whose_disk_takes_no_writes_is_not_ready_and_says_why(listen):

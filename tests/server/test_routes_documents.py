@@ -2,6 +2,7 @@
 
 from urllib.parse import quote
 
+import httpx
 import msgspec
 import pytest
 
@@ -51,6 +52,19 @@ def test_appended_text_extends_the_document(served):
     assert response.json()["change"] == "appended"
     assert response.json()["tokens"] > before["tokens"]
     assert "Zoe" in served.get(path_of("0")).json()["names"]
+
+
+@pytest.mark.parametrize(("count", "full"), [(20, False), (80, True)])
+def test_a_full_table_of_names_is_told_in_every_reply(listen, count, full):
+    """The reader has 60 ids for names; names that come later are missing."""
+    spelled = ["Q" + "".join("abcdefghij"[int(digit)] for digit in str(at)) for at in range(count)]
+    with httpx.Client(base_url=listen().url, timeout=60) as http:
+        text = " ".join(f"Then {name} left." for name in spelled)
+        assert http.put(path_of("crowd"), json={"text": text}).json()["names_full"] is full
+        shown = http.get(path_of("crowd")).json()
+        assert (shown["names_full"], len(shown["names"]) == 60) == (full, full)
+        more = http.post(f"{path_of('crowd')}/append", json={"text": "Then Qk left."}).json()
+        assert more["names_full"] is full
 
 
 def test_a_list_has_pages(serve):

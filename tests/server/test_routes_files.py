@@ -8,6 +8,8 @@ import attar
 from attar.errors import FormatError, NameTakenError, OptionError
 from benchmarks.document_files import eml_of, pdf_of, zip_of
 
+from .conftest import CLOSE, statuses_in
+
 TEXT = "Then Ann met Bob. Bob left for Rome."
 BYTES = {"content-type": "application/octet-stream"}
 
@@ -79,6 +81,20 @@ def test_a_body_of_another_type_is_415(served, refused):
 
 def test_a_text_beyond_the_limit_is_413(serve, refused):
     assert "characters" in refused(send(serve(max_text=10), TEXT.encode(), name="trip.txt"), 413)
+
+
+def test_texts_of_an_archive_that_are_beyond_the_limit_together_are_413(listen):
+    """A few kilobytes can hold any number of texts that are each within the limit."""
+    archive = zip_of({f"{at}.txt": b"Ann left. " * 90_000 for at in range(60)})
+    assert len(archive) < 200_000
+    listening = listen(max_text=1_000_000)
+    fields = f"content-length: {len(archive)}", "content-type: application/octet-stream", CLOSE
+    head = "\r\n".join(["POST /v1/files?name=all.zip HTTP/1.1", "host: localhost", *fields, "\r\n"])
+    answer = listening.send_raw(head.encode() + archive)
+    assert statuses_in(answer) == [413]
+    assert b"texts of the file: expected at most 1,000,000 characters, got 1,8" in answer
+    with attar.Client(listening.url) as client:
+        assert len(list(client.documents())) == 2
 
 
 def test_a_file_beyond_the_limit_is_413(serve, refused):

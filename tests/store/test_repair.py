@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from attar.errors import BusyError, RecordError, StoreError
-from attar.store import Store, repair_store
+from attar.store import Signatures, Store, repair_store
 from attar.store.format import HEADER_KEY, encode, key_of, wrap
 from attar.store.pages import PageFile
 
@@ -97,6 +97,65 @@ def test_a_document_keeps_what_is_intact_of_it(filled, make_memory):
         first, second = store.get("doc 01"), store.get("doc 02")
     assert (first.memory, first.text, first.entry.title) == (make_memory(1, 60), "Emma 1.", "")
     assert (second.memory, second.text, second.entry.title) == (make_memory(2, 60), None, "T2")
+
+
+CHANGES = b"j" + (10**6).to_bytes(8, "big")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "name", "line"),
+    [
+        (b"sdoc 03", b"?", "doc 03", "signature of 'doc 03': expected a whole record, got 1 bytes"),
+        (b"sdoc 03", wrap(b"s", bytes(9)), "doc 03", "signature of 'doc 03': expected one of its document"),
+        (b"sgone", wrap(b"s", bytes(9)), "gone", "got one of a document that is gone"),
+        (b"s", b"?", None, "attar store refit fits them again"),
+        (CHANGES, b"?", None, "changes of 'store': expected a whole record"),
+        (CHANGES, wrap(b"j", encode("emma")), None, "expected keys of documents"),
+        (b"jlate", wrap(b"j", encode([])), None, "expected a number of 8 bytes, got b'late'"),
+        (b"zfoo", b"?", None, "key b'zfoo': expected one of this version, got an unknown one"),
+        (b"abc", b"?", None, "key b'abc': expected one of this version"),
+        (b"f", b"?", None, "key b'f': expected one of this version"),
+        (b"t\xff", b"?", "\ufffd", "put aside"),
+    ],
+    ids=[
+        "signature",
+        "earlier signature",
+        "signature of none",
+        "statistics",
+        "changes",
+        "changes that are no list",
+        "number of changes",
+        "unknown kind",
+        "header with a name",
+        "entry without a name",
+        "text without a name",
+    ],
+)
+def test_what_the_check_finds_beside_the_documents_is_left_out(filled, key, value, name, line):
+    expected = names(filled)
+    overwrite(filled, key, value)
+    with Store.open(filled, read_only=True) as store:
+        assert list(store.check())
+    done = repair_store(filled)
+    (fault,) = done.faults
+    assert (fault.name, done.documents) == (name, 14)
+    assert line in fault.line
+    assert names(filled) == expected
+
+
+def test_signatures_and_statistics_that_are_intact_are_kept(filled, make_memory):
+    with Store.open(filled) as store, store.transaction() as changes:
+        changes.put_signature(None, b"statistics")
+        for number in range(3):
+            changes.put("doc 00 " * number + "signed", make_memory(number), signature=b"%d" % number)
+        changes.put_signature("doc 01", b"of doc 01")
+    overwrite(filled, b"mdoc 01", b"?")
+    (fault,) = repair_store(filled).faults
+    assert fault.name == "doc 01"
+    with Store.open(filled) as store, store.snapshot() as now:
+        kept = Signatures(now)
+        assert kept.statistics == b"statistics"
+        assert sorted(data for _, _, data in kept) == [b"0", b"1", b"2"]
 
 
 @pytest.mark.parametrize("value", [None, wrap(b"a", encode([None, "float32", 1.5])), b"?"])

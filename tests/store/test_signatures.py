@@ -127,7 +127,7 @@ def test_check_finds_a_signature_of_another_version(store, gone):
     assert any(("gone" if gone else "earlier version") in line for line in lines)
 
 
-def test_repair_leaves_signatures_out(tmp_path):
+def test_a_repair_keeps_the_signatures_of_the_documents_that_it_keeps(tmp_path):
     with Store.open(tmp_path / "store") as store:
         put(store, "a", b"one")
         put(store, "b", b"two")
@@ -135,5 +135,5 @@ def test_repair_leaves_signatures_out(tmp_path):
             transaction.put(b"mb", b"damaged")
     assert repair_store(tmp_path / "store").documents == 1
     with Store.open(tmp_path / "store") as store:
-        assert signatures(store) == {}
+        assert signatures(store) == {b"a": b"one"}
         assert list(store.check()) == []

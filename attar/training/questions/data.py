@@ -2,16 +2,18 @@
 
 import gzip
 import hashlib
+import io
 import json
 import lzma
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from attar.documents import read_sources
 from attar.errors import FormatError
+from attar.files import MAX_DECOMPRESSED
 
 _EXPECTED = "questions in SQuAD's JSON (.json) or a passage per line (.jsonl), plain, .xz or .gz"
 # The characters of a paragraph that questions are generated for.
@@ -42,11 +44,14 @@ class Passage:
     twin: str = ""  # another article that has the passage in other words
 
 
-def read_passages(path: str | Path) -> list[Passage]:
-    """The passages of a file: `.json` is SQuAD's format, `.jsonl` has a passage per line; `.xz` and `.gz` too."""
+def read_passages(path: str | Path, max_bytes: int = MAX_DECOMPRESSED) -> list[Passage]:
+    """The passages of a file: `.json` is SQuAD's format, `.jsonl` has a passage per line; `.xz` and `.gz` too.
+
+    A compressed file of more than `max_bytes` is refused.
+    """
     path = Path(path)
     try:
-        with _open(path) as file:
+        with _open(path, max_bytes) as file:
             passages = list(_read_lines(path, file) if ".jsonl" in path.name else _read_squad(path, file))
     except (lzma.LZMAError, gzip.BadGzipFile, EOFError, UnicodeDecodeError) as fault:
         raise FormatError(str(path), _EXPECTED, str(fault) or "an incomplete file") from fault
@@ -57,18 +62,43 @@ def read_passages(path: str | Path) -> list[Passage]:
     return passages
 
 
-def _open(path: Path) -> IO[str]:
-    if path.suffix == ".xz":
-        return lzma.open(path, "rt", encoding="utf-8")
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8")
-    return path.open(encoding="utf-8")
+def _open(path: Path, max_bytes: int) -> IO[str]:
+    if path.suffix not in _DECOMPRESS:
+        return path.open(encoding="utf-8")
+    unpacked = _Decompressed(path, max_bytes)
+    return io.TextIOWrapper(io.BufferedReader(unpacked), encoding="utf-8")
+
+
+_DECOMPRESS: dict[str, Callable[[Path], IO[bytes]]] = {".xz": lzma.LZMAFile, ".gz": gzip.GzipFile}
+
+
+class _Decompressed(io.RawIOBase):
+    """The content of a compressed file, up to a limit: a few kilobytes may decompress to gigabytes."""
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        self._file, self._path, self._most, self._read = _DECOMPRESS[path.suffix](path), path, max_bytes, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        part = self._file.read(len(buffer))
+        self._read += len(part)
+        if self._read > self._most:
+            expected = f"at most {self._most:,} bytes when decompressed"
+            raise FormatError(str(self._path), expected, "more", "decompress it first")
+        buffer[: len(part)] = part
+        return len(part)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def _read_squad(path: Path, file: IO[str]) -> Iterator[Passage]:
     try:
         content = json.load(file)
-    except UnicodeDecodeError:
+    except (UnicodeDecodeError, FormatError):
         raise
     except (ValueError, RecursionError) as fault:
         # json names line and column.

@@ -43,9 +43,10 @@ WIDE = {"width": 1280, "height": 900}
 
 @dataclass(frozen=True)
 class Server:
-    """A running `attar serve`, and calls of its API."""
+    """A running `attar serve`, calls of its API, and the folder of its library."""
 
     address: str
+    library: Path
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         request = urllib.request.Request(f"{self.address}/v1/{path}", method=method)
@@ -102,7 +103,7 @@ def start_server(
         while process.poll() is None:
             found = re.search(r"http://127\.0\.0\.1:\d+", (folder / "log").read_text())
             if found and is_ready(found.group()):
-                return Server(found.group())
+                return Server(found.group(), folder / "library")
             time.sleep(0.05)
         raise AssertionError(f"attar serve did not start: {(folder / 'log').read_text()}")
 

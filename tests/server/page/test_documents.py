@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from attar.store import Store
+
 TEXT = "Then Ann Lee met Bob Stone in Paris. Bob Stone married Elizabeth Grey."
 OTHER = "Then Eve Hill came to Rome. Ann Lee left."
 
@@ -57,6 +59,13 @@ def test_documents_have_their_size_and_age(three, server):
     expect(facts).to_contain_text(f"{server.tokens('autumn')} tokens")
     expect(facts).to_contain_text(re.compile(r"\d K?B of memory"))
     expect(facts.locator("time")).to_have_text("just now")
+
+
+def test_a_damaged_document_is_named_and_hides_no_other(three, server):
+    with Store.open(server.library) as store, store._environment.map.begin(write=True) as transaction:
+        transaction.put(b"fspring", b"?")
+    three.reload()
+    expect(rows(three)).to_contain_text(["autumn", "damaged: entry of 'spring'", "winter"])
 
 
 def test_several_files_are_added_one_after_the_other(empty, server):

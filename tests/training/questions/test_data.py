@@ -3,6 +3,7 @@
 import gzip
 import json
 import lzma
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,20 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(whole[: len(whole) // 2])
     with pytest.raises(FormatError, match=name):
         read_passages(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["large.json.xz", "large.json.gz", "large.jsonl.xz", "large.jsonl.gz"])
+def test_a_file_that_decompresses_to_more_than_the_limit_is_refused(tmp_path: Path, name: str) -> None:
+    line = json.dumps(LINE if "jsonl" in name else SQUAD)
+    packed = write(tmp_path / name, line + " " * 30_000_000)
+    assert packed.stat().st_size < 100_000
+    tracemalloc.start()
+    with pytest.raises(
+        FormatError, match=rf"{name}: expected at most 1,000,000 bytes when decompressed, got more"
+    ):
+        read_passages(packed, max_bytes=1_000_000)
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
