@@ -1,6 +1,7 @@
 """What is kept of a document: a memory in one of eight forms, its algebra and its bytes. numpy only, no torch."""
 
-from attar.memory.algebra import within_budget
+from attar.memory.algebra import replace_tail
+from attar.memory.budget import within_budget
 from attar.memory.cooccurrence import Cooccurrence, weigh_cooccurrences
 from attar.memory.forms import (
     FORMS,
@@ -30,6 +31,7 @@ __all__ = [
     "PhraseIndex",
     "RecordLayout",
     "look_up_hidden",
+    "replace_tail",
     "states_are_smaller",
     "weigh_cooccurrences",
     "within_budget",

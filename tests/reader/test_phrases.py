@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -60,6 +61,12 @@ def story(sentences: int, seed: int = 0) -> str:
     return "".join(each + ("\n\n" if rng.random() < 0.1 else " ") for each in made)
 
 
+def article(paragraphs: int) -> str:
+    """Paragraphs of this project's log of experiments: real sentences of all lengths."""
+    text = (Path(__file__).parents[2] / "docs" / "log.md").read_text()
+    return "\n\n".join(text[at * 1_500 : at * 1_500 + 1_100] for at in range(paragraphs))
+
+
 def check_sound(memory: Memory, text: str) -> None:
     """Every phrase is the text at its place, inside its sentence; the memory can be written and read."""
     index = memory.phrases
@@ -75,7 +82,7 @@ def check_sound(memory: Memory, text: str) -> None:
     assert Memory.from_bytes(memory.to_bytes()) == memory
 
 
-def check_same(one: Memory, other: Memory) -> None:
+def check_close(one: Memory, other: Memory) -> None:
     """Two memories have the same index, and vectors within one int8 level."""
     assert one.tokens == other.tokens
     assert one.phrases == other.phrases
@@ -125,7 +132,7 @@ class TestReading:
         for batch_size in (1, 3):
             together = phrase_reader.read_many(texts, batch_size=batch_size)
             for memory, text in zip(together, texts, strict=True):
-                check_same(memory, phrase_reader.read(text))
+                check_close(memory, phrase_reader.read(text))
 
     @pytest.mark.slow
     def test_a_memory_has_the_same_bytes_whatever_is_read_with_it_and_by_how_many_threads(self):
@@ -199,7 +206,7 @@ class TestDistinct:
     def test_a_batch_gives_the_memories_of_single_texts(self, saved_phrases):
         texts, reader = [SHORT, story(40)], PhraseReader(replace(saved_phrases, distinct=True))
         for memory, text in zip(reader.read_many(texts, batch_size=4), texts, strict=True):
-            check_same(memory, reader.read(text))
+            check_close(memory, reader.read(text))
 
 
 EMPTY = ("", "the", "a")
@@ -229,21 +236,41 @@ class TestExtending:
         extended = phrase_reader.extend(phrase_reader.read(a), b)
         whole = a + JOINT + b if a else b
         check_sound(extended, whole)
-        check_same(extended, phrase_reader.read(whole))
+        assert extended.to_bytes() == phrase_reader.read(whole).to_bytes()
 
     def test_a_text_may_come_in_many_parts(self, phrase_reader):
         parts = [story(count, count) for count in (3, 30, 1, 12, 40, 2)]
         memory = phrase_reader.read(parts[0])
         for part in parts[1:]:
             memory = phrase_reader.extend(memory, part)
-        check_same(memory, phrase_reader.read(JOINT.join(parts)))
+        assert memory.to_bytes() == phrase_reader.read(JOINT.join(parts)).to_bytes()
 
     @settings(deadline=None, max_examples=15)
     @given(a=st.text(max_size=60), b=st.text(max_size=60))
     def test_any_characters(self, phrase_reader, a, b):
         extended = phrase_reader.extend(phrase_reader.read(a), b)
         check_sound(extended, a + JOINT + b if a else b)
-        check_same(extended, phrase_reader.read(a + JOINT + b if a else b))
+        assert extended.to_bytes() == phrase_reader.read(a + JOINT + b if a else b).to_bytes()
+
+    @pytest.mark.parametrize("dtype", ["int8", "float32"])
+    def test_the_default_reader_extends_to_the_same_bytes(self, dtype):
+        # Windows of 60 to 318 pieces: in batches they would be padded, and rounded, according to the others.
+        reader, parts = Reader.load(), [*map(article, (2, 1, 3))]
+        memory = reader.read(parts[0]).astype(dtype)
+        for at, part in enumerate(parts[1:], 2):
+            memory = reader.extend(memory, part)
+            assert memory.to_bytes() == reader.read(JOINT.join(parts[:at])).astype(dtype).to_bytes()
+
+    def test_merging_and_subtracting_round_nothing_again(self, phrase_reader):
+        first, second = phrase_reader.read(story(20, 1)), phrase_reader.read(story(20, 2))
+        both = first + second
+        count = len(first.numbers)
+        assert both.numbers[:count].tobytes() == first.numbers.tobytes()
+        assert both.scales[:count].tobytes() == first.scales.tobytes()
+        assert both.scales[count:].tobytes() == second.scales.tobytes()
+        rest = both - second
+        assert rest.numbers.tobytes() == first.numbers.tobytes()
+        assert rest.scales.tobytes() == first.scales.tobytes()
 
     def test_a_subtracted_text_does_not_come_back(self, phrase_reader):
         part = phrase_reader.read("Zoe was here.")
