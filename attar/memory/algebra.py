@@ -4,7 +4,7 @@
     keyed               C + C', C − C'
     named               C_e + C'_e, C_e − C'_e per name, whatever the ids; co-occurrence counts likewise
     phrases             the phrases of both texts; the second text is a new paragraph
-    ridge               C + C', G + G', C − C', G − G'; the index of phrases as above
+    ridge               C + C', G + G', C − C', G − G'; the index of phrases as above, within the fixed size
     softmax             H and H' concatenated; cannot be subtracted
     none                the state of the second text; cannot be subtracted
     decayed, adaptive   the second text's words decide how much of the first is kept: only extending is exact
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attar.errors import OptionError, ShapeError
-from attar.memory.budget import take_phrases
+from attar.memory.budget import FIXED_SIZE, take_phrases, within_budget
 from attar.memory.forms import Floats, pad_rows, states_are_smaller
 from attar.memory.phrases import PhraseIndex
 from attar.text import NameTable
@@ -47,7 +47,11 @@ def add(first: "Memory", second: "Memory") -> "Memory":
         if first.form == "phrases":
             return replace(_concatenated(first, second, joined), tokens=tokens)
         numbers = first.to_float32() + second.to_float32()
-        return replace(first, numbers=numbers, phrases=joined, **changes).astype(first.dtype)
+        both = replace(first, numbers=numbers, phrases=joined, **changes)
+        # In int8 it keeps its fixed size; in another precision it has the same phrases.
+        return replace(both, phrases=within_budget(both.astype("int8"), FIXED_SIZE).phrases).astype(
+            first.dtype
+        )
     if first.form == "names":
         numbers = pad_rows(first.to_float32(), len(names))
         # Unbuffered, as two names of the second may be one name here.
@@ -116,7 +120,10 @@ def _without_phrases(whole: "Memory", part: "Memory", index: PhraseIndex, remove
     """The memory without the phrases of a part; its sentences are left without words, and blank in the tail."""
     first = index.find(removed)
     if first is None:
-        raise OptionError("a - b", "a part that was added to a", "another text")
+        remedy = "of a memory within a budget, read the remaining text again"
+        raise OptionError(
+            "a - b", "a part that was added to a", "another text, or what a budget left", remedy
+        )
     count = len(removed.sentence_starts)
     kept = np.flatnonzero((index.sentences < first) | (index.sentences >= first + count))
     sizes = np.diff(index.word_starts.astype(np.int64))

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from attar.errors import FormatError, OptionError
-from attar.memory import Floats, Memory, PhraseIndex, within_budget
+from attar.memory import FIXED_SIZE, Floats, Memory, PhraseIndex, within_budget
 from attar.progress import tell_nobody
 from attar.reader.folders import SHIPPED, read_file, variant_fingerprint
 from attar.reader.phrase_config import VariantConfig
@@ -20,9 +20,6 @@ from attar.reader.phrase_scores import Query
 from attar.reader.phrase_texts import Draft
 from attar.reader.phrases import PhraseReader
 from attar.text import NameTable
-
-# The most bytes of a memory, all included.
-FIXED_SIZE = 16_384
 
 
 class FixedSizeReader(PhraseReader):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from attar.memory import Floats, PhraseIndex
 from attar.reader.confidence import Calibration, features_of, with_lead
 from attar.results import ABSENT, Answer
-from attar.text import COMMON, kind_of
+from attar.text import COMMON, kind_of, sentence_spans
 
 # How much a phrase loses that only repeats words of the question, and among how many of the best phrases it is looked
 # for. EM on 455 questions of SQuAD dev: .532 without, .545 with 3, .549 with 6 (docs/log.md).
@@ -87,12 +87,27 @@ class Query:
         total[:-1] += neighbours[1] * own[1:]
         return total
 
+    def word_weights(
+        self, text: str, index: PhraseIndex, neighbours: Floats
+    ) -> tuple[list[str], list[float]]:
+        """The words of a text, and the weight of each for the question: that of its sentence."""
+        overlap = self.overlap(index, neighbours)
+        tokens, weights = [], []
+        for start, end in sentence_spans(text):
+            words = text[start:end].split()
+            tokens += words
+            # Found by its place: a budget may have left out sentences.
+            at = np.searchsorted(index.sentence_starts, start, side="right") - 1
+            weights += [float(overlap[at])] * len(words)
+        return tokens, weights
+
     def best_sentences(self, index: PhraseIndex, scores: Floats, count: int) -> list[tuple[int, int]]:
         """The characters of the sentences that fit best: by shared words, and by the score of their best phrase."""
         overlap = self.overlap(index, np.zeros(2, np.float32))
         highest = np.full(len(overlap), scores.min(initial=0.0), np.float32)
         np.maximum.at(highest, index.sentences, scores)
-        order = np.argsort(-(overlap + highest), kind="stable")[:count]
+        known = np.flatnonzero(index.known_sentences)
+        order = known[np.argsort(-(overlap + highest)[known], kind="stable")][:count]
         starts, lengths = index.sentence_starts[order].tolist(), index.sentence_lengths[order].tolist()
         return [(start, start + length) for start, length in zip(starts, lengths, strict=True)]
 

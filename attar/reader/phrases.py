@@ -31,7 +31,7 @@ from attar.reader.phrase_texts import (
 )
 from attar.reader.reader import Reader
 from attar.results import Answer, Explanation
-from attar.text import NameTable, sentence_spans
+from attar.text import NameTable
 
 if TYPE_CHECKING:
     import torch
@@ -98,7 +98,7 @@ class PhraseReader(Reader):
         )  # fmt: skip
 
     def read(self, text: str, *, budget: int | None = None) -> Memory:
-        """The memory of a text; `budget` caps its bytes, and the phrases least likely to be asked about are dropped."""
+        """The memory of a text; `budget` caps the bytes of its record: what is least likely to be asked about goes."""
         return self.read_many([text], budget=budget)[0]
 
     def read_many(
@@ -113,8 +113,7 @@ class PhraseReader(Reader):
     ) -> list[Memory]:
         """The memories of texts, in order; `shared_names` has no effect, as phrases always merge.
 
-        `batch_size` is the number of windows that are encoded together, by default 1 on a CPU. More are rounded
-        differently, so that extending equals reading at once only within one level of int8.
+        With a `batch_size`, windows are encoded together, and rounded in another way than when a memory is extended.
         """
         if batch_size is not None and batch_size < 1:
             raise OptionError("batch_size", "an integer of at least 1", repr(batch_size))
@@ -145,11 +144,10 @@ class PhraseReader(Reader):
 
     def token_states(self, texts: Sequence[str], on_states: OnStates) -> None:
         """Encode texts by as few layers as `on_states` needs, which is called for each window, as by `read_many`."""
-        size = self._batch_size
         batches = [
-            (at, windows[first : first + size])
+            (at, windows[first : first + self._batch_size])
             for at, windows in enumerate(map(self._windows, texts))
-            for first in range(0, len(windows), size)
+            for first in range(0, len(windows), self._batch_size)
         ]
 
         def take(batch: tuple[int, list[Window]], states: list[Floats]) -> None:
@@ -166,8 +164,7 @@ class PhraseReader(Reader):
 
     @property
     def _batch_size(self) -> int:
-        on_cpu = self.network.encoder.words.weight.device.type == "cpu"
-        return _WINDOWS if on_cpu else _WINDOWS_ON_GPU
+        return _WINDOWS if self.network.encoder.words.weight.device.type == "cpu" else _WINDOWS_ON_GPU
 
     def _finished(self, memory: Memory, budget: int | None) -> Memory:
         """The memory of a text from that of its phrases."""
@@ -313,14 +310,7 @@ class PhraseReader(Reader):
         memory = self.read(text)
         answers = self.answer(memory, question, text=text)
         (query,) = self._questions([question])
-        index = _index(memory)
-        overlap = query.overlap(index, self._encoder.neighbours)
-        tokens, weights = [], []
-        for at, (start, end) in enumerate(sentence_spans(text)):
-            words = text[start:end].split()
-            tokens += words
-            weights += [float(overlap[at])] * len(words)
-        return Explanation(tokens, weights, answers)
+        return Explanation(*query.word_weights(text, _index(memory), self._encoder.neighbours), answers)
 
     def _questions(self, questions: Sequence[str]) -> list[Query]:
         """The encoded questions, in order."""

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attar.errors import AttarError, DtypeError, OptionError
+from attar.errors import DtypeError, OptionError
 from attar.memory import JOINT, Memory
 from attar.reader import PhraseReader, Reader
 from attar.reader.phrase_texts import PARAGRAPH, WINDOW, cut_windows
@@ -287,46 +287,3 @@ class TestExtending:
         assert "\n" not in str(refused.value)
         with pytest.raises(OptionError, match="memory"):
             reader.extend(phrase_reader.read(SHORT), "More.")
-
-
-class TestBudget:
-    TEXT = story(60, 4)
-
-    def test_a_memory_is_within_its_budget_and_more_bytes_hold_more_phrases(self, phrase_reader):
-        full = phrase_reader.read(self.TEXT)
-        kept: set[tuple[int, int]] = set()
-        smallest = self.smallest(phrase_reader)
-        for budget in np.linspace(smallest, full.nbytes, 5).astype(int):
-            memory = phrase_reader.read(self.TEXT, budget=int(budget))
-            assert memory.nbytes <= budget
-            check_sound(memory, self.TEXT)
-            phrases = set(zip(memory.phrases.starts.tolist(), memory.phrases.lengths.tolist(), strict=True))
-            assert kept <= phrases
-            kept = phrases
-        assert memory == full
-
-    def smallest(self, reader: PhraseReader) -> int:
-        with pytest.raises(OptionError, match=r"budget: expected at least .* bytes for this text") as refused:
-            reader.read(self.TEXT, budget=1)
-        return int(str(refused.value).split("at least ")[1].split()[0])
-
-    def test_the_likeliest_phrases_are_kept(self, phrase_reader):
-        full = phrase_reader.read(self.TEXT)
-        half = phrase_reader.read(self.TEXT, budget=(full.nbytes + self.smallest(phrase_reader)) // 2)
-        count = len(half.phrases)
-        assert 0 < count < len(full.phrases)
-        assert sorted(half.phrases.priors) == sorted(full.phrases.priors)[-count:]
-
-    def test_a_memory_with_a_budget_can_be_extended(self, phrase_reader):
-        budget = self.smallest(phrase_reader) + 500
-        memory = phrase_reader.read(self.TEXT, budget=budget)
-        unlimited = phrase_reader.extend(memory, SHORT)
-        check_sound(unlimited, self.TEXT + JOINT + SHORT)
-        limited = phrase_reader.extend(memory, SHORT, budget=budget + 500)
-        assert limited.nbytes <= budget + 500
-        check_sound(limited, self.TEXT + JOINT + SHORT)
-
-    def test_an_impossible_budget_is_one_line(self, phrase_reader):
-        with pytest.raises(AttarError) as refused:
-            phrase_reader.read(SHORT, budget=0)
-        assert "\n" not in str(refused.value)
