@@ -1,6 +1,7 @@
 """What is kept of a document: a memory in one of eight forms, its algebra and its bytes. numpy only, no torch."""
 
-from attar.memory.algebra import within_budget
+from attar.memory.algebra import replace_tail
+from attar.memory.budget import FIXED_SIZE, within_budget
 from attar.memory.cooccurrence import Cooccurrence, weigh_cooccurrences
 from attar.memory.forms import (
     FORMS,
@@ -17,6 +18,7 @@ from attar.memory.phrases import JOINT, PhraseIndex
 from attar.memory.record import NUMBERS_AT, RecordLayout
 
 __all__ = [
+    "FIXED_SIZE",
     "FORMS",
     "FORMS_OF",
     "INDEXED",
@@ -30,6 +32,7 @@ __all__ = [
     "PhraseIndex",
     "RecordLayout",
     "look_up_hidden",
+    "replace_tail",
     "states_are_smaller",
     "weigh_cooccurrences",
     "within_budget",

@@ -4,7 +4,7 @@
     keyed               C + C', C − C'
     named               C_e + C'_e, C_e − C'_e per name, whatever the ids; co-occurrence counts likewise
     phrases             the phrases of both texts; the second text is a new paragraph
-    ridge               C + C', G + G', C − C', G − G'; the index of phrases as above
+    ridge               C + C', G + G', C − C', G − G'; the index of phrases as above, within the fixed size
     softmax             H and H' concatenated; cannot be subtracted
     none                the state of the second text; cannot be subtracted
     decayed, adaptive   the second text's words decide how much of the first is kept: only extending is exact
@@ -16,9 +16,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attar.errors import OptionError, ShapeError
+from attar.memory.budget import FIXED_SIZE, take_phrases, within_budget
 from attar.memory.forms import Floats, pad_rows, states_are_smaller
 from attar.memory.phrases import PhraseIndex
 from attar.text import NameTable
@@ -43,10 +43,15 @@ def add(first: "Memory", second: "Memory") -> "Memory":
         return replace(last, tokens=tokens, names=names)
     changes: dict[str, Any] = {"tokens": tokens, "names": names, "state": last.state, "scales": None}
     if first.phrases is not None and second.phrases is not None:
-        a, b = first.to_float32(), second.to_float32()
-        numbers = a + b if first.form == "ridge" else np.concatenate((a, b))
         joined = first.phrases.add(second.phrases)
-        return replace(first, numbers=numbers, phrases=joined, **changes).astype(first.dtype)
+        if first.form == "phrases":
+            return replace(_concatenated(first, second, joined), tokens=tokens)
+        numbers = first.to_float32() + second.to_float32()
+        both = replace(first, numbers=numbers, phrases=joined, **changes)
+        # In int8 it keeps its fixed size; in another precision it has the same phrases.
+        return replace(both, phrases=within_budget(both.astype("int8"), FIXED_SIZE).phrases).astype(
+            first.dtype
+        )
     if first.form == "names":
         numbers = pad_rows(first.to_float32(), len(names))
         # Unbuffered, as two names of the second may be one name here.
@@ -62,6 +67,29 @@ def add(first: "Memory", second: "Memory") -> "Memory":
         return replace(first, numbers=np.concatenate((first.to_float32(), second.to_float32())), **changes)
     form, a, b = _summable(first, second)
     return replace(first, form=form, numbers=a + b, **changes)
+
+
+def replace_tail(memory: "Memory", new: "Memory", tokens: int) -> "Memory":
+    """A memory of phrases with those of a new text in place of its last window, which has so many tokens.
+
+    The vectors of the other windows stay as they are, so that the result equals reading at once byte by byte.
+    """
+    assert memory.phrases is not None  # of the form phrases
+    assert new.phrases is not None
+    index = memory.phrases.before_tail()
+    before = take_phrases(memory, np.arange(len(index)), index)
+    joined = _concatenated(before, new, index.add(new.phrases, joint=0))
+    return replace(joined, tokens=memory.tokens - tokens + new.tokens)
+
+
+def _concatenated(first: "Memory", second: "Memory", index: PhraseIndex) -> "Memory":
+    """The vectors of both in the precision of the first, not rounded again."""
+    other = second.astype(first.dtype)
+    scales = None
+    if first.scales is not None and other.scales is not None:
+        scales = np.concatenate((first.scales, other.scales))
+    numbers = np.concatenate((first.numbers, other.numbers))
+    return replace(first, numbers=numbers, scales=scales, phrases=index)
 
 
 def subtract(whole: "Memory", part: "Memory") -> "Memory":
@@ -92,7 +120,10 @@ def _without_phrases(whole: "Memory", part: "Memory", index: PhraseIndex, remove
     """The memory without the phrases of a part; its sentences are left without words, and blank in the tail."""
     first = index.find(removed)
     if first is None:
-        raise OptionError("a - b", "a part that was added to a", "another text")
+        remedy = "of a memory within a budget, read the remaining text again"
+        raise OptionError(
+            "a - b", "a part that was added to a", "another text, or what a budget left", remedy
+        )
     count = len(removed.sentence_starts)
     kept = np.flatnonzero((index.sentences < first) | (index.sentences >= first + count))
     sizes = np.diff(index.word_starts.astype(np.int64))
@@ -102,11 +133,11 @@ def _without_phrases(whole: "Memory", part: "Memory", index: PhraseIndex, remove
     sizes[first : first + count] = 0
     starts = np.append(0, np.cumsum(sizes)).astype(np.uint32)
     remaining = replace(index.take(kept), words=words, word_starts=starts, tail=_blanked(index, first, count))
-    numbers = whole.to_float32()
-    numbers = numbers - part.to_float32() if whole.form == "ridge" else numbers[kept]
-    changed = replace(
-        whole, numbers=numbers, scales=None, phrases=remaining, tokens=whole.tokens - part.tokens
-    )
+    tokens = whole.tokens - part.tokens
+    if whole.form == "phrases":
+        return replace(take_phrases(whole, kept, remaining), tokens=tokens)
+    numbers = whole.to_float32() - part.to_float32()
+    changed = replace(whole, numbers=numbers, scales=None, phrases=remaining, tokens=tokens)
     return changed.astype(whole.dtype)
 
 
@@ -184,31 +215,3 @@ def _summable(a: "Memory", b: "Memory") -> tuple[str, Floats, Floats]:
     if "states" in (a.form, b.form):
         a, b = a.to_form("triangle"), b.to_form("triangle")
     return a.form, a.to_float32(), b.to_float32()
-
-
-def within_budget(memory: "Memory", budget: int) -> "Memory":
-    """The memory with only as many phrases, the likeliest to be asked about, as `budget` bytes hold."""
-    index = memory.phrases
-    if index is None or memory.nbytes <= budget:
-        return memory
-    order = np.argsort(-index.priors.astype(np.float32), kind="stable")
-    low, high = 0, len(order)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _take(memory, index, order[:middle]).nbytes <= budget:
-            low = middle
-        else:
-            high = middle - 1
-    smallest = _take(memory, index, order[:low])
-    if smallest.nbytes > budget:
-        remedy = "give more, or no budget"
-        raise OptionError("budget", f"at least {smallest.nbytes} bytes for this text", str(budget), remedy)
-    return smallest
-
-
-def _take(memory: "Memory", index: PhraseIndex, chosen: NDArray[np.intp]) -> "Memory":
-    kept = np.sort(chosen)
-    if memory.form == "ridge":  # its sums stay; there is less to choose from
-        return replace(memory, phrases=index.take(kept))
-    assert memory.scales is not None  # int8
-    return replace(memory, numbers=memory.numbers[kept], scales=memory.scales[kept], phrases=index.take(kept))

@@ -128,6 +128,13 @@ class PhraseIndex:
         ends = starts + self.lengths[phrases]
         return [self.covered[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
+    @property
+    def known_sentences(self) -> NDArray[np.bool_]:
+        """Which sentences have words or phrases `[S]`: a budget, or a subtraction, leaves others without any."""
+        known = np.diff(self.word_starts.astype(np.int64)) > 0
+        known[self.sentences] = True
+        return known
+
     def sentence_of(self, phrase: int) -> tuple[int, int]:
         """Where the sentence of a phrase starts and ends."""
         at = int(self.sentences[phrase])
@@ -325,6 +332,11 @@ def _decompress(data: bytes | memoryview, size: int, characters: int) -> bytes:
     if len(whole) != size or not decompressor.eof or decompressor.unused_data:
         raise ValueError(f"other than {size} bytes")
     return whole
+
+
+def compressed_size(text: str) -> int:
+    """About how many bytes a text takes in a record."""
+    return len(zlib.compress(text.encode("utf-8", "surrogatepass"), 9))
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -4,7 +4,6 @@ What is kept besides, the phrases to choose from and the words of sentences, is 
 `load_variant` loads readers of the package that have the files of the default one, among them this.
 """
 
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -12,17 +11,15 @@ import msgspec
 import numpy as np
 
 from attar.errors import FormatError, OptionError
-from attar.memory import Floats, Memory, PhraseIndex, within_budget
-from attar.progress import Progress
+from attar.memory import FIXED_SIZE, Floats, Memory, PhraseIndex, within_budget
+from attar.progress import tell_nobody
 from attar.reader.folders import SHIPPED, read_file, variant_fingerprint
 from attar.reader.phrase_config import VariantConfig
 from attar.reader.phrase_files import SavedPhrases, load_phrase_reader
 from attar.reader.phrase_scores import Query
-from attar.reader.phrases import OnStates, PhraseReader
+from attar.reader.phrase_texts import Draft
+from attar.reader.phrases import PhraseReader
 from attar.text import NameTable
-
-# The most bytes of a memory, all included.
-FIXED_SIZE = 16_384
 
 
 class FixedSizeReader(PhraseReader):
@@ -49,30 +46,16 @@ class FixedSizeReader(PhraseReader):
         weight, query = self.saved.weight, "network.ridge.query"
         return weight(f"{query}.weight"), weight(f"{query}.bias"), weight("network.ridge.sharpness")
 
-    def _read(
-        self,
-        text: str,
-        before: Memory | None,
-        batch_size: int,
-        budget: int | None,
-        progress: Progress,
-        on_states: OnStates | None = None,
-    ) -> Memory:
-        if before is None or before.phrases is None:
-            phrases = super()._read(text, None, batch_size, None, progress, on_states)
-            return self._within(self.condense(phrases), budget)
-        # The last window is read again, as what follows may belong to it: its phrases are taken out first.
-        index = before.phrases
-        tail = super()._read(index.tail, None, batch_size, None, progress)
-        whole = replace(tail, phrases=replace(_of(tail), tail=index.tail, tail_phrases=0, tail_sentences=0))
-        both = super()._read(text, whole, batch_size, None, progress, on_states)
-        sums = before.to_float32() - self._sums(tail) + self._sums(both)
-        joined = index.before_tail().add(_of(both), joint=0)
-        tokens = before.tokens - tail.tokens + both.tokens
-        return self._within(self._made(sums, joined, tokens), budget)
-
     def _finished(self, memory: Memory, budget: int | None) -> Memory:
         return self._within(self.condense(memory), budget)
+
+    def _continued(self, before: Memory, new: Memory) -> Memory:
+        # The last window is part of what was read anew: its phrases are taken out of the sums first.
+        index = _of(before)
+        (tail,) = self._made_of([Draft.of(index.tail, None, self._windows)], [0], None, tell_nobody, None)
+        sums = before.to_float32() - self._sums(tail) + self._sums(new)
+        joined = index.before_tail().add(_of(new), joint=0)
+        return self._made(sums, joined, before.tokens - tail.tokens + new.tokens)
 
     def condense(self, memory: Memory) -> Memory:
         """The memory of fixed size of a memory of phrases."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from attar.memory import Floats, PhraseIndex
 from attar.reader.confidence import Calibration, calibration_for, features_of, with_lead
 from attar.results import ABSENT, Answer
-from attar.text import COMMON, kind_of
+from attar.text import COMMON, kind_of, sentence_spans
 
 # How much a phrase loses that only repeats words of the question, and among how many of the best phrases it is looked
 # for. EM on 455 questions of SQuAD dev: .532 without, .545 with 3, .549 with 6 (docs/log.md).
@@ -94,7 +94,8 @@ class Query:
         overlap = self.overlap(index, np.zeros(2, np.float32))
         highest = np.full(len(overlap), scores.min(initial=0.0), np.float32)
         np.maximum.at(highest, index.sentences, scores)
-        order = np.argsort(-(overlap + highest), kind="stable")[:count]
+        known = np.flatnonzero(index.known_sentences)
+        order = known[np.argsort(-(overlap + highest)[known], kind="stable")][:count]
         starts, lengths = index.sentence_starts[order].tolist(), index.sentence_lengths[order].tolist()
         return [(start, start + length) for start, length in zip(starts, lengths, strict=True)]
 
@@ -114,6 +115,18 @@ class Query:
         np.maximum.at(best, index.sentences[ranked.phrases], sums)
         weights: Floats = (best - best.min()).astype(np.float32)
         return weights
+
+    def word_weights(self, text: str, index: PhraseIndex, scores: Floats) -> tuple[list[str], list[float]]:
+        """The words of a text, and the weight of each for the question: that of its sentence."""
+        by_sentence = self.sentence_weights(index, scores)
+        tokens, weights = [], []
+        for start, end in sentence_spans(text):
+            words = text[start:end].split()
+            tokens += words
+            # Found by its place: a budget may have left out sentences.
+            at = np.searchsorted(index.sentence_starts, start, side="right") - 1
+            weights += [float(by_sentence[at])] * len(words)
+        return tokens, weights
 
 
 class Ranked(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import DtypeError
-from attar.memory import JOINT, Floats, Memory, PhraseIndex
+from attar.memory import JOINT, Floats, PhraseIndex
 from attar.nn import LONGEST
 from attar.reader.reader import inference
 from attar.text import PieceTokenizer, sentence_spans
@@ -98,37 +98,34 @@ class Draft:
 
     text: str
     windows: list[Window]
-    tokens: int  # of the whole memory
-    earlier: PhraseIndex | None = None
-    vectors: Floats | None = None
 
     @classmethod
-    def of(cls, text: str, before: Memory | None, cut: Callable[[str], list[Window]]) -> "Draft":
+    def of(cls, text: str, before: PhraseIndex | None, cut: Callable[[str], list[Window]]) -> "Draft":
         """What is read of a text; `cut` makes windows."""
         _check(text)
-        if before is None or before.phrases is None:
-            windows = cut(text)
-            return cls(text, windows, _count(windows))
-        tail = before.phrases.tail
-        text = tail + JOINT + text if before.phrases.characters else text
-        windows = cut(text)
-        tokens = before.tokens - _count(cut(tail)) + _count(windows)
-        vectors = before.to_float32()[: before.phrases.tail_phrases]
-        return cls(text, windows, tokens, before.phrases.before_tail(), vectors)
+        if before is not None and before.characters:
+            text = before.tail + JOINT + text
+        return cls(text, cut(text))
+
+    @property
+    def tokens(self) -> int:
+        """The number of its word pieces."""
+        return sum(len(window.ids) for window in self.windows)
 
     def batches(self, size: int) -> list[list[int]]:
         """The numbers of windows that are encoded together: those of similar length, so that little is padding.
 
         They are of this text only: with windows of other texts they would be padded, and rounded, in another way, and
-        a document must have the same bytes whatever is read with it.
+        a document must have the same bytes whatever is read with it. With a size of 1 it also has the same bytes
+        whatever was read before it: extending equals reading at once.
         """
         order = sorted(range(len(self.windows)), key=lambda at: len(self.windows[at].ids))
         return [order[first : first + size] for first in range(0, len(order), size)]
 
     def index(self, encoded: Sequence[tuple[Phrases, Floats]], size: int) -> tuple[PhraseIndex, Floats]:
-        """The phrases of the whole text and their vectors, from those of each window."""
+        """The phrases of the text and their vectors, from those of each window."""
         sentences = list(sentence_spans(self.text))
-        vectors = [np.zeros((0, size), np.float32) if self.vectors is None else self.vectors]
+        vectors = [np.zeros((0, size), np.float32)]
         phrases: Phrases = []
         words: list[list[int]] = [[] for _ in sentences]
         last, sentence = (0, 0, 0), -1
@@ -142,8 +139,7 @@ class Draft:
             vectors.append(own)
             for at in np.unique(window.sentences):
                 words[at] += np.unique(window.ids[window.sentences == at]).tolist()
-        index = PhraseIndex.of(self.text, phrases, sentences, words, tail=last)
-        return index if self.earlier is None else self.earlier.add(index, joint=0), np.concatenate(vectors)
+        return PhraseIndex.of(self.text, phrases, sentences, words, tail=last), np.concatenate(vectors)
 
 
 def encode_batches(
@@ -230,7 +226,3 @@ def distinct_spans(ids: "torch.Tensor", priors: "torch.Tensor", tokenizer: Piece
 def _check(text: object) -> None:
     if not isinstance(text, str):
         raise DtypeError("text", "a string", type(text).__name__)
-
-
-def _count(windows: Sequence[Window]) -> int:
-    return sum(len(window.ids) for window in windows)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import OptionError, ShapeError
-from attar.memory import Floats, Memory, PhraseIndex, within_budget
+from attar.memory import Floats, Memory, PhraseIndex, replace_tail, within_budget
 from attar.progress import Progress, ignore_progress
 from attar.reader.phrase_files import SavedPhrases, save_phrase_reader
 from attar.reader.phrase_questions import QuestionEncoder
@@ -31,15 +31,16 @@ from attar.reader.phrase_texts import (
 )
 from attar.reader.reader import Reader
 from attar.results import Answer, Explanation
-from attar.text import NameTable, sentence_spans
+from attar.text import NameTable
 
 if TYPE_CHECKING:
     import torch
 
     from attar.nn import PhraseNetwork, QuickQuestions
 
-# Windows per batch: the states of more do not stay in the caches, and are read more slowly.
-_WINDOWS = 4
+# Windows per batch on a CPU and on a GPU. A CPU reads one at a time as fast as four, and then a window has the same
+# bytes whatever is read with it; a GPU would mostly wait for its next window.
+_WINDOWS, _WINDOWS_ON_GPU = 1, 4
 # Called for each window that is read: the number of its text, word pieces `[n]`, and hidden states `[n, d]`.
 OnStates = Callable[[int, NDArray[np.int64], Floats], None]
 # Of a window: its phrases, their vectors, and hidden states `[n, d]` for signatures.
@@ -97,7 +98,7 @@ class PhraseReader(Reader):
         )  # fmt: skip
 
     def read(self, text: str, *, budget: int | None = None) -> Memory:
-        """The memory of a text; `budget` caps its bytes, and the phrases least likely to be asked about are dropped."""
+        """The memory of a text; `budget` caps the bytes of its record: what is least likely to be asked about goes."""
         return self.read_many([text], budget=budget)[0]
 
     def read_many(
@@ -105,13 +106,16 @@ class PhraseReader(Reader):
         texts: Sequence[str],
         *,
         shared_names: bool = False,
-        batch_size: int = _WINDOWS,
+        batch_size: int | None = None,
         budget: int | None = None,
         progress: Progress = ignore_progress,
         on_states: OnStates | None = None,
     ) -> list[Memory]:
-        """The memories of texts, in order; `shared_names` has no effect, as phrases always merge."""
-        if batch_size < 1:
+        """The memories of texts, in order; `shared_names` has no effect, as phrases always merge.
+
+        With a `batch_size`, windows are encoded together, and rounded in another way than when a memory is extended.
+        """
+        if batch_size is not None and batch_size < 1:
             raise OptionError("batch_size", "an integer of at least 1", repr(batch_size))
         memories: list[Memory] = []
         for group in text_groups(texts):
@@ -134,14 +138,16 @@ class PhraseReader(Reader):
         The last window of the first, `memory.phrases.tail`, is read again; `on_states` is called for it, too.
         """
         self.check_memory(memory)
-        return self._read(text, memory, _WINDOWS, budget, progress, on_states)
+        draft = Draft.of(text, memory.phrases, self._windows)
+        (new,) = self._made_of([draft], [0], None, progress, on_states)
+        return self._within(self._continued(memory, new), budget)
 
     def token_states(self, texts: Sequence[str], on_states: OnStates) -> None:
         """Encode texts by as few layers as `on_states` needs, which is called for each window, as by `read_many`."""
         batches = [
-            (at, windows[first : first + _WINDOWS])
+            (at, windows[first : first + self._batch_size])
             for at, windows in enumerate(map(self._windows, texts))
-            for first in range(0, len(windows), _WINDOWS)
+            for first in range(0, len(windows), self._batch_size)
         ]
 
         def take(batch: tuple[int, list[Window]], states: list[Floats]) -> None:
@@ -156,21 +162,20 @@ class PhraseReader(Reader):
         if isinstance(memory, Memory) and memory.form != self.form:
             raise OptionError("memory", f"one of form {self.form}", f"one of form {memory.form}")
 
-    def _read(
-        self,
-        text: str,
-        before: Memory | None,
-        batch_size: int,
-        budget: int | None,
-        progress: Progress,
-        on_states: OnStates | None = None,
-    ) -> Memory:
-        draft = Draft.of(text, before, self._windows)
-        (memory,) = self._made_of([draft], [0], batch_size, progress, on_states)
-        return memory if budget is None else within_budget(memory, budget)
+    @property
+    def _batch_size(self) -> int:
+        return _WINDOWS if self.network.encoder.words.weight.device.type == "cpu" else _WINDOWS_ON_GPU
 
     def _finished(self, memory: Memory, budget: int | None) -> Memory:
         """The memory of a text from that of its phrases."""
+        return self._within(memory, budget)
+
+    def _continued(self, before: Memory, new: Memory) -> Memory:
+        """The memory with the phrases of a draft in place of its last window."""
+        tail = Draft.of(_index(before).tail, None, self._windows)
+        return replace_tail(before, new, tail.tokens)
+
+    def _within(self, memory: Memory, budget: int | None) -> Memory:
         return memory if budget is None else within_budget(memory, budget)
 
     def _windows(self, text: str) -> list[Window]:
@@ -180,12 +185,13 @@ class PhraseReader(Reader):
         self,
         drafts: Sequence[Draft],
         numbers: Sequence[int],
-        batch_size: int,
+        batch_size: int | None,
         progress: Progress,
         on_states: OnStates | None,
     ) -> list[Memory]:
         """The memories of phrases of texts with these numbers; windows of one text share batches."""
-        batches = [(at, batch) for at, draft in enumerate(drafts) for batch in draft.batches(batch_size)]
+        size = batch_size or self._batch_size
+        batches = [(at, batch) for at, draft in enumerate(drafts) for batch in draft.batches(size)]
         found: list[dict[int, tuple[Phrases, Floats]]] = [{} for _ in drafts]
         total = sum(len(draft.windows) for draft in drafts)
 
@@ -200,11 +206,11 @@ class PhraseReader(Reader):
         encode_batches(
             lambda batch: self._encode([drafts[batch[0]].windows[n] for n in batch[1]]), batches, take
         )
-        size, memories = self.options.size, []
+        k, memories = self.options.size, []
         for draft, own in zip(drafts, found, strict=True):
-            index, vectors = draft.index([own[n] for n in range(len(own))], size)
+            index, vectors = draft.index([own[n] for n in range(len(own))], k)
             memory = Memory(
-                "phrases", vectors, None, draft.tokens, size, np.zeros(0, np.float32), NameTable(),
+                "phrases", vectors, None, draft.tokens, k, np.zeros(0, np.float32), NameTable(),
                 "phrases", self.fingerprint, None, index,
             )  # fmt: skip
             memories.append(memory.astype("int8"))
@@ -304,13 +310,8 @@ class PhraseReader(Reader):
         memory = self.read(text)
         answers = self.answer(memory, question, text=text)
         (query,) = self._questions([question])
-        by_sentence = query.sentence_weights(_index(memory), self._scores(memory, query)).tolist()
-        tokens, weights = [], []
-        for at, (start, end) in enumerate(sentence_spans(text)):
-            words = text[start:end].split()
-            tokens += words
-            weights += [by_sentence[at]] * len(words)
-        return Explanation(tokens, weights, answers)
+        words = query.word_weights(text, _index(memory), self._scores(memory, query))
+        return Explanation(*words, answers)
 
     def _questions(self, questions: Sequence[str]) -> list[Query]:
         """The encoded questions, in order."""

@@ -1,6 +1,7 @@
 """Readers of the package that have the files of the default one."""
 
 import json
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -75,8 +76,21 @@ class TestFixed:
             assert "note" not in [hit.document for hit in library.search("mill")]
 
     def test_a_long_text_takes_no_more(self, reader):
-        text = " ".join(f"In {1500 + at} the town of Place{at} was sold to Owner{at}." for at in range(400))
-        assert reader.read(text).nbytes <= FIXED_SIZE
+        # Real sentences of all lengths: of generated ones the words compress too well.
+        text = (Path(__file__).parents[2] / "docs" / "decisions.md").read_text()[:45_000]
+        assert len(reader.read(text).to_bytes()) <= FIXED_SIZE
+
+    def test_a_library_of_it_keeps_to_the_size(self, reader, tmp_path):
+        text = (Path(__file__).parents[2] / "docs" / "log.md").read_text()
+        with Library(tmp_path / "library", reader) as library:
+            library.add("one", text[:15_000])
+            library.add("two", text[15_000:30_000])
+            library.merge("both", ["one", "two"])
+            library.append("both", text[30_000:34_000])
+            assert [each.bytes for each in library.documents() if each.bytes > FIXED_SIZE] == []
+            answer = next(each for each in library.ask("both", "What was tried?") if not each.absent)
+            assert answer.quote is not None
+            assert answer.text in answer.quote
 
 
 class TestBadConfigs:
