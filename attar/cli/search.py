@@ -53,7 +53,7 @@ def search(
 
 
 def print_search_state(lines: list[str]) -> None:
-    """Print what a search found out about the library, to stderr."""
+    """Print what a person should know about a search, to stderr."""
     for line in lines:
         print(f"attar: {printable(line)}", file=sys.stderr)
 
@@ -105,11 +105,13 @@ def search_eval(
                 "documents": len(found.documents),
                 "queries": len(found.queries),
                 "rows": results,
+                "left_out": evaluation.left_out,
             }
         )
-        return
-    print(f"{data.name}: {counts}; statistics of {fitted}")
-    print(columns(evaluation_table(rows)))
+    else:
+        print(f"{data.name}: {counts}; statistics of {fitted}")
+        print(columns(evaluation_table(rows)))
+    print_search_state(evaluation.left_out)
 
 
 def refit(
