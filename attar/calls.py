@@ -17,6 +17,8 @@ from attar.results import Change
 
 # Questions per request (a server takes 1,024 by default), and documents per page of a list.
 _QUESTIONS, _PAGE = 256, 1_000
+# Questions to all documents per request: each takes far longer than one to a document.
+_TO_ALL = 32
 _BY_STATUS: dict[int, type[AttarError]] = {
     **dict.fromkeys((401, 403), errors.AccessDeniedError),
     **dict.fromkeys((502, 503, 504), UnavailableError),
@@ -121,6 +123,14 @@ def ask_calls(
 def ask_all_call(question: str, top: int | None) -> Call[wire.Answers]:
     """The request for a question to all documents."""
     return Call("POST", wire.ASK, wire.Answers, wire.Ask(question=question, top=top))
+
+
+def ask_all_calls(questions: Sequence[str], top: int | None) -> Iterator[Call[wire.ManyAnswers]]:
+    """The requests for many questions to all documents."""
+    asked = list(questions)
+    for at in range(0, len(asked), _TO_ALL):
+        body = wire.Ask(questions=asked[at : at + _TO_ALL], top=top)
+        yield Call("POST", wire.ASK, wire.ManyAnswers, body)
 
 
 def search_call(query: str, top: int) -> Call[wire.Hits]:

@@ -15,6 +15,7 @@ from attar.calls import (
     Reply,
     append_call,
     ask_all_call,
+    ask_all_calls,
     ask_calls,
     document_path,
     error_for,
@@ -36,7 +37,7 @@ _LONGEST_WAIT = 10.0
 # The client's own wait before it repeats a call whose answer was lost; each further one is twice as long.
 _SHORTEST_WAIT = 0.1
 _OnChange = Callable[[Change], None] | None
-_Partial = TypeVar("_Partial", wire.Answers, wire.Hits, wire.Page)
+_Partial = TypeVar("_Partial", wire.Answers, wire.ManyAnswers, wire.Hits)
 
 
 class _Base:
@@ -138,6 +139,11 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
     def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]:
         """Like `Library.ask_all`."""
         return _whole(self._send(ask_all_call(question, top))).answers
+
+    def ask_all_many(self, questions: Sequence[str], *, top: int | None = 5) -> list[list[Answer]]:
+        """Like `Library.ask_all_many`; some questions per request."""
+        replies = [_whole(self._send(call)) for call in ask_all_calls(questions, top)]
+        return [result.answers for reply in replies for result in reply.results]
 
     def search(self, query: str, *, top: int = 10) -> list[Hit]:
         """Like `Library.search`."""
@@ -258,6 +264,11 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
     async def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]:
         """Like `Library.ask_all`."""
         return _whole(await self._send(ask_all_call(question, top))).answers
+
+    async def ask_all_many(self, questions: Sequence[str], *, top: int | None = 5) -> list[list[Answer]]:
+        """Like `Library.ask_all_many`; some questions per request, one after the other."""
+        replies = [_whole(await self._send(call)) for call in ask_all_calls(questions, top)]
+        return [result.answers for reply in replies for result in reply.results]
 
     async def search(self, query: str, *, top: int = 10) -> list[Hit]:
         """Like `Library.search`."""

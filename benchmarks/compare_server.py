@@ -17,7 +17,7 @@ from rich.console import Console
 from attar.bench import Machine, print_plain, print_table, quantity, this_machine
 from attar.cli.output import progress_bar
 from attar.errors import OptionError
-from attar.progress import Progress, tell_nobody
+from attar.progress import Progress, ignore_progress
 from benchmarks.command import Json, run_command
 from benchmarks.load import drive_now
 from benchmarks.server import fill
@@ -58,7 +58,7 @@ def run(
     seconds: float = 2.0,
     connections: int = 16,
     documents: int = 200,
-    progress: Progress = tell_nobody,
+    progress: Progress = ignore_progress,
 ) -> Report:
     """Serve one library from both checkouts, and drive them in turns."""
     for checkout in checkouts:

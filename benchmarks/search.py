@@ -4,6 +4,7 @@ Signatures are made up in clusters: signs of a centre, some of them flipped. Doc
 memories of a few texts that are really read; their signatures are made up too.
 """
 
+import itertools
 import json
 import tempfile
 import time
@@ -15,7 +16,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from attar.library import Library
+from attar.library import TOGETHER, Library
 from attar.reader import Reader
 from attar.search import (
     InvertedLists,
@@ -173,25 +174,29 @@ def measure_library(reader: Reader, count: int, rounds: int) -> dict[str, float]
         added = median_ms(lambda: library.add(next(names), _TEXTS[2]), rounds)
         gone = iter(f"new {at}" for at in range(1_000))
         removed = median_ms(lambda: library.remove(next(gone)), rounds)
-        asked = median_ms(lambda: library.ask_all(_QUESTION), rounds)
+        # Never the same question twice: the scores of the last ones are kept.
+        questions = (f"{_QUESTION} {at}" for at in itertools.count())
+        asked = median_ms(lambda: library.ask_all(next(questions)), rounds)
+        together = median_ms(lambda: library.ask_all_many([*itertools.islice(questions, TOGETHER)]), 2)
     return {
         "documents": count,
         "first search: reading all signatures (s)": loading,
         "add one, beyond reading (ms)": added - reading,
         "remove one (ms)": removed,
         "ask all, beyond encoding the question (ms)": asked - encoding,
+        f"ask all, each of {TOGETHER} at once (ms)": together / TOGETHER - encoding,
     }
 
 
-def run(*, quick: bool = False, only: str = "") -> dict[str, float]:
-    """All figures, or those whose part is named."""
+def run(*, quick: bool = False, only: str = "", count: int = 0) -> dict[str, float]:
+    """All figures, or those whose part is named, with `count` signatures in place of the targets' numbers."""
     reader = Reader.load()
     rounds = 2 if quick else 7
     parts: dict[str, Callable[[], dict[str, float]]] = {
         "build": lambda: measure_build(reader, rounds),
-        "library": lambda: measure_library(reader, 300 if quick else 100_000, rounds),
-        "index": lambda: measure_index(10_000 if quick else 1_000_000, rounds),
-        "scan": lambda: measure_scan(5_000 if quick else 1_000_000, rounds),
+        "library": lambda: measure_library(reader, count or (300 if quick else 100_000), rounds),
+        "index": lambda: measure_index(count or (10_000 if quick else 1_000_000), rounds),
+        "scan": lambda: measure_scan(count or (5_000 if quick else 1_000_000), rounds),
     }
     found: dict[str, float] = {}
     for name, part in parts.items():
@@ -203,10 +208,11 @@ def run(*, quick: bool = False, only: str = "") -> dict[str, float]:
 def main(
     quick: Quick = False,
     only: Annotated[str, typer.Option(help="build, index, library or scan; all by default.")] = "",
+    count: Annotated[int, typer.Option(min=0, help="Signatures; 0: as many as the targets have.")] = 0,
     json_output: Json = False,
 ) -> None:
     """Measure the speed of search."""
-    found = run(quick=quick, only=only)
+    found = run(quick=quick, only=only, count=count)
     if json_output:
         print(json.dumps(found))
         return

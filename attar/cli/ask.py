@@ -117,7 +117,7 @@ class Asker:
     def _ask(self, questions: Sequence[str]) -> list["list[Answer]"]:
         if self.document is not None:
             return self.library.ask_many(self.document, questions, top=self.top)
-        answers = [self.library.ask_all(question, top=self.top) for question in questions]
+        answers = self.library.ask_all_many(questions, top=self.top)
         print_search_state(self.library.search_state.lines())
         return answers
 

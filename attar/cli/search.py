@@ -53,7 +53,7 @@ def search(
 
 
 def print_search_state(lines: list[str]) -> None:
-    """Print what a search found out about the library, to stderr."""
+    """Print what a person should know about a search, to stderr."""
     for line in lines:
         print(f"attar: {printable(line)}", file=sys.stderr)
 
@@ -105,25 +105,40 @@ def search_eval(
                 "documents": len(found.documents),
                 "queries": len(found.queries),
                 "rows": results,
+                "left_out": evaluation.left_out,
             }
         )
-        return
-    print(f"{data.name}: {counts}; statistics of {fitted}")
-    print(columns(evaluation_table(rows)))
+    else:
+        print(f"{data.name}: {counts}; statistics of {fitted}")
+        print(columns(evaluation_table(rows)))
+    print_search_state(evaluation.left_out)
 
 
 def refit(
-    store: options.StorePath, reader: options.ReaderPath = None, as_json: options.AsJson = False
+    store: options.StorePath,
+    reader: options.ReaderPath = None,
+    leave_out: Annotated[
+        bool,
+        typer.Option("--leave-out", help="Go on without documents that have no text: search loses them."),
+    ] = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Fit the statistics to the library's own documents and recompute all signatures."""
+    """Fit the statistics to the library's own documents and recompute all signatures.
+
+    attar store refit stories
+    """
     from attar.library import Library
 
     with progress_bar() as progress, Library(store, reader, create=False) as library:
-        count = library.refit(progress=progress)
+        done = library.refit(leave_out=leave_out, progress=progress)
     if as_json:
-        print_json({"signatures": count})
-    else:
-        print(f"made {count:,} signatures")
+        print_json(done)
+        return
+    print(f"made {done.signatures:,} signatures")
+    if done.left_out:
+        print(f"{done.left_out:,} without a kept text are left out: search does not find them")
+    if done.damaged:
+        print(f"{done.damaged:,} damaged ones are left out: see attar store check")
 
 
 def _read_set(path: Path) -> "RetrievalSet":

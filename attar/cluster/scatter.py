@@ -6,11 +6,8 @@ from typing import Any, TypeVar
 
 from attar.cluster.shard import Shard
 from attar.errors import UnavailableError
-from attar.library import Rounds
+from attar.library import TOGETHER, Rounds
 from attar.server import Partial
-
-# Questions whose rounds go to the shards together: each keeps the scores of all documents until its last round.
-_TOGETHER = 16
 
 Result = TypeVar("Result")
 
@@ -77,7 +74,7 @@ class Scatter:
             live = [number for number in range(len(self.shards)) if number not in lost]
             if not live:
                 raise next(iter(lost.values()))
-            some = texts[len(results) : len(results) + _TOGETHER]
+            some = texts[len(results) : len(results) + TOGETHER]
             try:
                 results += self._run([make(text) for text in some], live)
             except _LostError as fault:

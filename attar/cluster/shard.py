@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from attar import wire
 from attar.errors import AttarError
-from attar.library import Library
+from attar.library import Library, scan_together
 from attar.results import Change
 from attar.server import LibraryBackend, ProblemError
 from attar.store import Record, Signatures, key_of
@@ -23,7 +23,9 @@ class ShardBackend(LibraryBackend):
 
     def rounds(self, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
         """The replies to calls of one round: methods of `SearchPart`, and their arguments."""
-        return [getattr(self.library.part, method)(*arguments) for method, arguments in calls]
+        part = self.library.part
+        scan_together(part, calls)
+        return [getattr(part, method)(*arguments) for method, arguments in calls]
 
     def unknown(self, names: Sequence[str]) -> list[str]:
         """Those names that no document has."""

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from attar.library.finding import closest, find_document, similar_names, suggesting
     from attar.library.library import Library, open_store
     from attar.library.parts import SearchPart
-    from attar.library.rounds import Round, Rounds, ask_rounds, search_rounds
+    from attar.library.rounds import TOGETHER, Round, Rounds, ask_rounds, scan_together, search_rounds
     from attar.library.searching import SearchState
 
 __all__ = [
+    "TOGETHER",
     "Draft",
     "Library",
     "Round",
@@ -30,6 +31,7 @@ __all__ = [
     "open_store",
     "read_files",
     "read_upload",
+    "scan_together",
     "search_rounds",
     "similar_names",
     "suggesting",

@@ -1,12 +1,17 @@
-"""Finding documents by what people type: the beginning of a name, a file without its folder, a misspelt name."""
+"""Finding documents by what people type: the beginning of a name, a file without its folder, a misspelt name.
+
+And what a list shows of one that is found.
+"""
 
 import contextlib
 import difflib
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from itertools import chain
+from typing import Any
 
 from attar.errors import OptionError, UnknownDocumentError, quoted
-from attar.store import Store
+from attar.store import DocumentEntry, Fault, Store
 
 # Of a million names not all are compared with an unknown one: the first, and those next to it in order.
 _FIRST, _NEIGHBOURS = 10_000, 500
@@ -75,3 +80,23 @@ def closest(name: str, others: Iterable[str]) -> list[str]:
             by_spelling.setdefault(spelling, []).append(other)
     similar = difflib.get_close_matches(name[:_COMPARED].lower(), by_spelling, n=3, cutoff=0.6)
     return list(dict.fromkeys(other for spelling in similar for other in by_spelling[spelling]))[:3]
+
+
+def document_fields(facts: DocumentEntry | Fault) -> dict[str, Any]:
+    """The fields of a `Document`, from the store's entry."""
+    if isinstance(facts, Fault):
+        nothing = DocumentEntry(facts.name or "", "", b"", 0, 0, 0, "", "", 0)
+        return document_fields(nothing) | {"fault": facts.line}
+    return {
+        "name": facts.name,
+        "title": facts.title,
+        "tokens": facts.tokens,
+        "bytes": facts.memory_bytes,
+        "text_bytes": facts.text_bytes,
+        "form": facts.form,
+        "dtype": facts.dtype,
+        "digest": facts.digest.hex() or None,
+        "created": datetime.fromtimestamp(facts.created / 1e6, UTC),
+        "changed": datetime.fromtimestamp(facts.changed / 1e6, UTC),
+        "date": facts.date or None,
+    }

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,17 +9,18 @@ from attar.errors import AttarError, StoreError
 from attar.library.adding import Adder
 from attar.library.cache import MemoryCache
 from attar.library.drafts import Draft, former_batch
-from attar.library.finding import suggesting
+from attar.library.finding import document_fields, suggesting
 from attar.library.parts import SearchPart
 from attar.library.places import with_places
+from attar.library.refitting import refit
 from attar.library.rereading import reread
-from attar.library.rounds import ask_rounds, run_rounds, search_rounds
+from attar.library.rounds import TOGETHER, ask_rounds, run_many, run_rounds, search_rounds
 from attar.library.searching import Searching, SearchState
 from attar.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.reader import find_reader, read_fingerprint
-from attar.results import Answer, Change, Document, DocumentDetails, Hit, Reread
-from attar.store import DocumentEntry, Durability, Fault, Record, Store
+from attar.results import Answer, Change, Document, DocumentDetails, Hit, Refit, Reread
+from attar.store import Durability, Record, Store
 
 if TYPE_CHECKING:
     from attar.reader import Reader
@@ -200,7 +200,13 @@ class Library:
 
         Search finds documents, their phrases answer. Probabilities are over the phrases of all found documents.
         """
-        return run_rounds(ask_rounds(question, top), self.part)
+        return self.ask_all_many([question], top=top)[0]
+
+    def ask_all_many(self, questions: Sequence[str], *, top: int | None = 5) -> list[list[Answer]]:
+        """The answers to each question from all documents, as `ask_all` gives them; many are compared together."""
+        groups = (questions[at : at + TOGETHER] for at in range(0, len(questions), TOGETHER))
+        rounds = ([ask_rounds(question, top) for question in group] for group in groups)
+        return [answers for each in rounds for answers in run_many(each, self.part)]
 
     def search(self, query: str, *, top: int = 10) -> list[Hit]:
         """The documents that fit a query best, best first, each with its sentences that fit best."""
@@ -210,12 +216,12 @@ class Library:
         """Make the signatures that are missing, from texts; searching and asking all do it when they need them."""
         self._searching.refresh(progress)
 
-    def refit(self, *, progress: Progress = ignore_progress) -> int:
-        """Fit the statistics of search to this library's documents, and make their signatures again; returns how many.
+    def refit(self, *, leave_out: bool = False, progress: Progress = ignore_progress) -> Refit:
+        """Fit the statistics of search to this library's documents, and make their signatures again from the texts.
 
-        Texts are read again; documents whose texts are not kept cannot be found afterwards.
+        Documents whose texts are not kept are refused, or with `leave_out` cannot be found by search afterwards.
         """
-        return self._searching.refit(progress)
+        return refit(self.store, self._searching.phrase_reader(), leave_out=leave_out, progress=progress)
 
     @property
     def search_state(self) -> SearchState:
@@ -249,7 +255,9 @@ class Library:
 
     def documents(self, *, after: str | None = None, limit: int | None = None) -> Iterator[Document]:
         """Yield documents in the order of names, only those after `after`, at most `limit`."""
-        return (Document(**_fields(facts)) for facts in self.store.documents(after=after, limit=limit))
+        return (
+            Document(**document_fields(facts)) for facts in self.store.documents(after=after, limit=limit)
+        )
 
     def show(self, name: str) -> DocumentDetails:
         """One document in full: also its names, and its text if texts are kept."""
@@ -257,7 +265,7 @@ class Library:
             record = self.store.get(name)
         memory = record.memory
         return DocumentDetails(
-            **_fields(record.entry),
+            **document_fields(record.entry),
             mechanism=memory.mechanism,
             size=memory.size,
             reader=memory.reader,
@@ -328,23 +336,3 @@ def open_store(
             raise
         # There is no store, or one that cannot be opened: creating it shows which.
         return Store.open(path, dtype=dtype or new_dtype, **options)
-
-
-def _fields(facts: DocumentEntry | Fault) -> dict[str, Any]:
-    """The fields of a `Document`, from the store's entry."""
-    if isinstance(facts, Fault):
-        nothing = DocumentEntry(facts.name or "", "", b"", 0, 0, 0, "", "", 0)
-        return _fields(nothing) | {"fault": facts.line}
-    return {
-        "name": facts.name,
-        "title": facts.title,
-        "tokens": facts.tokens,
-        "bytes": facts.memory_bytes,
-        "text_bytes": facts.text_bytes,
-        "form": facts.form,
-        "dtype": facts.dtype,
-        "digest": facts.digest.hex() or None,
-        "created": datetime.fromtimestamp(facts.created / 1e6, UTC),
-        "changed": datetime.fromtimestamp(facts.changed / 1e6, UTC),
-        "date": facts.date or None,
-    }

@@ -55,6 +55,10 @@ class SearchPart:
             raise OptionError("shards", "the same statistics for search in all", "different ones", remedy)
         return index.corpus(query)
 
+    def scan(self, asked: Sequence[tuple[SearchQuery, Common]]) -> None:
+        """Compare several queries with the signatures together; `moments` of each follow."""
+        self._searching.index.scan(asked)
+
     def moments(self, query: SearchQuery, common: Common) -> tuple[Moments, Moments]:
         """Moments of the scores by words and by signatures."""
         return self._searching.index.moments(query, common)

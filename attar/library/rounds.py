@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 # Chosen on questions of SQuAD's training set (docs/log.md).
 _ASKED, _BIAS = 10, 0.8
 
+# Questions whose rounds are run together: each keeps the scores of all documents until its last round.
+TOGETHER = 16
+
 # As over HTTP: a question is read like a text.
 _LONGEST = 10_000
 
@@ -179,17 +182,35 @@ def _in_order(found: Sequence[Found], replies: Mapping[int, Iterable[Result]]) -
     return [(each, next(waiting[each.part])) for each in found]
 
 
-def run_rounds(rounds: Rounds[Result], part: object) -> Result:
+def run_rounds(rounds: Rounds[Result], part: Any) -> Result:
     """Run rounds over a library of one part."""
-    reply: Any = None
-    while True:
-        try:
-            method, arguments, by_part, any_part = rounds.send(reply)
-        except StopIteration as done:
-            result: Result = done.value
-            return result
-        call = getattr(part, method)
-        if by_part is not None:
-            reply = {number: call(*own) for number, own in by_part.items()}
-        else:
-            reply = call(*arguments) if any_part else [call(*arguments)]
+    return run_many([rounds], part)[0]
+
+
+def run_many(several: Sequence[Rounds[Result]], part: Any) -> list[Result]:
+    """Run the rounds of some questions in step over a library of one part."""
+    results: dict[int, Result] = {}
+    replies: list[Any] = [None] * len(several)
+    while len(results) < len(several):
+        steps: dict[int, Round] = {}
+        for at, rounds in enumerate(several):
+            if at not in results:
+                try:
+                    steps[at] = rounds.send(replies[at])
+                except StopIteration as done:
+                    results[at] = done.value
+        scan_together(part, ((step.method, step.arguments) for step in steps.values()))
+        for at, (method, arguments, by_part, any_part) in steps.items():
+            call = getattr(part, method)
+            if by_part is not None:
+                replies[at] = {number: call(*own) for number, own in by_part.items()}
+            else:
+                replies[at] = call(*arguments) if any_part else [call(*arguments)]
+    return [results[at] for at in range(len(several))]
+
+
+def scan_together(part: Any, calls: Iterable[tuple[str, tuple[Any, ...]]]) -> None:
+    """Compare the queries of a round's calls with the signatures of a part together, before it replies to each."""
+    asked = [arguments for method, arguments in calls if method == "moments"]
+    if len(asked) > 1:
+        part.scan(asked)

@@ -12,7 +12,7 @@ import numpy as np
 
 from attar.errors import FormatError, OptionError
 from attar.memory import FIXED_SIZE, Floats, Memory, PhraseIndex, within_budget
-from attar.progress import tell_nobody
+from attar.progress import ignore_progress
 from attar.reader.folders import SHIPPED, read_file, variant_fingerprint
 from attar.reader.phrase_config import VariantConfig
 from attar.reader.phrase_files import SavedPhrases, load_phrase_reader
@@ -52,7 +52,7 @@ class FixedSizeReader(PhraseReader):
     def _continued(self, before: Memory, new: Memory) -> Memory:
         # The last window is part of what was read anew: its phrases are taken out of the sums first.
         index = _of(before)
-        (tail,) = self._made_of([Draft.of(index.tail, None, self._windows)], [0], None, tell_nobody, None)
+        (tail,) = self._made_of([Draft.of(index.tail, None, self._windows)], [0], None, ignore_progress, None)
         sums = before.to_float32() - self._sums(tail) + self._sums(new)
         joined = index.before_tail().add(_of(new), joint=0)
         return self._made(sums, joined, before.tokens - tail.tokens + new.tokens)

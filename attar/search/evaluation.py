@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attar.errors import MissingError
 from attar.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.search import baselines, scan
@@ -63,9 +65,14 @@ class Evaluation:
                 statistics = statistics.with_document(ids, states)
         self.statistics = statistics
         self.scores: dict[str, Floats] = {}
+        # Why rows are missing, one line each: what measures them is not installed.
+        self.left_out: list[str] = []
 
     def run(self, *, baseline: bool = True) -> Iterator[Measured]:
-        """Yield the figures of each way; with `baseline=False` without bm25s, MaxSim and MUVERA."""
+        """Yield the figures of each way; with `baseline=False` without bm25s, MaxSim and MUVERA.
+
+        Ways whose package is not installed are in `left_out`.
+        """
         yield from self._means()
         if baseline:
             yield from self._baselines()
@@ -105,7 +112,8 @@ class Evaluation:
         texts, asked = self.data.documents, self.data.queries
         bytes_of_text = float(np.mean([len(text.encode("utf-8", "replace")) for text in texts]))
         index = partial(baselines.bm25_index, texts)
-        yield measured("BM25 of words (bm25s)", bytes_of_text, index, lambda bm25: bm25(asked))
+        with self._installed():
+            yield measured("BM25 of words (bm25s)", bytes_of_text, index, lambda bm25: bm25(asked))
         documents, queries = (
             [unit_rows(states) for _, states in each] for each in (self.documents, self.queries)
         )
@@ -115,15 +123,24 @@ class Evaluation:
         count = baselines.pooled_count(size)
         pooled = partial(baselines.pooled_signs, documents)
         yield measured(f"MaxSim of {count} pooled tokens, 1-bit", count * size / 8, pooled, maximal)
-        muvera = baselines.Muvera(size)
-        numbers = muvera.numbers
-        encoded = partial(muvera.documents, documents)
+        with self._installed():
+            muvera = baselines.Muvera(size)
+            numbers = muvera.numbers
+            encoded = partial(muvera.documents, documents)
 
-        def by_muvera(vectors: Floats) -> Floats:
-            return muvera.queries(queries) @ vectors.T
+            def by_muvera(vectors: Floats) -> Floats:
+                return muvera.queries(queries) @ vectors.T
 
-        yield measured("MUVERA, float32", 4 * numbers, encoded, by_muvera)
-        yield measured("MUVERA, 1-bit", numbers / 8, lambda: baselines.signs(encoded()), by_muvera)
+            yield measured("MUVERA, float32", 4 * numbers, encoded, by_muvera)
+            yield measured("MUVERA, 1-bit", numbers / 8, lambda: baselines.signs(encoded()), by_muvera)
+
+    @contextmanager
+    def _installed(self) -> Iterator[None]:
+        """Leave out rows whose package is missing: the set was encoded, and the other rows need it no less."""
+        try:
+            yield
+        except MissingError as fault:
+            self.left_out.append(f"left out of the table: {fault}")
 
     def _lexical(self, counts: list[tuple[NDArray[Any], NDArray[Any]]]) -> Lexical:
         index = Lexical(self.pieces)

@@ -33,7 +33,7 @@ _GROWTH = 1.5
 # Documents that are read from the store at a time.
 _LOADED = 4_096
 # Bytes of scores that are kept for the next round of a query, and of each row that was compared.
-_KEPT, _ROW = 2**26, 16
+_KEPT, _ROW = 2**27, 8
 # Documents from which on inverted lists pay (docs/search.md).
 LISTS_FROM = 200_000
 # With lists: documents that are compared because their words fit, and those that moments are of.
@@ -55,6 +55,8 @@ class SearchIndex:
         self._lock = threading.RLock()
         self._version = 0
         self._voices: OrderedDict[tuple[Any, ...], Voices] = OrderedDict()
+        # Queries that were compared together last: their scores are kept in any case.
+        self._together = 1
         self._clear()
 
     def _clear(self) -> None:
@@ -68,6 +70,7 @@ class SearchIndex:
         self._packed = np.zeros((0, self.signer.options.bytes), np.uint8)
         self._energies = np.zeros((0, 2))
         self._live = np.zeros(0, np.bool_)
+        self._all_rows = -1, np.zeros(0, np.intp)
         self._words = Lexical(self.signer.encoder.pieces)
 
     def __len__(self) -> int:
@@ -217,29 +220,76 @@ class SearchIndex:
                 hits.append(Ranked(score, key, entry.name))
         return hits[:count]
 
+    def scan(self, asked: Sequence[tuple[SearchQuery, Common]]) -> None:
+        """Compare several queries with the signatures together, before the first round that needs their scores.
+
+        The scores are bit for bit those of one query after the other: of 1-bit signatures, which alone are compared
+        together, they are sums of whole numbers. But the signatures are read once, and not once per query.
+        """
+        with self._lock:
+            self._together = len(asked)
+            new = [each for each in asked if self._kept(*each) is None]
+            words = [self._words.scores(query.pieces, common.corpus) for query, common in new]
+            near = [self._near(query, own) for (query, _), own in zip(new, words, strict=True)]
+            together = [
+                at
+                for at, (query, _) in enumerate(new)
+                if near[at] is None and query.signature.any() and self.signer.options.dtype == "1-bit"
+            ]
+            found: dict[int, Floats] = {}
+            for rounded in {new[at][1].is_rounded for at in together}:
+                own = [at for at in together if new[at][1].is_rounded == rounded]
+                queries = np.stack([new[at][0].signature for at in own])
+                scores = scan.near_scores(self._packed, "1-bit", queries, rounded, self._live_rows())
+                found |= zip(own, scores, strict=True)
+            for at, (query, common) in enumerate(new):
+                self._keep(query, common, words[at], near[at], found.get(at))
+
     def _scores(self, query: SearchQuery, common: Common) -> Voices:
         """The scores of the rows that are compared; those of the last queries are kept for their next round."""
-        corpus = common.corpus
-        name = (query.text, corpus.documents, corpus.length, corpus.frequencies.tobytes())
         with self._lock:
-            kept = self._voices.get(name)
-            if kept is not None and kept.version == self._version:
-                self._voices.move_to_end(name)
+            kept = self._kept(query, common)
+            if kept is not None:
                 return kept
-            words = self._words.scores(query.pieces, corpus)
-            # Those of removed documents, and of most others, are 0.
-            of_words = replace(Moments.of(words[words > 0]), count=len(self))
-            rows = self._near(query, words)
-            sampled = rows is not None
-            if rows is None:
-                rows = np.flatnonzero(self._live[: len(words)])
+            words = self._words.scores(query.pieces, common.corpus)
+            return self._keep(query, common, words, self._near(query, words))
+
+    def _kept(self, query: SearchQuery, common: Common) -> Voices | None:
+        name = _name_of(query, common)
+        kept = self._voices.get(name)
+        if kept is None or kept.version != self._version:
+            return None
+        self._voices.move_to_end(name)
+        return kept
+
+    def _keep(
+        self,
+        query: SearchQuery,
+        common: Common,
+        words: Floats,
+        near: NDArray[np.intp] | None,
+        signatures: Floats | None = None,
+    ) -> Voices:
+        """Keep the scores by words of all rows, and those by signatures of the rows that are near, or of all."""
+        # Those of removed documents, and of most others, are 0.
+        of_words = replace(Moments.of(words[words > 0]), count=len(self))
+        rows = self._live_rows() if near is None else near
+        if signatures is None:
             signatures = self._by_signatures(query, common, rows)
-            moments = of_words, self._sampled(query, common) if sampled else Moments.of(signatures)
-            found = Voices(self._version, rows, words[rows], signatures, moments, sampled)
-            self._voices[name] = found
-            while len(self._voices) > max(1, _KEPT // (_ROW * len(rows) + 1)):
-                self._voices.popitem(last=False)
-            return found
+        moments = of_words, Moments.of(signatures) if near is None else self._sampled(query, common)
+        found = Voices(self._version, rows, words[rows], signatures, moments, near is not None)
+        self._voices[_name_of(query, common)] = found
+        while len(self._voices) > max(self._together, _KEPT // (_ROW * len(rows) + 1)):
+            self._voices.popitem(last=False)
+        return found
+
+    def _live_rows(self) -> NDArray[np.intp]:
+        """The rows of all documents; one array for all queries until something changes."""
+        version, rows = self._all_rows
+        if version != self._version:
+            rows = np.flatnonzero(self._live[: len(self._keys)])
+            self._all_rows = self._version, rows
+        return rows
 
     def _by_signatures(self, query: SearchQuery, common: Common, rows: NDArray[np.intp]) -> Floats:
         """The scores of rows by their signatures; rounded if there are many documents."""
@@ -267,7 +317,7 @@ class SearchIndex:
 
     def _sampled(self, query: SearchQuery, common: Common) -> Moments:
         """About the moments that the scores by signatures of all documents have."""
-        rows = np.flatnonzero(self._live)
+        rows = self._live_rows()
         rows = rows[:: max(1, len(rows) // _SAMPLE)]
         own = Moments.of(self._by_signatures(query, common, rows))
         times = max(1, round(len(self) / len(rows)))
@@ -284,6 +334,11 @@ class SearchIndex:
             packed, dtype = self._packed, self.signer.options.dtype
             signatures[again] = scan.scores(packed, dtype, query.signature[None], found.rows[again])[0]
             return found._replace(signatures=signatures)
+
+
+def _name_of(query: SearchQuery, common: Common) -> tuple[Any, ...]:
+    corpus = common.corpus
+    return query.text, corpus.documents, corpus.length, corpus.frequencies.tobytes()
 
 
 def _of_now(stored: Signatures, found: Sequence[tuple[bytes, int, bytes]]) -> list[tuple[bytes, int, bytes]]:

@@ -61,7 +61,7 @@ class LibraryBackend:
 
     def ask_all(self, questions: Sequence[str], top: int | None) -> Partial[list[list[Answer]]]:
         """The answers to questions from all documents."""
-        return Partial([self.library.ask_all(each, top=top) for each in questions], [])
+        return Partial(self.library.ask_all_many(questions, top=top), [])
 
     def search(self, query: str, top: int) -> Partial[list[Hit]]:
         """The documents that fit a query best."""

@@ -11,6 +11,7 @@ import pytest
 from attar.library import Library
 from attar.library.rounds import _found, run_rounds
 from attar.reader import Reader
+from attar.search import scan
 from attar.store import key_of
 from benchmarks.search import fill_library, made_up, queries_like
 
@@ -149,3 +150,49 @@ def test_without_faiss_all_signatures_are_compared(filled, shipped, monkeypatch)
     with opened(filled, shipped) as library:
         assert with_lists(library)._lists.lists is None
         assert library.search(TEXT)
+
+
+QUESTIONS = ["Where did coffee come from?", "the of and", "", "Who was first?", TEXT, TEXT]
+
+
+@pytest.mark.parametrize("many", [1_000, 4_096], ids=["rounded", "exact"])
+def test_many_questions_at_once_are_answered_as_each_alone(filled, shipped, monkeypatch, many):
+    monkeypatch.setattr("attar.search.scan._MANY", many)
+    scans = []
+    near_scores = scan.near_scores
+    monkeypatch.setattr(
+        scan, "near_scores", lambda *given: scans.append(len(given[2])) or near_scores(*given)
+    )
+    with opened(filled, shipped, 0) as library:
+        library.add("words", TEXT)
+        alone = [library.ask_all(question, top=None) for question in QUESTIONS]
+        hits = [library.search(question) for question in QUESTIONS]
+    with opened(filled, shipped, 0) as library:
+        del scans[:]
+        assert library.ask_all_many(QUESTIONS, top=None) == alone
+        # The empty question needs no scan; a question that comes twice is compared twice at most.
+        assert scans == [len(QUESTIONS) - 1]
+        assert [library.search(question) for question in QUESTIONS] == hits
+
+
+def test_many_questions_look_into_lists_as_each_does_alone(library):
+    kept = library.part._searching.index._voices
+    kept.clear()
+    alone = [library.ask_all(question, top=None) for question in QUESTIONS]
+    kept.clear()
+    assert library.ask_all_many(QUESTIONS, top=None) == alone
+
+
+def test_scores_of_questions_asked_together_are_kept_until_their_last_round(filled, shipped, monkeypatch):
+    monkeypatch.setattr("attar.search.index._KEPT", 1)
+    scans = []
+    near_scores = scan.near_scores
+    monkeypatch.setattr(scan, "near_scores", lambda *given: scans.append(1) or near_scores(*given))
+    with opened(filled, shipped, 0) as library:
+        library.ask_all_many(["Who?", "Where?", "What?"])
+        assert len(scans) == 1
+
+
+def test_no_questions_have_no_answers(filled, shipped):
+    with opened(filled, shipped, 0) as library:
+        assert library.ask_all_many([]) == []

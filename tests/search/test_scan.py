@@ -28,6 +28,20 @@ def test_compiled_scores_are_those_of_rounded_queries(signatures):
     assert all(np.corrcoef(a, b)[0, 1] > 0.97 for a, b in zip(exact, rounded, strict=True))
 
 
+@pytest.mark.parametrize("rounded", [True, False], ids=["rounded", "exact"])
+def test_scores_of_many_queries_are_bit_for_bit_those_of_each_alone(rounded):
+    random = np.random.default_rng(1)
+    # 37 rows are no whole number of blocks; queries of very different sizes.
+    packed = random.integers(0, 256, (1_061, 129), dtype=np.uint8)
+    queries = (random.standard_normal((9, 1_030)) * 10.0 ** np.arange(-4, 5)[:, None]).astype(np.float32)
+    rows = np.sort(random.permutation(1_061)[:37])
+    together = scan.near_scores(packed, "1-bit", queries, rounded, rows)
+    alone = [scan.near_scores(packed, "1-bit", query[None], rounded, rows)[0] for query in queries]
+    np.testing.assert_array_equal(together, np.stack(alone))
+    of_all = scan.near_scores(packed, "1-bit", queries, rounded)
+    np.testing.assert_array_equal(together, of_all[:, rows])
+
+
 def test_the_best_are_those_of_all_scores(signatures):
     packed, queries = signatures
     rows, values = scan.best(packed, "1-bit", queries, 10)
