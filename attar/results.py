@@ -61,6 +61,17 @@ class Reread(msgspec.Struct, frozen=True):
     aside: str | None = None
 
 
+class Refit(msgspec.Struct, frozen=True):
+    """What `Library.refit` did: how many signatures it made, and how many documents search cannot find afterwards.
+
+    `left_out` have no kept text, `damaged` cannot be read.
+    """
+
+    signatures: int
+    left_out: int = 0
+    damaged: int = 0
+
+
 class Document(msgspec.Struct, frozen=True):
     """A document as lists show it. `bytes` is the size of its memory, `text_bytes` of its text if kept.
 

@@ -112,13 +112,27 @@ def search_eval(
     print(columns(evaluation_table(rows)))
 
 
-def refit(store: options.StorePath, reader: options.ReaderPath = None) -> None:
-    """Fit the statistics of search to the library's own documents, and make all signatures anew from the texts."""
+def refit(
+    store: options.StorePath,
+    reader: options.ReaderPath = None,
+    leave_out: Annotated[
+        bool,
+        typer.Option("--leave-out", help="Go on without documents that have no text: search loses them."),
+    ] = False,
+) -> None:
+    """Fit the statistics of search to the library's own documents, and make all signatures anew from the texts.
+
+    attar store refit stories
+    """
     from attar.library import Library
 
     with progress_bar() as progress, Library(store, reader, create=False) as library:
-        count = library.refit(progress=progress)
-    print(f"made {count:,} signatures")
+        done = library.refit(leave_out=leave_out, progress=progress)
+    print(f"made {done.signatures:,} signatures")
+    if done.left_out:
+        print(f"{done.left_out:,} without a kept text are left out: search does not find them")
+    if done.damaged:
+        print(f"{done.damaged:,} damaged ones are left out: see attar store check")
 
 
 def _read_set(path: Path) -> "RetrievalSet":

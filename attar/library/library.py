@@ -13,13 +13,14 @@ from attar.library.drafts import Draft
 from attar.library.finding import suggesting
 from attar.library.parts import SearchPart
 from attar.library.places import with_places
+from attar.library.refitting import refit
 from attar.library.rereading import reread
 from attar.library.rounds import ask_rounds, run_rounds, search_rounds
 from attar.library.searching import Searching, SearchState
 from attar.memory import Memory
 from attar.progress import Progress, tell_nobody
 from attar.reader import find_reader, read_fingerprint
-from attar.results import Answer, Change, Document, DocumentDetails, Hit, Reread
+from attar.results import Answer, Change, Document, DocumentDetails, Hit, Refit, Reread
 from attar.store import DocumentEntry, Durability, Fault, Record, Store
 
 if TYPE_CHECKING:
@@ -210,12 +211,12 @@ class Library:
         """Make the signatures that are missing, from texts; searching and asking all do it when they need them."""
         self._searching.refresh(progress)
 
-    def refit(self, *, progress: Progress = tell_nobody) -> int:
-        """Fit the statistics of search to this library's documents, and make their signatures again; returns how many.
+    def refit(self, *, leave_out: bool = False, progress: Progress = tell_nobody) -> Refit:
+        """Fit the statistics of search to this library's documents, and make their signatures again from the texts.
 
-        Texts are read again; documents whose texts are not kept cannot be found afterwards.
+        Documents whose texts are not kept are refused, or with `leave_out` cannot be found by search afterwards.
         """
-        return self._searching.refit(progress)
+        return refit(self.store, self._searching.phrase_reader(), leave_out=leave_out, progress=progress)
 
     @property
     def search_state(self) -> SearchState:

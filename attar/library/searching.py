@@ -20,7 +20,7 @@ from attar.search import (
     default_statistics,
     merged,
 )
-from attar.store import Fault, Record, Signatures, Store, Transaction, key_of
+from attar.store import Record, Signatures, Store, Transaction, key_of
 
 if TYPE_CHECKING:
     from attar.reader import PhraseReader, Reader
@@ -226,34 +226,6 @@ class Searching:
                             changes.put_signature(record.name, data)
             index.add([(key_of(record.name), record.entry.changed, data) for record, data in made])
         return left_out
-
-    def refit(self, progress: Progress = tell_nobody) -> int:
-        """Fit statistics to the library's own documents, and make all signatures again, atomically."""
-        reader = self.phrase_reader()
-        encoder = ReaderEncoder(reader)
-        names = [entry.name for entry in self._store.documents() if not isinstance(entry, Fault)]
-        statistics = Statistics.empty(reader.fingerprint, size=encoder.size, pieces=encoder.pieces)
-        for at, name in enumerate(names):
-            progress("fitting", at, len(names))
-            text = self._store.get(name).text
-            if text is not None:
-                ((ids, states),) = encoder.encode([text])
-                statistics = statistics.with_document(ids, states)
-        if not statistics.tokens:
-            raise OptionError("refit", "at least one document whose text is kept", "none", "add some first")
-        signer = Signer.of(encoder, statistics)
-        made = {}
-        for at, name in enumerate(names):
-            progress("signatures", at, len(names))
-            record = self._store.get(name)
-            if record.text is not None:
-                made[name] = record.entry, signer.record(signer.sums(record.text), text_kept=True)
-        with self._store.transaction() as changes:
-            changes.put_signature(None, statistics.data)
-            for name, (entry, data) in made.items():
-                if name in changes and changes.get(name).entry == entry:
-                    changes.put_signature(name, data)
-        return len(made)
 
 
 def _damaged_statistics() -> OptionError:

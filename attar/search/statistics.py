@@ -89,10 +89,13 @@ class Statistics:
         """Continued by a document: its word pieces `[n]` and their states `[n, d]`."""
         if states.ndim != 2 or states.shape != (len(ids), len(self.total)):
             raise ShapeError("states", f"[{len(ids)}, {len(self.total)}]", str(list(states.shape)))
+        return self.with_words(ids).with_states(states)
+
+    def with_states(self, states: Floats) -> "Statistics":
+        """Continued by some states `[n, d]` of a document alone: those of a long one come window by window."""
         unit = unit_rows(states)
         total, products = self.total + unit.sum(0, dtype=np.float64), self.products + unit.T @ unit
-        tokens = self.tokens + len(ids)
-        return replace(self.with_words(ids), tokens=tokens, total=total, products=products)
+        return replace(self, tokens=self.tokens + len(states), total=total, products=products)
 
     def with_words(self, ids: NDArray[np.int64]) -> "Statistics":
         """Continued by the word pieces of a document alone: frequencies need more documents than a covariance does."""

@@ -53,6 +53,17 @@ def test_refit_says_how_many(run):
     assert (code, lines) == (0, ["made 2 signatures"])
 
 
+def test_refit_names_what_it_would_lose(run):
+    run("remove", "library", "rome")
+    assert run("add", "library", "rome.txt", "--no-text", "--reader", "answers")[0] == 0
+    code, _, errors = run("store", "refit", "library")
+    assert code == 2
+    assert "1 without, such as 'rome'" in errors[0]
+    code, lines, _ = run("store", "refit", "library", "--leave-out")
+    told = "1 without a kept text are left out: search does not find them"
+    assert (code, lines) == (0, ["made 1 signatures", told])
+
+
 def test_search_eval_prints_a_table(run, tmp_path):
     (tmp_path / "set" / "qrels").mkdir(parents=True)
     rows = [json.dumps({"_id": name, "text": text}) for name, text in TEXTS.items()]

@@ -10,7 +10,8 @@ from attar.errors import FormatError, OptionError
 from attar.library import Library
 from attar.library.searching import SearchState
 from attar.reader import Reader
-from attar.search import SignatureRecord
+from attar.results import Refit
+from attar.search import SignatureRecord, Statistics
 from attar.store import Signatures, key_of
 from attar.store.signatures import STATISTICS_KEY
 
@@ -218,10 +219,88 @@ def test_what_an_earlier_version_wrote_without_signatures_is_found(library, ship
 
 def test_refit_makes_signatures_with_the_documents_own_statistics(library):
     before = record(library, "tea").statistics
-    assert library.refit() == len(TEXTS)
+    assert library.refit() == Refit(len(TEXTS))
     assert record(library, "tea").statistics != before
     assert found(library, "leaves of Camellia sinensis")[0] == "tea"
     assert list(library.store.check()) == []
+
+
+@pytest.fixture
+def without_text(tmp_path, shipped):
+    """A library of which one document has a signature and no text."""
+    with Library(tmp_path / "library", shipped, keep_text=False) as library:
+        library.add("rome", TEXTS["rome"])
+    with Library(tmp_path / "library", shipped) as library:
+        library.add("tea", TEXTS["tea"])
+        yield library
+
+
+def test_refit_refuses_to_lose_documents_without_a_text(without_text):
+    before = record(without_text, "tea")
+    with pytest.raises(OptionError, match=r"got 1 without, such as 'rome'.*--leave-out"):
+        without_text.refit()
+    assert record(without_text, "tea") == before
+    assert found(without_text, "river of the Italian capital")[0] == "rome"
+
+
+def test_refit_leaves_out_documents_without_a_text_if_told(without_text):
+    assert without_text.refit(leave_out=True) == Refit(1, left_out=1)
+    assert found(without_text, "leaves of Camellia sinensis") == ["tea"]
+    (line,) = without_text.search_state.lines()
+    assert line.startswith("1 documents are left out, such as 'rome'")
+
+
+def after_some_progress(change, task="signatures"):
+    """A progress callback that changes something at the first document of a task."""
+
+    def progress(name, at, count):
+        if (name, at) == (task, 0):
+            change()
+
+    return progress
+
+
+@pytest.mark.parametrize("task", ["fitting", "signatures"])
+def test_refit_goes_on_without_a_document_that_is_removed_meanwhile(library, task):
+    progress = after_some_progress(lambda: library.remove("salt"), task)
+    assert library.refit(progress=progress) == Refit(len(TEXTS) - 1)
+    assert set(found(library, "mining salt")) == TEXTS.keys() - {"salt"}
+
+
+def test_refit_refuses_a_document_without_a_text_that_comes_meanwhile(library, shipped):
+    before = record(library, "tea")
+    with Library(library.store.path, shipped, keep_text=False) as other:
+        progress = after_some_progress(lambda: other.add("new", "Coffee came from Ethiopia."))
+        with pytest.raises(OptionError, match="such as 'new'"):
+            library.refit(progress=progress)
+    assert record(library, "tea") == before
+
+
+def test_what_changes_during_a_refit_is_found(library):
+    text = "Coffee came from Ethiopia."
+    library.refit(progress=after_some_progress(lambda: library.add("tea", text, replace=True)))
+    assert found(library, "Where did coffee come from?")[0] == "tea"
+
+
+@pytest.mark.parametrize("kind", [b"f", b"t"], ids=["entry", "text"])
+def test_refit_counts_damaged_documents(library, shipped, kind):
+    with raw(library) as values:
+        values.put(kind + key_of("salt"), b"garbage")
+    with Library(library.store.path, shipped) as opened:
+        assert opened.refit() == Refit(len(TEXTS) - 1, damaged=1)
+
+
+def test_a_long_text_is_fitted_window_by_window(library, monkeypatch):
+    library.add("long", 200 * (TEXTS["rome"] + " "))
+    longest = []
+    with_states = Statistics.with_states
+    monkeypatch.setattr(
+        Statistics,
+        "with_states",
+        lambda self, states: longest.append(len(states)) or with_states(self, states),
+    )
+    library.refit()
+    assert max(longest) <= 512
 
 
 def test_a_library_of_names_cannot_be_searched(folder, reader):
