@@ -64,11 +64,9 @@ def add(
     durability: options.Durability = "sync",
     max_decompressed_mb: options.MaxDecompressed = 1024,
     ray: options.RayAddress = None,
-    actors: Annotated[
-        int | None, typer.Option(min=1, help="With --ray: processes that read; all CPUs by default.")
-    ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="With --ray: threads of each.")] = 1,
-    gpus: Annotated[float, typer.Option(min=0, help="With --ray: GPUs of each, such as 1 or 0.5.")] = 0.0,
+    actors: options.Actors = None,
+    threads: options.ActorThreads = 1,
+    gpus: options.ActorGpus = 0.0,
     as_json: options.AsJson = False,
 ) -> None:
     """Read documents and store their memories. A document that is printed is on disk.

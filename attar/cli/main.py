@@ -1,31 +1,17 @@
 """The `attar` command. Commands import heavy packages only when they run."""
 
-import re
 import sys
 from collections.abc import Callable
-from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand
 
 import attar
 from attar.cli import add, ask, documents, search
+from attar.cli.options import RayCommand
 from attar.cli.output import error_line
 
 _ABOUT = "Read documents into small memories, and answer questions from them with phrases and quotes."
-# What `--ray` takes for an address.
-_ADDRESS = re.compile(r"auto|local|(ray://)?[^/\s]+:\d+")
-
-
-class _RayCommand(TyperCommand):
-    """A command whose option `--ray` may come without an address; what looks like none is the next argument."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Give `--ray` its default address."""
-        alone = [each == "--ray" and not _ADDRESS.fullmatch(after) for each, after in pairwise([*args, ""])]
-        whole = ["--ray=local" if bare else each for each, bare in zip(args, alone, strict=True)]
-        return super().parse_args(ctx, whole)
 
 
 def make_app(command: str | None = None) -> typer.Typer:
@@ -52,7 +38,7 @@ def make_app(command: str | None = None) -> typer.Typer:
         "reread": documents.reread,
     }
     for name in [command] if command in everyday else everyday:
-        app.command(name, cls=_RayCommand if name == "add" else None)(everyday[name])
+        app.command(name, cls=RayCommand if name == "add" else None)(everyday[name])
     if command not in everyday:
         _add_others(app)
     return app
@@ -75,7 +61,7 @@ def _add_others(app: typer.Typer) -> None:
     app.command("train-questions")(questions.train_questions)
     app.command("evaluate-questions")(questions.evaluate_questions)
     app.command("search-eval")(search.search_eval)
-    app.command("serve", cls=_RayCommand)(serve.serve)
+    app.command("serve", cls=RayCommand)(serve.serve)
     app.add_typer(bench.app, name="bench")
 
 

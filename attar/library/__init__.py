@@ -12,15 +12,19 @@ if TYPE_CHECKING:
     from attar.library.finding import closest, find_document, similar_names, suggesting
     from attar.library.library import Library, open_store
     from attar.library.parts import SearchPart
+    from attar.library.refitting import RefitCalls, RefitReader, calls_here, refit
     from attar.library.rounds import Round, Rounds, ask_rounds, search_rounds
 
 __all__ = [
     "Draft",
     "Library",
+    "RefitCalls",
+    "RefitReader",
     "Round",
     "Rounds",
     "SearchPart",
     "ask_rounds",
+    "calls_here",
     "closest",
     "encode_texts",
     "find_document",
@@ -28,6 +32,7 @@ __all__ = [
     "open_store",
     "read_files",
     "read_upload",
+    "refit",
     "search_rounds",
     "similar_names",
     "suggesting",
