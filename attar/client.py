@@ -37,7 +37,7 @@ _LONGEST_WAIT = 10.0
 # The client's own wait before it repeats a call whose answer was lost; each further one is twice as long.
 _SHORTEST_WAIT = 0.1
 _OnChange = Callable[[Change], None] | None
-_Partial = TypeVar("_Partial", wire.Answers, wire.ManyAnswers, wire.Hits)
+_Partial = TypeVar("_Partial", wire.Answers, wire.ManyAnswers, wire.Hits, wire.Page)
 
 
 class _Base:

@@ -29,7 +29,8 @@ SIZE, TOKENS = 128, 750
 VARIANTS = 200
 # The shortest load, in seconds, for which wrk is used.
 WRK_SECONDS = 1.0
-STARTUP_SECONDS = 120.0
+# Ray, its controller and the shards start one after the other, slowly on a busy machine.
+STARTUP_SECONDS = 300.0
 
 
 @dataclass(frozen=True)

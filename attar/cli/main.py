@@ -1,39 +1,23 @@
 """The `attar` command. Commands import heavy packages only when they run."""
 
-import re
 import sys
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 import attar
 from attar.cli import add, ask, documents, search
-from attar.cli.options import accepting_former, current_flag
+from attar.cli.options import RayCommand, accepting_former, current_flag
 from attar.cli.output import error_line
 
 _ABOUT = "Read documents into small memories, and answer questions from them with phrases and quotes."
-# What `--ray` takes for an address.
-_ADDRESS = re.compile(r"auto|local|(ray://)?[^/\s]+:\d+")
-
 # The base class of `typer.BadParameter` and the other errors of arguments: click's, which some versions of typer
 # carry under a name of their own.
 _UsageError: Any = typer.BadParameter.__base__
 
 
-class _RayCommand(TyperCommand):
-    """A command whose option `--ray` may come without an address; what looks like none is the next argument."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Give `--ray` its default address."""
-        alone = [each == "--ray" and not _ADDRESS.fullmatch(after) for each, after in pairwise([*args, ""])]
-        whole = ["--ray=local" if bare else each for each, bare in zip(args, alone, strict=True)]
-        return super().parse_args(ctx, whole)
-
-
-class _AddCommand(_RayCommand):
+class _AddCommand(RayCommand):
     """`attar add`: with `--ray`, and the flag of version 0.1."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -88,7 +72,7 @@ def _add_others(app: typer.Typer) -> None:
     app.command("train-questions")(questions.train_questions)
     app.command("evaluate-questions")(questions.evaluate_questions)
     app.command("search-eval")(search.search_eval)
-    app.command("serve", cls=_RayCommand)(serve.serve)
+    app.command("serve", cls=RayCommand)(serve.serve)
     app.add_typer(bench.app, name="bench")
 
 

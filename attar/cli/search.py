@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -121,16 +121,26 @@ def refit(
         bool,
         typer.Option("--leave-out", help="Go on without documents that have no text: search loses them."),
     ] = False,
+    ray: options.RayAddress = None,
+    actors: options.Actors = None,
+    threads: options.ActorThreads = 1,
+    gpus: options.ActorGpus = 0.0,
     as_json: options.AsJson = False,
 ) -> None:
     """Fit the statistics to the library's own documents and recompute all signatures.
 
-    attar store refit stories
-    """
-    from attar.library import Library
+    The shards of a folder of shards are fitted together. With --ray, many processes or machines read.
 
-    with progress_bar() as progress, Library(store, reader, create=False) as library:
-        done = library.refit(leave_out=leave_out, progress=progress)
+    attar store refit stories
+
+    attar store refit stories-4 --ray 10.0.0.1:6379 --actors 64
+    """
+    from attar.cluster import Workers, fit_statistics
+
+    workers = Workers(actors, threads, gpus)
+    given: Any = {"ray": ray is not None, "address": ray, "workers": workers}
+    with progress_bar() as progress:
+        done = fit_statistics(store, reader=reader, leave_out=leave_out, progress=progress, **given)
     if as_json:
         print_json(done)
         return

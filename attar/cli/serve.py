@@ -96,7 +96,7 @@ def _serve_shards(settings: Settings, address: Address, ray: str | None, replica
     from attar.server import serve as run
 
     if not is_sharded(settings.store):
-        came, remedy = "none", f"make one: attar shard {settings.store} --into 2 --out FOLDER"
+        came, remedy = "none", f"make one: attar shard {settings.store} --into 2"
         if not settings.store.exists():
             came, remedy = "no such folder", "check the path"
         raise OptionError("STORE", "a folder of shards (shards.json) for --ray", came, remedy)

@@ -159,4 +159,4 @@ def import_documents(
         print(f"{count:,} documents imported")
 
 
-app.command()(refit)
+app.command(cls=options.RayCommand)(refit)

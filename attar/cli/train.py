@@ -46,7 +46,7 @@ def train(
 
     attar train --data letters --init-from default --lr 5e-4 --epochs 4 --out reader
 
-    torchrun --nproc-per-node 2 -m attar train --data novels --out reader --devices 2
+    torchrun --nproc-per-node 2 -m attar train --data novels --out reader
     """
     need_lightning()
     from attar.training import TrainingData, is_main_process, read_history, refuse_overwriting, train

@@ -10,6 +10,7 @@ from attar._lazy import lazy_names
 if TYPE_CHECKING:
     from attar.cluster.connection import LOCAL, connected
     from attar.cluster.encoding import Workers, encode
+    from attar.cluster.refitting import fit_statistics
     from attar.cluster.serving import Replicas, served_shards
     from attar.cluster.shard import LocalShard, Shard, ShardBackend
     from attar.cluster.sharded import ShardedLibrary
@@ -27,6 +28,7 @@ __all__ = [
     "connected",
     "encode",
     "find_sources",
+    "fit_statistics",
     "is_sharded",
     "served_shards",
     "shard_of",

@@ -34,6 +34,8 @@ from attar.store import Durability, Fault, Store, export_store
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from attar.reader import Reader
+
 _PARQUET = ".parquet"
 
 
@@ -51,6 +53,22 @@ class Workers:
                 raise OptionError(name, "a whole number from 1 up", str(value))
         if not 0 <= self.gpus < 1_000:
             raise OptionError("gpus", "a number from 0 up", str(self.gpus))
+
+    def count(self) -> int:
+        """How many actors the connected cluster has room for, of those that are wanted; none is refused."""
+        import ray
+
+        room = ray.cluster_resources()
+        most = room.get("GPU", 0.0) / self.gpus if self.gpus else room.get("CPU", 0.0) / self.threads
+        if most < 1:
+            needed = f"{self.gpus:g} GPUs" if self.gpus else f"{self.threads} CPUs"
+            has = f"{room.get('GPU', 0):g} GPUs and {room.get('CPU', 0):g} CPUs"
+            raise OptionError("cluster", f"room for an actor with {needed}", has, "ask for less per actor")
+        return min(self.actors or int(most), int(most))
+
+    def resources(self) -> dict[str, Any]:
+        """What Ray gives each actor."""
+        return {"num_cpus": 0 if self.gpus else self.threads, "num_gpus": self.gpus or None}
 
 
 def encode(
@@ -89,7 +107,7 @@ def encode(
     with contextlib.ExitStack() as stack:
         workers = workers or Workers()
         stack.enter_context(connected(address, (workers.actors or 1) * workers.threads))
-        stack.enter_context(_in_one_line())
+        stack.enter_context(in_one_line())
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", "The minimum number of concurrent actors")  # of few documents
         store = out.with_name(f"{out.name}.partial") if out.suffix == _PARQUET else out
@@ -135,14 +153,8 @@ def _encoded(
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
     context.target_max_block_size = BLOCK_BYTES
-    room = ray.cluster_resources()
-    most = room.get("GPU", 0.0) / workers.gpus if workers.gpus else room.get("CPU", 0.0) / workers.threads
-    if most < 1:
-        needed = f"{workers.gpus:g} GPUs" if workers.gpus else f"{workers.threads} CPUs"
-        has = f"{room.get('GPU', 0):g} GPUs and {room.get('CPU', 0):g} CPUs"
-        raise OptionError("cluster", f"room for an actor with {needed}", has, "ask for less per actor")
-    actors = min(workers.actors or int(most), int(most))
-    files = ray.put(_ReaderFiles.of(libraries[0], reader))
+    actors = workers.count()
+    files = ray.put(ReaderFiles.of(libraries[0], reader, libraries[0].projection))
     known = ray.put(_known(libraries))
     # Reading files reserves no CPU: the actors have all.
     documents = ray.data.read_datasource(
@@ -150,48 +162,52 @@ def _encoded(
     )
     encoded = documents.map_batches(
         _Encoder,
-        fn_constructor_args=(files, known, workers.threads, workers.gpus > 0),
+        fn_constructor_args=(files, known, workers),
         compute=ray.data.ActorPoolStrategy(size=actors),
         batch_size=None,
         batch_format="pyarrow",
-        num_cpus=0 if workers.gpus else workers.threads,
-        num_gpus=workers.gpus or None,
+        **workers.resources(),
     )
     for table in encoded.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1):
         yield from_table(table)
 
 
-class _ReaderFiles(NamedTuple):
+class ReaderFiles(NamedTuple):
     """A reader's files, sent to the actors so that no node needs a copy, and what signatures are made with."""
 
     files: dict[str, bytes]
     projection: Projection | None
 
     @classmethod
-    def of(cls, library: Library, path: Path | None) -> "_ReaderFiles":
+    def of(cls, library: Library, path: Path | None, projection: Projection | None = None) -> "ReaderFiles":
+        """The files of a library's reader, or of the given one."""
         folder = reader_folder(find_reader(f"library {library.store.path}", path, library.store.reader))
         files = {file.name: file.read_bytes() for file in folder.iterdir() if file.name in READER_FILES}
-        return cls(files, library.projection)
+        return cls(files, projection)
+
+    def load(self, workers: Workers) -> "Reader":
+        """The reader, in an actor."""
+        import torch
+
+        from attar.reader import Reader
+
+        torch.set_num_threads(workers.threads)
+        with tempfile.TemporaryDirectory(prefix="attar-reader-") as folder:
+            for name, data in self.files.items():
+                Path(folder, name).write_bytes(data)
+            reader = Reader.load(folder)
+            reader.prepare()
+        return reader.to("cuda") if workers.gpus else reader
 
 
 class _Encoder:
     """An actor: holds the reader, and reads the documents of a block that the store does not have."""
 
-    def __init__(self, reader: Any, known: Any, threads: int, gpu: bool) -> None:
+    def __init__(self, reader: Any, known: Any, workers: Workers) -> None:
         import ray
-        import torch
 
-        from attar.reader import Reader
-
-        torch.set_num_threads(threads)
-        given: _ReaderFiles = ray.get(reader)
-        with tempfile.TemporaryDirectory(prefix="attar-reader-") as folder:
-            for name, data in given.files.items():
-                Path(folder, name).write_bytes(data)
-            self._reader = Reader.load(folder)
-            self._reader.prepare()
-        if gpu:
-            self._reader.to("cuda")
+        given: ReaderFiles = ray.get(reader)
+        self._reader = given.load(workers)
         self._projection, self._known = given.projection, ray.get(known)
 
     def __call__(self, table: "pa.Table") -> "pa.Table":
@@ -229,7 +245,7 @@ def _key(name: str, digest: bytes) -> np.uint64:
 
 
 @contextlib.contextmanager
-def _in_one_line() -> Iterator[None]:
+def in_one_line() -> Iterator[None]:
     """Report what fails in an actor as the error that it is, or in one line."""
     import ray
 

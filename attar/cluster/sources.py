@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from zipfile import BadZipFile
 
 from attar.documents import (
     FoundFiles,
@@ -32,12 +33,16 @@ COLUMN = "document"
 
 
 class UrlFile(NamedTuple):
-    """A file at an fsspec URL; `data` is there if only this process can read it (`memory://`)."""
+    """A file at an fsspec URL.
+
+    `data` is there if only this process can read it (`memory://`); `here`: only this machine can (`zip://a::b.zip`).
+    """
 
     url: str
     name: str
     size: int
     data: bytes | None = None
+    here: bool = False
 
 
 AnyFile: TypeAlias = SourceFile | UrlFile
@@ -60,7 +65,7 @@ def find_sources(sources: Iterable[str]) -> FoundSources:
     found = FoundSources([], [])
     for source in sources:
         source = source.removeprefix("file://")
-        if "://" in source:
+        if "://" in source or "::" in source:
             found.files.extend(_find_urls(source))
         else:
             here: FoundFiles = find_files([source])
@@ -73,6 +78,11 @@ def _find_urls(url: str) -> list[UrlFile]:
     """The file at a URL, or the files below it; they have the names that a folder's files would have."""
     import fsspec
 
+    kind, inside, _ = url.partition("::")[0].partition("://")
+    _, chained, archive = url.partition("::")
+    if chained and not inside:  # fsspec's caches, whose files have no URLs of their own
+        expected = "a chain that begins with an archive, such as zip://FILE::s3://BUCKET/FILE.zip"
+        raise FormatError(url, expected, f"{kind}::", f"leave {kind}:: out")
     try:
         system, root = fsspec.core.url_to_fs(url)
         details = system.find(root, detail=True)
@@ -83,18 +93,21 @@ def _find_urls(url: str) -> list[UrlFile]:
             names = {path: name for path, name in names.items() if is_known(name) and "/." not in f"/{name}"}
         if not names:
             raise FormatError(url, "a file, or a folder with documents", "none", "check the URL")
-        local = "memory" in system.protocol
+        innermost = archive.rpartition("::")[2] if chained else url
+        only_here = innermost.startswith("memory://")
+        on_disk = "://" not in innermost or innermost.startswith(("file://", "local://"))
         counts = Counter(map(document_name, names.values()))
         return [
             UrlFile(
-                system.unstrip_protocol(path),
+                f"{kind}://{path}::{archive}" if chained else system.unstrip_protocol(path),
                 document_name(name) if counts[document_name(name)] == 1 else name,
                 int(details[path].get("size") or 0),
-                system.cat_file(path) if local else None,
+                system.cat_file(path) if only_here else None,
+                on_disk,
             )
             for path, name in names.items()
         ]
-    except (OSError, ValueError, ImportError) as fault:
+    except (OSError, ValueError, ImportError, NotImplementedError, BadZipFile) as fault:
         if isinstance(fault, AttarError):
             raise
         raise FormatError(url, "a URL that fsspec can read", _line(fault)) from fault
@@ -121,12 +134,16 @@ def _read_url(file: UrlFile, on_bad: Callable[[AttarError], None], max_bytes: in
     import fsspec
 
     try:
-        data = fsspec.open(file.url, "rb").open().read() if file.data is None else file.data
-        for each in read_bytes(PurePosixPath(file.url).name, data, max_bytes, name=file.name, on_bad=on_bad):
+        data = file.data
+        if data is None:
+            with fsspec.open(file.url, "rb") as opened:
+                data = opened.read()
+        own = PurePosixPath(file.url.partition("::")[0]).name
+        for each in read_bytes(own, data, max_bytes, name=file.name, on_bad=on_bad):
             yield Draft.of(each.name, each.text, each.title, Origin(file.url, each.date, each.parts))
     except AttarError as fault:
         on_bad(FormatError(file.url, "documents to add", str(fault)))
-    except (OSError, ValueError) as fault:
+    except (OSError, ValueError, BadZipFile) as fault:
         on_bad(FormatError(file.url, "a file to read", _line(fault)))
 
 
@@ -143,7 +160,7 @@ def datasource(files: list[AnyFile], max_bytes: int) -> "Datasource":
 
         @property
         def supports_distributed_reads(self) -> bool:
-            return not any(isinstance(file, SourceFile) for file in files)
+            return not any(isinstance(file, SourceFile) or file.here for file in files)
 
         def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[ReadTask]:
             return [

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from attar.library.finding import closest, find_document, similar_names, suggesting
     from attar.library.library import Library, open_store
     from attar.library.parts import SearchPart
+    from attar.library.refitting import RefitCalls, RefitReader, calls_here, refit
     from attar.library.rounds import TOGETHER, Round, Rounds, ask_rounds, scan_together, search_rounds
     from attar.library.searching import SearchState
 
@@ -19,11 +20,14 @@ __all__ = [
     "TOGETHER",
     "Draft",
     "Library",
+    "RefitCalls",
+    "RefitReader",
     "Round",
     "Rounds",
     "SearchPart",
     "SearchState",
     "ask_rounds",
+    "calls_here",
     "closest",
     "encode_texts",
     "find_document",
@@ -31,6 +35,7 @@ __all__ = [
     "open_store",
     "read_files",
     "read_upload",
+    "refit",
     "scan_together",
     "search_rounds",
     "similar_names",

@@ -12,7 +12,7 @@ from attar.library.drafts import Draft, former_batch
 from attar.library.finding import document_fields, suggesting
 from attar.library.parts import SearchPart
 from attar.library.places import with_places
-from attar.library.refitting import refit
+from attar.library.refitting import calls_here, refit
 from attar.library.rereading import reread
 from attar.library.rounds import TOGETHER, ask_rounds, run_many, run_rounds, search_rounds
 from attar.library.searching import Searching, SearchState
@@ -221,7 +221,7 @@ class Library:
 
         Documents whose texts are not kept are refused, or with `leave_out` cannot be found by search afterwards.
         """
-        return refit(self.store, self._searching.phrase_reader(), leave_out=leave_out, progress=progress)
+        return refit([self.store], calls_here(self.reader), leave_out=leave_out, progress=progress)
 
     @property
     def search_state(self) -> SearchState:

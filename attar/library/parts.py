@@ -51,7 +51,7 @@ class SearchPart:
         """The number of documents and the frequencies of a query's words; missing signatures are made first."""
         index = self._searching.refresh()
         if index.signer.projection.digest != query.digest:
-            remedy = "join the shards and fit them: attar shard FOLDER --into 1 --out STORE, attar store refit STORE"
+            remedy = "fit them together: attar store refit FOLDER, of all shards"
             raise OptionError("shards", "the same statistics for search in all", "different ones", remedy)
         return index.corpus(query)
 

@@ -1,53 +1,150 @@
 """Refitting a library: the statistics of search are fitted to its own texts, and all signatures are made again.
 
 The library answers and grows meanwhile; statistics and signatures are switched in one transaction. Documents that
-others change until then get their signatures from their texts at the next search.
+others change until then get their signatures from their texts at the next search. The shards of a library are fitted
+together: their statistics are one sum.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+import contextlib
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import OptionError, RecordError, UnknownDocumentError, quoted
+from attar.library.searching import phrase_reader
 from attar.progress import Progress
 from attar.results import Refit
-from attar.search import ReaderEncoder, Signer, Statistics
-from attar.store import DocumentEntry, Fault, Record, Signatures, Store
+from attar.search import ReaderEncoder, Signer, Statistics, default_statistics
+from attar.store import DocumentEntry, Fault, Record, Signatures, Store, Transaction
 
 if TYPE_CHECKING:
-    from attar.reader import PhraseReader
+    from attar.reader import Reader
+
+# Characters of texts that are read together: some seconds of one process. Sums are added per batch and in order, so
+# that they do not depend on how many processes read.
+_BATCH = 2**15
 
 
-def refit(store: Store, reader: "PhraseReader", *, leave_out: bool, progress: Progress) -> Refit:
-    """Fit statistics to a store's texts, and make all signatures again, atomically."""
-    entries = list(store.documents())
-    without_text = _check_texts(store, entries, leave_out)
-    names = [each.name for each in entries if isinstance(each, DocumentEntry) and each.text_bytes is not None]
-    encoder = ReaderEncoder(reader)
-    statistics = Statistics.empty(reader.fingerprint, size=encoder.size, pieces=encoder.pieces)
-    for record in _readable(store, names, "fitting", progress):
-        statistics = _with_text(statistics, encoder, record.text or "")
-    if not statistics.tokens:
+class RefitReader:
+    """Reads texts for refitting: for statistics, and then for signatures."""
+
+    def __init__(self, reader: "Reader") -> None:
+        self._encoder = ReaderEncoder(phrase_reader(reader))
+        self._signer: Signer | None = None
+
+    def fit(self, texts: Sequence[str]) -> Statistics:
+        """The statistics of texts."""
+        encoder = self._encoder
+        # A learned map belongs to the reader, whichever the documents are.
+        own = default_statistics(encoder.fingerprint)
+        learned = None if own is None else own.map
+        statistics = Statistics.empty(
+            encoder.fingerprint, size=encoder.size, pieces=encoder.pieces, map=learned
+        )
+        for text in texts:
+            statistics = _with_text(statistics, encoder, text)
+        return statistics
+
+    def sign(self, texts: Sequence[str], statistics: bytes) -> list[bytes]:
+        """The signatures of texts, made with statistics."""
+        if self._signer is None or self._signer.statistics.data != statistics:
+            self._signer = Signer.of(self._encoder, Statistics.from_bytes(statistics))
+        signer = self._signer
+        return [signer.record(signer.sums(text), text_kept=True) for text in texts]
+
+
+class RefitCalls(Protocol):
+    """Calls of a `RefitReader`, in this process or in others."""
+
+    def __call__(self, method: str, batches: Iterable[list[str]], *shared: Any) -> Iterator[Any]:
+        """The results of a method for batches of texts, in their order; each call gets the `shared` arguments."""
+
+
+def calls_here(reader: "Reader") -> RefitCalls:
+    """Calls in this process."""
+    own = RefitReader(reader)
+
+    def call(method: str, batches: Iterable[list[str]], *shared: Any) -> Iterator[Any]:
+        return (getattr(own, method)(batch, *shared) for batch in batches)
+
+    return call
+
+
+class _Place(NamedTuple):
+    """A document: the number of its store, and its name."""
+
+    store: int
+    name: str
+
+
+def refit(stores: Sequence[Store], call: RefitCalls, *, leave_out: bool, progress: Progress) -> Refit:
+    """Fit statistics to the texts of stores, and make all signatures again, atomically in each store."""
+    listed = [list(store.documents()) for store in stores]
+    for store, entries in zip(stores, listed, strict=True):
+        _check_texts(store, entries, leave_out)
+    places = [
+        _Place(number, each.name)
+        for number, entries in enumerate(listed)
+        for each in entries
+        if isinstance(each, DocumentEntry) and each.text_bytes is not None
+    ]
+    statistics: Statistics | None = None
+    fitting = (
+        [record.text or "" for _, record in batch] for batch in _batches(stores, places, "fitting", progress)
+    )
+    for part in call("fit", fitting):
+        statistics = part if statistics is None else statistics + part
+    if statistics is None or not statistics.tokens:
         raise OptionError("refit", "at least one document whose text is kept", "none", "add some first")
-    signer = Signer.of(encoder, statistics)
-    made: dict[str, tuple[DocumentEntry, bytes]] = {}
-    for record in _readable(store, names, "signatures", progress):
-        made[record.name] = record.entry, signer.record(signer.sums(record.text or ""), text_kept=True)
-    with store.transaction() as changes:
-        stored = Signatures(changes)
+    made = _signatures(stores, places, call, statistics.data, progress)
+    kept = 0
+    with contextlib.ExitStack() as stack:
+        # All are written, or none: only a kill between two commits leaves shards that differ, and search says so.
+        opened = [stack.enter_context(store.transaction()) for store in stores]
+        now = [_entries(changes) for changes in opened]
         # One that was added meanwhile would lose its signature as well.
-        now = [each for key in stored.document_keys() if (each := stored.entry(key)) is not None]
-        without_text = _check_texts(store, now, leave_out)
-        changes.put_signature(None, statistics.data)
-        kept = [each.name for each in now if each.name in made and made[each.name][0] == each]
-        for name in kept:
-            changes.put_signature(name, made[name][1])
+        without_text = sum(
+            _check_texts(store, entries, leave_out) for store, entries in zip(stores, now, strict=True)
+        )
+        for number, changes in enumerate(opened):
+            changes.put_signature(None, statistics.data)
+            for each in now[number]:
+                entry, data = made.get(_Place(number, each.name), (None, b""))
+                if entry == each:
+                    changes.put_signature(each.name, data)
+                    kept += 1
     # Of those that are still there as they were listed.
-    still = {each.name for each in now}
-    unread = sum(name in still and name not in made for name in names)
-    return Refit(len(kept), without_text, unread + sum(isinstance(each, Fault) for each in entries))
+    still = {_Place(number, each.name) for number, entries in enumerate(now) for each in entries}
+    unread = sum(place in still and place not in made for place in places)
+    faults = sum(isinstance(each, Fault) for entries in listed for each in entries)
+    return Refit(kept, without_text, unread + faults)
+
+
+def _signatures(
+    stores: Sequence[Store], places: Sequence[_Place], call: RefitCalls, statistics: bytes, progress: Progress
+) -> dict[_Place, tuple[DocumentEntry, bytes]]:
+    """The signatures of all documents that can be read, each with the entry of the text that it was made from."""
+    made: dict[_Place, tuple[DocumentEntry, bytes]] = {}
+    sent: deque[list[tuple[_Place, DocumentEntry]]] = deque()
+
+    def texts() -> Iterator[list[str]]:
+        for batch in _batches(stores, places, "signatures", progress):
+            sent.append([(place, record.entry) for place, record in batch])
+            yield [record.text or "" for _, record in batch]
+
+    for signatures in call("sign", texts(), statistics):
+        for (place, entry), data in zip(sent.popleft(), signatures, strict=True):
+            made[place] = entry, data
+    return made
+
+
+def _entries(changes: Transaction) -> list[DocumentEntry]:
+    """The documents of a store within a transaction."""
+    stored = Signatures(changes)
+    return [each for key in stored.document_keys() if (each := stored.entry(key)) is not None]
 
 
 def _check_texts(store: Store, entries: Iterable[DocumentEntry | Fault], leave_out: bool) -> int:
@@ -60,16 +157,26 @@ def _check_texts(store: Store, entries: Iterable[DocumentEntry | Fault], leave_o
     return len(names)
 
 
-def _readable(store: Store, names: list[str], task: str, progress: Progress) -> Iterator[Record]:
-    """Yield the documents that can be read and have a text."""
-    for at, name in enumerate(names):
-        progress(task, at, len(names))
+def _batches(
+    stores: Sequence[Store], places: Sequence[_Place], task: str, progress: Progress
+) -> Iterator[list[tuple[_Place, Record]]]:
+    """Yield the documents that can be read and have a text, some at a time."""
+    batch: list[tuple[_Place, Record]] = []
+    size = 0
+    for at, place in enumerate(places):
+        progress(task, at, len(places))
         try:
-            record = store.get(name)
+            record = stores[place.store].get(place.name)
         except (UnknownDocumentError, RecordError):  # removed meanwhile, or damaged
             continue
         if record.text is not None:
-            yield record
+            batch.append((place, record))
+            size += len(record.text)
+        if size >= _BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _with_text(statistics: Statistics, encoder: ReaderEncoder, text: str) -> Statistics:

@@ -49,6 +49,17 @@ class SearchState(NamedTuple):
         return lines
 
 
+def phrase_reader(reader: "Reader") -> "PhraseReader":
+    """A library's reader, which must be one of phrases."""
+    from attar.reader import PhraseReader
+
+    if not isinstance(reader, PhraseReader):
+        expected = "one of a phrase reader, to search all documents"
+        remedy = "name one document, or move the library to the default reader: attar reread STORE"
+        raise OptionError("library", expected, "one of a names reader", remedy)
+    return reader
+
+
 class Searching:
     """The signatures and the index of a library; the reader is loaded only if there is something to read."""
 
@@ -80,14 +91,7 @@ class Searching:
 
     def phrase_reader(self) -> "PhraseReader":
         """The library's reader; one of names is refused."""
-        from attar.reader import PhraseReader
-
-        reader = self._reader()
-        if not isinstance(reader, PhraseReader):
-            expected = "one of a phrase reader, to search all documents"
-            remedy = "name one document, or move the library to the default reader: attar reread STORE"
-            raise OptionError("library", expected, "one of a names reader", remedy)
-        return reader
+        return phrase_reader(self._reader())
 
     def signer(self, reader: "Reader") -> Signer | None:
         """Makes signatures with the store's statistics, or the reader's own; None if there are none."""

@@ -84,7 +84,7 @@ def _with_sentences_of_phrases(index: PhraseIndex, most_bytes: int) -> PhraseInd
         sentence_starts=index.sentence_starts[first],
         sentence_lengths=ends[np.append(first[1:], count)[: len(first)] - 1] - index.sentence_starts[first],
         word_starts=np.append(0, np.cumsum(np.where(has_words, sizes, 0)[first])).astype(np.uint32),
-        words=index.words[np.repeat(has_words, sizes)],
+        words=index.words[np.repeat(has_words, sizes.astype(np.int64))],
         tail_sentences=int(stays[:tail].sum()),
     )
 

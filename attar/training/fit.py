@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import sys
 import time
 import warnings
@@ -16,7 +15,7 @@ import torch
 from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint, RichProgressBar
 from pytorch_lightning.loggers import TensorBoardLogger
 from pytorch_lightning.utilities import rank_zero_only
-from torch import Tensor
+from torch import Tensor, distributed
 
 from attar.errors import OptionError
 from attar.nn import Network
@@ -25,6 +24,7 @@ from attar.text import Vocabulary
 from attar.training.batches import Batch
 from attar.training.data import TrainingData, load_initial
 from attar.training.options import TrainingOptions, check_fixed, fixed_options, network_options
+from attar.training.processes import Processes
 from attar.training.run_folder import (
     BEST,
     HISTORY,
@@ -225,7 +225,7 @@ def make_trainer(
 ) -> pl.Trainer:
     """A trainer on the GPU if there is one, in one process, in several, or in those that torchrun started."""
     on_gpu = torch.cuda.is_available()
-    _check_devices(options.devices, torch.cuda.device_count() if on_gpu else None)
+    processes = _processes(options.devices, torch.cuda.device_count() if on_gpu else None)
     if on_gpu:
         torch.set_float32_matmul_precision("high")
     # In a pipe or a log a progress bar would be noise.
@@ -233,8 +233,9 @@ def make_trainer(
     bar: list[Callback] = [RichProgressBar(console_kwargs={"stderr": True})] if shown else []
     return pl.Trainer(
         accelerator="gpu" if on_gpu else "cpu",
-        devices=options.devices,
-        strategy="ddp" if options.devices > 1 else "auto",
+        devices=processes.local_count,
+        num_nodes=processes.nodes,
+        strategy="ddp" if processes.count > 1 else "auto",
         max_epochs=options.epochs,
         precision=options.precision,  # type: ignore[arg-type]  # Lightning names its own choices
         gradient_clip_val=options.grad_clip or None,
@@ -249,20 +250,26 @@ def make_trainer(
     )
 
 
-def _check_devices(devices: int, gpus: int | None) -> None:
-    """Refuse more processes than there are GPUs, or another number than torchrun has started.
+def _processes(devices: int, gpus: int | None) -> Processes:
+    """The processes of a run: those that torchrun has started, on any number of machines, or `devices` of this one.
 
-    >>> _check_devices(2, gpus=1)
+    More of them than a machine has GPUs are refused, as is a number other than torchrun's.
+
+    >>> _processes(2, gpus=1)
     Traceback (most recent call last):
     attar.errors.OptionError: devices: expected at most 1, one per GPU, got 2
     """
-    if gpus is not None and devices > gpus:
-        raise OptionError("devices", f"at most {gpus}, one per GPU", str(devices))
-    started = os.environ.get("WORLD_SIZE", "")
-    if torch.distributed.is_torchelastic_launched() and started != str(devices):
-        raise OptionError(
-            "devices", f"{started}, as started by torchrun", str(devices), f"add --devices {started}"
-        )
+    started = Processes.started()
+    if not distributed.is_torchelastic_launched():
+        if gpus is not None and devices > gpus:
+            raise OptionError("devices", f"at most {gpus}, one per GPU", str(devices))
+        return Processes(count=devices, local_count=devices)
+    if gpus is not None and started.local_count > gpus:
+        raise OptionError("--nproc-per-node", f"at most {gpus}, one per GPU", str(started.local_count))
+    if devices not in (1, started.count):
+        expected = f"{started.count}, as started by torchrun"
+        raise OptionError("devices", expected, str(devices), "omit --devices")
+    return started
 
 
 def is_main_process() -> bool:

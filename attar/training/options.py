@@ -50,7 +50,9 @@ class TrainingOptions(ModelOptions):
     num_workers: int = option(
         -1, "Processes that prepare batches; -1 chooses a number.", former="workers", min=-1
     )
-    devices: int = option(1, "Number of GPUs, or of processes without a GPU.", former="processes", min=1)
+    devices: int = option(
+        1, "Number of GPUs, or of processes without a GPU; torchrun has its own.", former="processes", min=1
+    )
     skip_malformed: bool = option(False, "Skip malformed .question files, with a warning.")
 
     def __post_init__(self) -> None:

@@ -9,6 +9,8 @@ from datetime import timedelta
 import torch
 from torch import distributed
 
+from attar.errors import OptionError
+
 # The others wait while the main process labels, generates or evaluates, which takes hours on large data.
 _LONGEST_WAIT = timedelta(days=7)
 
@@ -29,6 +31,19 @@ class Processes:
             return cls()
         names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
         return cls(*(int(os.environ[name]) for name in names))
+
+    @property
+    def nodes(self) -> int:
+        """The number of machines, each with as many processes.
+
+        >>> Processes(rank=3, count=4, local_rank=1, local_count=2).nodes
+        2
+        """
+        if self.count % self.local_count:
+            came = f"{self.local_count} of {self.count}"
+            remedy = "start torchrun with the same --nproc-per-node on all"
+            raise OptionError("processes", "as many on each machine", came, remedy)
+        return self.count // self.local_count
 
     @property
     def is_main(self) -> bool:

@@ -23,6 +23,19 @@ def test_an_existing_folder_is_refused_in_one_line(filled):
     ]
 
 
+def test_without_out_the_shards_are_next_to_the_library(filled, listed, monkeypatch):
+    assert filled("shard", "S", "--into", 2) == (0, ["3 documents in 2 shards: S-2"], [])
+    code, lines, errors = filled("shard", "S", "--into", 2)
+    assert (code, lines) == (2, [])
+    assert errors == ["attar: --out: expected a new folder, got S-2, which exists; choose another"]
+    assert filled("shard", "S-2/", "--into", 1)[0] == 0
+    assert listed("S-2-1") == listed("S")
+    monkeypatch.chdir("S")
+    folder = Path("..").resolve() / "S-3"
+    code, (line,), _ = filled("shard", ".", "--into", 3, "--json")
+    assert (code, json.loads(line)["folder"]) == (0, str(folder))
+
+
 def test_no_library_is_refused_in_one_line(filled):
     code, _, errors = filled("shard", "nowhere", "--into", 2, "--out", "two")
     assert (code, len(errors)) == (2, 1)

@@ -65,6 +65,11 @@ def test_refit_names_what_it_would_lose(run):
     assert (code, lines) == (0, ["made 1 signatures", told])
 
 
+def test_refit_of_a_folder_of_shards_fits_all_of_them(run):
+    run("shard", "library", "--into", "2")
+    assert run("store", "refit", "library-2") == (0, ["made 2 signatures"], [])
+
+
 def test_search_eval_prints_a_table(run, tmp_path):
     (tmp_path / "set" / "qrels").mkdir(parents=True)
     rows = [json.dumps({"_id": name, "text": text}) for name, text in TEXTS.items()]

@@ -87,7 +87,7 @@ class TestTrain:
     ) -> None:
         launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "attar")
         out = tmp_path / "reader"
-        ran = run_in_process("train", "-d", stories, "-o", out, *SMALL, "--devices", 2, program=launch)
+        ran = run_in_process("train", "-d", stories, "-o", out, *SMALL, program=launch)
         assert ran.returncode == 0, ran.stderr
         assert ran.stdout == trained[1].stdout.replace(str(trained[0]), str(out))
         assert "find_unused_parameters" not in ran.stderr

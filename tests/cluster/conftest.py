@@ -1,10 +1,15 @@
 """One Ray for all tests of the cluster: started once, on this machine, and stopped at the end."""
 
+import faulthandler
 import logging
 import os
 import secrets
+import signal
+import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -39,3 +44,42 @@ def ray_cluster() -> Iterator[str]:
         )
     yield ray.get_runtime_context().gcs_address
     ray.shutdown()
+
+
+# Seconds for the fixtures of a test, which may start Ray and a server, and for the test: many times what they need.
+LIMIT = 600
+
+
+@contextmanager
+def limited(what: str, seconds: float = LIMIT) -> Iterator[None]:
+    """Fail what does not end in time, with the stacks of all threads: Ray waits for ever for a process that hangs."""
+
+    def fail(*_: Any) -> None:
+        faulthandler.dump_traceback(file=sys.__stderr__)
+        pytest.fail(f"{what}: not done after {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    with limited(f"fixtures of {item.nodeid}"):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    with limited(item.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    with limited(f"end of {item.nodeid}"):
+        return (yield)

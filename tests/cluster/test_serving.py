@@ -40,23 +40,31 @@ QUESTIONS = ["Where was tea first drunk?", "Who owned Donwell Abbey?", "Who sold
 class Server:
     """`attar serve`, on a port of its own."""
 
-    def __init__(self, *words: object) -> None:
+    def __init__(self, *words: object, seconds: float = 300) -> None:
         command = [sys.executable, "-m", "attar", "serve", *map(str, words), "--port", "0"]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        # Reading its log ends with the process, whatever that is waiting for.
+        late = threading.Timer(seconds, self.process.kill)
+        late.start()
         lines = []
         for line in self.process.stderr:
             lines.append(line)
             if " at http" in line:
                 break
-        assert lines, "the server ended"
-        assert " at http" in lines[-1], "".join(lines)
-        self.url = lines[-1].split(" at ")[1].strip()
         self.log = threading.Thread(target=self.process.stderr.read)
         self.log.start()
-        self.http = httpx.Client(base_url=self.url, timeout=60)
-        while not self.is_ready():
-            assert self.process.poll() is None, "the server ended"
-            time.sleep(0.1)
+        if lines and " at http" in lines[-1]:
+            self.url = lines[-1].split(" at ")[1].strip()
+            self.http = httpx.Client(base_url=self.url, timeout=60)
+            while not self.is_ready() and self.process.poll() is None:
+                time.sleep(0.1)
+        in_time = late.is_alive()
+        late.cancel()
+        if self.process.poll() is not None or not in_time:
+            self.process.kill()
+            self.end()
+            what = "the server ended" if in_time else f"the server did not start in {seconds:g} s"
+            raise AssertionError(f"{what}: {''.join(lines)}")
 
     def is_ready(self) -> bool:
         try:
@@ -73,6 +81,9 @@ class Server:
     def close(self) -> None:
         self.http.close()
         self.process.send_signal(signal.SIGINT)
+        self.end()
+
+    def end(self) -> None:
         self.process.wait(60)
         self.log.join()
         self.process.stderr.close()

@@ -16,6 +16,7 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import attar
 
@@ -97,18 +98,36 @@ def test_holds_the_package_and_nothing_else(files: list[str]) -> None:
     assert {name.split("/")[0] for name in files} == {"attar", f"attar-{attar.__version__}.dist-info"}
 
 
+def packages_of(extra: str) -> list[str]:
+    """The packages of an extra, and of those that it includes."""
+    listed = PROJECT["optional-dependencies"][extra]
+    included = [each[len("attar[") : -1] for each in listed if each.startswith("attar[")]
+    own = [each for each in listed if not each.startswith("attar[")]
+    return own + [package for each in included for package in packages_of(each)]
+
+
 def test_declares_what_the_project_declares(metadata: Message) -> None:
     declared = metadata.get_all("Requires-Dist") or []
     base = [line for line in declared if "extra ==" not in line]
     assert sorted(base) == sorted(PROJECT["dependencies"])
     assert set(metadata.get_all("Provides-Extra") or []) == set(PROJECT["optional-dependencies"])
-    for extra, packages in PROJECT["optional-dependencies"].items():
+    for extra in PROJECT["optional-dependencies"]:
+        packages = packages_of(extra)
         assert len([line for line in declared if f"extra == '{extra}'" in line]) == len(packages)
 
 
 def test_needs_neither_training_nor_server_packages_unless_asked(metadata: Message) -> None:
     base = " ".join(line for line in metadata.get_all("Requires-Dist") or [] if "extra ==" not in line)
     assert not [name for name in ("lightning", "starlette", "uvicorn", "triton", "pytest") if name in base]
+
+
+def test_ray_brings_the_server_that_it_serves_with(metadata: Message) -> None:
+    declared = [line for line in metadata.get_all("Requires-Dist") or [] if "extra == 'ray'" in line]
+    # What `attar.server.connections` extends: Ray Serve would take any version of it.
+    (limits,) = [line.partition(";")[0] for line in declared if line.startswith("uvicorn")]
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    (version,) = [line.partition("==")[2] for line in pins if line.startswith("uvicorn==")]
+    assert Requirement(limits).specifier.contains(version)
 
 
 def test_its_command_answers_outside_the_checkout(environment: Path, tmp_path: Path) -> None:

@@ -3,11 +3,11 @@
 import json
 import logging
 import os
+import socket
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,14 @@ from attar.reader import load_reader
 from attar.text import Vocabulary
 from attar.training.fit import (
     Training,
-    _check_devices,
+    _processes,
     is_main_process,
     make_trainer,
     train,
     without_known_warnings,
 )
 from attar.training.options import TrainingOptions, network_options
+from attar.training.processes import Processes
 from attar.training.run_folder import HISTORY, RUN
 
 from .conftest import MakeOptions, assert_same_tensors, history
@@ -171,46 +172,88 @@ def test_the_learning_rate_rises_and_then_falls_towards_0(
     assert rates[-1] < 0.001
 
 
+# Trains with some options in turn; keeps the gradients of each step.
+PROGRAM = """
+import torch
+from attar.training.fit import Training, is_main_process, train
+from attar.training.options import TrainingOptions
+
+steps = []
+def keep(self, optimizer):
+    steps.append({name: each.grad.clone() for name, each in self.named_parameters() if each.grad is not None})
+Training.on_before_optimizer_step = keep
+for options, out in RUNS:
+    steps.clear()
+    train(TrainingOptions.from_json(options | dict(out=out)), quiet=True)
+    if is_main_process():
+        torch.save(steps, out + ".gradients")
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
 @pytest.fixture(scope="module")
 def trained_twice(
     stories_set: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[int, tuple[Path, Path]]:
-    """For two sizes of a batch, the folders of a run in one process and of one that two processes share."""
+) -> dict[str, tuple[Path, Path]]:
+    """For some runs, the folders of each in one process, and shared by two nodes of one process each."""
     place = tmp_path_factory.mktemp("shared")
-    small = {"hidden_size": 8, "embedding_size": 8, "epochs": 2, "questions": 3, "data": (str(stories_set),)}
-    runs: dict[int, tuple[Path, Path]] = {}
-    shared = []
+    small = {"hidden_size": 8, "embedding_size": 8, "questions": 3, "data": (str(stories_set),)}
+    runs: dict[str, tuple[Path, Path]] = {}
+    alone, shared = [], []
     for batch in (16, 47):
-        alone = TrainingOptions(**small, batch_size=batch, out=str(place / f"alone-{batch}"))
-        shared.append(replace(alone, out=str(place / f"shared-{batch}"), devices=2))
-        runs[batch] = train(alone, quiet=True), shared[-1].folder
-    program = f"""
-from attar.training.fit import train
-from attar.training.options import TrainingOptions
-for options, out in {[(each.to_json(), each.out) for each in shared]!r}:
-    train(TrainingOptions.from_json(options | dict(out=out, processes=2)), quiet=True)
-"""
-    (place / "shared.py").write_text(program)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    ended = subprocess.run(
-        [*launch, str(place / "shared.py")],
-        env=os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert "find_unused_parameters" not in ended.stderr
+        # At such a learning rate all steps have the first weights: Adam makes much of rounding.
+        for kind, more in (("trained", {"epochs": 2}), ("gradients", {"epochs": 1, "lr": 1e-9})):
+            options = TrainingOptions(**small, **more, batch_size=batch, out="").to_json()
+            name = f"{kind} {batch}"
+            runs[name] = place / f"{name} alone", place / f"{name} shared"
+            alone.append((options, str(runs[name][0])))
+            shared.append((options, str(runs[name][1])))
+    for file, listed in (("alone.py", alone), ("shared.py", shared)):
+        (place / file).write_text(PROGRAM.replace("RUNS", repr(listed)))
+    nodes = ["-m", "torch.distributed.run", "--nproc-per-node", "1", "--nnodes", "2"]
+    nodes += ["--master-addr", "127.0.0.1", "--master-port", str(free_port()), "--node-rank"]
+    launches = [[], [*nodes, "0"], [*nodes, "1"]]
+    started = [
+        subprocess.Popen(
+            [sys.executable, *launch, str(place / ("shared.py" if launch else "alone.py"))],
+            env=os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for launch in launches
+    ]
+    for each in started:
+        _, errors = each.communicate(timeout=300)
+        assert each.returncode == 0, errors
+        assert "find_unused_parameters" not in errors
     return runs
 
 
-@pytest.mark.parametrize("batch", [16, 47], ids=["even parts", "one process left without documents"])
-def test_two_processes_make_the_steps_of_one(trained_twice: dict[int, tuple[Path, Path]], batch: int) -> None:
-    alone, shared = trained_twice[batch]
+PARTS = pytest.mark.parametrize("batch", [16, 47], ids=["even parts", "one process left without documents"])
+
+
+@PARTS
+def test_two_processes_make_the_steps_of_one(trained_twice: dict[str, tuple[Path, Path]], batch: int) -> None:
+    alone, shared = trained_twice[f"trained {batch}"]
     for one, other in zip(history(alone), history(shared), strict=True):
         assert one == pytest.approx(other, rel=1e-4)
     weights = [load_reader(folder).network.state_dict() for folder in (alone, shared)]
     assert_same_tensors(dict(weights[0]), dict(weights[1]), rtol=1e-4, atol=1e-4)
+
+
+@PARTS
+def test_two_processes_have_the_gradients_of_one(
+    trained_twice: dict[str, tuple[Path, Path]], batch: int
+) -> None:
+    alone, shared = (torch.load(f"{folder}.gradients") for folder in trained_twice[f"gradients {batch}"])
+    assert len(alone) == {16: 3, 47: 2}[batch]
+    assert all(any(gradient.abs().max() > 1e-3 for gradient in step.values()) for step in alone)
+    torch.testing.assert_close(shared, alone, rtol=0, atol=1e-5)
 
 
 class TestWarnings:
@@ -266,18 +309,49 @@ class TestProgressBar:
         assert isinstance(trainer.progress_bar_callback, ProgressBar) == shown
 
 
-class TestDevices:
-    def test_are_at_most_the_number_of_gpus(self) -> None:
-        _check_devices(4, gpus=4)
-        with pytest.raises(OptionError, match="expected at most 4, one per GPU, got 5"):
-            _check_devices(5, gpus=4)
+class TestProcesses:
+    @pytest.fixture
+    def started(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As torchrun starts the second of two processes on the second of two machines."""
+        started = {"TORCHELASTIC_RUN_ID": "run", "RANK": 3, "WORLD_SIZE": 4}
+        for name, value in (started | {"LOCAL_RANK": 1, "LOCAL_WORLD_SIZE": 2}).items():
+            monkeypatch.setenv(name, str(value))
 
-    def test_are_the_processes_that_torchrun_started(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("TORCHELASTIC_RUN_ID", "run")
-        monkeypatch.setenv("WORLD_SIZE", "2")
-        _check_devices(2, gpus=None)
-        with pytest.raises(OptionError, match="expected 2, as started by torchrun, got 1; add --devices 2"):
-            _check_devices(1, gpus=None)
+    def test_are_at_most_the_number_of_gpus(self) -> None:
+        assert _processes(4, gpus=4) == Processes(count=4, local_count=4)
+        with pytest.raises(OptionError, match="expected at most 4, one per GPU, got 5"):
+            _processes(5, gpus=4)
+
+    @pytest.mark.usefixtures("started")
+    @pytest.mark.parametrize("gpus", [None, 2, 8])
+    @pytest.mark.parametrize("devices", [1, 4], ids=["devices not given", "devices of all machines"])
+    def test_are_those_that_torchrun_started(self, devices: int, gpus: int | None) -> None:
+        processes = _processes(devices, gpus)
+        assert (processes.rank, processes.local_count, processes.nodes) == (3, 2, 2)
+
+    @pytest.mark.usefixtures("started")
+    def test_other_numbers_than_those_of_torchrun_are_refused(self) -> None:
+        with pytest.raises(OptionError, match="expected 4, as started by torchrun, got 3; omit --devices"):
+            _processes(3, gpus=None)
+        with pytest.raises(OptionError, match="--nproc-per-node: expected at most 1, one per GPU, got 2"):
+            _processes(1, gpus=1)
+
+    def test_as_many_run_on_each_machine(self) -> None:
+        with pytest.raises(OptionError, match="expected as many on each machine, got 2 of 5"):
+            _ = Processes(count=5, local_count=2).nodes
+
+    @pytest.mark.usefixtures("started")
+    def test_a_trainer_on_gpus_has_those_of_its_machine(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+        monkeypatch.setattr(torch, "set_float32_matmul_precision", lambda precision: None)
+        given: dict[str, Any] = {}
+        monkeypatch.setattr("pytorch_lightning.Trainer", lambda **arguments: given.update(arguments))
+        make_trainer(TrainingOptions(("set",), "reader"), tmp_path, [], quiet=True)
+        names = ("accelerator", "devices", "num_nodes", "strategy")
+        assert [given[name] for name in names] == ["gpu", 2, 2, "ddp"]
 
     def test_a_single_process_is_the_main_process(self) -> None:
         assert is_main_process()

@@ -69,7 +69,7 @@ def _open(path: Path, max_bytes: int) -> IO[str]:
     return io.TextIOWrapper(io.BufferedReader(unpacked), encoding="utf-8")
 
 
-_DECOMPRESS: dict[str, Callable[[Path], IO[bytes]]] = {".xz": lzma.LZMAFile, ".gz": gzip.GzipFile}
+_DECOMPRESS: dict[str, Callable[[Path], Any]] = {".xz": lzma.LZMAFile, ".gz": gzip.GzipFile}
 
 
 class _Decompressed(io.RawIOBase):

@@ -136,7 +136,7 @@ def fit_stage(stage: Stage, run: Path) -> list[Row]:
     trainer = pl.Trainer(
         accelerator="gpu" if on_gpu else "cpu",
         devices=stage.processes.local_count,
-        num_nodes=stage.processes.count // stage.processes.local_count,
+        num_nodes=stage.processes.nodes,
         # Some stages train only a part of their network.
         strategy="ddp_find_unused_parameters_true" if stage.processes.count > 1 else "auto",
         accumulate_grad_batches=stage.share,

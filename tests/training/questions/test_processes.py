@@ -88,6 +88,10 @@ def test_two_processes_take_the_steps_of_one(options: MakeOptions, monkeypatch: 
     torch.testing.assert_close(weights(alone.folder), weights(shared.folder), rtol=0, atol=5e-3)
     first, second = (Reader.load(each.folder).about["held_out"] for each in (alone, shared))
     assert first.keys() == second.keys()
+    assert first
+    for name in first:
+        # One of the few held-out questions may be answered otherwise after rounding.
+        assert second[name] == pytest.approx(first[name], abs=0.1), name
     assert not list((shared.folder / "run").glob("*.ckpt"))
 
 
