@@ -54,6 +54,15 @@ def add(
     keep_text: Annotated[
         bool, typer.Option("--keep-text/--no-text", help="Keep the text, compressed, to quote from.")
     ] = True,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="BYTES",
+            help="Most bytes of each memory, also after attar append; what is least likely to be asked about is "
+            "dropped.",
+        ),
+    ] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="No effect: bad files are always skipped.", hidden=True)
     ] = False,
@@ -101,6 +110,7 @@ def add(
 
     limit = max_decompressed_mb * 2**20
     opened: Any = {"dtype": dtype, "durability": durability, "keep_text": keep_text}
+    opened["budget"] = budget
     if ray is not None:
         if sync or together or name is not None or files == [_STDIN]:
             remedy = "leave --sync, --together, --name and stdin to attar add without --ray"

@@ -51,6 +51,7 @@ class Library:
         dtype: str | None = None,
         durability: Durability = "sync",
         keep_text: bool = True,
+        budget: int | None = None,
         read_only: bool = False,
         create: bool = True,
         cache: int = _CACHE,
@@ -58,6 +59,7 @@ class Library:
     ) -> None:
         """Open a library, or create it; a new one stores memories as float16 unless `dtype` is given.
 
+        A `budget` caps the bytes of each memory that is added, also when more is appended to its document.
         From `lists_from` documents on (default: 200,000), search compares a query with the nearest signatures only, if
         FAISS is installed; 0: always with all.
         """
@@ -68,7 +70,7 @@ class Library:
         self.store: Store = open_store(
             path, fingerprint, dtype=dtype, durability=durability, read_only=read_only, create=create
         )
-        self.keep_text = keep_text
+        self.keep_text, self.budget = keep_text, budget
         self._cache = MemoryCache(cache)
         self._lists_from = lists_from
         self._searching = Searching(self.store, lambda: self.reader, self._reader_path, lists_from)
@@ -93,8 +95,7 @@ class Library:
         if self._reader is None or expected not in (None, self._reader.fingerprint):
             what, moved = f"library {self.store.path}", self._reader is not None
             path = find_reader(what, self._reader_path, expected, moved=moved)
-            # Imported last: a reader that is refused must not wait for torch.
-            from attar.reader import Reader
+            from attar.reader import Reader  # last: a reader that is refused must not wait for torch
 
             self._reader = Reader.load(path)
         return self._reader
@@ -297,7 +298,7 @@ class Library:
         on_refused: Callable[[AttarError], None] | None = None,
         seen: dict[str, bytes] | None = None,
     ) -> Adder:
-        kept = self.keep_text, self._searching, progress, on_refused
+        kept = self.keep_text, self.budget, self._searching, progress, on_refused
         return Adder(self.store, lambda: self.reader, replace, *kept, {} if seen is None else seen)
 
 
@@ -333,8 +334,7 @@ def open_store(
 def _fields(facts: DocumentEntry | Fault) -> dict[str, Any]:
     """The fields of a `Document`, from the store's entry."""
     if isinstance(facts, Fault):
-        nothing = DocumentEntry(facts.name or "", "", b"", 0, 0, 0, "", "", 0)
-        return _fields(nothing) | {"fault": facts.line}
+        return _fields(DocumentEntry(facts.name or "", "", b"", 0, 0, 0, "", "", 0)) | {"fault": facts.line}
     return {
         "name": facts.name,
         "title": facts.title,

@@ -10,7 +10,7 @@ from attar._lazy import lazy_names
 if TYPE_CHECKING:
     from attar.reader.confidence import FEATURES, Calibration
     from attar.reader.files import READER_FILES, SavedReader, load_reader, save_reader
-    from attar.reader.fixed_size import FIXED_SIZE, FixedSizeReader
+    from attar.reader.fixed_size import FixedSizeReader
     from attar.reader.folders import (
         DEFAULT,
         SHIPPED,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT",
     "FEATURES",
-    "FIXED_SIZE",
     "POSITIONS",
     "READER_FILES",
     "SHIPPED",

@@ -266,3 +266,16 @@ def test_a_killed_add_keeps_what_it_reported_and_continues(place, reader, attar,
             one, other = interrupted.memory(row["id"]), uninterrupted.memory(row["id"])
             assert (one.tokens, one.names) == (other.tokens, other.names)
             np.testing.assert_allclose(one.to_float32(), other.to_float32(), rtol=2e-3, atol=2e-3)
+
+
+def test_a_budget_holds_for_what_is_added_and_appended(place, attar):
+    text = "In May Ann of Bath sold the old mill to Bob, who paid 40 pounds and left for Leeds in the rain. "
+    Path("long.txt").write_text("".join(f"{at}. {text}" for at in range(40)))
+    code, _, errors = attar("add", "B", "long.txt", "--reader", "answers", "--budget", "2000")
+    assert (code, errors) == (0, [])
+    assert attar("append", "B", "long", "long.txt", "--reader", "answers")[0] == 0
+    with Store.open("B", read_only=True) as store:
+        assert store.entry("long").memory_bytes <= 2_000 == store.entry("long").budget
+    code, _, errors = attar("add", "B", "long.txt", "--name", "t", "--reader", "answers", "--budget", "100")
+    assert code == 2
+    assert errors[-1].startswith("attar: budget: expected at least ")
