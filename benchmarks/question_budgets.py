@@ -2,8 +2,9 @@
 
     python -m benchmarks.question_budgets squad2-dev.json.xz --questions 1000 --figure docs/figures/question-budgets.png
 
-Each document is read once; a budget drops the phrases that are least likely to be asked about. A document that no
-budget this small can hold counts as not answered. Memories of fixed size need a reader trained with `--values`.
+Each document is read once; a budget drops what is least likely to be asked about. A document that no budget this
+small can hold, not even without phrases, counts as not answered. Memories of fixed size need a reader trained with
+`--values`.
 """
 
 import json

@@ -44,6 +44,11 @@ class AddOptions:
     sync: bool = option(False, "Remove documents of these folders whose files are gone.")
     shared_names: bool = option(False, "Share one table of names, so that the documents can be merged.")
     keep_text: bool = option(True, "Keep the text, compressed, to quote from.", "--no-text")
+    budget: int | None = option(
+        None,
+        "Most bytes of each memory, also after attar append; what is least likely to be asked about is dropped.",
+        min=1,
+    )
     dtype: str | None = option(None, "Data type of a new library: float32, float16 (default) or int8.")
     durability: str = option("sync", options.DURABILITY)
     max_decompressed_mb: int = option(1024, options.MAX_DECOMPRESSED, min=1)
@@ -59,7 +64,8 @@ class AddOptions:
     @property
     def of_library(self) -> dict[str, Any]:
         """The options that a library is opened with."""
-        return {"dtype": self.dtype, "durability": self.durability, "keep_text": self.keep_text}
+        own = {"dtype": self.dtype, "durability": self.durability, "keep_text": self.keep_text}
+        return own | {"budget": self.budget}
 
 
 class AddReport:

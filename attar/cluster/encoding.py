@@ -80,6 +80,7 @@ def encode(
     reader: str | os.PathLike[str] | None = None,
     replace: bool = False,
     keep_text: bool = True,
+    budget: int | None = None,
     dtype: str | None = None,
     durability: Durability = "sync",
     max_bytes: int = MAX_DECOMPRESSED,
@@ -96,7 +97,8 @@ def encode(
     found = (
         sources if isinstance(sources, FoundSources) else find_sources([os.fspath(each) for each in sources])
     )
-    options: dict[str, Any] = {"dtype": dtype, "durability": durability, "keep_text": keep_text}
+    options: dict[str, Any] = {"dtype": dtype, "durability": durability}
+    options |= {"keep_text": keep_text, "budget": budget}
     changes: Counter[str] = Counter()
 
     def changed(change: Change) -> None:
@@ -234,7 +236,9 @@ def _known(libraries: list[Library]) -> NDArray[np.uint64]:
         entry
         for library in libraries
         for entry in library.store.documents()
-        if not isinstance(entry, Fault) and (entry.text_bytes is not None or not library.keep_text)
+        if not isinstance(entry, Fault)
+        and (entry.text_bytes is not None or not library.keep_text)
+        and library.budget in (None, entry.budget)
     )
     return np.sort(np.array([_key(entry.name, entry.digest) for entry in entries], np.uint64))
 

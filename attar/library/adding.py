@@ -22,7 +22,7 @@ from attar.errors import (
 from attar.library.drafts import Draft, Encoded, Pace, batches, check_string, check_text, encode_texts
 from attar.library.places import appended_origin, merged_origin
 from attar.library.searching import Searching
-from attar.memory import JOINT, Memory
+from attar.memory import JOINT, Memory, within_budget
 from attar.progress import Progress, ignore_progress
 from attar.results import Change
 from attar.store import DocumentEntry, Parts, Record, Snapshot, Store, Transaction, digest_of
@@ -67,12 +67,18 @@ class Adder:
     reader: Callable[[], "Reader"]
     replace: bool
     keep_text: bool
+    budget: int | None
     searching: Searching
     progress: Progress = ignore_progress
     # Called for a document that is refused, if the others are to be added nevertheless.
     on_refused: Callable[[AttarError], None] | None = None
     # The digests of the documents that came so far, by name; given if one source is added in several calls.
     seen: dict[str, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        budget = self.budget
+        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
+            raise OptionError("budget", "a number of bytes from 1 up", repr(budget))
 
     def add(self, drafts: Iterable[Draft], batch: int) -> Iterator[Change]:
         """Yield each document's change once it is on disk; the documents before a refused one are added."""
@@ -164,6 +170,8 @@ class Adder:
                 return _change_of(before.entry, "appended")
             reader = reader_of(before.memory.reader)
             longer, sums = self.searching.extend(reader, before, text, self.progress)
+            budget = before.entry.budget
+            longer = cut_to_budget(self.store, longer, budget)
             whole = None if before.text is None else SEPARATOR.join(filter(None, (before.text, text)))
             # If another process has written the document meanwhile, its version is continued instead.
             with self.store.transaction() as changes:
@@ -171,6 +179,7 @@ class Adder:
                     ids = (*before.entry.applied, *applied)[-CHANGE_IDS:]
                     signature = self.searching.record(changes, sums, text_kept=False)
                     kept: dict[str, Any] = {"title": before.entry.title, "text": whole, "applied": ids}
+                    kept["budget"] = budget
                     origin = appended_origin(before, parts, len(SEPARATOR))
                     facts = changes.put(name, longer, signature=signature, origin=origin, **kept)
                     return _change_of(facts, "appended")
@@ -190,14 +199,15 @@ class Adder:
                 if not self.replace:
                     raise _name_taken(new)
             records = [others.get(name) or changes.get(name) for name in parts]
-            whole = _merged(parts, [record.memory for record in records])
+            budget = self.budget or 0
+            whole = cut_to_budget(self.store, _merged(parts, [record.memory for record in records]), budget)
             texts = [record.text for record in records]
             # To quote from and to read again: places of phrases are those of the joined text.
             keeps = self.keep_text and None not in texts
             text = SEPARATOR.join(text for text in texts if text is not None) if keeps else None
             signature = self.searching.merged(changes, records)
             origin = merged_origin(records, len(SEPARATOR))
-            kept: dict[str, Any] = {"title": title, "text": text, "applied": applied}
+            kept: dict[str, Any] = {"title": title, "text": text, "applied": applied, "budget": budget}
             facts = changes.put(new, whole, signature=signature, origin=origin, **kept)
             return _change_of(facts, "merged")
 
@@ -212,11 +222,12 @@ class Adder:
             if draft.encoded and (draft.encoded.memory.reader, draft.encoded.statistics) == expected
         }
         new = [draft.text for at, draft in enumerate(drafts) if at not in done]
-        if not new:
-            return list(done.values())
         options: dict[str, Any] = {"shared_names": shared_names, "progress": self.progress}
-        read = iter(encode_texts(reader, projection, new, **options))
-        return [done[at] if at in done else next(read) for at in range(len(drafts))]
+        read = iter(encode_texts(reader, projection, new, **options) if new else [])
+        whole = [done[at] if at in done else next(read) for at in range(len(drafts))]
+        if self.budget is None:
+            return whole
+        return [each._replace(memory=cut_to_budget(self.store, each.memory, self.budget)) for each in whole]
 
     def _read_and_write(self, drafts: Sequence[Draft]) -> tuple[dict[str, Change], AttarError | None]:
         """Write documents atomically, up to the first that is refused; also return that one's error."""
@@ -243,6 +254,7 @@ class Adder:
             raise _name_taken(draft.name)
         text = draft.text if self.keep_text else None
         kept: dict[str, Any] = {"title": draft.title, "text": text, "digest": draft.digest}
+        kept["budget"] = self.budget or 0
         signature = self.searching.record(changes, encoded.sums, text_kept=self.keep_text)
         facts = changes.put(draft.name, encoded.memory, signature=signature, origin=draft.origin, **kept)
         return _change_of(facts, "replaced" if earlier is not None else "added")
@@ -253,8 +265,8 @@ class Adder:
             return {name: facts for name, facts in entries if facts is not None}
 
     def _is_done(self, draft: Draft, known: DocumentEntry | None) -> bool:
-        """Whether there is nothing to write: the same text, and it is kept if it is to be."""
-        if known is None or not _is_same(draft, known):
+        """Whether there is nothing to write: the same text, kept if it is to be, and the budget if one is given."""
+        if known is None or not _is_same(draft, known) or self.budget not in (None, known.budget):
             return False
         return not self.keep_text or known.text_bytes is not None
 
@@ -269,6 +281,16 @@ class Adder:
         with self.store.snapshot() as now:
             tables = [memory.names for memory in now.memories(draft.name for draft in group)]
         return all(a.agrees_with(b) for a, b in pairwise(tables))
+
+
+def cut_to_budget(store: Store, memory: Memory, budget: int) -> Memory:
+    """The memory within a budget, in the precision that the store keeps; 0: as it is."""
+    if not budget:
+        return memory
+    if memory.phrases is None:
+        came = f"one of the mechanism {memory.mechanism}"
+        raise OptionError("budget", "a memory of phrases", came, "leave it out, or use another reader")
+    return within_budget(memory.astype(store.dtype), budget)
 
 
 def _check_merge(names: Sequence[str]) -> None:

@@ -51,6 +51,7 @@ class Library:
         dtype: str | None = None,
         durability: Durability = "sync",
         keep_text: bool = True,
+        budget: int | None = None,
         read_only: bool = False,
         create: bool = True,
         cache: int = _CACHE,
@@ -58,6 +59,7 @@ class Library:
     ) -> None:
         """Open a library, or create it; a new one stores memories as float16 unless `dtype` is given.
 
+        A `budget` caps the bytes of each memory that is added, also when more is appended to its document.
         Above `lists_from` documents (default: 200,000), search is approximate, if FAISS is installed; 0: never.
         """
         self._reader, self._reader_path = _reader_and_path(reader)
@@ -67,7 +69,7 @@ class Library:
         self.store: Store = open_store(
             path, fingerprint, dtype=dtype, durability=durability, read_only=read_only, create=create
         )
-        self.keep_text = keep_text
+        self.keep_text, self.budget = keep_text, budget
         self._cache = MemoryCache(cache)
         self._lists_from = lists_from
         self._searching = Searching(self.store, lambda: self.reader, self._reader_path, lists_from)
@@ -92,8 +94,7 @@ class Library:
         if self._reader is None or expected not in (None, self._reader.fingerprint):
             what, moved = f"library {self.store.path}", self._reader is not None
             path = find_reader(what, self._reader_path, expected, moved=moved)
-            # Imported last: a reader that is refused must not wait for torch.
-            from attar.reader import Reader
+            from attar.reader import Reader  # last: a reader that is refused must not wait for torch
 
             self._reader = Reader.load(path)
         return self._reader
@@ -305,7 +306,7 @@ class Library:
         on_refused: Callable[[AttarError], None] | None = None,
         seen: dict[str, bytes] | None = None,
     ) -> Adder:
-        kept = self.keep_text, self._searching, progress, on_refused
+        kept = self.keep_text, self.budget, self._searching, progress, on_refused
         return Adder(self.store, lambda: self.reader, replace, *kept, {} if seen is None else seen)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attar.errors import BusyError, OptionError, RecordError, UnknownDocumentError
+from attar.library.adding import cut_to_budget
 from attar.progress import Progress
 from attar.results import Reread
 from attar.store import DocumentEntry, Fault, Store, export_store, source_version
@@ -179,7 +180,9 @@ class _Rereading:
         memories = self.reader.read_many(texts, progress=part)
         with self.staged.transaction() as changes:
             for record, memory in zip(records, memories, strict=True):
-                applied = source_version(record.entry)
+                applied, budget = source_version(record.entry), record.entry.budget
+                if memory.phrases is not None:  # a names reader has no budgets
+                    memory = cut_to_budget(self.store, memory, budget)
                 changes.put(record.name, memory, digest=record.entry.digest, applied=applied)
 
 

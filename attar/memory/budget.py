@@ -73,7 +73,8 @@ def _with_sentences_of_phrases(index: PhraseIndex, most_bytes: int) -> PhraseInd
     count, tail = len(index.sentence_starts), index.tail_sentences
     has_phrase = np.zeros(count, np.bool_)
     has_phrase[index.sentences] = True
-    sizes = np.diff(index.word_starts.astype(np.int64))
+    bounds = index.word_starts.astype(np.int64)
+    sizes = bounds[1:] - bounds[:-1]
     has_words = has_phrase & (sizes * index.words.itemsize <= most_bytes)
     stays = has_phrase | np.append(True, has_phrase)[:count] | (np.arange(count) == tail)
     first = np.flatnonzero(stays)

@@ -190,6 +190,8 @@ class DocumentEntry(msgspec.Struct, frozen=True, array_like=True):
     source: str = ""
     date: str = ""
     parts: bytes = b""
+    # The most bytes that its memory may take, also when it is continued; 0: any number.
+    budget: _Count = 0
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True):
@@ -304,6 +306,7 @@ class Record:
         applied: tuple[bytes, ...] = (),
         signature: bytes | None = None,
         origin: Origin | None = None,
+        budget: int = 0,
     ) -> "Record":
         """Make the record of a document; `digest` is that of `text` unless given."""
         memory_data = memory.to_bytes()
@@ -317,7 +320,7 @@ class Record:
         entry = DocumentEntry(
             name, title, digest, created, changed, memory.tokens, memory.form, memory.dtype, *sizes,
             applied=applied, names_full=memory.names.is_full, source=source, date=date,
-            parts=pack_parts(parts) if parts else b"",
+            parts=pack_parts(parts) if parts else b"", budget=budget,
         )  # fmt: skip
         return cls(entry, memory_data, text_data, signature)
 

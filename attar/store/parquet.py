@@ -36,7 +36,7 @@ _BYTES = 2**25
 # The fields of a `DocumentEntry` that are columns; the sizes follow from the memory and the text.
 _FIELDS = ("name", "title", "digest", "created", "changed", "tokens", "form", "dtype")
 # Columns that exports of version 0.1.0 do not have.
-_LATER_FIELDS = ("source", "date", "parts")
+_LATER_FIELDS = ("source", "date", "parts", "budget")
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -55,6 +55,7 @@ class _Row(msgspec.Struct, frozen=True):
     source: str = ""
     date: str = ""
     parts: bytes = b""
+    budget: int = 0
 
 
 class ExportInfo(msgspec.Struct, frozen=True):
@@ -73,7 +74,7 @@ def _schema(info: ExportInfo) -> "pa.Schema":
     types = (pa.string(), pa.string(), pa.binary(), time, time, pa.int64(), pa.string(), pa.string())
     columns: dict[str, Any] = dict(zip(_FIELDS, types, strict=True))
     columns |= {"memory": pa.large_binary(), "text": pa.large_string()}
-    columns |= {"source": pa.string(), "date": pa.string(), "parts": pa.binary()}
+    columns |= {"source": pa.string(), "date": pa.string(), "parts": pa.binary(), "budget": pa.int64()}
     return pa.schema(columns, metadata={"attar": msgspec.json.encode(info)})
 
 

@@ -207,6 +207,7 @@ class Transaction:
         applied: tuple[bytes, ...] = (),
         signature: bytes | None = None,
         origin: Origin | None = None,
+        budget: int = 0,
     ) -> DocumentEntry:
         """Write or replace a document; its memory is converted to the store's dtype, if that can hold it."""
         earlier = None
@@ -218,8 +219,8 @@ class Transaction:
             converted = memory.astype("float32")
         with contextlib.suppress(RecordError):
             earlier = _find_entry(self._transaction, name)
-        created = None if earlier is None else earlier.created
-        facts: dict[str, Any] = {"title": title, "digest": digest, "created": created, "applied": applied}
+        facts: dict[str, Any] = {"title": title, "digest": digest, "applied": applied, "budget": budget}
+        facts["created"] = None if earlier is None else earlier.created
         record = Record.of(name, converted, text=text, signature=signature, origin=origin, **facts)
         if origin is None and earlier is not None and earlier.digest == record.entry.digest != b"":
             # The same text, read again, keeps its origin.
@@ -266,8 +267,7 @@ class Transaction:
 
     def get(self, name: str) -> Record:
         """Return all that the store keeps of a document, with the changes so far."""
-        # Copied: the next change may write to the viewed bytes.
-        return _read_record(self._transaction, name, check=True).copied()
+        return _read_record(self._transaction, name, check=True).copied()  # the next change may overwrite it
 
     def __contains__(self, name: str) -> bool:
         return _find_entry(self._transaction, name) is not None

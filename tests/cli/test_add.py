@@ -316,3 +316,16 @@ def test_the_former_flag_for_shared_names_is_accepted_with_one_line(place, attar
     code, _, errors = attar("add", "S", "stories", "--together")
     assert (code, errors) == (0, ["attar: --together is now --shared-names; the old name goes away in 0.3"])
     assert attar("merge", "S", "all", "story0", "story1")[0] == 0
+
+
+def test_a_budget_holds_for_what_is_added_and_appended(place, attar):
+    text = "In May Ann of Bath sold the old mill to Bob, who paid 40 pounds and left for Leeds in the rain. "
+    Path("long.txt").write_text("".join(f"{at}. {text}" for at in range(40)))
+    code, _, errors = attar("add", "B", "long.txt", "--reader", "answers", "--budget", "2000")
+    assert (code, errors) == (0, [])
+    assert attar("append", "B", "long", "long.txt", "--reader", "answers")[0] == 0
+    with Store.open("B", read_only=True) as store:
+        assert store.entry("long").memory_bytes <= 2_000 == store.entry("long").budget
+    code, _, errors = attar("add", "B", "long.txt", "--name", "t", "--reader", "answers", "--budget", "100")
+    assert code == 2
+    assert errors[-1].startswith("attar: budget: expected at least ")

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from attar.errors import OptionError
-from attar.memory import Memory
+from attar.memory import FIXED_SIZE, Memory
 from attar.nn import PhraseNetwork
-from attar.memory import FIXED_SIZE
 from attar.reader import FixedSizeReader, PhraseReader, Reader, save_phrase_reader
 from attar.reader.phrase_files import SavedPhrases
 from tests.reader.test_phrases import story

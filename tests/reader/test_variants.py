@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from attar.errors import FormatError
 from attar.library import Library
+from attar.memory import FIXED_SIZE
 from attar.reader import (
-    FIXED_SIZE,
     FixedSizeReader,
     PhraseReader,
     Reader,

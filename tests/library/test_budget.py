@@ -1,0 +1,89 @@
+"""A library with a budget: documents keep to it when they are added, appended, merged and read again."""
+
+from pathlib import Path
+
+import pytest
+
+from attar.errors import OptionError
+from attar.library import Library
+from attar.reader import Reader
+from attar.store import Store, export_store, import_store
+
+TEXT = (Path(__file__).parents[2] / "docs" / "log.md").read_text()
+BUDGET = 3_000
+
+
+@pytest.fixture(scope="module")
+def reader():
+    return Reader.load()
+
+
+@pytest.fixture
+def library(reader, tmp_path):
+    with Library(tmp_path / "library", reader, budget=BUDGET) as library:
+        library.add("log", TEXT[:4_000])
+        yield library
+
+
+def test_documents_are_added_and_appended_within_it(library, reader):
+    assert BUDGET // 2 < library.show("log").bytes <= BUDGET
+    with Library(library.store.path, reader) as other:  # the document has its budget, not the library
+        other.append("log", TEXT[4_000:7_000])
+        assert other.show("log").bytes <= BUDGET
+        assert other.memory("log").phrases.characters == 7_002
+        other.add("whole", TEXT[:4_000])
+        assert other.show("whole").bytes > BUDGET
+
+
+def test_the_same_text_is_written_again_only_for_another_budget(library, reader):
+    assert library.add("log", TEXT[:4_000]).change == "unchanged"
+    with Library(library.store.path, reader) as other:
+        assert other.add("log", TEXT[:4_000]).change == "unchanged"
+    with Library(library.store.path, reader, budget=2_000) as other:
+        assert other.add("log", TEXT[:4_000]).change == "replaced"
+        assert other.show("log").bytes <= 2_000
+
+
+def test_merged_documents_keep_to_it(library):
+    library.add("more", TEXT[4_000:8_000])
+    library.merge("both", ["log", "more"])
+    assert library.show("both").bytes <= BUDGET
+
+
+def test_it_stays_when_the_library_moves_to_another_reader(library, tmp_path):
+    reader = Reader.load()
+    reader.fingerprint = "f" * 64
+    library.reread(reader)
+    assert library.show("log").reader == "f" * 64
+    assert library.show("log").bytes <= BUDGET
+    assert library.store.entry("log").budget == BUDGET
+
+
+def test_an_export_has_it(library, tmp_path):
+    export_store(library.store, tmp_path / "library.parquet")
+    with Store.open(tmp_path / "other") as other:
+        import_store(other, tmp_path / "library.parquet")
+        assert other.entry("log").budget == BUDGET
+
+
+def test_float32_keeps_to_it_with_fewer_phrases(reader, tmp_path):
+    with Library(tmp_path / "library", reader, dtype="float32", budget=BUDGET) as library:
+        library.add("log", TEXT[:4_000])
+        assert library.show("log").bytes <= BUDGET
+        library.append("log", TEXT[4_000:5_000])
+        assert library.show("log").bytes <= BUDGET
+
+
+@pytest.mark.parametrize("budget", [0, -1, 2.5, True])
+def test_what_is_no_number_of_bytes_is_refused(reader, tmp_path, budget):
+    expected = pytest.raises(OptionError, match="budget: expected a number of bytes from 1 up")
+    with Library(tmp_path / "library", reader, budget=budget) as library, expected:
+        library.add("log", TEXT[:100])
+
+
+def test_a_names_reader_has_none(tmp_path):
+    expected = pytest.raises(
+        OptionError, match="budget: expected a memory of phrases, got one of the mechanism"
+    )
+    with Library(tmp_path / "library", "names", budget=BUDGET) as library, expected:
+        library.add("log", TEXT[:400])
