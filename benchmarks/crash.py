@@ -8,7 +8,8 @@ store, synced to the disk before anything is verified. After each kill:
   all; no document is torn or of another reader than the store, and every fifth time `store check` reads all pages and
   records;
 - where another process has the store open all the time (`observed`), that process sees one of the same two states,
-  and a process that opens the store then sees what it will still see after a write was begun and ended.
+  and a process that opens the store then sees what it will still see after a write was begun and ended;
+- where it searches all the time (`search`), it finds what a new index finds, and one that is made of the log.
 """
 
 import gc
@@ -24,60 +25,29 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import chain, combinations
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import Annotated, Any
 
 import torch
 import typer
 
-from attar.store import Durability, Signatures, Snapshot, Store, key_of
-from benchmarks import killed
+from attar.store import Durability, Store
+from benchmarks import killed, killed_search
 from benchmarks.command import Json, run_command
-from benchmarks.killed import Change, with_change
+from benchmarks.crash_states import Ledger, Watcher, difference, read_texts
 
-KINDS = ("writer", "observed", "compaction", "import", "reread", "server")
-_WORK = {"compaction": killed.compact, "import": killed.import_files, "reread": killed.reread}
+KINDS = ("writer", "observed", "compaction", "import", "reread", "search", "server")
+_WORK = {
+    "compaction": killed.compact,
+    "import": killed.import_files,
+    "reread": killed.reread,
+    "search": killed_search.write,
+}
 _DURABILITY: tuple[Durability, ...] = ("sync", "sync", "relaxed", "none")
 # Seconds after the first acknowledgement, at most; every fourth is killed so long after its start instead.
-_LATEST = {"compaction": 0.03, "import": 0.06, "reread": 0.1, "server": 0.06}
+_LATEST = {"compaction": 0.03, "import": 0.06, "reread": 0.1, "search": 0.5, "server": 0.06}
 _CLIENTS = 2
 _CHECKED = 5
-
-
-@dataclass
-class Ledger:
-    """The acknowledged documents of one store, and each writer's change under way, as the log has them."""
-
-    log: IO[str]
-    texts: dict[str, str] = field(default_factory=dict)
-    begun: dict[int, Change] = field(default_factory=dict)
-    changes: int = 0
-
-    def note(self, events: bytes) -> None:
-        """Write events to the log and the disk, then count them in."""
-        self.log.write(events.decode())
-        self.log.flush()
-        os.fsync(self.log.fileno())
-        for writer, change in map(json.loads, events.splitlines()):
-            if change is not None:
-                self.begun[writer] = change
-            else:
-                self.texts = with_change(self.texts, self.begun.pop(writer))
-                self.changes += 1
-
-    def states(self) -> Iterator[dict[str, str]]:
-        """All states that the store may be in: each change under way is made, or not."""
-        under_way = list(self.begun.values())
-        for some in chain.from_iterable(combinations(under_way, n) for n in range(len(under_way) + 1)):
-            texts = self.texts
-            for change in some:
-                texts = with_change(texts, change)
-            yield texts
-
-    def settle(self, found: dict[str, str]) -> None:
-        """Take what was found for acknowledged: nothing may change it but the next writer."""
-        self.texts, self.begun = found, {}
 
 
 @dataclass
@@ -104,49 +74,6 @@ def fork(work: Callable[..., object], *arguments: object) -> int:
     return child
 
 
-class Follower:
-    """The signatures of a store, kept by its list of changes as an index keeps them."""
-
-    def __init__(self) -> None:
-        self.change, self.found = -1, dict[bytes, tuple[int, bytes]]()
-
-    def follow(self, snapshot: Snapshot) -> None:
-        """Take over what changed; raises if that is not what the store holds."""
-        stored = Signatures(snapshot)
-        everything = {key: (stamp, data) for key, stamp, data in stored}
-        changed = stored.changed_since(self.change) if self.change >= 0 else None
-        found = everything if changed is None else self.found
-        now = {key: stored.get(key) for key in changed or ()}
-        self.found = {key: each for key, each in (found | now).items() if each is not None}
-        self.change = stored.change
-        if self.found != everything:
-            raise AssertionError("the list of changes misses a signature")
-
-
-def read_texts(store: Store, follower: Follower | None = None) -> dict[str, str]:
-    """Every document's text; raises if one is torn, or if its signature is of another version."""
-    texts: dict[str, str] = {}
-    with store.snapshot() as snapshot:
-        (follower or Follower()).follow(snapshot)
-        signatures = {key: data for key, _, data in Signatures(snapshot)}
-        for entry in snapshot.documents():
-            name = str(entry.name)
-            record = snapshot.get(name)
-            text, memory = str(record.text), record.memory
-            if memory.reader != snapshot.header().reader:
-                raise AssertionError(
-                    f"{name[:40]!r} is of the reader {memory.reader!r}, the store of another"
-                )
-            if memory.reader in (killed.READER, *killed.READERS) and killed.is_torn(text, memory):
-                raise AssertionError(f"{name[:40]!r} is torn: {text[:40]!r}, {memory}")
-            if signatures.pop(key_of(name), text.encode()) != text.encode():
-                raise AssertionError(f"the signature of {name[:40]!r} is of another version")
-            texts[name] = text
-    if signatures:
-        raise AssertionError(f"signatures without documents: {sorted(signatures)[0][:40]!r}")
-    return texts
-
-
 class Crashes:
     """Kills processes of each kind, each with a store of its own, below one folder."""
 
@@ -164,33 +91,31 @@ class Crashes:
             Store.open(folder / kind).close()
 
     @contextmanager
-    def observer(self) -> Iterator[Callable[[], dict[str, str]]]:
-        """A process that has the store open and reads all the time; call it for what it sees."""
+    def observer(self, watch: Callable[[], Callable[[], Any]]) -> Iterator[Callable[[], Any]]:
+        """A process that has the store open and looks all the time; call it for what it sees."""
         asked, ask = os.pipe()
         answered, answer = os.pipe()
 
         def observe() -> None:
             os.close(ask)
-            store, follower = Store.open(self.folder / "observed", read_only=True), Follower()
+            look = watch()
             while True:
-                texts = read_texts(store, follower)
-                if len({texts.get(name) for name in killed.PAIR}) > 1:
-                    raise AssertionError("half a change")
+                look()
                 if select.select([asked], [], [], 0)[0]:
                     if not os.read(asked, 1):
                         return
-                    found = json.dumps(read_texts(store)).encode()
+                    found = json.dumps(look()).encode()
                     os.write(answer, len(found).to_bytes(4, "little") + found)
 
         child = fork(observe)
         os.close(asked)
         os.close(answer)
 
-        def see() -> dict[str, str]:
+        def see() -> Any:
             os.write(ask, b"?")
             with open(answered, "rb", closefd=False) as pipe:
                 size = int.from_bytes(pipe.read(4), "little")
-                found: dict[str, str] | None = json.loads(pipe.read(size) or b"null")
+                found = json.loads(pipe.read(size) or b"null")
             if found is None:
                 raise AssertionError("a process that had the store open saw half a change, or failed")
             return found
@@ -211,9 +136,15 @@ class Crashes:
                 self._kill_server()
                 self._verify(kind)
             elif kind == "observed":
-                with self.observer() as see:
+                with self.observer(lambda: Watcher(self.folder / kind)) as see:
                     self._kill_writer(kind)
                     self._verify(kind, see)
+            elif kind == "search":
+                killed_search.prepare()
+                with self.observer(lambda: killed_search.Searcher(self.folder / kind)) as see:
+                    self._kill_writer(kind)
+                    self._verify(kind)
+                    self._search(see)
             else:
                 self._kill_writer(kind)
                 self._verify(kind)
@@ -273,6 +204,19 @@ class Crashes:
         if not os.WIFSIGNALED(status):
             raise AssertionError("the process ended by itself")
 
+    def _search(self, see: Callable[[], Any]) -> None:
+        """Compare what three indexes find: one that followed the writer, a new one, and one made of the log."""
+        ours, theirs = os.pipe()
+        folder, texts = self.folder / "search", self.ledgers["search"].texts
+        child = fork(killed_search.look_once, folder, texts, theirs)
+        os.close(theirs)
+        with os.fdopen(ours, "rb") as pipe:
+            told = pipe.read()
+        if os.waitpid(child, 0)[1] or not told:
+            raise AssertionError("a process that opened the library could not search it")
+        fresh, expected = json.loads(told)
+        killed_search.check(fresh, see(), expected)
+
     def _verify(self, kind: str, see: Callable[[], dict[str, str]] | None = None) -> None:
         ledger, folder = self.ledgers[kind], self.folder / kind
         states = list(ledger.states())
@@ -299,18 +243,6 @@ class Crashes:
         if see is not None and see() != found:
             raise AssertionError("a process that had the store open does not see the change")
         ledger.settle(found)
-
-
-def difference(found: dict[str, str], states: list[dict[str, str]]) -> str:
-    """Which document is not as in the state that comes nearest."""
-    wrong = [
-        [name for name in sorted(found.keys() | state.keys()) if found.get(name) != state.get(name)]
-        for state in states
-    ]
-    at = min(range(len(states)), key=lambda n: len(wrong[n]))
-    name = wrong[at][0]
-    expected, came = (str(texts.get(name))[-60:] for texts in (states[at], found))
-    return f"{len(wrong[at])} documents differ, such as {name[:40]!r}: expected {expected!r}, found {came!r}"
 
 
 def main(

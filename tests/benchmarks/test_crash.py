@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-from benchmarks.crash import KINDS, Ledger, difference
+from benchmarks.crash import KINDS
+from benchmarks.crash_states import Ledger, difference
+from benchmarks.killed_search import QUERIES, check
 
 
 def run(program, *arguments):
@@ -16,12 +18,12 @@ def run(program, *arguments):
 
 @pytest.mark.slow
 def test_killed_processes_lose_no_acknowledged_change_and_leave_none_half_done():
-    ran = run(["-m", "benchmarks.crash"], "--kills", "72", "--json")
+    ran = run(["-m", "benchmarks.crash"], "--kills", "70", "--json")
     assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout + ran.stderr
     rows = json.loads(ran.stdout)
     assert list(rows) == list(KINDS)
     for kind, row in rows.items():
-        assert row["kills"] == 12, kind
+        assert row["kills"] == 10, kind
         assert row["changes"] > 0, kind
 
 
@@ -49,6 +51,33 @@ crash.main(kills={kills}, seconds=0, seed=0, only="writer", json_output=False)
     ran = run(["-c", program])
     assert ran.returncode != 0
     assert message in ran.stdout
+
+
+@pytest.mark.slow
+def test_an_index_that_does_not_follow_the_store_is_found_out():
+    program = """
+from attar.search import SearchIndex
+from benchmarks import crash
+refresh = SearchIndex.refresh
+SearchIndex.refresh = lambda self, now: self._missing if len(self) else refresh(self, now)
+crash.main(kills=4, seconds=0, seed=0, only="search", json_output=False)
+"""
+    ran = run(["-c", program])
+    assert ran.returncode != 0
+    assert "a process that searched all the time" in ran.stdout
+
+
+def test_a_search_that_differs_from_the_log_is_a_fault():
+    shown = {query: [("a", 1.0, "Change 1 wrote it.")] for query in QUERIES}
+    check(shown, shown, shown)
+    later = {query: [("a", 1.0, "Change 2 wrote it.")] for query in QUERIES}
+    other = {query: [("b", 1.0, "Change 1 wrote it.")] for query in QUERIES}
+    far = {query: [("a", 1.5, "Change 1 wrote it.")] for query in QUERIES}
+    for expected in (later, other, far):
+        with pytest.raises(AssertionError, match="log"):
+            check(shown, shown, expected)
+    with pytest.raises(AssertionError, match="all the time"):
+        check(shown, far, shown)
 
 
 def test_a_change_under_way_may_be_made_or_not():
