@@ -299,6 +299,8 @@ OTHER_LANGUAGES = word_set(
     "hva når blev ikke "
     # Polish, Czech
     "kto gdzie kiedy dlaczego ilu się który która które kdo kdy proč jaký kolik který jsou "
+    # Hungarian, Romanian, Indonesian
+    "hogy hol mikor miért hány unde când câți câte siapa kapan dimana mengapa berapa "
     # Finnish, Turkish
     "kuka mikä missä mistä milloin miksi miten kuinka montako paljonko nerede nereye nasıl neden kaç hangi zaman"
 )
@@ -307,7 +309,7 @@ SHARED_WORDS = word_set(
     "was die der das den dem des im war hat ist ein wo wen wie hatte auf aus bis ich mit la le les un du "
     "en et se qui est sur pour comment aux ces dans ils il si lo chi ha che cosa dove era sono nel el los "
     "las di da del de es una con como para hay esta foi uma te er op een hoe dit om jak ile jest co ne mi "
-    "kim var hur og mange kde costa fica wat"
+    "kim var hur og mange kde costa fica wat come ora"
 )
 # Those that ask, if a question begins with them.
-SHARED_QUESTION_WORDS = word_set("wo wen wie qui chi dove hoe wat var")
+SHARED_QUESTION_WORDS = word_set("wo wen wie qui comment chi come dove como hoe wat var jak")

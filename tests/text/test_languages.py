@@ -146,6 +146,8 @@ ENGLISH = [
     "FICA rate",
     "Lake Como hotel",
     "comment deadline",
+    "come back time",
+    "Como Hotel price",
     "EIN",
     "meeting 3 pm EST",
     "wen",
