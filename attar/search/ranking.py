@@ -15,9 +15,9 @@ from attar.search.state_map import Floats
 
 # How much each voice counts, in standard deviations over the documents; chosen on questions of SQuAD's training set.
 SIGNATURE_WEIGHT, WORDS_WEIGHT = 1.5, 1.0
-# The best documents are ranked again by their phrases, whose match has this weight, in standard deviations over these
-# documents; chosen on the same questions. A smaller deviation than this many nats says nothing about the order.
-RERANKED, PHRASES_WEIGHT, LEAST_DEVIATION = 20, 2.0, 1.0
+# The best documents are ranked again by their phrases: each gets this weight times the probability that the answer is
+# in it, not elsewhere among them; chosen on the same questions.
+RERANKED, PHRASES_WEIGHT = 20, 6.0
 
 
 class Ranked(NamedTuple):
@@ -84,16 +84,16 @@ def total(found: Voices, common: Common, near: Moments | None) -> Floats:
 def rerank(scores: Sequence[float], matches: Sequence[float]) -> list[tuple[int, float]]:
     """Places and scores, best first: the first `len(matches)` are ranked again, the others stay behind them.
 
-    Matches of a topic that no phrase answers differ by as much as those of a question, but none stands out: hence
-    standard deviations.
+    Matches are compared as a softmax: of a topic that no phrase answers, they differ by as much as of a question, but
+    none stands out.
 
-    >>> rerank([3.0, 2.0, 1.0], [0.0, 2.0])
-    [(1, 4.0), (0, 1.0), (2, 1.0)]
+    >>> rerank([3.0, 2.0, 1.0], [0.0, math.log(3)])
+    [(1, 6.5), (0, 4.5), (2, 1.0)]
     """
-    mean = sum(matches) / max(len(matches), 1)
-    deviation = math.sqrt(sum((match - mean) ** 2 for match in matches) / max(len(matches), 1))
-    weight = PHRASES_WEIGHT / max(deviation, LEAST_DEVIATION)
-    again = [(at, scores[at] + weight * (match - mean)) for at, match in enumerate(matches)]
+    highest = max(matches, default=0.0)
+    shares = [math.exp(match - highest) for match in matches]
+    weight = PHRASES_WEIGHT / sum(shares) if shares else 0.0
+    again = [(at, scores[at] + weight * share) for at, share in enumerate(shares)]
     again.sort(key=lambda each: -each[1])
     lowest = again[-1][1] if again else 0.0
     return again + [(at, min(scores[at], lowest)) for at in range(len(matches), len(scores))]
