@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     from attar.library import Library, SearchState
     from attar.memory import Memory
     from attar.reader import Reader
-    from attar.results import Answer, Change, Document, DocumentDetails, Explanation, Hit, Reread, Sentence
+    from attar.results import (
+        Answer,
+        Change,
+        Document,
+        DocumentDetails,
+        Explanation,
+        Hit,
+        Refit,
+        Reread,
+        Sentence,
+    )
 
 __version__ = "0.2.0"
 __all__ = [
@@ -43,6 +53,7 @@ __all__ = [
     "NameTakenError",
     "Reader",
     "ReaderMismatchError",
+    "Refit",
     "Reread",
     "SearchState",
     "Sentence",

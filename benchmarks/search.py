@@ -120,7 +120,7 @@ def measure_build(reader: Reader, rounds: int) -> dict[str, float]:
     assert statistics is not None
     projection = statistics.projection(SignatureOptions.size)
     random = np.random.default_rng(0)
-    states = random.standard_normal((155, len(projection.mean))).astype(np.float32)
+    states = random.standard_normal((155, projection.state_size)).astype(np.float32)
     ids = random.integers(1_000, 20_000, 155)
     each = median_ms(lambda: Sums.of(ids, states, projection).signature(), 20 * rounds)
     return {"signatures made per second": 1e3 / each}

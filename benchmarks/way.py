@@ -131,7 +131,7 @@ def trace_all() -> dict[str, dict[str, set[str]]]:
         with Library(store) as library:  # a question to the only document asks that
             library.add("pell", OTHER)
         return ways | {
-            "attar ask, all documents": trace_command("ask", str(store), QUESTION),
+            "attar ask STORE QUESTION": trace_command("ask", str(store), QUESTION),
             "POST /v1/ask": trace_request(store),
         }
 

@@ -1,15 +1,17 @@
 """`attar add` and `attar append`: text into a library."""
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from attar.cli import options
 from attar.cli.options import options_from
@@ -33,6 +35,18 @@ if TYPE_CHECKING:
     from attar.results import Change
 
 _STDIN = "-"
+# What `--ray` takes for an address.
+_ADDRESS = re.compile(r"auto|local|(ray://)?[^/\s]+:\d+")
+
+
+class RayCommand(TyperCommand):
+    """A command whose option `--ray` may come without an address; what looks like none is the next argument."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give `--ray` its default address."""
+        alone = [each == "--ray" and not _ADDRESS.fullmatch(after) for each, after in pairwise([*args, ""])]
+        whole = ["--ray=local" if bare else each for each, bare in zip(args, alone, strict=True)]
+        return super().parse_args(ctx, whole)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,8 @@ import typer
 
 import attar
 from attar.cli import add, ask, documents, search
-from attar.cli.options import RayCommand, accepting_former, current_flag
+from attar.cli.add import RayCommand
+from attar.cli.options import accepting_former, current_flag
 from attar.cli.output import error_line
 
 _ABOUT = "Read documents into small memories, and answer questions from them with phrases and quotes."
@@ -110,7 +111,7 @@ def main() -> None:
         code = 2
     except typer.Abort:
         code = 1
-    sys.exit(code)
+    sys.exit(code or 0)
 
 
 def _print_usage_error(mistake: Any) -> None:

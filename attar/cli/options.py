@@ -1,11 +1,10 @@
 """Options of commands: those that several commands share, and flags derived from the fields of a dataclass."""
 
-import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from inspect import Parameter, signature
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,8 +15,6 @@ from attar.options import former_names
 
 # Names that a shell is offered.
 _COMPLETED = 200
-# What `--ray` takes for an address.
-_ADDRESS = re.compile(r"auto|local|(ray://)?[^/\s]+:\d+")
 
 
 def complete_names(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -77,16 +74,6 @@ ActorGpus = Annotated[
 SkipMalformed = Annotated[
     bool, typer.Option("--skip-malformed", help="Skip malformed .question files, with a warning.")
 ]
-
-
-class RayCommand(TyperCommand):
-    """A command whose option `--ray` may come without an address; what looks like none is the next argument."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Give `--ray` its default address."""
-        alone = [each == "--ray" and not _ADDRESS.fullmatch(after) for each, after in pairwise([*args, ""])]
-        whole = ["--ray=local" if bare else each for each, bare in zip(args, alone, strict=True)]
-        return super().parse_args(ctx, whole)
 
 
 _FLAG_TYPES: Mapping[Any, Any] = {

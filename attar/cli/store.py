@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attar.cli import options
+from attar.cli.add import RayCommand
 from attar.cli.output import columns, error_line, fact_rows, print_json, printable
 from attar.cli.search import refit
 
@@ -159,4 +160,4 @@ def import_documents(
         print(f"{count:,} documents imported")
 
 
-app.command(cls=options.RayCommand)(refit)
+app.command(cls=RayCommand)(refit)

@@ -1,5 +1,7 @@
 """Sources that Ray reads: files, folders and fsspec URLs, as a stream of documents in a fixed order."""
 
+import contextlib
+import os
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -163,9 +165,10 @@ def datasource(files: list[AnyFile], max_bytes: int) -> "Datasource":
             return not any(isinstance(file, SourceFile) or file.here for file in files)
 
         def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[ReadTask]:
+            here = os.getcwd()
             return [
                 ReadTask(
-                    lambda group=group: _blocks(group, max_bytes),
+                    lambda group=group: _blocks(group, max_bytes, here),
                     BlockMetadata(None, sum(map(_size, group)), None, None),
                 )
                 for group in _groups(files)
@@ -190,9 +193,12 @@ def _groups(files: list[AnyFile]) -> list[list[AnyFile]]:
     return groups
 
 
-def _blocks(files: list[AnyFile], max_bytes: int) -> "Iterator[pa.Table]":
-    for document in read_documents(files, max_bytes):
-        yield to_table([document])
+def _blocks(files: list[AnyFile], max_bytes: int, here: str) -> "Iterator[pa.Table]":
+    # The processes of a cluster that is running have another working directory, and paths may be relative.
+    local = any(isinstance(file, SourceFile) for file in files)
+    with contextlib.chdir(here) if local else contextlib.nullcontext():
+        for document in read_documents(files, max_bytes):
+            yield to_table([document])
 
 
 def to_table(documents: "Iterable[Draft | AttarError]") -> "pa.Table":

@@ -73,7 +73,11 @@ def test_the_only_document_is_chosen(session, attar, place):
 def test_all_documents_are_asked_without_a_name(session, monkeypatch):
     _, (error,), _ = session("Who left?")
     assert "name one document, or move the library to the default reader: attar reread STORE" in error
-    monkeypatch.setattr(Library, "ask_all", lambda self, question, top: self.ask("story1", question, top=top))
+    monkeypatch.setattr(
+        Library,
+        "ask_all_many",
+        lambda self, questions, top: [self.ask("story1", each, top=top) for each in questions],
+    )
     lines, errors, _ = session("Who left?")
     assert ("%" in lines[1], errors) == (True, [])
 

@@ -51,7 +51,7 @@ def test_ask_all_as_json(run):
 def test_refit_prints_the_number_of_signatures(run):
     code, lines, _ = run("store", "refit", "library")
     assert (code, lines) == (0, ["made 2 signatures"])
-    assert run("store", "refit", "library", "--json")[1] == ['{"signatures": 2}']
+    assert run("store", "refit", "library", "--json")[1] == ['{"signatures": 2, "left_out": 0, "damaged": 0}']
 
 
 def test_refit_names_what_it_would_lose(run):

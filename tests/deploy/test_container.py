@@ -55,7 +55,7 @@ def test_the_library_is_in_the_volume(serve_options):
     (volume,) = SERVICE["volumes"]
     name, _, place = volume.partition(":")
     assert name in COMPOSE["volumes"]
-    assert place == str(store.parent)
+    assert place == str(Path(store).parent)
 
 
 def test_it_does_not_run_as_root_and_writes_only_where_it_may():

@@ -9,7 +9,7 @@ import pytest
 
 # The targets of the number of files on each way.
 LIMITS = {"attar add": 38, "attar ask": 30, "POST /v1/ask": 40}
-WAYS = [*LIMITS, "attar ask, all documents"]
+WAYS = [*LIMITS, "attar ask STORE QUESTION"]
 
 
 @pytest.fixture(scope="module")

@@ -114,7 +114,7 @@ def test_documents_added_replaced_and_removed_since_count_at_once(library):
     before = found(library, near)
     library.remove("new", before[0])
     after = found(library, near)
-    assert after[:5] == before[1:6]
+    assert (before[0] in after, set(before[1:]) <= set(after)) == (False, True)
     assert "new" not in [hit.document for hit in library.search(TEXT, top=50)]
     assert library.part._searching.index._lists.lists is lists
 
