@@ -245,7 +245,7 @@ def _start(
         names.append([name for name, *_ in own])
     stack.callback(_stop, [name for each in names for name in each])
     serve.run_many(targets, wait_for_applications_running=False)
-    _wait([name for each in names for name in each])
+    _wait({name: number for number, each in enumerate(names) for name in each})
     return [[serve.get_app_handle(name) for name in each] for each in names]
 
 
@@ -258,8 +258,8 @@ def _place(number: int) -> dict[str, Any]:
     return {"resources": {name: 0.001}} if name in known else {}
 
 
-def _wait(names: list[str]) -> None:
-    """Wait until applications run; one that fails is reported by the last line of its message."""
+def _wait(names: dict[str, int]) -> None:
+    """Wait until the applications of shards, by number, run; one that fails is reported in one line."""
     from ray import serve
 
     deadline = time.monotonic() + _START
@@ -273,13 +273,25 @@ def _wait(names: list[str]) -> None:
             if state.endswith("DEPLOY_FAILED") or (late and not state.endswith("RUNNING")):
                 deployments = found[name].deployments.values()
                 message = next((each.message for each in deployments if each.message), found[name].message)
-                lines = [line.strip() for line in message.splitlines() if line.strip()]
-                came = next(
-                    (line for line in reversed(lines) if "expected" in line), lines[-1] if lines else state
-                )
+                came = _reason(message) or state
                 remedy = "see the logs of Ray, and whether the cluster has a free CPU for each process"
-                raise UnavailableError(name, "a shard that starts", came[:200], remedy)
+                raise UnavailableError(f"shard {names[name]}", "a process that starts", came, remedy)
         time.sleep(0.2)
+
+
+def _reason(message: str) -> str:
+    """What went wrong, of a message of Ray that holds a trace: the error of attar, or the last line.
+
+    >>> _reason("Failed. Error:\\n  File x\\nattar.errors.StoreError: shard 1 of a: expected b, got c\\n\\n")
+    'shard 1 of a: expected b, got c'
+    >>> _reason("Resources: no node has 1 CPU")
+    'Resources: no node has 1 CPU'
+    """
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith("attar.errors.") and ": expected " in line]
+    if ours:
+        return ours[-1].partition(": ")[2][:400]
+    return lines[-1][:200] if lines else ""
 
 
 def _stop(names: list[str]) -> None:

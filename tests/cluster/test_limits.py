@@ -10,8 +10,8 @@ from .test_serving import Server
 
 
 def test_what_hangs_is_named():
-    failed = pytest.raises(pytest.fail.Exception, match=r"waiting for ever: not done after 0\.1 s")
-    with failed, limited("waiting for ever", 0.1):
+    named = r"waiting for ever: not done after 0\.1 s"
+    with pytest.raises(pytest.fail.Exception, match=named), limited("waiting for ever", 0.1):
         time.sleep(10)
 
 

@@ -5,6 +5,7 @@ The first tests are the contract of both: each runs against `attar serve STORE` 
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -271,7 +272,26 @@ def test_bad_requests_are_refused(server, body, status):
 def test_metrics_count_the_documents_of_all_shards(server):
     assert "attar_store_documents 6.0" in server.get("/metrics").text
     assert server.get("/readyz").text == "ready\n"
-    assert "Attar" in server.get("/").text
+
+
+def test_the_page_has_all_its_files_and_asks(server):
+    found = set(re.findall(r'(?:src|href)="([\w.]+\.\w+)"', server.get("/").text))
+    waiting = list(found)
+    while waiting:
+        name = waiting.pop()
+        response = server.get(f"/{name}")
+        kinds = {"js": "javascript", "css": "css", "svg": "svg"}
+        assert response.status_code == 200, name
+        assert kinds[name.rpartition(".")[2]] in response.headers["content-type"]
+        new = set(re.findall(r'from "\./(\w+\.js)"', response.text)) - found
+        found |= new
+        waiting += new
+    page = Path(__file__).parents[2] / "attar" / "server" / "page"
+    assert found == {file.name for file in page.iterdir()} - {"index.html"}
+    # As a browser sends what the page asks.
+    headers = {"Origin": server.url, "Sec-Fetch-Site": "same-origin", "Accept": "*/*"}
+    reply = server.http.post(wire.ASK, json={"question": QUESTIONS[0]}, headers=headers)
+    assert reply.json()["answers"][0]["text"] == "China"
 
 
 def pids_of(number: int) -> list[int]:
@@ -336,9 +356,7 @@ def test_a_shard_that_is_killed_answers_503_and_comes_back_while_others_go_on(on
         for thread in threads:
             thread.join()
     others = [status for number, status in statuses if number == 0]
-    # On a busy machine a process may be silent for so long that it counts as one that does not run.
-    assert others.count(200) >= 0.9 * len(others)
-    assert set(others) <= {200, 503}
+    assert set(others) == {200}
     assert {status for number, status in statuses if number == 1} <= {200, 503}
     assert wrong == []
 
@@ -397,7 +415,7 @@ def line_of(*words: object) -> tuple[int, str]:
         [sys.executable, "-m", "attar", "serve", *map(str, words), "--port", "0"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     (line,) = done.stderr.strip().splitlines()
     return done.returncode, line
@@ -418,6 +436,20 @@ def test_bad_input_is_one_line(stores, tmp_path):
     (tmp_path / "two" / "shard-00001").rename(tmp_path / "gone")
     code, line = line_of(tmp_path / "two", "--ray")
     assert (code, "shard 1 of" in line) == (2, True), line
+
+
+def test_what_is_missing_where_a_shard_runs_is_one_line(stores, ray_cluster, tmp_path):
+    split(stores / "whole", tmp_path / "two", 2)
+    code, line = line_of(tmp_path / "two", "--ray", ray_cluster, "--reader", tmp_path / "no-reader")
+    assert code == 2
+    assert "no-reader" in line
+    assert re.search(r"shard [01]: expected a process that starts, got .*expected .*reader", line), line
+    (tmp_path / "two" / "shard-00001").rename(tmp_path / "gone")
+    code, line = line_of(tmp_path / "two", "--ray", ray_cluster)
+    assert code == 2
+    assert "shard 1: expected a process that starts, got shard 1 of" in line
+    assert "expected a store at" in line
+    assert "bring it back, or correct its path in shards.json" in line
 
 
 def test_without_ray_it_says_how_to_install_it(stores):

@@ -1,5 +1,6 @@
 """deploy/ray-cluster.yaml and deploy/kuberay.yaml: whole, and agreeing with what `attar serve --ray` expects."""
 
+import copy
 import json
 import re
 from importlib.resources import files
@@ -65,6 +66,51 @@ def test_the_manifest_is_a_ray_cluster_and_a_service(kuberay):
         "ray.io/cluster": cluster["metadata"]["name"],
         "ray.io/node-type": "head",
     }
+
+
+@pytest.fixture(scope="module")
+def schema(root):
+    read = json.loads((root / "tests" / "deploy" / "raycluster.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(read)
+    return jsonschema.Draft202012Validator(read)
+
+
+def test_the_manifest_fits_the_schema_of_kuberay(kuberay, schema):
+    assert [fault.message for fault in schema.iter_errors(kuberay[0])] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "part"),
+    [
+        ("spec.headGroupSpecs", {}, "'headGroupSpecs' was unexpected"),
+        ("spec.headGroupSpec.replicas", 1, "'replicas' was unexpected"),
+        ("spec.headGroupSpec.rayStartParams.num-cpus", 0, "0 is not of type 'string'"),
+        ("spec.headGroupSpec.template", None, "'template' is a required property"),
+        ("spec.workerGroupSpecs.0.groupName", None, "'groupName' is a required property"),
+        ("spec.workerGroupSpecs.0.replicas", "1", "'1' is not of type 'integer'"),
+        ("spec.workerGroupSpecs.0.maxReplica", 1, "'maxReplica' was unexpected"),
+        ("spec.workerGroupSpecs.0.template.spec.containers", [], "[] should be non-empty"),
+        (
+            "spec.workerGroupSpecs.0.template.spec.containers.0.environment",
+            [],
+            "'environment' was unexpected",
+        ),
+        ("spec.workerGroupSpecs.0.template.spec.containers.0.env.0.value", True, "True is not of type"),
+        ("spec.workerGroupSpecs.0.template.spec.volumes.0.pvc", {}, "'pvc' was unexpected"),
+        ("kind", "RayService", "'RayCluster' was expected"),
+    ],
+)
+def test_the_schema_refuses_what_kuberay_would(kuberay, schema, path, value, part):
+    wrong = copy.deepcopy(kuberay[0])
+    *parents, last = path.split(".")
+    place = wrong
+    for each in parents:
+        place = place[int(each) if isinstance(place, list) else each]
+    if value is None:
+        del place[last]
+    else:
+        place[last] = value
+    assert any(part in fault.message for fault in schema.iter_errors(wrong))
 
 
 def test_each_worker_has_the_folder_of_its_shard(kuberay, serve_options):
