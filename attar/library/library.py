@@ -14,7 +14,7 @@ from attar.library.parts import SearchPart
 from attar.library.places import with_places
 from attar.library.refitting import calls_here, refit
 from attar.library.rereading import reread
-from attar.library.rounds import TOGETHER, ask_rounds, run_many, run_rounds, search_rounds
+from attar.library.rounds import TOGETHER, ask_rounds, run_again, search_rounds
 from attar.library.searching import Searching, SearchState
 from attar.memory import Memory
 from attar.progress import Progress, ignore_progress
@@ -206,12 +206,12 @@ class Library:
     def ask_all_many(self, questions: Sequence[str], *, top: int | None = 5) -> list[list[Answer]]:
         """The answers to each question from all documents, as `ask_all` gives them; many are compared together."""
         groups = (questions[at : at + TOGETHER] for at in range(0, len(questions), TOGETHER))
-        rounds = ([ask_rounds(question, top) for question in group] for group in groups)
-        return [answers for each in rounds for answers in run_many(each, self.part)]
+        rounds = ((lambda group=group: [ask_rounds(each, top) for each in group]) for group in groups)
+        return [answers for make in rounds for answers in run_again(make, self.part)]
 
     def search(self, query: str, *, top: int = 10) -> list[Hit]:
         """The documents that fit a query best, best first, each with its sentences that fit best."""
-        return run_rounds(search_rounds(query, top), self.part)
+        return run_again(lambda: [search_rounds(query, top)], self.part)[0]
 
     def make_signatures(self, *, progress: Progress = ignore_progress) -> None:
         """Make the signatures that are missing, from texts; searching and asking all do it when they need them."""

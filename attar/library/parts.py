@@ -5,10 +5,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attar.errors import OptionError, RecordError, UnknownDocumentError
+from attar.errors import RecordError, UnknownDocumentError
 from attar.library.cache import MemoryCache
 from attar.library.places import with_places
-from attar.library.rounds import Scored, Sentences
+from attar.library.rounds import OtherStatisticsError, Scored, Sentences
 from attar.library.searching import Searching
 from attar.memory import Floats, Memory
 from attar.results import Sentence
@@ -52,7 +52,9 @@ class SearchPart:
         index = self._searching.refresh()
         if index.signer.projection.digest != query.digest:
             remedy = "fit them together: attar store refit FOLDER, of all shards"
-            raise OptionError("shards", "the same statistics for search in all", "different ones", remedy)
+            raise OtherStatisticsError(
+                "shards", "the same statistics for search in all", "different ones", remedy
+            )
         return index.corpus(query)
 
     def scan(self, asked: Sequence[tuple[SearchQuery, Common]]) -> None:

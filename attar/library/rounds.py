@@ -5,7 +5,8 @@ probabilities and their order do not depend on how a library is split; documents
 generator yields rounds and is sent the replies; who runs it decides how parts are reached.
 """
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
@@ -31,7 +32,14 @@ TOGETHER = 16
 # As over HTTP: a question is read like a text.
 _LONGEST = 10_000
 
+# How often a question starts again because another process refits the library at that moment.
+_REFITTED = 2
+
 Result = TypeVar("Result")
+
+
+class OtherStatisticsError(OptionError):
+    """A query was made with other statistics than the signatures: of another shard, or just refitted."""
 
 
 class Round(NamedTuple):
@@ -207,6 +215,14 @@ def run_many(several: Sequence[Rounds[Result]], part: Any) -> list[Result]:
             else:
                 replies[at] = call(*arguments) if any_part else [call(*arguments)]
     return [results[at] for at in range(len(several))]
+
+
+def run_again(make: Callable[[], Sequence[Rounds[Result]]], part: Any) -> list[Result]:
+    """Run rounds over a library of one part, from the start if its statistics are refitted meanwhile."""
+    for _ in range(_REFITTED):
+        with contextlib.suppress(OtherStatisticsError):
+            return run_many(make(), part)
+    return run_many(make(), part)
 
 
 def scan_together(part: Any, calls: Iterable[tuple[str, tuple[Any, ...]]]) -> None:

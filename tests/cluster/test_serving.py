@@ -127,9 +127,9 @@ def server(request):
 
 
 def rounded(results: Any) -> Any:
-    """Results as JSON, with five digits of each number: this process may compute with more threads than a server."""
+    """Results as JSON, with five digits or three decimals: this process may compute with more threads than a server."""
     if isinstance(results, float):
-        return float(f"{results:.5g}")
+        return round(float(f"{results:.5g}"), 3)
     if isinstance(results, dict):
         return {name: rounded(value) for name, value in results.items()}
     if isinstance(results, list):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attar.errors import FormatError, OptionError
-from attar.library import Library
+from attar.library import Library, SearchPart
 from attar.library.searching import SearchState
 from attar.reader import Reader
 from attar.results import Refit
@@ -311,3 +311,17 @@ def test_a_library_of_names_cannot_be_searched(folder, reader):
 def test_drifted_statistics_suggest_a_refit():
     (line,) = SearchState([], 0.25).lines()
     assert "attar store refit" in line
+
+
+def test_a_search_starts_again_if_the_library_is_refitted_meanwhile(library, monkeypatch):
+    query, refits = SearchPart.query, []
+
+    def refitting(self, text):
+        made = query(self, text)
+        if not refits:
+            refits.append(library.refit())
+        return made
+
+    monkeypatch.setattr(SearchPart, "query", refitting)
+    assert found(library, "the river in the capital of Italy")[0] == "rome"
+    assert len(refits) == 1
