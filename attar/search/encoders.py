@@ -51,12 +51,12 @@ def _published(folder: Path) -> "PhraseReader":
         weights = {name.removeprefix("bert."): value for name, value in weights.items()}
         network = PhraseNetwork(PhraseOptions(encoder=shape))
         network.encoder.load_state_dict(from_published(weights, shape.layers))
+        tokenizer = PieceTokenizer.load(folder / "tokenizer.json")
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as fault:
         if isinstance(fault, FormatError):
             raise
         came = " ".join(str(fault).split())[:200]
         raise FormatError(str(folder), "a published BERT-like encoder", f"another folder ({came})") from fault
-    tokenizer = PieceTokenizer.load(folder / "tokenizer.json")
     digest = hashlib.sha256(data).hexdigest()
     reader = PhraseReader(SavedPhrases(network.eval(), None, tokenizer, digest, {}, 0.4, None))
     reader.signature_layers = shape.layers

@@ -48,6 +48,17 @@ def test_ask_all_as_json(run):
     assert told["questions"][0]["answers"][0]["document"] == "tea"
 
 
+def test_a_library_without_documents_says_so(run):
+    assert run("remove", "library", "rome", "tea")[0] == 0
+    assert run("search", "library", "tea")[:2] == (0, ["no documents"])
+    code, lines, _ = run("ask", "library", "Where was tea first drunk?", "--reader", "answers")
+    assert code == 0
+    assert lines[0].startswith("not in this library")
+    code, _, errors = run("store", "refit", "library")
+    assert code == 2
+    assert "at least one document" in errors[0]
+
+
 def test_refit_prints_the_number_of_signatures(run):
     code, lines, _ = run("store", "refit", "library")
     assert (code, lines) == (0, ["made 2 signatures"])

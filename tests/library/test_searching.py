@@ -93,6 +93,28 @@ def test_a_question_as_long_as_a_book_is_refused(library):
             ask("x" * 50_000_000)
 
 
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [("x" * 2_000_000, 1), ("salt " * 1_500, 1_500)],
+    ids=["no space", "no end of a sentence"],
+)
+def test_a_text_of_one_long_line_is_read_and_found(library, text, tokens):
+    library.add("line", text)
+    assert library.show("line").tokens == tokens
+    assert "line" in found(library, "salt")
+    assert "line" in found(library, "tea")
+
+
+def test_texts_of_stop_words_only_are_found_behind_others(tmp_path, shipped):
+    with Library(tmp_path / "library", shipped) as library:
+        library.add_many([("stop", "the of and"), ("dots", "..."), ("again", "the of and")])
+        assert set(found(library, "the of")) == {"stop", "again", "dots"}
+        library.add("tea", TEXTS["tea"])
+        assert found(library, "leaves of Camellia sinensis")[0] == "tea"
+        library.refit()
+        assert found(library, "leaves of Camellia sinensis")[0] == "tea"
+
+
 def test_top_must_be_a_number_from_1_up(library):
     with pytest.raises(OptionError, match="top"):
         library.search("tea", top=0)
