@@ -23,7 +23,7 @@ from attar.search import scan
 from attar.search.lexical import Corpus, Lexical
 from attar.search.lists import ListKeeper
 from attar.search.moments import Moments
-from attar.search.ranking import Common, Ranked, SearchQuery, Voices, total
+from attar.search.ranking import Common, Compared, Ranked, SearchQuery, total
 from attar.search.records import SignatureRecord, Signer
 from attar.search.signatures import query_of
 from attar.search.state_map import Floats
@@ -54,7 +54,7 @@ class SearchIndex:
         self._asked = 0
         self._lock = threading.RLock()
         self._version = 0
-        self._voices: OrderedDict[tuple[Any, ...], Voices] = OrderedDict()
+        self._recent: OrderedDict[tuple[Any, ...], Compared] = OrderedDict()
         # Queries that were compared together last: their scores are kept in any case.
         self._together = 1
         self._clear()
@@ -245,7 +245,7 @@ class SearchIndex:
             for at, (query, common) in enumerate(new):
                 self._keep(query, common, words[at], near[at], found.get(at))
 
-    def _scores(self, query: SearchQuery, common: Common) -> Voices:
+    def _scores(self, query: SearchQuery, common: Common) -> Compared:
         """The scores of the rows that are compared; those of the last queries are kept for their next round."""
         with self._lock:
             kept = self._kept(query, common)
@@ -254,12 +254,12 @@ class SearchIndex:
             words = self._words.scores(query.pieces, common.corpus)
             return self._keep(query, common, words, self._near(query, words))
 
-    def _kept(self, query: SearchQuery, common: Common) -> Voices | None:
+    def _kept(self, query: SearchQuery, common: Common) -> Compared | None:
         name = _name_of(query, common)
-        kept = self._voices.get(name)
+        kept = self._recent.get(name)
         if kept is None or kept.version != self._version:
             return None
-        self._voices.move_to_end(name)
+        self._recent.move_to_end(name)
         return kept
 
     def _keep(
@@ -269,7 +269,7 @@ class SearchIndex:
         words: Floats,
         near: NDArray[np.intp] | None,
         signatures: Floats | None = None,
-    ) -> Voices:
+    ) -> Compared:
         """Keep the scores by words of all rows, and those by signatures of the rows that are near, or of all."""
         # Those of removed documents, and of most others, are 0.
         of_words = replace(Moments.of(words[words > 0]), count=len(self))
@@ -277,10 +277,10 @@ class SearchIndex:
         if signatures is None:
             signatures = self._by_signatures(query, common, rows)
         moments = of_words, Moments.of(signatures) if near is None else self._sampled(query, common)
-        found = Voices(self._version, rows, words[rows], signatures, moments, near is not None)
-        self._voices[_name_of(query, common)] = found
-        while len(self._voices) > max(self._together, _KEPT // (_ROW * len(rows) + 1)):
-            self._voices.popitem(last=False)
+        found = Compared(self._version, rows, words[rows], signatures, moments, near is not None)
+        self._recent[_name_of(query, common)] = found
+        while len(self._recent) > max(self._together, _KEPT // (_ROW * len(rows) + 1)):
+            self._recent.popitem(last=False)
         return found
 
     def _live_rows(self) -> NDArray[np.intp]:
@@ -323,7 +323,7 @@ class SearchIndex:
         times = max(1, round(len(self) / len(rows)))
         return Moments(times * own.count, times * own.total, times * own.squares)
 
-    def _compared(self, query: SearchQuery, common: Common) -> Voices:
+    def _compared(self, query: SearchQuery, common: Common) -> Compared:
         """The scores of the rows that are compared; if the scan rounds, those of the best are exact."""
         with self._lock:
             found = self._scores(query, common)

@@ -1,4 +1,4 @@
-"""What a query is, what is known after each of its rounds, and how the scores of both voices are mixed."""
+"""What a query is, what is known after each of its rounds, and how the scores of signatures and BM25 are mixed."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from attar.search.lexical import Corpus
 from attar.search.moments import Moments
 from attar.search.state_map import Floats
 
-# How much each voice counts, in standard deviations over the documents; chosen on questions of SQuAD's training set.
+# How much each score counts, in standard deviations over the documents; chosen on questions of SQuAD's training set.
 SIGNATURE_WEIGHT, WORDS_WEIGHT = 1.5, 1.0
 # The best documents are ranked again by their phrases: each gets this weight times the probability that the answer is
 # in it, not elsewhere among them; chosen on the same questions.
@@ -30,7 +30,7 @@ class Ranked(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SearchQuery:
-    """A query as voices need it: the triangle `[numbers]` for signatures, word pieces for BM25, and the text."""
+    """A query as both scores need it: the triangle `[numbers]` for signatures, word pieces for BM25, and the text."""
 
     signature: Floats
     pieces: NDArray[Any]
@@ -59,7 +59,7 @@ class Common:
         return scan.is_rounded(self.corpus.documents)
 
 
-class Voices(NamedTuple):
+class Compared(NamedTuple):
     """The rows that are compared with a query, their scores by words and by signatures, and the moments of all.
 
     `sampled` is whether the moments by signatures are of a sample, since not all rows are compared.
@@ -73,8 +73,8 @@ class Voices(NamedTuple):
     sampled: bool
 
 
-def total(found: Voices, common: Common, near: Moments | None) -> Floats:
-    """The mix of both voices."""
+def total(found: Compared, common: Common, near: Moments | None) -> Floats:
+    """The mix of signatures and BM25."""
     assert common.words is not None
     assert near is not None
     words: Floats = WORDS_WEIGHT * common.words.standardised(found.words)

@@ -78,7 +78,7 @@ COMMON = word_set(
 )
 # Letters of other scripts than Latin.
 _OTHER_SCRIPT = re.compile(r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]")
-# So many words that English or names have as well say that a question is in another language: two are in van der Meer.
+# This many words that English or names have as well say that a question is in another language: van der Meer has two.
 _SHARED = 3
 
 

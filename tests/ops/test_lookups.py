@@ -155,7 +155,9 @@ class TestRidge:
         found = ridge_lookup(memory.to(of_memory), queries.to(of_queries))
         assert found.dtype == of_queries
         expected = reference.ridge_lookup(memory.double(), queries.double(), RIDGE)
-        torch.testing.assert_close(found.double(), expected, rtol=0.1, atol=0.1)
+        # Half precision rounds the memory and the readouts, not what is between.
+        near = 1e-3 if torch.finfo(of_memory).bits >= 32 <= torch.finfo(of_queries).bits else 0.1
+        torch.testing.assert_close(found.double(), expected, rtol=near, atol=near)
 
     @pytest.mark.usefixtures("unchecked_shapes")
     def test_invalid_shapes_are_refused(self):

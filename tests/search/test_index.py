@@ -176,7 +176,7 @@ def test_many_questions_at_once_are_answered_as_each_alone(filled, shipped, monk
 
 
 def test_many_questions_look_into_lists_as_each_does_alone(library):
-    kept = library.part._searching.index._voices
+    kept = library.part._searching.index._recent
     kept.clear()
     alone = [library.ask_all(question, top=None) for question in QUESTIONS]
     kept.clear()
