@@ -6,6 +6,7 @@ hardly depends on it.
 
 import tempfile
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from statistics import median
 from typing import Annotated
@@ -23,8 +24,8 @@ from benchmarks.load import drive_now
 from benchmarks.server import fill
 from benchmarks.server_rows import ServerProcess, check_statuses, lookups, questions, serving
 
-# Of the package: checkouts of any version that has it can read the library.
-READER = Path("names")
+# The small reader of 0.1.0: in the package that runs this, so that checkouts from before it had this name read it too.
+NAMES = Path(str(files("attar.reader") / "readers" / "names"))
 COLUMNS = ["what", "first", "second", "second / first", "least", "most"]
 WARM_UP = 2.0
 
@@ -58,6 +59,7 @@ def run(
     seconds: float = 2.0,
     connections: int = 16,
     documents: int = 200,
+    reader: Path = NAMES,
     progress: Progress = ignore_progress,
 ) -> Report:
     """Serve one library from both checkouts, and drive them in turns."""
@@ -68,8 +70,8 @@ def run(
     rows = [Row(path, [], [], []) for path in requests]
     with tempfile.TemporaryDirectory(prefix="attar-compare-") as place:
         folder = Path(place) / "library"
-        fill(folder, READER, documents)
-        one, other = (serving(folder, READER, "--read-only", checkout=each) for each in checkouts)
+        fill(folder, reader, documents)
+        one, other = (serving(folder, reader, "--read-only", checkout=each) for each in checkouts)
         with one as first, other as second:
             for server in (first, second):
                 for sent in requests.values():
@@ -101,12 +103,13 @@ def main(
     seconds: Annotated[float, typer.Option(min=0.1, help="Seconds per route, server and round.")] = 2.0,
     connections: Annotated[int, typer.Option(min=1, help="Concurrent connections.")] = 16,
     documents: Annotated[int, typer.Option(min=1, help="Documents in the library.")] = 200,
+    reader: Annotated[Path, typer.Option(help="The reader's folder, which both must know.")] = NAMES,
     json: Json = False,
 ) -> None:
     """Compare the CPU time per request of the servers of two checkouts."""
     with progress_bar() as progress:
         checkouts = first.absolute(), second.absolute()
-        report = run(checkouts, rounds, seconds, connections, documents, progress)
+        report = run(checkouts, rounds, seconds, connections, documents, reader, progress)
     if json:
         print(msgspec.json.encode(report).decode())
         return

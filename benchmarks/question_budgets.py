@@ -139,7 +139,7 @@ def draw(rows: Sequence[Row], figure: Path) -> None:
     import matplotlib.pyplot as plt
     from matplotlib.ticker import NullLocator
 
-    drawn, axes = plt.subplots(figsize=(6, 4))
+    drawn, axes = plt.subplots(figsize=(7.5, 4))
     for name in dict.fromkeys(row["memory"] for row in rows):
         own = [row for row in rows if row["memory"] == name]
         for measure_of, style in (("f1", "o-"), ("em", "s--")):
@@ -151,11 +151,16 @@ def draw(rows: Sequence[Row], figure: Path) -> None:
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.xaxis.set_minor_locator(NullLocator())
     axes.grid(visible=True, alpha=0.3)
-    axes.legend()
+    axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))  # beside the points
     drawn.tight_layout()
     figure.parent.mkdir(parents=True, exist_ok=True)
     drawn.savefig(figure, dpi=120)
     plt.close(drawn)
+
+
+def _short(share: float) -> str:
+    """A share as tables have it: .556."""
+    return f"{share:.3f}".removeprefix("0")
 
 
 def main(
@@ -175,7 +180,7 @@ def main(
     for row in rows:
         budget = "none" if row["budget"] is None else f"{row['budget']:,}"
         sizes = f"{row['bytes']:,} | {row['largest']:,}"
-        print(f"| {row['memory']} | {budget} | {sizes} | {row['em']:.3f} | {row['f1']:.3f} |")
+        print(f"| {row['memory']} | {budget} | {sizes} | {_short(row['em'])} | {_short(row['f1'])} |")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,14 @@ _PERIOD, _SILENCE, _START = 0.5, 3.0, 180.0
 _SLICE = 0.25
 # Calls that a process takes at the same time; further ones wait in Ray.
 _ONGOING = 64
-_METHODS = {"answer": "ask", "look_up": "ask", "rounds": "search", "explain": "slow", "compare": "slow"}
+_METHODS = {
+    "answer": "ask",
+    "look_up": "ask",
+    "rounds": "search",
+    "prepare_search": "search",
+    "explain": "slow",
+    "compare": "slow",
+}
 
 
 @dataclass(frozen=True)

@@ -255,6 +255,10 @@ class ShardedLibrary(Scatter):
         """Load the readers of all shards."""
         self.all("prepare")
 
+    def prepare_search(self) -> None:
+        """Load the signatures of all shards."""
+        self.all("prepare_search")
+
     def fingerprint(self) -> str:
         """The reader's."""
         if self._fingerprint is None:

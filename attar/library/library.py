@@ -213,6 +213,10 @@ class Library:
         """The documents that fit a query best, best first, each with its sentences that fit best."""
         return run_again(lambda: [search_rounds(query, top)], self.part)[0]
 
+    def load_signatures(self) -> None:
+        """Load the signatures of all documents into memory, so that the first search does not wait for them."""
+        self._searching.load()
+
     def make_signatures(self, *, progress: Progress = ignore_progress) -> None:
         """Make the signatures that are missing, from texts; searching and asking all do it when they need them."""
         self._searching.refresh(progress)

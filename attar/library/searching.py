@@ -191,6 +191,15 @@ class Searching:
 
     def refresh(self, progress: Progress = ignore_progress) -> SearchIndex:
         """The index, equal to the store as it is now; missing signatures are made from texts."""
+        index, missing = self.load()
+        if missing and missing != self._left_out:
+            self._left_out = self._make(missing, index.signer, index, progress)
+        elif not missing:
+            self._left_out = []
+        return index
+
+    def load(self) -> tuple[SearchIndex, list[str]]:
+        """The index with all signatures that the store has, and the names of documents without one."""
         signer = self.signer(self.phrase_reader())
         if signer is None:
             expected = "one whose reader has statistics for search"
@@ -200,12 +209,7 @@ class Searching:
             self._index = SearchIndex(signer, self._lists_from)
         index = self._index
         with self._store.snapshot() as now:
-            missing = index.refresh(now)
-        if missing and missing != self._left_out:
-            self._left_out = self._make(missing, signer, index, progress)
-        elif not missing:
-            self._left_out = []
-        return index
+            return index, index.refresh(now)
 
     def _make(
         self, names: Sequence[str], signer: Signer, index: SearchIndex, progress: Progress

@@ -118,6 +118,17 @@ class PhraseIndex:
         places: NDArray[np.int64] = before[own] + starts - intervals[own, 0]
         return places
 
+    @cached_property
+    def distinct_words(self) -> tuple[NDArray[np.intp], NDArray[np.uint16]]:
+        """Each word of the text once, and for each of `words` its place among them."""
+        # A table of all ids is faster than sorting them.
+        present = np.zeros(int(self.words.max(initial=0)) + 1, np.bool_)
+        present[self.words] = True
+        distinct = np.flatnonzero(present)
+        places = np.empty(len(present), np.uint16)
+        places[distinct] = np.arange(len(distinct), dtype=np.uint16)
+        return distinct, places[self.words]
+
     def text_of(self, phrase: int) -> str:
         """The characters of a phrase."""
         return self.texts_of(np.array([phrase]))[0]
@@ -148,9 +159,12 @@ class PhraseIndex:
 
     @property
     def decoded_bytes(self) -> int:
-        """The bytes of the index in memory: the arrays, the texts, and eight per phrase for its place in these."""
+        """The bytes of the index in memory: the arrays, the texts, and what is computed for the first question.
+
+        These are eight per phrase for its place in the texts, and up to ten per word.
+        """
         arrays = (int(getattr(self, name).nbytes) for name in (*_ARRAYS, "sentences"))
-        return sum(arrays) + len(self.covered) + len(self.tail) + 8 * len(self)
+        return sum(arrays) + len(self.covered) + len(self.tail) + 8 * len(self) + 10 * len(self.words)
 
     def take(self, kept: NDArray[np.intp]) -> "PhraseIndex":
         """The index with only some of its phrases, in order."""

@@ -102,8 +102,8 @@ def features_of(
     """The values of `FEATURES` for the best phrase, its probability and that of the second."""
     bounded = _bounded(probability)
     sentence, weights = int(index.sentences[phrase]), query.weights[:-1]
-    lost = weights * (1 - _matches(query, index, sentence - 1, sentence + 2))
-    alone = weights * (1 - _matches(query, index, sentence, sentence + 1))
+    nearby, own = _matches(query, index, sentence)
+    lost, alone = weights * (1 - nearby), weights * (1 - own)
     text, kind = index.text_of(phrase), wanted_kind(query.question)
     number = len(query.numbers) > 0 and not np.isin(query.numbers, index.words).all()
     values = (
@@ -140,11 +140,12 @@ def _lead(probability: float, second: float) -> float:
     return float(np.log(_bounded(probability) / max(second, 1e-9)))
 
 
-def _matches(query: "Query", index: PhraseIndex, first: int, last: int) -> Floats:
-    """How well the sentences from `first` to before `last` have each piece of the question, but for [SEP]: 0 to 1."""
+def _matches(query: "Query", index: PhraseIndex, sentence: int) -> tuple[Floats, Floats]:
+    """How well a sentence and its neighbours, and it alone, have each piece of the question, but for [SEP]: 0 to 1."""
     starts = index.word_starts
-    own = index.words[int(starts[max(first, 0)]) : int(starts[min(last, len(starts) - 1)])]
-    if not len(own) or len(query.words) < 2:
-        return np.zeros(max(len(query.words) - 1, 0), np.float32)
-    best: Floats = (query.words[:-1] @ query.table[own].T).max(1)
-    return np.clip(best, 0.0, 1.0)
+    last = len(starts) - 2
+    first, stop = int(starts[max(sentence - 1, 0)]), int(starts[min(sentence + 1, last) + 1])
+    own = slice(int(starts[sentence]) - first, int(starts[sentence + 1]) - first)
+    alike = query.words[:-1] @ query.table[index.words[first:stop]].T
+    nearby, alone = (np.clip(part.max(1, initial=0.0), 0.0, 1.0) for part in (alike, alike[:, own]))
+    return nearby, alone

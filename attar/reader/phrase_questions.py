@@ -18,8 +18,8 @@ from attar.reader.reader import inference
 _BATCH = 32
 # The longest question, in pieces; the rest of a longer one is not read.
 _LONGEST = 256
-# From this many questions on, the import of torch pays.
-_FEW = 64
+# Up to this many questions numpy takes less time than torch, and up to the second number if torch must be imported.
+_FEW, _FEW_WITH_IMPORT = 2, 64
 # Word pieces whose vectors are computed at a time: 6 MB of embeddings.
 _PIECES = 4_096
 
@@ -43,7 +43,7 @@ class QuestionEncoder:
         )
         ids = [each if len(each) <= _LONGEST else np.append(each[: _LONGEST - 1], each[-1]) for each in read]
         # A long-running process imports torch sooner or later; `attar ask` never.
-        plain = len(distinct) >= _FEW or "torch" in sys.modules
+        plain = len(distinct) > (_FEW if "torch" in sys.modules else _FEW_WITH_IMPORT)
         order = sorted(range(len(ids)), key=lambda at: len(ids[at]))
         queries: dict[str, Query] = {}
         numeric = self._saved.tokenizer.numeric

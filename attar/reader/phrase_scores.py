@@ -58,6 +58,9 @@ class Query:
         best = np.argpartition(-scores, most - 1)[:most]
         known = self.asked | COMMON
         for at, text in zip(best.tolist(), index.texts_of(best), strict=True):
+            first = _WORD.search(text)
+            if first is None or first[0].lower() not in known:  # nearly all: the rest takes most of the time
+                continue
             words = _WORD.findall(text.lower())
             if known.issuperset(words) and not COMMON.issuperset(words):
                 scores[at] -= _REPEATED
@@ -65,12 +68,7 @@ class Query:
     def overlap(self, index: PhraseIndex, neighbours: Floats) -> Floats:
         """How much each sentence shares words with the question, `[S]`."""
         starts = index.word_starts.astype(np.int64)
-        # Each word of the text once: a table of all ids is faster than sorting them.
-        present = np.zeros(len(self.table), np.bool_)
-        present[index.words] = True
-        distinct = np.flatnonzero(present)
-        row = np.empty(len(self.table), np.uint16)
-        row[distinct] = np.arange(len(distinct), dtype=np.uint16)
+        distinct, row = index.distinct_words
         alike = np.maximum(self.table[distinct] @ self.words.T, 0.0)
         own = np.zeros(len(starts) - 1, np.float32)
         filled = np.flatnonzero(starts[1:] > starts[:-1])
@@ -80,7 +78,7 @@ class Query:
         while first < len(filled):
             limit = bounds[first] + _NUMBERS // max(1, len(self.words))
             last = max(first + 1, int(np.searchsorted(bounds, limit, "right")) - 1)
-            by_word = alike[row[index.words[bounds[first] : bounds[last]]]]
+            by_word = alike[row[bounds[first] : bounds[last]]]
             best = np.maximum.reduceat(by_word, bounds[first:last] - bounds[first], axis=0)
             own[filled[first:last]] = best @ self.weights
             first = last

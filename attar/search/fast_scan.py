@@ -1,8 +1,8 @@
 """`scan.scores` for 1-bit signatures, compiled by numba: the query in bit planes, ANDed with the signs and counted.
 
 With q ≈ a + b Σ_p 2^p q_p, where q_p are bits, Σ_i q_i s_i over signs s_i = 2 t_i − 1 follows from the counts of
-t AND q_p. Three planes are eight levels: the scores correlate by .98 with the exact ones, and `scan` compares the best
-exactly.
+t AND q_p. Two planes are four levels: the scores correlate by .975 with the exact ones, and `scan` compares the best
+exactly. Of 5,000 passages, the ten best are among the 80 best by two planes, and by three among 40.
 """
 
 from typing import no_type_check
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from attar.search.state_map import Floats
 
-PLANES = 3
+PLANES = 2
 # Rows that a thread compares with all queries before the next: 16 kB of signs stay in the first cache.
 ROWS = 16
 # Steps between the levels that lose least of a normally distributed number, in standard deviations (Max, 1960).
-STEP = 0.586
+STEP = 0.996
 
 
 @intrinsic
@@ -77,15 +77,14 @@ def count_bits(packed, rows, planes, ones, found, totals, low, step, numbers):
                 in_row += popcount(row[word] & ones[word])
             positive[at - first] = in_row
         for query in range(planes.shape[0]):
-            low_bits, middle_bits, high_bits = planes[query, 0], planes[query, 1], planes[query, 2]
+            low_bits, high_bits = planes[query, 0], planes[query, 1]
             for at in range(first, end):
                 row = packed[rows[at]]
-                ones_in_low, ones_in_middle, ones_in_high = 0, 0, 0
+                ones_in_low, ones_in_high = 0, 0
                 for word in range(words):
                     bits = row[word]
                     ones_in_low += popcount(bits & low_bits[word])
-                    ones_in_middle += popcount(bits & middle_bits[word])
                     ones_in_high += popcount(bits & high_bits[word])
-                inner = ones_in_low + 2 * ones_in_middle + 4 * ones_in_high
+                inner = ones_in_low + 2 * ones_in_high
                 signed = step[query] * (2 * inner - totals[query])
                 found[query, at] = signed + low[query] * (2 * positive[at - first] - numbers)

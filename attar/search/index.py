@@ -113,28 +113,34 @@ class SearchIndex:
             self._missing = [name for name in self._missing if key_of(name) not in made]
 
     def _append(self, found: Sequence[tuple[bytes, int, bytes]], more: bool = False) -> None:
-        records = []
+        read = []
         for key, stamp, data in found:
             try:
                 record = SignatureRecord.from_bytes(data, self.signer.options)
             except RecordError:  # of other options or an older version: it is made again
                 continue
-            known = record.word_counts[0].max(initial=0) < self.signer.encoder.pieces
-            if known and record.statistics == self.signer.projection.digest:
-                records.append((key, stamp, record))
-        if not records:
+            pieces, counts = record.word_counts
+            if self._is_of_now(record, pieces):
+                read.append((key, stamp, record, (pieces, counts)))
+        if not read:
             return
+        keys, stamps, records, words = zip(*read, strict=True)
         self._version += 1
-        first = len(self._keys)
-        self._grow(first + len(records))
-        for row, (key, stamp, record) in enumerate(records, first):
-            self._rows[key] = row
-            self._keys.append(key)
-            self._changed.append(stamp)
-            self._packed[row] = np.frombuffer(record.signature, np.uint8)
-            self._energies[row] = record.kept, record.whole
-            self._live[row] = True
-        self._words.append([record.word_counts for _, _, record in records], more=more)
+        first, last = len(self._keys), len(self._keys) + len(read)
+        self._grow(last)
+        self._rows |= zip(keys, range(first, last), strict=True)
+        self._keys += keys
+        self._changed += stamps
+        joined = b"".join(record.signature for record in records)
+        self._packed[first:last] = np.frombuffer(joined, np.uint8).reshape(len(read), -1)
+        self._energies[first:last] = [(record.kept, record.whole) for record in records]
+        self._live[first:last] = True
+        self._words.append(words, more=more)
+
+    def _is_of_now(self, record: SignatureRecord, pieces: NDArray[np.uint16]) -> bool:
+        """Whether a record was made with these statistics, and has word pieces that the encoder knows."""
+        known = not len(pieces) or pieces.max() < self.signer.encoder.pieces
+        return bool(known) and record.statistics == self.signer.projection.digest
 
     def _grow(self, rows: int) -> None:
         if rows > len(self._packed):

@@ -63,13 +63,21 @@ class _Documents(NamedTuple):
         small = counts.max(initial=0) < 256
         return cls(pieces.astype(np.uint16), counts.astype(np.uint8 if small else np.uint32), starts)
 
-    def joined(self, other: "_Documents") -> "_Documents":
-        """Both."""
-        return _Documents(
-            np.concatenate((self.pieces, other.pieces)),
-            np.concatenate((self.counts, other.counts)),
-            np.concatenate((self.starts, self.starts[-1] + other.starts[1:])),
+    @classmethod
+    def joined(cls, parts: "Sequence[_Documents]") -> "_Documents":
+        """All of some parts, in order."""
+        sizes = [np.diff(part.starts) for part in parts]
+        return cls(
+            np.concatenate([part.pieces for part in parts]),
+            np.concatenate([part.counts for part in parts]),
+            np.concatenate(([0], np.cumsum(np.concatenate(sizes)))).astype(np.int64),
         )
+
+    @property
+    def lengths(self) -> Floats:
+        """The words of each document."""
+        before = np.concatenate(([0], np.cumsum(self.counts, dtype=np.int64)))
+        return np.diff(before[self.starts]).astype(np.float32)
 
     def rows(self, first: int) -> NDArray[np.int32]:
         """The document of each piece, from `first` on."""
@@ -94,22 +102,25 @@ class Lexical:
         self._lengths, self._live = np.zeros(0, np.float32), np.zeros(0, np.bool_)
         # The first rows, and by piece the rows and counts of those; the rows after them.
         self._old, self._recent = _Documents.of([]), _Documents.of([])
+        self._waiting: list[_Documents] = []
         self._rows, self._counts = np.zeros(0, np.int32), np.zeros(0, np.uint8)
         self._bounds = np.zeros(pieces + 1, np.int64)
 
     def append(self, documents: Sequence[Counts], *, more: bool = False) -> None:
         """Add documents as the next rows: the word pieces of each, and how often each occurs.
 
-        With `more`, others follow before the next query: the postings wait for the last.
+        With `more`, others follow before the next query or removal, and all are taken over with the last.
         """
-        lengths = np.array([counts.sum() for _, counts in documents], np.float32)
-        self._lengths = np.concatenate((self._lengths, lengths))
-        self._live = np.concatenate((self._live, np.ones(len(documents), np.bool_)))
-        added = _Documents.of(documents)
+        self._waiting.append(_Documents.of(documents))
+        if more:
+            return
+        added, self._waiting = _Documents.joined(self._waiting), []
+        self._lengths = np.concatenate((self._lengths, added.lengths))
+        self._live = np.concatenate((self._live, np.ones(len(added.starts) - 1, np.bool_)))
         self.frequencies += np.bincount(added.pieces, minlength=len(self.frequencies))
-        self._recent = self._recent.joined(added)
-        if len(self._recent.starts) - 1 > _UNSORTED and not more:
-            whole = self._old = self._old.joined(self._recent)
+        self._recent = _Documents.joined((self._recent, added))
+        if len(self._recent.starts) - 1 > _UNSORTED:
+            whole = self._old = _Documents.joined((self._old, self._recent))
             self._recent = _Documents.of([])
             order = np.argsort(whole.pieces, kind="stable")
             self._rows, self._counts = whole.rows(0)[order], whole.counts[order]

@@ -4,7 +4,7 @@ Scores of 1-bit signatures do not depend on the order of additions, nor on which
 them: shards of a library rank like the whole. The query is split into parts of a few bits, whose sums are whole numbers
 that float32 holds exactly.
 
-1-bit signatures with numba (the extra `fast`): `fast_scan`, which compares bits with the query in three bit planes, and
+1-bit signatures with numba (the extra `fast`): `fast_scan`, which compares bits with the query in two bit planes, and
 here the best of those with the query itself.
 """
 

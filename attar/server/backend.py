@@ -66,6 +66,9 @@ class Backend(Protocol):
     def prepare(self) -> None:
         """Load the reader."""
 
+    def prepare_search(self) -> None:
+        """Load the signatures: of a million documents, this takes half a minute."""
+
     def answer(self, jobs: list[AskJob]) -> list[AskResult | Exception]:
         """The result of each job of a batch, or its error; one job's error does not affect the others."""
 

@@ -44,6 +44,10 @@ class LibraryBackend:
         """Load the reader."""
         self.library.reader.prepare()
 
+    def prepare_search(self) -> None:
+        """Load the signatures."""
+        self.library.load_signatures()
+
     def answer(self, jobs: list[AskJob]) -> list[AskResult | Exception]:
         """The result of each job of a batch, or its error."""
         return _answer_jobs(self.library, jobs)

@@ -1,11 +1,12 @@
 """The library on executors: questions and lookups in batches, writes and slow reads one at a time."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NoReturn, TypeVar
 
-from attar.errors import UnknownDocumentError
+from attar.errors import AttarError, UnknownDocumentError
 from attar.results import Answer, Hit
 from attar.server.backend import AskJob, AskResult, Backend, LookupJob, LookupResult, Partial
 from attar.server.batching import Batcher, SerialExecutor
@@ -51,9 +52,15 @@ class Service:
         )
 
     async def open(self) -> None:
-        """Load the reader, so that the first question does not wait for it."""
+        """Load the reader, so that the first question does not wait for it, then the signatures, while it serves."""
         await self._slow.run(self.backend.prepare)
         self.ready = True
+        self._loading = asyncio.create_task(self._load_signatures())
+
+    async def _load_signatures(self) -> None:
+        # A library that cannot be searched says so to the first who tries.
+        with contextlib.suppress(AttarError):
+            await self._searches.run(self.backend.prepare_search)
 
     async def close(self) -> None:
         """Finish accepted work, and close the library."""

@@ -35,6 +35,16 @@ def library(tmp_path, shipped):
         yield library
 
 
+def test_loading_signatures_makes_none(tmp_path, shipped):
+    with Library(tmp_path / "library", shipped) as library:
+        library.store.put("old", shipped.read(TEXTS["tea"]), text=TEXTS["tea"])  # as 0.1.0 does
+        library.add("rome", TEXTS["rome"])
+        library.load_signatures()
+        assert len(library._searching.index) == 1
+        library.search("tea")
+        assert len(library._searching.index) == 2
+
+
 def found(library, query):
     return [hit.document for hit in library.search(query)]
 

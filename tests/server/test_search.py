@@ -1,6 +1,7 @@
 """Searching and asking all documents over HTTP, with the reader that ships, on a real port."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -37,6 +38,20 @@ def test_clients_find_what_the_library_finds(listening, tmp_path, shipped):
         assert [(each.text, each.document, each.quote) for each in here] == [
             (each.text, each.document, each.quote) for each in there
         ]
+
+
+def test_a_server_loads_signatures_before_the_first_search(tmp_path, shipped, listening_at, monkeypatch):
+    loaded = threading.Event()
+    load = Library.load_signatures
+    monkeypatch.setattr(Library, "load_signatures", lambda library: (load(library), loaded.set()))
+    library = Library(tmp_path / "library", shipped)
+    library.add_many(TEXTS.items())
+    found = listening_at(make_app(Settings(store=tmp_path / "library", log_level="error"), library))
+    try:
+        assert loaded.wait(60)
+        assert len(library._searching.index) == len(TEXTS)
+    finally:
+        found.close()
 
 
 def test_the_async_client_too(listening):
