@@ -117,6 +117,13 @@ def search_eval(
 def refit(
     store: options.StorePath,
     reader: options.ReaderPath = None,
+    size: Annotated[
+        int | None,
+        typer.Option(min=2, max=1_024, help="Rows k of a signature's matrix; as the library has, or 128."),
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="1-bit, int8 or float16; as the library has, or 1-bit.")
+    ] = None,
     leave_out: Annotated[
         bool,
         typer.Option("--leave-out", help="Go on without documents that have no text: search loses them."),
@@ -133,12 +140,14 @@ def refit(
 
     attar store refit stories
 
+    attar store refit stories --size 64 --dtype int8
+
     attar store refit stories-4 --ray 10.0.0.1:6379 --actors 64
     """
     from attar.cluster import Workers, fit_statistics
 
     workers = Workers(actors, threads, gpus)
-    given: Any = {"ray": ray is not None, "address": ray, "workers": workers}
+    given: Any = {"ray": ray is not None, "address": ray, "workers": workers, "size": size, "dtype": dtype}
     with progress_bar() as progress:
         done = fit_statistics(store, reader=reader, leave_out=leave_out, progress=progress, **given)
     if as_json:

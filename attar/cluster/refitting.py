@@ -30,13 +30,15 @@ def fit_statistics(
     address: str | None = None,
     workers: Workers | None = None,
     reader: str | os.PathLike[str] | None = None,
+    size: int | None = None,
+    dtype: str | None = None,
     leave_out: bool = False,
     progress: Progress = ignore_progress,
 ) -> Refit:
     """Fit the statistics of search to the texts of a library, or of one in shards, and make all signatures again.
 
-    All shards get the same statistics. The actors of the cluster at `address` read (None starts Ray on this machine),
-    or without `ray` this process does.
+    All shards get the same statistics, and signatures of the `size` and `dtype` given, or else those of before. The
+    actors of the cluster at `address` read (None starts Ray on this machine), or without `ray` this process does.
     """
     folder, path = Path(folder), None if reader is None else Path(reader)
     paths = shard_paths(folder) if is_sharded(folder) else [folder]
@@ -50,7 +52,7 @@ def fit_statistics(
         else:
             call = calls_here(libraries[0].reader)
         stores = [library.store for library in libraries]
-        return refit(stores, call, leave_out=leave_out, progress=progress)
+        return refit(stores, call, size=size, dtype=dtype, leave_out=leave_out, progress=progress)
 
 
 class _Actor:

@@ -12,7 +12,6 @@ from attar.library.drafts import Draft, former_batch
 from attar.library.finding import document_fields, suggesting
 from attar.library.parts import SearchPart
 from attar.library.places import with_places
-from attar.library.refitting import calls_here, refit
 from attar.library.rereading import reread
 from attar.library.rounds import TOGETHER, ask_rounds, run_again, search_rounds
 from attar.library.searching import Searching, SearchState
@@ -24,7 +23,7 @@ from attar.store import Durability, Record, Store
 
 if TYPE_CHECKING:
     from attar.reader import Reader
-    from attar.search import Projection
+    from attar.search import Projection, SignatureOptions
 
 # Documents read in one batch and written atomically.
 _BATCH = 128
@@ -56,11 +55,13 @@ class Library:
         create: bool = True,
         cache: int = _CACHE,
         lists_from: int | None = None,
+        signatures: "SignatureOptions | None" = None,
     ) -> None:
         """Open a library, or create it; a new one stores memories as float16 unless `dtype` is given.
 
-        A `budget` caps the bytes of each memory that is added, also when more is appended to its document.
-        Above `lists_from` documents (default: 200,000), search is approximate, if FAISS is installed; 0: never.
+        A `budget` caps the bytes of each memory that is added, also when more is appended to its document. Above
+        `lists_from` documents (default: 200,000), search is approximate, if FAISS is installed; 0: never. `signatures`
+        are the options of a new library's signatures.
         """
         self._reader, self._reader_path = _reader_and_path(reader)
         if create and not os.path.exists(path):
@@ -72,7 +73,8 @@ class Library:
         self.keep_text, self.budget = keep_text, budget
         self._cache = MemoryCache(cache)
         self._lists_from = lists_from
-        self._searching = Searching(self.store, lambda: self.reader, self._reader_path, lists_from)
+        own = self.store, lambda: self.reader, self._reader_path
+        self._searching = Searching(*own, lists_from, signatures)
         self._part: SearchPart | None = None
 
     @property
@@ -115,7 +117,8 @@ class Library:
         given, path = _reader_and_path(reader)
         done = reread(self.store, given, path, set_aside=set_aside, progress=progress)
         self._reader, self._reader_path = given, path
-        self._searching = Searching(self.store, lambda: self.reader, path, self._lists_from)
+        own = self.store, lambda: self.reader, path
+        self._searching = Searching(*own, self._lists_from, self._searching.options)
         self._part = None  # made again when it is needed
         return done
 
@@ -221,12 +224,19 @@ class Library:
         """Make the signatures that are missing, from texts; searching and asking all do it when they need them."""
         self._searching.refresh(progress)
 
-    def refit(self, *, leave_out: bool = False, progress: Progress = ignore_progress) -> Refit:
+    def refit(
+        self,
+        *,
+        size: int | None = None,
+        dtype: str | None = None,
+        leave_out: bool = False,
+        progress: Progress = ignore_progress,
+    ) -> Refit:
         """Fit the statistics of search to this library's documents, and make their signatures again from the texts.
 
-        Documents whose texts are not kept are refused, or with `leave_out` cannot be found by search afterwards.
+        `size` and `dtype` change signatures. Documents without a text are refused, or lost to search with `leave_out`.
         """
-        return refit([self.store], calls_here(self.reader), leave_out=leave_out, progress=progress)
+        return self._searching.refit(size, dtype, leave_out, progress)
 
     @property
     def search_state(self) -> SearchState:

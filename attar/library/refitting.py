@@ -13,11 +13,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.errors import OptionError, RecordError, UnknownDocumentError, quoted
+from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentError, quoted
 from attar.library.searching import phrase_reader
 from attar.progress import Progress
 from attar.results import Refit
-from attar.search import ReaderEncoder, Signer, Statistics, default_statistics
+from attar.search import (
+    ReaderEncoder,
+    SignatureOptions,
+    Signer,
+    Statistics,
+    default_options,
+    default_statistics,
+    fitted_data,
+    stored_options,
+)
 from attar.store import DocumentEntry, Fault, Record, Signatures, Store, Transaction
 
 if TYPE_CHECKING:
@@ -48,10 +57,11 @@ class RefitReader:
             statistics = _with_text(statistics, encoder, text)
         return statistics
 
-    def sign(self, texts: Sequence[str], statistics: bytes) -> list[bytes]:
-        """The signatures of texts, made with statistics."""
-        if self._signer is None or self._signer.statistics.data != statistics:
-            self._signer = Signer.of(self._encoder, Statistics.from_bytes(statistics))
+    def sign(self, texts: Sequence[str], fitted: bytes) -> list[bytes]:
+        """The signatures of texts, made with statistics and options."""
+        if self._signer is None or self._signer.data != fitted:
+            statistics, options = stored_options(fitted)
+            self._signer = Signer.of(self._encoder, Statistics.from_bytes(statistics), options)
         signer = self._signer
         return [signer.record(signer.sums(text), text_kept=True) for text in texts]
 
@@ -80,8 +90,19 @@ class _Place(NamedTuple):
     name: str
 
 
-def refit(stores: Sequence[Store], call: RefitCalls, *, leave_out: bool, progress: Progress) -> Refit:
-    """Fit statistics to the texts of stores, and make all signatures again, atomically in each store."""
+def refit(
+    stores: Sequence[Store],
+    call: RefitCalls,
+    *,
+    size: int | None,
+    dtype: str | None,
+    leave_out: bool,
+    progress: Progress,
+) -> Refit:
+    """Fit statistics to the texts of stores, and make all signatures again, atomically in each store.
+
+    They get the size and dtype that are given, or else those of before.
+    """
     listed = [list(store.documents()) for store in stores]
     for store, entries in zip(stores, listed, strict=True):
         _check_texts(store, entries, leave_out)
@@ -91,15 +112,18 @@ def refit(stores: Sequence[Store], call: RefitCalls, *, leave_out: bool, progres
         for each in entries
         if isinstance(each, DocumentEntry) and each.text_bytes is not None
     ]
-    statistics: Statistics | None = None
+    # Of no texts: a size that is refused must not wait until all are read.
+    statistics: Statistics = next(call("fit", [[]]))
+    options = _options(stores[0], statistics, size, dtype)
     fitting = (
         [record.text or "" for _, record in batch] for batch in _batches(stores, places, "fitting", progress)
     )
     for part in call("fit", fitting):
-        statistics = part if statistics is None else statistics + part
-    if statistics is None or not statistics.tokens:
+        statistics = statistics + part
+    if not statistics.tokens:
         raise OptionError("refit", "at least one document whose text is kept", "none", "add some first")
-    made = _signatures(stores, places, call, statistics.data, progress)
+    fitted = fitted_data(statistics, options)
+    made = _signatures(stores, places, call, fitted, progress)
     kept = 0
     with contextlib.ExitStack() as stack:
         # All are written, or none: only a kill between two commits leaves shards that differ, and search says so.
@@ -110,7 +134,7 @@ def refit(stores: Sequence[Store], call: RefitCalls, *, leave_out: bool, progres
             _check_texts(store, entries, leave_out) for store, entries in zip(stores, now, strict=True)
         )
         for number, changes in enumerate(opened):
-            changes.put_signature(None, statistics.data)
+            changes.put_signature(None, fitted)
             for each in now[number]:
                 entry, data = made.get(_Place(number, each.name), (None, b""))
                 if entry == each:
@@ -123,8 +147,22 @@ def refit(stores: Sequence[Store], call: RefitCalls, *, leave_out: bool, progres
     return Refit(kept, without_text, unread + faults)
 
 
+def _options(store: Store, statistics: Statistics, size: int | None, dtype: str | None) -> SignatureOptions:
+    """The options that are given, or else those that a store has; a size that statistics cannot give is refused."""
+    before = None
+    with contextlib.suppress(FormatError), store.snapshot() as now:  # damaged ones are fitted anew
+        data = Signatures(now).statistics
+        before = None if data is None else stored_options(data)[1]
+    before = before or default_options(statistics)
+    options = SignatureOptions(
+        before.size if size is None else size, before.dtype if dtype is None else dtype
+    )
+    statistics.check_size(options.size)
+    return options
+
+
 def _signatures(
-    stores: Sequence[Store], places: Sequence[_Place], call: RefitCalls, statistics: bytes, progress: Progress
+    stores: Sequence[Store], places: Sequence[_Place], call: RefitCalls, fitted: bytes, progress: Progress
 ) -> dict[_Place, tuple[DocumentEntry, bytes]]:
     """The signatures of all documents that can be read, each with the entry of the text that it was made from."""
     made: dict[_Place, tuple[DocumentEntry, bytes]] = {}
@@ -135,7 +173,7 @@ def _signatures(
             sent.append([(place, record.entry) for place, record in batch])
             yield [record.text or "" for _, record in batch]
 
-    for signatures in call("sign", texts(), statistics):
+    for signatures in call("sign", texts(), fitted):
         for (place, entry), data in zip(sent.popleft(), signatures, strict=True):
             made[place] = entry, data
     return made

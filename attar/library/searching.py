@@ -3,22 +3,25 @@
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentError
 from attar.memory import Memory
 from attar.progress import Progress, ignore_progress
+from attar.results import Refit
 from attar.search import (
     LISTS_FROM,
     Collector,
     ReaderEncoder,
     SearchIndex,
+    SignatureOptions,
     SignatureRecord,
     Signer,
     Statistics,
     Sums,
     default_statistics,
     merged,
+    stored_options,
 )
 from attar.store import Record, Signatures, Store, Transaction, key_of
 
@@ -69,7 +72,10 @@ class Searching:
         reader: "Callable[[], Reader]",
         folder: Path | None,
         lists_from: int | None = None,
+        options: SignatureOptions | None = None,
     ) -> None:
+        # Those of a new library; another must have them already.
+        self.options = options
         self._store, self._reader, self._folder = store, reader, folder
         self._lists_from = LISTS_FROM if lists_from is None else lists_from
         self._lock = threading.Lock()
@@ -108,21 +114,15 @@ class Searching:
             known = self._signer is not None and self._signer.encoder.reader is reader
             if not known or stored != self._known:
                 encoder = ReaderEncoder(reader)
-                # Those of an earlier version are replaced by the reader's own, and signatures made again.
-                older = stored is None or Statistics.is_older(stored)
-                statistics = None if stored is None or older else self._stored(stored)
+                statistics, options = (None, self.options) if stored is None else _stored(stored)
                 if statistics is None:
                     statistics = default_statistics(reader.fingerprint, self._folder)
                 fits = statistics is not None and statistics.fit_states(encoder.size, encoder.pieces)
-                self._known = stored
-                self._signer = Signer.of(encoder, statistics) if statistics is not None and fits else None
+                signer = Signer.of(encoder, statistics, options) if statistics is not None and fits else None
+                if signer is not None and self.options not in (None, signer.options):
+                    raise _other_options(signer.options)
+                self._known, self._signer = stored, signer
             return self._signer
-
-    def _stored(self, data: bytes) -> Statistics:
-        try:
-            return Statistics.from_bytes(data)
-        except FormatError as fault:
-            raise _damaged_statistics() from fault
 
     def record(self, changes: Transaction, sums: Sums | None, *, text_kept: bool) -> bytes | None:
         """A signature to write within a transaction, of which the statistics become part if there are none yet."""
@@ -135,9 +135,9 @@ class Searching:
     def _agree(self, changes: Transaction, signer: Signer) -> bool:
         """Whether a store's statistics are the signer's; if it has none yet, or another reader's, they become so."""
         stored = Signatures(changes).statistics
-        if stored != signer.statistics.data and stored == self._known:
-            changes.put_signature(None, signer.statistics.data)
-        return stored in (signer.statistics.data, self._known)
+        if stored != signer.data and stored == self._known:
+            changes.put_signature(None, signer.data)
+        return stored in (signer.data, self._known)
 
     def extend(
         self, reader: "Reader", before: Record, text: str, progress: Progress
@@ -236,6 +236,36 @@ class Searching:
                             changes.put_signature(record.name, data)
             index.add([(key_of(record.name), record.entry.changed, data) for record, data in made])
         return left_out
+
+    def refit(self, size: int | None, dtype: str | None, leave_out: bool, progress: Progress) -> Refit:
+        """Fit statistics to the library's own documents, with the options given, those of this object or of before."""
+        from attar.library.refitting import calls_here, refit
+
+        own = self.options
+        if own is not None:
+            size, dtype = own.size if size is None else size, own.dtype if dtype is None else dtype
+        given: Any = {"size": size, "dtype": dtype, "leave_out": leave_out, "progress": progress}
+        done = refit([self._store], calls_here(self._reader()), **given)
+        self.options = None  # the store has them now
+        return done
+
+
+def _stored(data: bytes) -> tuple[Statistics | None, SignatureOptions | None]:
+    """The statistics and options that a store has.
+
+    Statistics of an earlier version are None: the reader's own replace them, and signatures are made again.
+    """
+    try:
+        statistics, options = stored_options(data)
+        return None if Statistics.is_older(statistics) else Statistics.from_bytes(statistics), options
+    except FormatError as fault:
+        raise _damaged_statistics() from fault
+
+
+def _other_options(options: SignatureOptions) -> OptionError:
+    expected = f"size {options.size}, {options.dtype}, as the library has"
+    remedy = "open it without any, or change them: attar store refit STORE --size --dtype"
+    return OptionError("signatures", expected, "other options", remedy)
 
 
 def _damaged_statistics() -> OptionError:

@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     from attar.search.lists import InvertedLists
     from attar.search.moments import Moments
     from attar.search.ranking import RERANKED, Common, Ranked, SearchQuery, rerank
-    from attar.search.records import Collector, ReaderEncoder, SignatureRecord, Signer, TokenEncoder, merged
+    from attar.search.records import (
+        Collector,
+        ReaderEncoder,
+        SignatureRecord,
+        Signer,
+        TokenEncoder,
+        default_options,
+        fitted_data,
+        merged,
+        stored_options,
+    )
     from attar.search.scan import CANDIDATES, best, scores
     from attar.search.signatures import SignatureOptions, Sums, pack, query_of, unpack
     from attar.search.state_map import StateMap
@@ -48,8 +58,10 @@ __all__ = [
     "Sums",
     "TokenEncoder",
     "best",
+    "default_options",
     "default_statistics",
     "evaluation_table",
+    "fitted_data",
     "from_passages",
     "load_encoder",
     "merged",
@@ -58,6 +70,7 @@ __all__ = [
     "read_beir",
     "rerank",
     "scores",
+    "stored_options",
     "unpack",
 ]
 

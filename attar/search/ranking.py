@@ -35,7 +35,7 @@ class SearchQuery:
     signature: Floats
     pieces: NDArray[Any]
     text: str
-    # Of the statistics that the signature was made with.
+    # Of the statistics and options that the signature was made with.
     digest: bytes
 
 

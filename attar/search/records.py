@@ -1,7 +1,7 @@
 """A document's signature as the store keeps it, and how it is made: while the document is read, or from its text."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.errors import OptionError, RecordError
+from attar.errors import FormatError, OptionError, RecordError
 from attar.search.signatures import LONG_DOCUMENT, SignatureOptions, Sums, pack
 from attar.search.state_map import Floats
 from attar.search.statistics import Projection, Statistics
@@ -180,22 +180,60 @@ class Collector:
         return self.sums.get(number) or Sums.empty(self.projection)
 
 
+class _Fitted(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """What a store keeps in place of statistics alone where options are not the default ones."""
+
+    statistics: bytes
+    size: int
+    dtype: str
+
+
+def default_options(statistics: Statistics) -> SignatureOptions:
+    """The options of signatures unless others are chosen."""
+    return SignatureOptions(min(SignatureOptions.size, len(statistics.total)))
+
+
+def fitted_data(statistics: Statistics, options: SignatureOptions) -> bytes:
+    """What a store keeps, so that all processes make the same signatures: statistics, and options unless default."""
+    if options == default_options(statistics):
+        return statistics.data
+    return msgspec.msgpack.encode(_Fitted(statistics.data, options.size, options.dtype))
+
+
+def stored_options(data: bytes) -> tuple[bytes, SignatureOptions | None]:
+    """The statistics of what a store keeps, as bytes, and the options; None for the default ones."""
+    try:
+        fitted = msgspec.msgpack.decode(data, type=_Fitted)
+        return fitted.statistics, SignatureOptions(fitted.size, fitted.dtype)
+    except (
+        msgspec.DecodeError,
+        UnicodeDecodeError,
+    ):  # statistics alone, or damaged: who reads them finds out
+        return data, None
+    except OptionError as fault:
+        raise FormatError("statistics", "options of signatures", str(fault), "fit them again") from fault
+
+
 @dataclass(frozen=True)
 class Signer:
-    """Makes signatures of documents and of queries, with one projection."""
+    """Makes signatures of documents and of queries, with one projection; `data` is what a store keeps of it."""
 
     encoder: ReaderEncoder
     statistics: Statistics
     projection: Projection
     options: SignatureOptions
+    data: bytes
 
     @classmethod
     def of(
         cls, encoder: ReaderEncoder, statistics: Statistics, options: SignatureOptions | None = None
     ) -> "Signer":
         """A signer of a reader's states, with the statistics of a corpus."""
-        options = options or SignatureOptions(min(SignatureOptions.size, encoder.size))
-        return cls(encoder, statistics, statistics.projection(options.size), options)
+        options = options or default_options(statistics)
+        data = fitted_data(statistics, options)
+        # Named with its options: sums of another size, or signatures of another type, are not compared.
+        projection = replace(statistics.projection(options.size), digest=Statistics.digest_of(data))
+        return cls(encoder, statistics, projection, options, data)
 
     def record(self, sums: Sums, *, text_kept: bool) -> bytes:
         """A document's record; the sums stay in it if the document is long, or its text is not kept."""

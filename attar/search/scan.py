@@ -84,7 +84,7 @@ def near_scores(
     rows: NDArray[np.intp] | None = None,
 ) -> Floats:
     """The scores of all signatures or of some rows, with `rounded` scores that are rounded a little, sooner."""
-    fast = _fast() if rounded else None
+    fast = _fast() if rounded and dtype == "1-bit" else None
     if fast is None:
         return scores(packed, dtype, queries, rows)
     found: Floats = fast.scores(packed, queries, rows)

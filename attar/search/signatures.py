@@ -212,4 +212,6 @@ def unpack(packed: NDArray[np.generic], dtype: str, numbers: int) -> Floats:
         bits = np.unpackbits(packed.view(np.uint8), axis=-1, count=numbers, bitorder="little")
         signs: Floats = bits.astype(np.float32) * 2 - 1
         return signs
-    return packed.astype(np.float32) * np.float32(1 / _INT8 if dtype == "int8" else 1.0)
+    # They come as bytes, as the store has them, or as numbers.
+    own = packed.view(np.int8 if dtype == "int8" else np.float16)
+    return own.astype(np.float32) * np.float32(1 / _INT8 if dtype == "int8" else 1.0)

@@ -54,7 +54,8 @@ class _Written(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 class Projection:
     """How token states `[n, d]` become points `[n, k]` of equal variance, and what each word piece weighs.
 
-    `kept` is the share of variance within the k directions; `digest` names the statistics.
+    `kept` is the share of variance within the k directions, or 1 with a map, as drift is measured; `digest` names the
+    statistics and the options of signatures.
     """
 
     mean: Floats
@@ -166,13 +167,18 @@ class Statistics:
         """Whether they are of states of this size, and of this number of word pieces."""
         return self.state_size == size and len(self.frequencies) == pieces
 
+    def check_size(self, size: int) -> None:
+        """Refuse more directions than there are."""
+        if not 1 <= size <= len(self.total):
+            whose = "the states" if self.map is None else "the points of the reader's learned map"
+            raise OptionError("size", f"1 to {len(self.total)}, the size of {whose}", str(size))
+
     def projection(self, size: int) -> Projection:
         """The `size` directions of most variance; of each, the largest component is positive.
 
         The sign is fixed, and computed in float64: signatures of one machine are compared with queries of another.
         """
-        if not 1 <= size <= len(self.total):
-            raise OptionError("size", f"1 to {len(self.total)}, the size of the states", str(size))
+        self.check_size(size)
         if not self.tokens:
             raise OptionError("statistics", "those of at least one document", "none", "fit them first")
         # Of the rounded covariance: statistics that were saved and loaded must give the same directions.
@@ -181,8 +187,8 @@ class Statistics:
         largest = np.abs(directions).argmax(0)
         directions = directions * np.sign(directions[largest, np.arange(size)])
         values = np.maximum(values, 0.0)
-        kept = float(values[::-1][:size].sum() / max(values.sum(), 1e-30))
         largest_values = values[::-1][:size]
+        kept = 1.0 if self.map is not None else float(largest_values.sum() / max(values.sum(), 1e-30))
         scales = 1 / np.sqrt(np.maximum(largest_values, 1e-6 * largest_values[0] + 1e-30))
         weights = inverse_frequencies(self.frequencies, self.documents) ** WEIGHT_POWER
         mean, directions, scales, weights = (

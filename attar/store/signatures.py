@@ -3,7 +3,7 @@
 | key | value |
 |---|---|
 | `s` + name | the time of change of the document that the signature belongs to, 8 bytes, then the signature |
-| `s` | the statistics that signatures are made with; no document has an empty name |
+| `s` | the statistics that signatures are made with, and their options; no document has an empty name |
 | `j` + number, 8 bytes | keys of the documents that this change wrote or removed; the last thousand changes are kept |
 
 A signature is written and deleted by the transaction that writes or deletes its document. The content is that of

@@ -12,7 +12,7 @@ import pytest
 from attar.cluster import ShardedLibrary, Workers, fit_statistics, shard_paths, split
 from attar.errors import OptionError
 from attar.library import Library, refitting
-from attar.search import Statistics
+from attar.search import SignatureRecord, Statistics
 from attar.store import Signatures, Store
 from benchmarks.stories import story_texts
 
@@ -105,6 +105,19 @@ def actors() -> list[int]:
         except OSError:
             continue
     return found
+
+
+def test_all_shards_get_the_options_that_are_given(ray_cluster, shards):
+    fit_statistics(shards, ray=False, size=64, dtype="int8")
+    expected = fitted(*shard_paths(shards))
+    assert len(expected[0]) == 1
+    records = [SignatureRecord.from_bytes(data) for data in expected[1].values()]
+    assert {(each.size, each.dtype) for each in records} == {(64, "int8")}
+    # Without options they stay.
+    fit_statistics(shards, address=ray_cluster, workers=Workers(actors=2))
+    assert fitted(*shard_paths(shards)) == expected
+    with ShardedLibrary.open(shards) as opened:
+        assert len(opened.search("Who met in the garden?", 3).value) == 3
 
 
 def test_documents_without_a_text_are_refused_before_a_shard_is_changed(shards):
