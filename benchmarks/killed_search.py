@@ -40,7 +40,7 @@ def text_of(topic: str, number: int) -> str:
 
 
 def write(folder: Path, start: int, pipe: int, durability: Durability) -> None:
-    """Add, replace and remove documents, and now and then fit the statistics anew, until killed."""
+    """Add, replace and remove documents, and now and then fit the statistics again, until killed."""
     announce = Announcer(pipe)
     library = Library(folder, prepare(), durability=durability)
     for number in count(start):

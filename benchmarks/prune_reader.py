@@ -2,7 +2,7 @@
 
 python -m benchmarks.prune_reader READER squad-train-part.jsonl.xz … --out FOLDER
 
-Pieces of other scripts and the rarest ones of the passages are left out. The statistics of search are fitted anew
+Pieces of other scripts and the rarest ones of the passages are left out. The statistics of search are fitted again
 (`python -m benchmarks.fit_search`), as these have a frequency for each piece.
 """
 

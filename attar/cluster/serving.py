@@ -1,4 +1,4 @@
-"""A library in shards on Ray Serve: one deployment per shard, and the way of calls to it.
+"""A library in shards on Ray Serve: one deployment per shard, and how it is called.
 
 The server with its limits stays in the process of `attar serve`; what runs on Ray are the shards. With one replica a
 shard is one process that reads and writes. With more, the replicas read, and a deployment of its own with exactly one

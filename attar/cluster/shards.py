@@ -177,7 +177,7 @@ def _records(stores: list[Store]) -> Iterator[Record]:
                     remedy = f"attar store repair {store.path}"
                     raise StoreError(f"store {store.path}", "intact documents", entry.line, remedy)
                 signature = signatures.get(key_of(entry.name))
-                # One of an earlier version of the document is made anew when it is needed.
+                # One of an earlier version of the document is made again when it is needed.
                 own = signature[1] if signature is not None and signature[0] == entry.changed else None
                 yield replace(now.get(entry.name).copied(), signature=own)
 

@@ -150,7 +150,7 @@ def refit(
 def _options(store: Store, statistics: Statistics, size: int | None, dtype: str | None) -> SignatureOptions:
     """The options that are given, or else those that a store has; a size that statistics cannot give is refused."""
     before = None
-    with contextlib.suppress(FormatError), store.snapshot() as now:  # damaged ones are fitted anew
+    with contextlib.suppress(FormatError), store.snapshot() as now:  # damaged ones are fitted again
         data = Signatures(now).statistics
         before = None if data is None else stored_options(data)[1]
     before = before or default_options(statistics)

@@ -50,7 +50,7 @@ class FixedSizeReader(PhraseReader):
         return self._within(self.condense(memory), budget)
 
     def _continued(self, before: Memory, new: Memory) -> Memory:
-        # The last window is part of what was read anew: its phrases are taken out of the sums first.
+        # The last window is part of what was read again: its phrases are taken out of the sums first.
         index = _of(before)
         (tail,) = self._made_of([Draft.of(index.tail, None, self._windows)], [0], None, ignore_progress, None)
         sums = before.to_float32() - self._sums(tail) + self._sums(new)

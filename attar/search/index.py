@@ -1,7 +1,7 @@
 """The index of a library: signatures and word counts of all documents in memory, kept equal to the store.
 
 The store is the truth: before each search the index takes over what changed since, by the store's list of changes,
-or reads all signatures anew. A row is never used unless its document still is the version that it was made of.
+or reads all signatures again. A row is never used unless its document still is the version that it was made of.
 
 Up to some 100,000 documents, a query is compared with the signatures of all. Above, with those in the nearest of
 `InvertedLists`, with those whose words fit best, and with those added since the lists were made.

@@ -69,7 +69,7 @@ class InvertedLists:
         return len(self.owners)
 
     def extended(self, packed: Packed, *, check: Callable[[], None] = lambda: None) -> "InvertedLists":
-        """The lists of these and of the rows that follow, by the same centres; anew if there are twice as many."""
+        """The lists of these and of the rows that follow, by the same centres; made again if there are twice as many."""
         if len(packed) > 2 * self.trained:
             return self.of(packed, check=check)
         added = _nearest(self.centres, packed[len(self) :], check)
@@ -139,7 +139,7 @@ class ListKeeper:
                 self._current, self.lists = None, lists
 
     def clear(self) -> None:
-        """Forget the lists: rows are numbered anew."""
+        """Forget the lists: rows get new numbers."""
         with self._lock:
             if self._current is not None:
                 self._current.stopped.set()

@@ -277,7 +277,7 @@ class Statistics:
 def default_statistics(reader: str, folder: Path | None = None) -> Statistics | None:
     """The statistics in a reader's folder, given or shipped; None if there are none.
 
-    They are those of an encoder, so that a reader that is calibrated anew can keep them.
+    They are those of an encoder, so that a reader that is calibrated again can keep them.
     """
     from attar.reader import DEFAULT, SHIPPED, shipped_reader  # torch takes seconds
 

@@ -25,7 +25,7 @@ MAKERS = {
     "compare-whole.png": "attar compare --data both --out whole",
     "cost.svg": "make demo",
 }
-DRAWINGS = {"algebra.svg", "memory.svg"}
+DRAWINGS = {"algebra.svg", "memory.svg", "signature.svg"}
 
 
 def bold_row(beginning: str) -> list[str]:

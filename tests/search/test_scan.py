@@ -25,7 +25,7 @@ def test_compiled_scores_are_those_of_rounded_queries(signatures):
     fast = pytest.importorskip("attar.search.fast_scan")
     packed, queries = signatures
     exact, rounded = scan.scores(packed, "1-bit", queries), fast.scores(packed, queries)
-    assert all(np.corrcoef(a, b)[0, 1] > 0.97 for a, b in zip(exact, rounded, strict=True))
+    assert all(np.corrcoef(a, b)[0, 1] > 0.92 for a, b in zip(exact, rounded, strict=True))
 
 
 @pytest.mark.parametrize("rounded", [True, False], ids=["rounded", "exact"])
