@@ -217,7 +217,7 @@ def main(
         print(json.dumps(found))
         return
     for name, value in found.items():
-        print(f"{name:<50}{value:>14,.1f}")
+        print(f"{name:<50}{value:>14,.{1 if value >= 10 else 3}f}")
 
 
 if __name__ == "__main__":
