@@ -81,7 +81,7 @@ release: .venv/ready
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist site
 
-# The environment is made anew whenever what it is made from changes: for a demo what users need, otherwise all in one
+# The environment is made again whenever what it is made from changes: for a demo what users need, otherwise all in one
 # go, since pip looks through the versions of every package each time. torch comes without CUDA where there is no
 # NVIDIA driver. A package index that pip is configured with (which is looked up once) is the only one that is asked;
 # TORCH_INDEX= does so always.
@@ -92,18 +92,18 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile -
 
 define MAKE_VENV
 $(PYTHON) -m venv .venv
-test -z "$(TORCH_INDEX)" || $(INSTALL) --retries 1 --no-deps --index-url "$(TORCH_INDEX)" torch || \
+@test -z "$(TORCH_INDEX)" || $(INSTALL) --retries 1 --no-deps --index-url "$(TORCH_INDEX)" torch || \
     echo "No torch at $(TORCH_INDEX): taking another, which may have CUDA."
 endef
 
 .venv/demo: pyproject.toml constraints.txt
-	@echo "Making .venv: 1.4 GB on disk$(if $(TORCH_INDEX),, and several more for CUDA), half of it PyTorch."
+	@echo "Making .venv: 1.4 GB on disk$(if $(shell command -v nvidia-smi), and several more for CUDA), half of it PyTorch."
 	$(MAKE_VENV)
 	$(INSTALL) --editable '.[documents,search,server]'
 	touch $@
 
 .venv/ready: pyproject.toml constraints.txt
-	@echo "Making .venv: 3.3 GB on disk$(if $(TORCH_INDEX),, and several more for CUDA), most of it PyTorch, Triton and Ray."
+	@echo "Making .venv: 3.3 GB on disk$(if $(shell command -v nvidia-smi), and several more for CUDA), most of it PyTorch, Triton and Ray."
 	$(MAKE_VENV)
 	$(INSTALL) --editable '.[dev,documents,fast,gpu,ray,search,server,train]'
 	touch .venv/demo $@

@@ -86,11 +86,16 @@ def ask(
 
 
 class _Asked(NamedTuple):
-    """A question, where it came from, and the document that it is about; None: all."""
+    """A question, where it came from, and the document that it is about; None: all.
+
+    A line that cannot be asked has a `fault` instead: a command that does not exist, or a question after `:doc NAME`
+    without such a document.
+    """
 
     where: str
     question: str
     document: str | None
+    fault: AttarError | None = None
 
 
 class Asker:
@@ -151,9 +156,10 @@ def _document_and_questions(
 
 def _answer(library: "Library", asked: Sequence[_Asked], top: int) -> list["list[Answer] | AttarError"]:
     """The answers to each question, or its error; the error of an only question is raised."""
-    answers: dict[_Asked, list[Answer] | AttarError] = {}
-    for document in dict.fromkeys(each.document for each in asked):
-        group = [each for each in asked if each.document == document]
+    answers: dict[_Asked, list[Answer] | AttarError] = {each: each.fault for each in asked if each.fault}
+    sound = [each for each in asked if each.fault is None]
+    for document in dict.fromkeys(each.document for each in sound):
+        group = [each for each in sound if each.document == document]
         found = Asker(library, document, top).ask([each.question for each in group])
         answers |= zip(group, found, strict=True)
     only = answers[asked[0]]
@@ -197,19 +203,27 @@ def _read_questions(library: "Library", file: Path, document: str | None) -> lis
     except OSError as fault:
         raise FormatError(str(file), "a file of questions", fault.strerror or str(fault)) from fault
     what = "stdin" if file == _STDIN else str(file)
-    asked = []
+    if file == _STDIN and not data.strip():
+        return []
+    asked: list[_Asked] = []
+    unknown: AttarError | None = None
     for number, line in enumerate(map(str.strip, decode_text(data, what).splitlines()), 1):
         where = f"{what}, line {number}"
         command, _, rest = line.partition(" ")
         if line in QUIT:
             break
         if command == ":all" and not rest:
-            document = only_document(library)
+            document, unknown = only_document(library), None
         elif command == ":doc" and rest.strip():
-            document = find_document(library.store, rest.strip())
+            try:
+                document, unknown = find_document(library.store, rest.strip()), None
+            except AttarError as error:  # nor can the questions be asked that are about it
+                unknown = error
+                asked.append(_Asked(where, line, document, unknown))
         elif line.startswith(":"):
-            commands = "a question, :doc NAME, :all or :quit"
-            raise FormatError(where, commands, quoted(line), "other commands are for the prompt")
+            expected, remedy = "a question, :doc NAME, :all or :quit", "other commands are for the prompt"
+            wrong = FormatError("command", expected, quoted(line), remedy)
+            asked.append(_Asked(where, line, document, wrong))
         elif line:
-            asked.append(_Asked(where, line, document))
+            asked.append(_Asked(where, line, document, unknown))
     return asked

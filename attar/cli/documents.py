@@ -140,5 +140,7 @@ def reread(
     print(
         f"{done.documents:,} documents have the reader {name} ({done.reader[:12]}); {done.read:,} were read"
     )
+    if name == "accurate":
+        print("its memories are those of answers: to ask with it, give --reader accurate with each question")
     if done.aside is not None:
         print(f"documents without a kept text are in {one_line(done.aside)}: attar import reads it")

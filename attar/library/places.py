@@ -37,7 +37,7 @@ def appended_origin(before: Record, parts: Parts, joint: int) -> Origin:
 
 def merged_origin(records: Sequence[Record], joint: int) -> Origin:
     """The origin of merged documents: each one is a part, and so are its parts."""
-    if any(record.entry.form != "phrases" for record in records):
+    if any(record.memory.phrases is None for record in records):
         return Origin()  # their answers have no places
     texts = [
         (record.name, unpack_parts(record.entry.parts, record.name), _characters(record))

@@ -90,6 +90,8 @@ def check_top(top: object) -> None:
 def search_rounds(query: str, top: int) -> Rounds[list[Hit]]:
     """The best documents with their best sentences."""
     check_top(top)
+    if not query.strip():
+        raise FormatError("query", "a question, or some words", "nothing")
     found = yield from _found(query, max(top, RERANKED))
     matches: dict[int, list[float | None]] = yield _round("match", found[:RERANKED], query)
     matched = [(each, match) for each, match in _in_order(found[:RERANKED], matches) if match is not None]
@@ -109,6 +111,8 @@ def ask_rounds(question: str, top: int | None) -> Rounds[list[Answer]]:
     """The best answers of the best documents."""
     if top is not None:
         check_top(top)
+    if not question.strip():
+        raise FormatError("question", "a question", "nothing")
     found = yield from _found(question, _ASKED)
     scored: dict[int, Scored] = {}
     while found:

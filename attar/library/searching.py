@@ -224,7 +224,7 @@ class Searching:
                     record = self._store.get(name)
                 except (UnknownDocumentError, RecordError):  # removed meanwhile, or damaged
                     continue
-                if record.text is None or record.memory.form != "phrases":
+                if record.text is None or record.memory.phrases is None:
                     left_out.append(name)
                 else:
                     made.append((record, signer.record(signer.sums(record.text), text_kept=True)))

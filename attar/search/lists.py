@@ -69,7 +69,7 @@ class InvertedLists:
         return len(self.owners)
 
     def extended(self, packed: Packed, *, check: Callable[[], None] = lambda: None) -> "InvertedLists":
-        """The lists of these and of the rows that follow, by the same centres; made again if there are twice as many."""
+        """The lists of these and of the rows after them, by the same centres; by new ones of twice as many rows."""
         if len(packed) > 2 * self.trained:
             return self.of(packed, check=check)
         added = _nearest(self.centres, packed[len(self) :], check)

@@ -233,7 +233,8 @@ class Statistics:
                 raise FormatError(source, f"version {_VERSION}", str(written.version), remedy)
             size = written.size
             mean = np.frombuffer(written.mean, "<f4").astype(np.float64)
-            triangle = np.frombuffer(written.covariance, "<f2").astype(np.float64) * written.scale
+            with np.errstate(over="ignore", invalid="ignore"):  # found below
+                triangle = np.frombuffer(written.covariance, "<f2").astype(np.float64) * written.scale
             unpacked = zlib.decompressobj().decompress(written.frequencies, 4 * _MOST_PIECES)
             frequencies = np.frombuffer(unpacked, "<u4").astype(np.int64)
             covariance = np.zeros((size, size))

@@ -55,17 +55,34 @@ def test_in_a_pipe_the_commands_of_the_prompt_choose_documents_and_end_the_quest
 
 
 @pytest.mark.parametrize(
-    ("typed", "part"),
+    ("typed", "answered", "parts"),
     [
-        (b":list\n", "stdin, line 1: expected a question, :doc NAME, :all or :quit, got ':list'"),
-        (b"Who left?\n:doc nowhere\nWho?\n", "document 'nowhere'"),
-        (b":doc\nWho?\n", "stdin, line 1: expected a question, :doc NAME, :all or :quit, got ':doc'"),
+        (b":list\n", [], ["expected a question, :doc NAME, :all or :quit, got ':list'"]),
+        (
+            b"Who left?\n:list\nWho came?\n",
+            ["Who left?", "Who came?"],
+            ["stdin, line 2: command: expected a question, :doc NAME, :all or :quit, got ':list'"],
+        ),
+        (
+            b"Who left?\n:doc nowhere\nWho?\n:doc story1\nWho came?\n",
+            ["Who left?", "Who came?"],
+            ["stdin, line 2: document 'nowhere'", "stdin, line 3: document 'nowhere'"],
+        ),
+        (b":doc\nWho left?\n", ["Who left?"], ["stdin, line 1: command: expected a question", "got ':doc'"]),
     ],
 )
-def test_in_a_pipe_another_command_or_an_unknown_document_is_refused(filled, typed, part):
-    code, lines, (error,) = filled("ask", "S", "story0", stdin=typed)
-    assert (code, lines) == (2, [])
-    assert part in error
+def test_in_a_pipe_bad_commands_are_named_and_the_other_lines_answered(filled, typed, answered, parts):
+    code, lines, errors = filled("ask", "S", "story0", "--top", "1", stdin=typed)
+    assert code == 2
+    assert [line for line in lines if line in answered] == answered
+    assert len(errors) == typed.count(b":list") + 2 * typed.count(b"nowhere") + typed.count(b":doc\n")
+    assert all(part in "\n".join(errors) for part in parts)
+
+
+def test_an_empty_pipe_is_one_line(filled):
+    code, _, (error,) = filled("ask", "S", "story0", stdin=b"\n")
+    assert code == 2
+    assert "questions: expected at least one" in error
 
 
 @pytest.mark.parametrize("arguments", [("",), (" ", "Who left?"), ("story0", "")])

@@ -91,7 +91,7 @@ def test_an_empty_library_has_no_answer(tmp_path, shipped):
         assert library.search("Who?") == []
 
 
-@pytest.mark.parametrize("query", ["", "the of and", "___", "\ud800", "x" * 5_000])
+@pytest.mark.parametrize("query", ["the of and", "___", "\ud800", "x" * 5_000])
 def test_odd_queries_are_answered(library, query):
     assert len(library.search(query)) == len(TEXTS)
     library.ask_all(query)
@@ -357,3 +357,17 @@ def test_a_search_starts_again_if_the_library_is_refitted_meanwhile(library, mon
     monkeypatch.setattr(SearchPart, "query", refitting)
     assert found(library, "the river in the capital of Italy")[0] == "rome"
     assert len(refits) == 1
+
+
+def test_a_library_that_was_moved_to_the_fixed_reader_is_searched_and_asked(library):
+    library.reread("fixed")
+    assert found(library, "the river in the capital of Italy")[0] == "rome"
+    assert library.search_state.lines() == []
+    assert library.ask_all("Where was tea first drunk?", top=1)[0].document == "tea"
+
+
+@pytest.mark.parametrize("empty", ["", " \n"])
+def test_an_empty_query_or_question_is_refused(library, empty):
+    for ask in (library.search, library.ask_all, lambda text: library.ask("tea", text)):
+        with pytest.raises(FormatError, match="got nothing"):
+            ask(empty)
