@@ -20,6 +20,7 @@ RESULT = wire.Result("emma", "Who left?", [Answer("Ann", 0.5)])
 
 # Methods of Library that make no sense over HTTP, and parameters: reading in a batch, and its progress.
 LIBRARY_ONLY = {
+    "load_signatures",
     "make_signatures",
     "memory",
     "part",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attar.errors import AttarError, StoreError
+from attar.errors import AttarError, FormatError, StoreError
 from attar.library.adding import Adder
 from attar.library.cache import MemoryCache
 from attar.library.drafts import Draft, former_batch
@@ -184,6 +184,9 @@ class Library:
         self, names: str | Sequence[str], questions: str | Sequence[str], *, top: int | None = 5
     ) -> list[list[Answer]]:
         """The answers to each question from its own document; one name, or one question, is used for all."""
+        for question in [questions] if isinstance(questions, str) else questions:
+            if isinstance(question, str) and not question.strip():
+                raise FormatError("question", "a question", "nothing")
         asked = [names] if isinstance(names, str) else list(names)
         with suggesting(self.store, asked), self.store.snapshot() as now:
             known = {name: self._cache.get(now, name) for name in dict.fromkeys(asked)}

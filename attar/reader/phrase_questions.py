@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.errors import DtypeError, FormatError
+from attar.errors import DtypeError
 from attar.memory import Floats
 from attar.reader.fast_questions import FastQuestions
 from attar.reader.phrase_files import SavedPhrases
@@ -37,8 +37,6 @@ class QuestionEncoder:
         for question in questions:
             if not isinstance(question, str):
                 raise DtypeError("question", "a string", type(question).__name__)
-            if not question.strip():
-                raise FormatError("question", "a question", "nothing")
         distinct = list(dict.fromkeys(questions))
         read = self._saved.tokenizer.read_questions(
             [question.replace("___", " what ") for question in distinct]
