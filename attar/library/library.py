@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attar.errors import AttarError, FormatError, StoreError
+from attar.errors import AttarError, StoreError
 from attar.library.adding import Adder
 from attar.library.cache import MemoryCache
 from attar.library.drafts import Draft, former_batch
@@ -13,7 +13,7 @@ from attar.library.finding import document_fields, suggesting
 from attar.library.parts import SearchPart
 from attar.library.places import with_places
 from attar.library.rereading import reread
-from attar.library.rounds import TOGETHER, ask_rounds, run_again, search_rounds
+from attar.library.rounds import TOGETHER, ask_rounds, check_asked, run_again, search_rounds
 from attar.library.searching import Searching, SearchState
 from attar.memory import Memory
 from attar.progress import Progress, ignore_progress
@@ -185,8 +185,8 @@ class Library:
     ) -> list[list[Answer]]:
         """The answers to each question from its own document; one name, or one question, is used for all."""
         for question in [questions] if isinstance(questions, str) else questions:
-            if isinstance(question, str) and not question.strip():
-                raise FormatError("question", "a question", "nothing")
+            if isinstance(question, str):  # the reader refuses others
+                check_asked("question", question)
         asked = [names] if isinstance(names, str) else list(names)
         with suggesting(self.store, asked), self.store.snapshot() as now:
             known = {name: self._cache.get(now, name) for name in dict.fromkeys(asked)}

@@ -87,11 +87,21 @@ def check_top(top: object) -> None:
         raise OptionError("top", "an integer of at least 1", repr(top))
 
 
+def check_asked(what: str, text: str) -> None:
+    """Refuse a question or query without any character but blanks.
+
+    >>> check_asked("question", " ")
+    Traceback (most recent call last):
+    attar.errors.FormatError: question: expected some words, got nothing
+    """
+    if not text.strip():
+        raise FormatError(what, "some words", "nothing")
+
+
 def search_rounds(query: str, top: int) -> Rounds[list[Hit]]:
     """The best documents with their best sentences."""
     check_top(top)
-    if not query.strip():
-        raise FormatError("query", "a question, or some words", "nothing")
+    check_asked("query", query)
     found = yield from _found(query, max(top, RERANKED))
     matches: dict[int, list[float | None]] = yield _round("match", found[:RERANKED], query)
     matched = [(each, match) for each, match in _in_order(found[:RERANKED], matches) if match is not None]
@@ -111,8 +121,7 @@ def ask_rounds(question: str, top: int | None) -> Rounds[list[Answer]]:
     """The best answers of the best documents."""
     if top is not None:
         check_top(top)
-    if not question.strip():
-        raise FormatError("question", "a question", "nothing")
+    check_asked("question", question)
     found = yield from _found(question, _ASKED)
     scored: dict[int, Scored] = {}
     while found:

@@ -25,7 +25,9 @@ def test_compiled_scores_are_those_of_rounded_queries(signatures):
     fast = pytest.importorskip("attar.search.fast_scan")
     packed, queries = signatures
     exact, rounded = scan.scores(packed, "1-bit", queries), fast.scores(packed, queries)
-    assert all(np.corrcoef(a, b)[0, 1] > 0.92 for a, b in zip(exact, rounded, strict=True))
+    # Four levels that lose least of normal numbers leave .8825 of their variance (Max, 1960): the root is .939.
+    for one, other in zip(exact, rounded, strict=True):
+        assert np.corrcoef(one, other)[0, 1] == pytest.approx(0.939, abs=0.01)
 
 
 @pytest.mark.parametrize("rounded", [True, False], ids=["rounded", "exact"])
