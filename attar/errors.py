@@ -77,7 +77,7 @@ class UnknownDocumentError(AttarError, LookupError):
 
     def __init__(self, name: str, near: Iterable[str] = ()) -> None:
         similar = " or ".join(map(quoted, near))
-        remedy = f"did you mean {similar}?" if similar else "see attar list"
+        remedy = f"did you mean {similar}?" if similar else "list the documents to see their names"
         super().__init__(f"document {quoted(name)}", "one in the store", "no such name", remedy)
 
 

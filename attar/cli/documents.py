@@ -47,7 +47,7 @@ def list_documents(
 
 
 def show(store: options.StorePath, name: options.Name, as_json: options.AsJson = False) -> None:
-    """Show what the library stores about a document: its memory, names and times.
+    """Show a document: its size, source, times and text.
 
     attar show stories emma
     """

@@ -58,7 +58,7 @@ def phrase_reader(reader: "Reader") -> "PhraseReader":
 
     if not isinstance(reader, PhraseReader):
         expected = "one of a phrase reader, to search all documents"
-        remedy = "name one document, or move the library to the default reader: attar reread STORE"
+        remedy = "name one document, or move the library to the default reader with attar reread"
         raise OptionError("library", expected, "one of a names reader", remedy)
     return reader
 

@@ -98,13 +98,17 @@ class Lexical:
     """
 
     def __init__(self, pieces: int) -> None:
-        self.frequencies = np.zeros(pieces, np.int64)
+        self._frequencies = np.zeros(pieces, np.int64)
         self._lengths, self._live = np.zeros(0, np.float32), np.zeros(0, np.bool_)
-        # The first rows, and by piece the rows and counts of those; the rows after them.
-        self._old, self._recent = _Documents.of([]), _Documents.of([])
-        self._waiting: list[_Documents] = []
+        # Postings of the first rows: by piece, from `_bounds[piece]` on, the rows that hold it and how often each does.
+        self._sorted = 0
         self._rows, self._counts = np.zeros(0, np.int32), np.zeros(0, np.uint8)
         self._bounds = np.zeros(pieces + 1, np.int64)
+        # The rows after them, by document; documents that follow these with the next `append`.
+        self._recent = _Documents.of([])
+        self._waiting: list[_Documents] = []
+        # Rows removed since `_frequencies` was counted.
+        self._removed: list[int] = []
 
     def append(self, documents: Sequence[Counts], *, more: bool = False) -> None:
         """Add documents as the next rows: the word pieces of each, and how often each occurs.
@@ -117,28 +121,44 @@ class Lexical:
         added, self._waiting = _Documents.joined(self._waiting), []
         self._lengths = np.concatenate((self._lengths, added.lengths))
         self._live = np.concatenate((self._live, np.ones(len(added.starts) - 1, np.bool_)))
-        self.frequencies += np.bincount(added.pieces, minlength=len(self.frequencies))
+        self._frequencies += np.bincount(added.pieces, minlength=len(self._frequencies))
         self._recent = _Documents.joined((self._recent, added))
         if len(self._recent.starts) - 1 > _UNSORTED:
-            whole = self._old = _Documents.joined((self._old, self._recent))
-            self._recent = _Documents.of([])
-            order = np.argsort(whole.pieces, kind="stable")
-            self._rows, self._counts = whole.rows(0)[order], whole.counts[order]
-            occurring = np.bincount(whole.pieces, minlength=len(self.frequencies))
-            self._bounds = np.concatenate(([0], np.cumsum(occurring)))
+            self._sort()
+
+    def _sort(self) -> None:
+        """Make postings of all rows. A stable order keeps the rows of a piece in order."""
+        recent, self._recent = self._recent, _Documents.of([])
+        sizes = np.diff(self._bounds)
+        pieces = np.concatenate((np.repeat(np.arange(len(sizes), dtype=np.uint16), sizes), recent.pieces))
+        order = np.argsort(pieces, kind="stable")
+        self._rows = np.concatenate((self._rows, recent.rows(self._sorted)))[order]
+        self._counts = np.concatenate((self._counts, recent.counts))[order]
+        sizes += np.bincount(recent.pieces, minlength=len(sizes))
+        self._bounds = np.concatenate(([0], np.cumsum(sizes)))
+        self._sorted = len(self._lengths)
 
     def remove(self, row: int) -> None:
         """Leave a document out of all scores from now on."""
         self._live[row] = False
-        old = len(self._old.starts) - 1
-        documents, at = (self._old, row) if row < old else (self._recent, row - old)
-        self.frequencies[documents.pieces[documents.starts[at] : documents.starts[at + 1]]] -= 1
+        self._removed.append(row)
+
+    def _count_removed(self) -> None:
+        """Take removed documents out of the frequencies: one pass over all postings, however many they are."""
+        removed = np.zeros(len(self._live), np.bool_)
+        removed[self._removed] = True
+        self._removed = []
+        pieces = np.searchsorted(self._bounds, np.flatnonzero(removed[self._rows]), "right") - 1
+        recent = self._recent.pieces[removed[self._recent.rows(self._sorted)]]
+        self._frequencies -= np.bincount(np.concatenate((pieces, recent)), minlength=len(self._frequencies))
 
     def corpus(self, pieces: NDArray[Any]) -> Corpus:
         """What BM25 needs of these documents for a query's word pieces."""
+        if self._removed:
+            self._count_removed()
         wanted = np.unique(pieces).astype(np.uint16)
         length = int(self._lengths[self._live].sum(dtype=np.float64))
-        return Corpus(int(self._live.sum()), length, wanted, self.frequencies[wanted])
+        return Corpus(int(self._live.sum()), length, wanted, self._frequencies[wanted])
 
     def scores(self, pieces: NDArray[Any], corpus: Corpus | None = None) -> Floats:
         """BM25 of each row for a query's word pieces; `corpus` is of all documents, if there are others elsewhere."""
@@ -153,7 +173,7 @@ class Lexical:
         mean = corpus.length / documents
         recent = np.flatnonzero(np.isin(self._recent.pieces, wanted))
         recent_pieces, recent_counts = self._recent.pieces[recent], self._recent.counts[recent]
-        recent_rows = self._recent.rows(len(self._old.starts) - 1)[recent]
+        recent_rows = self._recent.rows(self._sorted)[recent]
         for piece, weight in zip(wanted.tolist(), weights, strict=True):
             own, old = recent_pieces == piece, slice(self._bounds[piece], self._bounds[piece + 1])
             for rows, counts in (

@@ -85,7 +85,10 @@ def test_documents_are_shown_and_appended_to_by_the_beginning_of_their_names_but
     )
     code, _, (error,) = filled("remove", "S", "sub")
     assert code == 2
-    assert error.endswith("document 'sub': expected one in the store, got no such name; see attar list")
+    expected = (
+        "document 'sub': expected one in the store, got no such name; list the documents to see their names"
+    )
+    assert error.endswith(expected)
     assert len(listed()) == 3
 
 

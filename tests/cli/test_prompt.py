@@ -72,7 +72,7 @@ def test_the_only_document_is_chosen(session, attar, place):
 
 def test_all_documents_are_asked_without_a_name(session, monkeypatch):
     _, (error,), _ = session("Who left?")
-    assert "name one document, or move the library to the default reader: attar reread STORE" in error
+    assert "name one document, or move the library to the default reader with attar reread" in error
     monkeypatch.setattr(
         Library,
         "ask_all_many",

@@ -37,11 +37,14 @@ def test_documents_added_later_score_as_if_they_had_been_there(documents, unsort
     np.testing.assert_allclose(index.scores(query), scores_of(documents, query), rtol=1e-5)
 
 
-def test_removed_documents_score_zero_and_count_no_more(documents):
+@pytest.mark.parametrize("unsorted", [0, 30, 1_000])
+def test_removed_documents_score_zero_and_count_no_more(documents, unsorted, monkeypatch):
+    monkeypatch.setattr("attar.search.lexical._UNSORTED", unsorted)
     index, query = Lexical(50), np.array([3, 17, 40])
-    index.append(documents)
-    for row in (5, 60):
-        index.remove(row)
+    index.append(documents[:40])
+    index.remove(5)
+    index.append(documents[40:])
+    index.remove(60)
     rest = [each for at, each in enumerate(documents) if at not in (5, 60)]
     found = index.scores(query)
     assert found[5] == found[60] == 0
