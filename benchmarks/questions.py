@@ -148,6 +148,8 @@ def in_process(reader: PhraseReader, data: Data, memories: list[Memory], timer: 
     windows = [window.ids for text in data.texts for window in reader._windows(text)]
     pieces = [each.astype(np.int64) for each in reader.tokenizer.read_questions(asked)]
     batches, short = padded(windows), padded(pieces)
+    quick = reader.quick
+    assert quick is not None  # the default reader has one
 
     @torch.inference_mode()
     def bare_texts() -> None:
@@ -157,7 +159,7 @@ def in_process(reader: PhraseReader, data: Data, memories: list[Memory], timer: 
     @torch.inference_mode()
     def bare_questions() -> None:
         for ids, mask in short:
-            reader.network.question_states(ids, mask, reader.quick)
+            quick(reader.network.encoder, ids, mask)
 
     def read() -> object:
         return reader.read_many(data.texts)

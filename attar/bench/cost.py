@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from threadpoolctl import threadpool_limits
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,7 @@ class Timer:
     """Times contenders by the wall clock, by this process's CPU time, or by events on the GPU's stream.
 
     CPU time leaves out what other programs take: on two cores with a load of six, softmax over 100,000 tokens
-    took 19.5 ms of wall time and 9.7 ms of CPU time. `threads` limits torch; numpy's and scipy's BLAS reads
-    OPENBLAS_NUM_THREADS.
+    took 19.5 ms of wall time and 9.7 ms of CPU time. `threads` limits torch and numpy's BLAS.
     """
 
     effort: Effort = Effort()
@@ -56,7 +56,7 @@ class Timer:
         """For each contender the seconds per run, one number per round."""
         effort = self.effort
         seconds: list[list[float]] = [[] for _ in contenders]
-        with torch_threads(self.threads):
+        with limited_threads(self.threads):
             calls = [self.calls_per_round(contender.run) for contender in contenders]
             end = time.perf_counter() + effort.budget
             while contenders and (
@@ -111,11 +111,12 @@ def _gpu_seconds(run: Callable[[], object], calls: int) -> float:
 
 
 @contextmanager
-def torch_threads(count: int | None) -> Iterator[None]:
-    """Limit torch to `count` threads; None changes nothing."""
+def limited_threads(count: int | None) -> Iterator[None]:
+    """Limit torch and numpy's BLAS to `count` threads; None changes nothing."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:
-        yield
+        with threadpool_limits(count, user_api="blas"):
+            yield
     finally:
         torch.set_num_threads(before)

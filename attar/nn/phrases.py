@@ -191,31 +191,13 @@ class PhraseNetwork(SpanVectors):
         self, ids: Int[Tensor, "Q l"], mask: Bool[Tensor, "Q l"], quick: QuickQuestions | None = None
     ) -> EncodedQuestions:
         """Questions between [CLS] and [SEP], by the document encoder or by a quick one."""
-        hidden = self._question_hidden(ids, mask, quick)
-        heads = self._question_heads(hidden, mask, quick)
-        return EncodedQuestions(*heads, self.word_vectors(ids, hidden, mask))
-
-    def question_states(
-        self, ids: Int[Tensor, "Q l"], mask: Bool[Tensor, "Q l"], quick: QuickQuestions | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """`encode_questions` without the vectors of the words: a reader has those of all word pieces."""
-        return self._question_heads(self._question_hidden(ids, mask, quick), mask, quick)
-
-    def _question_hidden(self, ids: Tensor, mask: Tensor, quick: QuickQuestions | None) -> Tensor:
-        hidden: Tensor = (
-            quick(self.encoder, ids, mask) if quick else self.encoder(ids, mask, torch.ones_like(ids))
-        )
-        return hidden
-
-    def _question_heads(
-        self, hidden: Tensor, mask: Tensor, quick: QuickQuestions | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        heads = self if quick is None else quick
+        heads = quick or self
+        hidden = quick(self.encoder, ids, mask) if quick else self.encoder(ids, mask, torch.ones_like(ids))
         inside = mask.clone()
         inside[:, 0] = False
         weights = functional.softplus(heads.weight(hidden)[..., 0].float()) * inside
-        queries = heads.query(hidden[:, 0])
-        return queries, heads.null(hidden[:, 0])[:, 0].float(), weights
+        queries, nulls = heads.query(hidden[:, 0]), heads.null(hidden[:, 0])[:, 0].float()
+        return EncodedQuestions(queries, nulls, weights, self.word_vectors(ids, hidden, mask))
 
     def word_vectors(self, ids: Tensor, hidden: Tensor, mask: Tensor) -> Tensor:
         """A unit vector per word piece, of the piece alone or of its hidden state; 0 in padding."""

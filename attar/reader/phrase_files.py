@@ -63,7 +63,7 @@ class SavedPhrases:
         """A weight in float32, or some rows of it."""
         part, _, own = name.partition(".")
         state: dict[str, Tensor] = getattr(self, part).state_dict()
-        values: Floats = state[own].detach().float().numpy()[rows]
+        values: Floats = state[own].detach().float().cpu().numpy()[rows]
         return values
 
 

@@ -1,25 +1,20 @@
 """Questions into queries: word pieces, batches of similar length, the question encoder."""
 
-import sys
 from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attar.errors import DtypeError
 from attar.memory import Floats
 from attar.reader.fast_questions import FastQuestions
 from attar.reader.phrase_files import SavedPhrases
 from attar.reader.phrase_scores import Query, content_words
-from attar.reader.reader import inference
 
-# Questions per batch: their states stay in the caches. 16 and 32 are the fastest, 256 take twice the time.
+# Questions per batch: their states stay in the caches.
 _BATCH = 32
 # The longest question, in pieces; the rest of a longer one is not read.
 _LONGEST = 256
-# Up to this many questions numpy takes less time than torch, and up to the second number if torch must be imported.
-_FEW, _FEW_WITH_IMPORT = 2, 64
 # Word pieces whose vectors are computed at a time: 6 MB of embeddings.
 _PIECES = 4_096
 
@@ -29,8 +24,7 @@ class QuestionEncoder:
 
     def __init__(self, saved: SavedPhrases, *, quick: bool = True) -> None:
         self._saved = saved
-        self._is_quick = quick and saved.quick_layers is not None
-        self._fast = FastQuestions(saved, quick=self._is_quick)
+        self._encoder = FastQuestions(saved, quick=quick and saved.quick_layers is not None)
 
     def encode(self, questions: Sequence[str]) -> list[Query]:
         """The encoded questions, in order; the same question is encoded once."""
@@ -42,8 +36,6 @@ class QuestionEncoder:
             [question.replace("___", " what ") for question in distinct]
         )
         ids = [each if len(each) <= _LONGEST else np.append(each[: _LONGEST - 1], each[-1]) for each in read]
-        # A long-running process imports torch sooner or later; `attar ask` never.
-        plain = len(distinct) > (_FEW if "torch" in sys.modules else _FEW_WITH_IMPORT)
         order = sorted(range(len(ids)), key=lambda at: len(ids[at]))
         queries: dict[str, Query] = {}
         numeric = self._saved.tokenizer.numeric
@@ -53,8 +45,7 @@ class QuestionEncoder:
             mask = np.arange(lengths[-1]) < lengths[:, None]
             padded = np.zeros(mask.shape, np.int64)
             padded[mask] = np.concatenate([ids[at] for at in chosen])
-            states = self.states if plain else self._fast.states
-            vectors, nulls, weights = states(padded, mask)
+            vectors, nulls, weights = self._encoder.states(padded, mask)
             for row, at in enumerate(chosen):
                 own, words = weights[row, 1 : lengths[row]], self.words[ids[at][1:]]
                 asked = content_words(distinct[at])
@@ -64,18 +55,6 @@ class QuestionEncoder:
                 )  # fmt: skip
                 queries[distinct[at]] = query
         return [queries[question] for question in questions]
-
-    def states(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
-        """The queries `[Q, k]`, the scores of "no answer" `[Q]`, and the weights of the words `[Q, l]`."""
-        import torch
-
-        quick = self._saved.quick if self._is_quick else None
-        with inference():
-            encoded = self._saved.network.question_states(
-                torch.from_numpy(ids), torch.from_numpy(mask), quick
-            )
-        queries, nulls, weights = (part.numpy() for part in encoded)
-        return queries, nulls, weights
 
     @cached_property
     def words(self) -> Floats:

@@ -7,6 +7,8 @@ Up to some 100,000 documents, a query is compared with the signatures of all. Ab
 `InvertedLists`, with those whose words fit best, and with those added since the lists were made.
 """
 
+import contextlib
+import ctypes
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -66,7 +68,7 @@ class SearchIndex:
         self._missing: list[str] = []
         self._rows: dict[bytes, int] = {}
         self._keys: list[bytes] = []
-        self._changed: list[int] = []
+        self._changed = np.zeros(0, np.int64)
         self._packed = np.zeros((0, self.signer.options.bytes), np.uint8)
         self._energies = np.zeros((0, 2))
         self._live = np.zeros(0, np.bool_)
@@ -89,6 +91,7 @@ class SearchIndex:
                 while some := list(islice(found_all, _LOADED)):
                     self._append(_of_now(stored, some), more=True)
                 self._words.append([])
+                _return_memory()
             else:
                 found = [(key, stored.get(key)) for key in sorted(changed)]
                 for key in changed:
@@ -130,7 +133,7 @@ class SearchIndex:
         self._grow(last)
         self._rows |= zip(keys, range(first, last), strict=True)
         self._keys += keys
-        self._changed += stamps
+        self._changed[first:last] = stamps
         joined = b"".join(record.signature for record in records)
         self._packed[first:last] = np.frombuffer(joined, np.uint8).reshape(len(read), -1)
         self._energies[first:last] = [(record.kept, record.whole) for record in records]
@@ -146,6 +149,7 @@ class SearchIndex:
         if rows > len(self._packed):
             room = max(rows, int(_GROWTH * len(self._packed))) - len(self._packed)
             self._packed = np.concatenate((self._packed, np.zeros((room, self._packed.shape[1]), np.uint8)))
+            self._changed = np.concatenate((self._changed, np.zeros(room, np.int64)))
             self._energies = np.concatenate((self._energies, np.zeros((room, 2))))
             self._live = np.concatenate((self._live, np.zeros(room, np.bool_)))
 
@@ -351,3 +355,9 @@ def _of_now(stored: Signatures, found: Sequence[tuple[bytes, int, bytes]]) -> li
     """Those of the documents as they are now: an earlier version of this package changes documents only."""
     entries = ((each, stored.entry(each[0])) for each in found)
     return [each for each, entry in entries if entry is not None and entry.changed == each[1]]
+
+
+def _return_memory() -> None:
+    """Give freed memory back to the system: glibc keeps what the records of many documents have taken."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)

@@ -5,7 +5,7 @@ import time
 import pytest
 import torch
 
-from attar.bench.cost import QUICK, Contender, Effort, Timer, torch_threads
+from attar.bench.cost import QUICK, Contender, Effort, Timer, limited_threads
 
 
 def recording(name, order):
@@ -44,6 +44,6 @@ def test_cpu_time_leaves_out_time_spent_waiting():
 
 def test_the_number_of_threads_is_restored():
     before = torch.get_num_threads()
-    with torch_threads(1):
+    with limited_threads(1):
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == before

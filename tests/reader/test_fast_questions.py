@@ -5,11 +5,11 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 from attar.library import Library
 from attar.reader import Reader
 from attar.reader.fast_questions import FastQuestions, _gelu
-from attar.reader.phrase_questions import QuestionEncoder
 
 QUESTIONS = ["Who met Bob?", "", "What was in the letter to Ann and Lee?", "who " * 300, "🙂 \ud800 你好"]
 
@@ -30,17 +30,18 @@ def test_it_agrees_with_the_network(kind, quick, saved_phrases, phrase_reader):
     saved = reader.saved
     for questions in (QUESTIONS, QUESTIONS[:1]):
         ids, mask = padded(reader, questions)
-        plain = QuestionEncoder(saved, quick=quick).states(ids, mask)
+        with torch.inference_mode():
+            plain = saved.network.encode_questions(
+                torch.from_numpy(ids), torch.from_numpy(mask), saved.quick if quick else None
+            )
         fast = FastQuestions(saved, quick=quick).states(ids, mask)
-        for expected, found in zip(plain, fast, strict=True):
+        for expected, found in zip(plain[:3], fast, strict=True):
             assert found.dtype == np.float32
-            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-5)
+            np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=2e-5)
 
 
 def test_gelu_is_exact_to_float32():
-    import torch
-
-    x = np.linspace(-12, 12, 100_001, dtype=np.float32)
+    x = np.linspace(-12, 12, 100_001, dtype=np.float32)[:, None]
     expected = torch.nn.functional.gelu(torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(_gelu(x), expected, atol=1e-6)
 
