@@ -169,7 +169,7 @@ def measure_library(reader: Reader, count: int, rounds: int) -> dict[str, float]
         library.search(_QUESTION)
         loading = time.perf_counter() - began
         reading = median_ms(lambda: reader.read(_TEXTS[2]), rounds)
-        encoding = median_ms(lambda: signer.sums(_QUESTION), rounds)
+        encoding = median_ms(lambda: signer.query(_QUESTION), rounds)
         names = iter(f"new {at}" for at in range(1_000))
         added = median_ms(lambda: library.add(next(names), _TEXTS[2]), rounds)
         gone = iter(f"new {at}" for at in range(1_000))

@@ -18,8 +18,9 @@ WRITES = frozenset({"add", "add_many", "append", "merge_records", "remove"})
 class ShardBackend(LibraryBackend):
     """What the other shards of a library need of one, in addition to what a server does."""
 
-    def __init__(self, library: Library) -> None:
-        super().__init__(library)
+    def prepare(self) -> None:
+        """Load the reader, but what reads texts with the first text: there may be many shards on a machine."""
+        self.library.reader.prepare(texts=False)
 
     def rounds(self, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
         """The replies to calls of one round: methods of `SearchPart`, and their arguments."""

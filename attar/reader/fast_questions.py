@@ -18,24 +18,46 @@ _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 _ROWS = 32
 
 
+class FastEncoder:
+    """The first layers of a reader's encoder, and layers of its own for questions; each is made when first needed."""
+
+    def __init__(self, saved: SavedPhrases) -> None:
+        self.saved = saved
+        self._layers: dict[str, _Layer] = {}
+
+    def states(
+        self, ids: NDArray[np.int64], mask: NDArray[np.bool_], shared: int, own: int = 0, kind: int = 0
+    ) -> Floats:
+        """The states `[n, d]` of the word pieces in a batch: of a batch, half of the places may be padding."""
+        names = [f"network.encoder.layers.layers.{at}" for at in range(shared)]
+        names += [f"quick.layers.layers.{at}" for at in range(own)]
+        x = self._embed(ids[mask], np.nonzero(mask)[1], kind)
+        for name in names:
+            if name not in self._layers:
+                self._layers[name] = _Layer(self.saved, name, self.saved.options.encoder.heads)
+            x = self._layers[name].forward(x, mask)
+        return x
+
+    def _embed(self, ids: NDArray[np.int64], places: NDArray[np.intp], kind: int) -> Floats:
+        encoder, weight = "network.encoder", self.saved.weight
+        states = weight(f"{encoder}.words.weight", ids) + weight(f"{encoder}.positions.weight", places)
+        states += weight(f"{encoder}.types.weight")[kind]
+        return _normalize(states, *(weight(f"{encoder}.norm.{each}") for each in _PARTS))
+
+
 class FastQuestions:
     """A question encoder of a reader: the quick one, or the large one, which is that of documents."""
 
-    def __init__(self, saved: SavedPhrases, *, quick: bool) -> None:
-        shared, own = (saved.options.encoder.layers, 0)
+    def __init__(self, encoder: FastEncoder, *, quick: bool) -> None:
+        self._encoder, self._part = encoder, "quick" if quick else "network"
+        self._depth = (encoder.saved.options.encoder.layers, 0)
         if quick:
-            assert saved.quick_layers is not None  # the caller has looked
-            shared, own = saved.quick_layers
-        self._saved, self._part = saved, "quick" if quick else "network"
-        self._names = [f"network.encoder.layers.layers.{at}" for at in range(shared)]
-        self._names += [f"quick.layers.layers.{at}" for at in range(own)]
+            assert encoder.saved.quick_layers is not None  # the caller has looked
+            self._depth = encoder.saved.quick_layers
 
     def states(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
         """The queries `[Q, k]`, the scores of "no answer" `[Q]`, and the weights of the words `[Q, l]`."""
-        # States of word pieces only, `[n, d]`: of a batch, half of the places may be padding.
-        x = self._embed(ids[mask], np.nonzero(mask)[1])
-        for layer in self._layers:
-            x = layer.forward(x, mask)
+        x = self._encoder.states(ids, mask, *self._depth, kind=1)
         firsts = x[np.cumsum(mask.sum(1)) - mask.sum(1)]
         queries, nulls, own = (
             states @ self._heads[name][0].T + self._heads[name][1]
@@ -46,20 +68,9 @@ class FastQuestions:
         weights[:, 0] = 0
         return queries, nulls[:, 0], weights
 
-    def _embed(self, ids: NDArray[np.int64], places: NDArray[np.intp]) -> Floats:
-        encoder, weight = "network.encoder", self._saved.weight
-        states = weight(f"{encoder}.words.weight", ids) + weight(f"{encoder}.positions.weight", places)
-        states += weight(f"{encoder}.types.weight")[1]
-        return _normalize(states, *(weight(f"{encoder}.norm.{each}") for each in _PARTS))
-
-    @cached_property
-    def _layers(self) -> "list[_Layer]":
-        heads = self._saved.options.encoder.heads
-        return [_Layer(self._saved, name, heads) for name in self._names]
-
     @cached_property
     def _heads(self) -> dict[str, list[Floats]]:
-        weight = self._saved.weight
+        weight = self._encoder.saved.weight
         return {
             name: [weight(f"{self._part}.{name}.{each}") for each in _PARTS]
             for name in ("query", "null", "weight")

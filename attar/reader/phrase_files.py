@@ -62,8 +62,7 @@ class SavedPhrases:
     def weight(self, name: str, rows: slice | NDArray[np.integer] = _ALL) -> Floats:
         """A weight in float32, or some rows of it."""
         part, _, own = name.partition(".")
-        state: dict[str, Tensor] = getattr(self, part).state_dict()
-        values: Floats = state[own].detach().float().cpu().numpy()[rows]
+        values: Floats = getattr(self, part).get_parameter(own).detach().float().cpu().numpy()[rows]
         return values
 
 

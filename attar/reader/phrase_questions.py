@@ -7,7 +7,7 @@ import numpy as np
 
 from attar.errors import DtypeError
 from attar.memory import Floats
-from attar.reader.fast_questions import FastQuestions
+from attar.reader.fast_questions import FastEncoder, FastQuestions
 from attar.reader.phrase_files import SavedPhrases
 from attar.reader.phrase_scores import Query, content_words
 
@@ -24,7 +24,8 @@ class QuestionEncoder:
 
     def __init__(self, saved: SavedPhrases, *, quick: bool = True) -> None:
         self._saved = saved
-        self._encoder = FastQuestions(saved, quick=quick and saved.quick_layers is not None)
+        self.encoder = FastEncoder(saved)
+        self._questions = FastQuestions(self.encoder, quick=quick and saved.quick_layers is not None)
 
     def encode(self, questions: Sequence[str]) -> list[Query]:
         """The encoded questions, in order; the same question is encoded once."""
@@ -45,7 +46,7 @@ class QuestionEncoder:
             mask = np.arange(lengths[-1]) < lengths[:, None]
             padded = np.zeros(mask.shape, np.int64)
             padded[mask] = np.concatenate([ids[at] for at in chosen])
-            vectors, nulls, weights = self._encoder.states(padded, mask)
+            vectors, nulls, weights = self._questions.states(padded, mask)
             for row, at in enumerate(chosen):
                 own, words = weights[row, 1 : lengths[row]], self.words[ids[at][1:]]
                 asked = content_words(distinct[at])

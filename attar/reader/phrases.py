@@ -79,10 +79,11 @@ class PhraseReader(Reader):
         """One unit vector per word piece, `[V, w]`, computed once."""
         return self._encoder.words
 
-    def prepare(self) -> None:
-        """Load now what the first text or the first batch of questions would wait for: torch and the network."""
-        self.network  # noqa: B018  # made on first access
-        self.words  # noqa: B018
+    def prepare(self, *, texts: bool = True) -> None:
+        """Load now what the first question would wait for, and for `texts` torch and the network: 230 MB."""
+        self._encoder.encode(["?"])
+        if texts:
+            self.network  # noqa: B018  # made on first access
 
     def to(self, device: "torch.device | str") -> "PhraseReader":
         """Move the network that reads texts to a device and return the reader; memories stay in numpy arrays."""
@@ -155,6 +156,15 @@ class PhraseReader(Reader):
                 on_states(batch[0], window.ids, own)
 
         encode_batches(lambda batch: self._hidden(batch[1], only_states=True)[-1], batches, take)
+
+    def query_states(self, text: str, on_states: OnStates) -> None:
+        """`token_states` of one short text, without torch."""
+        tokenizer = self.tokenizer
+        layers = min(self.signature_layers, self.options.encoder.layers)
+        for window in self._windows(text):
+            ids = np.concatenate(([tokenizer.cls], window.ids, [tokenizer.sep]))[None]
+            states = self._encoder.encoder.states(ids, np.ones_like(ids, np.bool_), layers)
+            on_states(0, window.ids, states[1:-1])
 
     def check_memory(self, memory: object) -> None:
         """Refuse other objects, and memories of other readers or of another form."""

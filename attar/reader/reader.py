@@ -50,8 +50,8 @@ class Reader(ABC):
 
         return NamesReader.of(load_reader(folder), finder)
 
-    def prepare(self) -> None:  # noqa: B027  # a names reader has all at once
-        """Load now what the first text or the first batch of questions would wait for."""
+    def prepare(self, *, texts: bool = True) -> None:  # noqa: B027  # a names reader has all at once
+        """Load now what the first question would wait for, and the first text if `texts` will be read."""
 
     @abstractmethod
     def to(self, device: "torch.device | str") -> "Reader":

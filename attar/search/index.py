@@ -174,7 +174,7 @@ class SearchIndex:
 
     def query(self, text: str) -> SearchQuery:
         """A query's signature and word pieces."""
-        sums = self.signer.sums(text)
+        sums = self.signer.query(text)
         return SearchQuery(query_of(sums.signature()), sums.pieces, text, self.signer.projection.digest)
 
     # The rounds of a query, each with what the rounds before found of all documents, in all shards.

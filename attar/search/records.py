@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from attar.errors import FormatError, OptionError, RecordError
 from attar.search.signatures import LONG_DOCUMENT, SignatureOptions, Sums, pack
-from attar.search.state_map import Floats
+from attar.search.state_map import Floats, one_thread
 from attar.search.statistics import Projection, Statistics
 
 # Loaded where it is used: torch takes seconds, and merging or listing documents needs none of it.
@@ -42,8 +42,8 @@ class ReaderEncoder:
         self.reader = reader
         self.answering: PhraseReader | None = reader if trained else None
         self.fingerprint = reader.fingerprint
-        self.size = reader.network.options.encoder.size
-        self.pieces = reader.network.options.encoder.vocabulary
+        self.size = reader.options.encoder.size
+        self.pieces = reader.options.encoder.vocabulary
 
     def encode(self, texts: Sequence[str]) -> Iterator[Tokens]:
         """The word pieces and states of each text, in order."""
@@ -243,6 +243,14 @@ class Signer:
     def sums(self, text: str) -> Sums:
         """The sums of a text, read only for them."""
         return self.read([text])[0]
+
+    def query(self, text: str) -> Sums:
+        """The sums of a query."""
+        collector = Collector(self.projection)
+        # Several threads round in another way, and a query must rank documents alike in every process.
+        with one_thread():
+            self.encoder.reader.query_states(text, collector)
+        return collector.of()
 
     def read(
         self, texts: Sequence[str], progress: Callable[[str, int, int], None] | None = None

@@ -41,8 +41,8 @@ class LibraryBackend:
         self.library = library
 
     def prepare(self) -> None:
-        """Load the reader."""
-        self.library.reader.prepare()
+        """Load the reader; one that only answers needs no torch."""
+        self.library.reader.prepare(texts=not self.library.store.read_only)
 
     def prepare_search(self) -> None:
         """Load the signatures."""

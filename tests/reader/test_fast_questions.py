@@ -9,7 +9,7 @@ import torch
 
 from attar.library import Library
 from attar.reader import Reader
-from attar.reader.fast_questions import FastQuestions, _gelu
+from attar.reader.fast_questions import FastEncoder, FastQuestions, _gelu
 
 QUESTIONS = ["Who met Bob?", "", "What was in the letter to Ann and Lee?", "who " * 300, "🙂 \ud800 你好"]
 
@@ -34,10 +34,22 @@ def test_it_agrees_with_the_network(kind, quick, saved_phrases, phrase_reader):
             plain = saved.network.encode_questions(
                 torch.from_numpy(ids), torch.from_numpy(mask), saved.quick if quick else None
             )
-        fast = FastQuestions(saved, quick=quick).states(ids, mask)
+        fast = FastQuestions(FastEncoder(saved), quick=quick).states(ids, mask)
         for expected, found in zip(plain[:3], fast, strict=True):
             assert found.dtype == np.float32
             np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=2e-5)
+
+
+def test_queries_have_the_states_of_texts(phrase_reader):
+    for reader in (phrase_reader, Reader.load()):
+        for text in ("", "Who met Bob?", "Who? " * 300):
+            plain, fast = [], []
+            reader.token_states([text], lambda _, *window, found=plain: found.append(window))
+            reader.query_states(text, lambda _, *window, found=fast: found.append(window))
+            assert len(plain) == len(fast)
+            for (ids, expected), (same, found) in zip(plain, fast, strict=True):
+                np.testing.assert_array_equal(same, ids)
+                np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-5)
 
 
 def test_gelu_is_exact_to_float32():
@@ -52,7 +64,11 @@ def test_a_library_answers_without_torch(tmp_path):
         expected = library.ask("letter", "Where did Ann move?")
     code = (
         "import sys; from attar import Library\n"
-        "answers = Library(sys.argv[1], read_only=True).ask('letter', 'Where did Ann move?')\n"
+        "library = Library(sys.argv[1], read_only=True)\n"
+        "answers = library.ask('letter', 'Where did Ann move?')\n"
+        "assert library.ask_all('Where did Ann move?')[0].text == answers[0].text\n"
+        "assert library.search('Ann')[0].document == 'letter'\n"
+        "library.reader.prepare(texts=False)\n"
         "assert not {'torch', 'scipy', 'numba'} & set(sys.modules)\n"
         "for answer in answers: print(repr((answer.text, answer.quote, round(answer.probability, 3))))"
     )
