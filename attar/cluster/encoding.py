@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from attar.cluster.connection import connected
 from attar.cluster.shards import is_sharded, shard_of, shard_paths
-from attar.cluster.sources import BLOCK_BYTES, FoundSources, datasource, find_sources, from_table, to_table
+from attar.cluster.sources import FoundSources, datasource, find_sources, from_table, to_table
 from attar.errors import AttarError, OptionError, UnavailableError
 from attar.files import MAX_DECOMPRESSED
 from attar.library import Draft, Library, encode_texts
@@ -154,7 +154,7 @@ def _encoded(
     context = ray.data.DataContext.get_current()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
-    context.target_max_block_size = BLOCK_BYTES
+    context.target_max_block_size = 1  # blocks stay as they are: one row each
     actors = workers.count()
     files = ray.put(ReaderFiles.of(libraries[0], reader, libraries[0].projection))
     known = ray.put(_known(libraries))

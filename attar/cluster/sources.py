@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from ray.data import Datasource
 
-# Bytes and files that one task of Ray reads, and about the bytes of documents that it hands on at a time: what one
+# Bytes and files that one task of Ray reads, and the characters of documents that it hands on at a time: what one
 # actor encodes in some seconds, so that all of them have something to do, and a kill loses little.
-_TASK_BYTES, _TASK_FILES, BLOCK_BYTES = 2**20, 64, 2**15
-# The one column of all blocks: pickled drafts, and the errors of files that cannot be read.
-COLUMN = "document"
+_TASK_BYTES, _TASK_FILES, _BLOCK = 2**20, 64, 2**15
+# The one column of all blocks: lists of drafts, and of the errors of files that cannot be read, pickled.
+COLUMN = "documents"
 
 
 class UrlFile(NamedTuple):
@@ -197,21 +197,28 @@ def _blocks(files: list[AnyFile], max_bytes: int, here: str) -> "Iterator[pa.Tab
     # The processes of a cluster that is running have another working directory, and paths may be relative.
     local = any(isinstance(file, SourceFile) for file in files)
     with contextlib.chdir(here) if local else contextlib.nullcontext():
-        for document in read_documents(files, max_bytes):
-            yield to_table([document])
+        documents, size = list[Draft | AttarError](), 0
+        for each in read_documents(files, max_bytes):
+            documents.append(each)
+            size += len(each.text) if isinstance(each, Draft) else 0
+            if size >= _BLOCK:
+                yield to_table(documents)
+                documents, size = [], 0
+        if documents:
+            yield to_table(documents)
 
 
-def to_table(documents: "Iterable[Draft | AttarError]") -> "pa.Table":
-    """Documents as a block of Ray Data."""
+def to_table(documents: "list[Draft | AttarError]") -> "pa.Table":
+    """Documents as a block of Ray Data, in one row: Ray does not divide it, however large they are once encoded."""
     import pyarrow as pa
 
-    rows = [pickle.dumps(each, protocol=pickle.HIGHEST_PROTOCOL) for each in documents]
-    return pa.table({COLUMN: pa.array(rows, pa.large_binary())})
+    row = pickle.dumps(documents, protocol=pickle.HIGHEST_PROTOCOL)
+    return pa.table({COLUMN: pa.array([row], pa.large_binary())})
 
 
 def from_table(table: "pa.Table") -> list[Draft | AttarError]:
     """The documents of a block."""
-    return [pickle.loads(row.as_buffer()) for row in table[COLUMN]]
+    return [each for row in table[COLUMN] for each in pickle.loads(row.as_buffer())]
 
 
 def _line(fault: BaseException) -> str:
