@@ -24,8 +24,9 @@ Packed = NDArray[np.uint8]
 _TRAINED, _STEPS = 16, 4
 # Rows compared with all centres at a time: a second of work at most, between which building can be stopped.
 _BLOCK = 8_192
-# Lists that a query looks into; measured by `python -m benchmarks.search --only index`.
-PROBED = 48
+# Lists per √N documents, and how many of them a query looks into: of a million documents the nearest 4 %. With
+# fewer and longer lists, a cluster is more often spread over many (docs/log.md).
+_LISTS, PROBED = 4, 160
 # Rows that may follow those in the lists before these are extended.
 _TAIL = 4_096
 
@@ -49,9 +50,9 @@ class InvertedLists:
     def of(
         cls, packed: Packed, *, check: Callable[[], None] = lambda: None, seed: int = 0
     ) -> "InvertedLists":
-        """Cluster signatures `[N, bytes]` into about √N lists; `check` is called now and then, and may raise."""
+        """Cluster signatures `[N, bytes]` into about 4 √N lists; `check` is called now and then, and may raise."""
         random = np.random.default_rng(seed)
-        count = max(1, int(len(packed) ** 0.5))
+        count = max(1, int(_LISTS * len(packed) ** 0.5))
         sample = packed[np.sort(random.permutation(len(packed))[: _TRAINED * count])]
         centres = sample[random.permutation(len(sample))[:count]]
         for _ in range(_STEPS):
