@@ -128,7 +128,7 @@ def test_what_another_process_removes_is_never_found(library, filled, shipped):
 
 
 def test_a_library_that_shrinks_is_compared_as_a_whole_again(tmp_path, shipped, monkeypatch):
-    few(monkeypatch, probed=4)
+    few(monkeypatch, probed=16)
     with opened(tmp_path / "library", shipped, 200) as library:
         fill_library(library, shipped, 220)
         index = with_lists(library)

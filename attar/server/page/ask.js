@@ -18,6 +18,8 @@ export function startAsking({ library, asked: told }) {
   const past = new QuestionHistory();
   // The question and document of the answers that are shown.
   let asked = null;
+  // The items of each list, as they were drawn last.
+  const drawn = new Map();
 
   /** Show an address: ask its question, unless its answers are shown already. */
   function show({ question = "", document = "" }) {
@@ -78,14 +80,19 @@ export function startAsking({ library, asked: told }) {
     byId("examples").hidden = asked !== null || !library.isLoaded;
     byId("examples-heading").textContent = isEmpty ? "Or try it on two sample texts" : "For example";
     const hasSamples = isEmpty || library.shown.some(({ name }) => name in SAMPLES);
-    byId("example-list").replaceChildren(
-      ...(hasSamples ? SAMPLE_EXAMPLES : GENERAL_EXAMPLES).map((question) =>
-        element("li", {}, element("button", { type: "button", onclick: () => tryOut(question) }, question)),
-      ),
+    drawList("example-list", hasSamples ? SAMPLE_EXAMPLES : GENERAL_EXAMPLES, (question) =>
+      element("li", {}, element("button", { type: "button", onclick: () => tryOut(question) }, question)),
     );
-    const questions = past.questions;
-    byId("history").hidden = !questions.length;
-    byId("history-list").replaceChildren(...questions.map(pastQuestion));
+    byId("history").hidden = !past.questions.length;
+    drawList("history-list", past.questions, pastQuestion);
+  }
+
+  /** Make the items of a list, unless they are the same as before: a click on a button that is replaced is lost. */
+  function drawList(id, items, made) {
+    const now = JSON.stringify(items);
+    if (drawn.get(id) === now) return;
+    drawn.set(id, now);
+    byId(id).replaceChildren(...items.map(made));
   }
 
   function pastQuestion({ question, document }) {

@@ -190,6 +190,18 @@ def test_questions_of_before_can_be_asked_again_and_cleared(asking):
     assert asking.evaluate("localStorage.getItem('attar.questions')") is None
 
 
+def test_buttons_of_the_history_stay_while_a_question_is_answered(asking):
+    """A button that is replaced between the press and the release of the mouse is not clicked."""
+    ask(asking, "How much is the rent?")
+    expect(asking.locator("#history-list button")).to_have_text("How much is the rent?")
+    button = asking.locator("#history-list button").element_handle()
+    with asking.expect_response("**/v1/ask"):
+        ask(asking, "How much is the rent?")
+    expect(asking.get_by_role("button", name="Ask", exact=True)).to_be_enabled()
+    asking.wait_for_timeout(300)
+    assert button.evaluate("button => button.isConnected")
+
+
 def test_the_history_keeps_the_document_that_was_asked(asking):
     asking.get_by_label("Where to look").select_option("minutes")
     ask(asking, "What was the balance?")
