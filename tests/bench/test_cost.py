@@ -4,6 +4,7 @@ import time
 
 import pytest
 import torch
+from threadpoolctl import threadpool_info
 
 from attar.bench.cost import QUICK, Contender, Effort, Timer, limited_threads
 
@@ -42,8 +43,13 @@ def test_cpu_time_leaves_out_time_spent_waiting():
     assert Timer(QUICK, "cpu").seconds_for(wait, 2) < 0.1
 
 
-def test_the_number_of_threads_is_restored():
-    before = torch.get_num_threads()
+def blas_threads():
+    return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+
+def test_the_threads_of_torch_and_blas_are_limited_and_restored():
+    before = torch.get_num_threads(), blas_threads()
     with limited_threads(1):
         assert torch.get_num_threads() == 1
-    assert torch.get_num_threads() == before
+        assert set(blas_threads()) == {1}
+    assert (torch.get_num_threads(), blas_threads()) == before
