@@ -146,6 +146,7 @@ def test_an_everyday_command_does_not_load_the_modules_of_the_others():
     subprocess.run([sys.executable, "-c", everything], capture_output=True, check=True)
 
 
+@pytest.mark.slow
 def test_a_reader_is_loaded_without_the_compiler_of_torch():
     code = (
         "import sys; from attar import Reader; Reader.load().prepare(); print('torch._dynamo' in sys.modules)"

@@ -1,5 +1,6 @@
 """`attar demo`: a library at work with the default reader, and a table of costs."""
 
+import pytest
 from rich.console import Console
 
 from attar.bench.cost import QUICK
@@ -14,6 +15,8 @@ from attar.bench.demo import (
     show_cost,
 )
 from attar.library import Library
+
+pytestmark = pytest.mark.slow
 
 
 def test_softmax_and_a_memory_are_measured_and_the_memory_is_right():

@@ -318,6 +318,7 @@ def test_the_former_flag_for_shared_names_is_accepted_with_one_line(place, attar
     assert attar("merge", "S", "all", "story0", "story1")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_budget_holds_for_what_is_added_and_appended(place, attar):
     text = "In May Ann of Bath sold the old mill to Bob, who paid 40 pounds and left for Leeds in the rain. "
     Path("long.txt").write_text("".join(f"{at}. {text}" for at in range(40)))

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 TEXTS = {
     "rome": "Rome is the capital of Italy. The Tiber flows through the city.",
     "tea": "Tea is made from the leaves of Camellia sinensis. It was first drunk in China.",

@@ -14,6 +14,8 @@ from attar.reader import Reader
 from attar.search import scan
 from attar.server import AskJob, LookupJob
 
+pytestmark = pytest.mark.slow
+
 PEOPLE = ["Emma Woodhouse", "Mr. Knightley", "Ann Lee", "Jo March", "Tom Gray", "Ada Byron", "Rosa Diaz"]
 PLACES = ["Hartfield", "Salzburg", "Rome", "Lisbon", "Cairo", "the old mill", "Donwell Abbey"]
 THINGS = ["salt", "tea", "a letter", "three horses", "the piano", "silver coins", "a map of 1802"]
@@ -77,7 +79,7 @@ def opened(whole: Library, count: int) -> ShardedLibrary:
     return ShardedLibrary([LocalShard(Library(path, whole.reader)) for path in shard_paths(folder)])
 
 
-@pytest.mark.parametrize(("seed", "count"), [(0, 1), (1, 7), pytest.param(5, 40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("seed", "count"), [(0, 1), (1, 7), (5, 40)])
 def test_answers_and_hits_are_those_of_one_store_bit_for_bit(tmp_path, shipped, seed, count):
     with Library(tmp_path / "whole", shipped) as whole:
         whole.add_many(texts_of(seed, count).items())
@@ -89,7 +91,6 @@ def test_answers_and_hits_are_those_of_one_store_bit_for_bit(tmp_path, shipped, 
                 assert [library.search(each, 25) for each in QUESTIONS] == [(each, []) for each in hits]
 
 
-@pytest.mark.slow
 def test_so_are_those_of_many_documents_whose_scan_rounds(whole, monkeypatch):
     monkeypatch.setattr(scan, "_MANY", 20)
     monkeypatch.setattr(scan, "CANDIDATES", 5)

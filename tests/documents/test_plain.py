@@ -100,6 +100,7 @@ def test_rows_of_parquet_are_documents():
     assert found == [("a", "Ann left.", "2026"), ("x.parquet-2", "Bob came.", "")]
 
 
+@pytest.mark.slow
 def test_a_text_that_stands_in_many_rows_is_in_memory_once():
     data = parquet(text=["Ann. " * 200_000] * 100)
     assert len(data) < 2**20

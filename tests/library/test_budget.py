@@ -9,6 +9,8 @@ from attar.library import Library
 from attar.reader import Reader
 from attar.store import Store, export_store, import_store
 
+pytestmark = pytest.mark.slow
+
 TEXT = (Path(__file__).parents[2] / "docs" / "log.md").read_text()
 BUDGET = 3_000
 

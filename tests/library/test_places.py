@@ -8,6 +8,8 @@ from attar.reader import Reader
 from attar.store import Origin, unpack_parts
 from benchmarks.document_files import pdf_of
 
+pytestmark = pytest.mark.slow
+
 PAGES = ["Ann Lee lives in Bath.", "Bob Ray paid 900 pounds to the landlord.", "Eve Moss owns a red boat."]
 
 

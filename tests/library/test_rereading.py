@@ -13,6 +13,8 @@ from attar.library.rereading import _locked
 from attar.reader import folders
 from attar.store import Origin, Store, import_store
 
+pytestmark = pytest.mark.slow
+
 QUESTION = "Who left?"
 
 

@@ -15,6 +15,8 @@ from attar.search import SignatureRecord, Statistics
 from attar.store import Signatures, key_of
 from attar.store.signatures import STATISTICS_KEY
 
+pytestmark = pytest.mark.slow
+
 TEXTS = {
     "emma": "Emma Woodhouse lived at Hartfield with her father. Mr. Knightley owned Donwell Abbey.",
     "rome": "Rome is the capital of Italy. The Tiber flows through the city. The Colosseum was finished in 80 AD.",

@@ -14,6 +14,8 @@ from attar.library import Library
 from attar.memory import JOINT, Memory
 from attar.reader import NamesReader, PhraseReader, Reader
 
+pytestmark = pytest.mark.slow
+
 LETTER = """Dear Margaret,
 
 Thank you for your letter of 3 March. We arrived in Lisbon on Tuesday evening, after a train journey of nineteen \

@@ -10,6 +10,8 @@ from attar.results import Refit
 from attar.search import SignatureOptions, SignatureRecord, Statistics
 from attar.store import Signatures, key_of
 
+pytestmark = pytest.mark.slow
+
 TEXTS = {
     "emma": "Emma Woodhouse lived at Hartfield with her father. Mr. Knightley owned Donwell Abbey.",
     "rome": "Rome is the capital of Italy. The Tiber flows through the city.",

@@ -177,6 +177,7 @@ class TestRefusals:
 
 
 class TestWeighing:
+    @pytest.mark.slow
     @settings(deadline=None)
     @given(
         st.lists(

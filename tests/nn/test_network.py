@@ -19,7 +19,10 @@ MAKES = [{"mechanism": name} for name in (*MECHANISMS, *COPY_MECHANISMS)] + [
 ]
 IDS = [" ".join(map(str, make.values())).replace("True", list(make)[-1]) for make in MAKES]
 every_network = pytest.mark.parametrize("make", MAKES, ids=IDS)
-every_encoder = pytest.mark.parametrize("encoder", ENCODERS)
+# Networks differ most by mechanism: `make quick` tries each with the paper's encoder only.
+every_encoder = pytest.mark.parametrize(
+    "encoder", [each if each == "gru" else pytest.param(each, marks=pytest.mark.slow) for each in ENCODERS]
+)
 
 
 @pytest.fixture(autouse=True)

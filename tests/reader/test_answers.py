@@ -13,6 +13,8 @@ from attar.reader.batches import pad_texts
 from attar.reader.encoding import QuestionBatch
 from attar.text import NameTable
 
+pytestmark = pytest.mark.slow
+
 ALL = (*MECHANISMS, *COPY_MECHANISMS)
 ENCODERS = ("gru", "lookahead", "bidirectional", "second-order", "transformer")
 

@@ -11,6 +11,8 @@ from attar.reader import PhraseReader, Reader
 from attar.text import sentence_spans
 from tests.reader.test_phrases import ODD, SHORT, article, story
 
+pytestmark = pytest.mark.slow
+
 TEXT = story(60, 4)
 
 

@@ -11,6 +11,8 @@ from attar.library import Library
 from attar.reader import Reader
 from attar.reader.fast_questions import FastEncoder, FastQuestions, _gelu
 
+pytestmark = pytest.mark.slow
+
 QUESTIONS = ["Who met Bob?", "", "What was in the letter to Ann and Lee?", "who " * 300, "🙂 \ud800 你好"]
 
 

@@ -13,6 +13,8 @@ from attar.reader import FixedSizeReader, PhraseReader, Reader, save_phrase_read
 from attar.reader.phrase_files import SavedPhrases
 from tests.reader.test_phrases import story
 
+pytestmark = pytest.mark.slow
+
 FIRST = "Ann met Bob in Bath. He wrote a letter to Lee."
 SECOND = "Lee left the house in May. They ran to Bath."
 

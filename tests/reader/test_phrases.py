@@ -252,6 +252,7 @@ class TestExtending:
         check_sound(extended, a + JOINT + b if a else b)
         assert extended.to_bytes() == phrase_reader.read(a + JOINT + b if a else b).to_bytes()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("dtype", ["int8", "float32"])
     def test_the_default_reader_extends_to_the_same_bytes(self, dtype):
         # Windows of 60 to 318 pieces: in batches they would be padded, and rounded, according to the others.

@@ -17,6 +17,8 @@ from attar.reader import (
     with_calibration,
 )
 
+pytestmark = pytest.mark.slow
+
 LETTER = "Ann moved to Leeds in May. Bob stayed in Bath. The piano costs 200 pounds a year."
 
 

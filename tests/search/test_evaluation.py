@@ -8,6 +8,8 @@ import pytest
 from attar.search import Evaluation, from_passages, load_encoder
 from attar.search.evaluation import FIGURES, evaluation_table, interval, per_query
 
+pytestmark = pytest.mark.slow
+
 PASSAGES = [
     (
         "Rome is the capital of Italy. The Tiber flows through the city.",

@@ -15,6 +15,8 @@ from attar.search import scan
 from attar.store import key_of
 from benchmarks.search import fill_library, made_up, queries_like
 
+pytestmark = pytest.mark.slow
+
 DOCUMENTS = 2_000
 TEXT = "Coffee came from Ethiopia."
 

@@ -9,6 +9,8 @@ from attar.search import InvertedLists, best
 from attar.search.lists import ListKeeper
 from benchmarks.search import made_up, queries_like
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("faiss")
 
 

@@ -89,6 +89,7 @@ def test_a_projection_needs_a_document_and_a_size_that_fits(statistics):
         statistics.projection(25)
 
 
+@pytest.mark.slow
 def test_the_shipped_reader_has_statistics():
     from attar.reader import SHIPPED, Reader
 

@@ -9,6 +9,8 @@ import pytest
 
 from attar.server import admission
 
+pytestmark = pytest.mark.slow
+
 ASK = {"document": "0", "question": "Who left?"}
 METRICS = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 
@@ -103,7 +105,6 @@ def test_a_refused_connection_answers_later_requests(full):
     assert talk.receive()[0] == 200
 
 
-@pytest.mark.slow
 def test_a_client_that_does_not_wait_is_not_refused_again_at_once(full, monkeypatch):
     monkeypatch.setattr(admission, "_SHORTEST", 3.0)  # longer than a busy machine takes to count
     talk = full.connect()
@@ -115,7 +116,6 @@ def test_a_client_that_does_not_wait_is_not_refused_again_at_once(full, monkeypa
     assert refusals(full) == 2
 
 
-@pytest.mark.slow
 def test_more_waiting_connections_wait_for_longer(full, monkeypatch):
     monkeypatch.setattr(admission, "_REFUSALS", 2)
     waits = []

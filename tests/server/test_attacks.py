@@ -14,6 +14,8 @@ from benchmarks.server_rows import serving
 
 from .conftest import ASK, CLOSE, END, JSON, request, statuses_in
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "s3cret-token"
 AUTHORIZATION = f"authorization: Bearer {TOKEN}"
 
@@ -27,7 +29,6 @@ def server(tmp_path_factory, make_reader):
         yield running
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("flood", FLOODS, ids=lambda flood: flood.what)
 def test_memory_stays_and_questions_are_answered(server, flood):
     row = measure(server, flood, 1.1)
@@ -65,7 +66,6 @@ ODD = b"\x9b\xe2\x80\xae"
 ESCAPE = b"\x1b[2J"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("log_format", ["plain", "json"])
 def test_what_a_client_sends_is_cut_and_escaped_in_answers_and_logs(start, log_format):
     running = start("--log-format", log_format)

@@ -10,6 +10,8 @@ from attar.server.connections import Connection
 
 from .conftest import ASK, CLOSE, END, GET, HEAD, read_all, request, statuses_in, wait_until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def impatient(monkeypatch):
@@ -95,7 +97,6 @@ def narrow(listen):
     return listening
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_a_client_that_does_not_read_is_disconnected(narrow):
     with socket.create_connection(("127.0.0.1", narrow.port), timeout=0.5) as connection:
@@ -103,7 +104,6 @@ def test_a_client_that_does_not_read_is_disconnected(narrow):
         wait_until(lambda: not narrow.server.server_state.connections)
 
 
-@pytest.mark.slow
 def test_a_client_that_reads_slowly_gets_all_answers(narrow, monkeypatch):
     # Less than reading takes, and long for a busy machine.
     monkeypatch.setattr(Connection, "patience", 2.0)

@@ -10,6 +10,8 @@ import pytest
 
 from .conftest import ASK, CLOSE, END, GET, HEAD, read_all, request, statuses_in, wait_until
 
+pytestmark = pytest.mark.slow
+
 METRICS = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n" + END
 LOOKUP = {"document": "0", "vector": [0.5] * 6}
 CHUNKED = (
@@ -180,7 +182,6 @@ def test_reading_stops_while_pipelined_requests_wait(held):
         go.set()
 
 
-@pytest.mark.slow
 def test_thousands_of_pipelined_requests_are_answered(listen):
     answers = listen().send_raw(GET * 3_000 + HEAD + END)
     assert statuses_in(answers) == [200] * 3_001

@@ -87,6 +87,7 @@ def test_only_listed_hosts_are_accepted(serve, refused):
     refused(served.get("/healthz", headers={"host": "elsewhere.example"}), 421)
 
 
+@pytest.mark.slow
 def test_a_body_whose_declared_length_is_too_large_is_refused_before_it_is_sent(listen):
     head = b"PUT /v1/documents/new HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
     answer = listen(max_body=100).send_raw(head + b"content-length: 200\r\n\r\n")
@@ -134,6 +135,7 @@ class Held:
         monkeypatch.setattr(library, "ask_many", wait_and_ask)
 
 
+@pytest.mark.slow
 def test_a_request_over_the_time_limit_is_504(serve, refused, monkeypatch):
     served = serve(timeout=1.0)
     held = Held(served, monkeypatch)
@@ -143,6 +145,7 @@ def test_a_request_over_the_time_limit_is_504(serve, refused, monkeypatch):
     assert served.post("/v1/ask", QUESTION).status_code == 200
 
 
+@pytest.mark.slow
 def test_each_request_has_the_whole_time_limit_to_itself():
     deadlines = _Deadlines(2.0)
     begun, done = asyncio.Event(), []

@@ -7,6 +7,8 @@ import pytest
 
 import attar
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "s3cret"
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 QUESTION = {"document": "0", "question": "Who left?"}

@@ -11,6 +11,8 @@ import pytest
 import attar
 from attar.errors import UnavailableError
 
+pytestmark = pytest.mark.slow
+
 TEXT = "Then Zoe met Max in Oslo."
 SEPARATOR = "\n\n"
 

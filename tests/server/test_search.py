@@ -10,6 +10,8 @@ from attar.library import Library
 from attar.reader import Reader
 from attar.server import Settings, make_app
 
+pytestmark = pytest.mark.slow
+
 TEXTS = {
     "rome": "Rome is the capital of Italy. The Tiber flows through the city.",
     "tea": "Tea is made from the leaves of Camellia sinensis. It was first drunk in China.",

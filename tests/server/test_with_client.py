@@ -10,6 +10,8 @@ import attar
 from attar import calls as module
 from attar.errors import AttarError, FormatError, ShapeError
 
+pytestmark = pytest.mark.slow
+
 TEXT = "Then Ann met Bob. Bob left for Rome."
 
 

@@ -249,6 +249,7 @@ def test_a_memory_with_numbers_that_are_not_finite_is_refused(filled, second, tm
         import_store(second, odd)
 
 
+@pytest.mark.slow
 def test_a_file_that_claims_more_than_the_limit_is_refused_before_it_is_read(export, second, tmp_path):
     big = with_column(export, tmp_path / "big.parquet", "memory", [bytes(2 * 10**7)] * 4, pa.large_binary())
     assert big.stat().st_size < 10**7
