@@ -36,9 +36,9 @@ _SHARDS, _BATCH, _ROUNDS, _CONNECTIONS = 2, 256, 5, 4
 _QUESTION = "Who left the house before the night?"
 # Targets: share of the plain server's questions per second, seconds until a killed shard answers, gigabytes.
 _SHARE, _BACK, _MEMORY = 0.5, 30.0, 4.0
-# Begins the names of rows that are judged.
 # Seconds until all signatures must be loaded.
 _LOADING = 600.0
+# Begins the names of rows that are judged.
 _TARGET = "target: "
 
 

@@ -172,18 +172,25 @@ def measure_library(reader: Reader, count: int, rounds: int) -> dict[str, float]
         encoding = median_ms(lambda: signer.query(_QUESTION), rounds)
         names = iter(f"new {at}" for at in range(1_000))
         added = median_ms(lambda: library.add(next(names), _TEXTS[2]), rounds)
-        gone = iter(f"new {at}" for at in range(1_000))
+        gone = iter(f"{at:07}" for at in range(1_000))
         removed = median_ms(lambda: library.remove(next(gone)), rounds)
         # Never the same question twice: the scores of the last ones are kept.
         questions = (f"{_QUESTION} {at}" for at in itertools.count())
         asked = median_ms(lambda: library.ask_all(next(questions)), rounds)
         together = median_ms(lambda: library.ask_all_many([*itertools.islice(questions, TOGETHER)]), 2)
+
+        def remove_and_ask() -> None:
+            library.remove(next(gone))
+            library.ask_all(next(questions))
+
+        after = median_ms(remove_and_ask, rounds)
     return {
         "documents": count,
         "first search: reading all signatures (s)": loading,
         "add one, beyond reading (ms)": added - reading,
         "remove one (ms)": removed,
         "ask all, beyond encoding the question (ms)": asked - encoding,
+        "remove one and ask all, beyond encoding (ms)": after - encoding,
         f"ask all, each of {TOGETHER} at once (ms)": together / TOGETHER - encoding,
     }
 

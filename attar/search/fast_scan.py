@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from attar.search.state_map import Floats
 
 PLANES = 2
-# Rows that a thread compares with all queries before the next: 16 kB of signs stay in the first cache.
-ROWS = 16
+# Rows that a thread compares with all queries before the next: 66 kB of signs stay in the second cache.
+ROWS = 64
 # Steps between the levels that lose least of a normally distributed number, in standard deviations (Max, 1960).
 STEP = 0.996
 

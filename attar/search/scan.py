@@ -1,8 +1,8 @@
 """The exact scan: scores of all signatures for queries, in blocks.
 
 Scores of 1-bit signatures do not depend on the order of additions, nor on which other signatures are scanned with
-them: shards of a library rank like the whole. The query is split into parts of a few bits, whose sums are whole numbers
-that float32 holds exactly.
+them: shards of a library rank like the whole. The query is rounded to whole numbers of 30 bits, whose sums float64
+holds exactly.
 
 1-bit signatures with numba (the extra `fast`): `fast_scan`, which compares bits with the query in two bit planes, and
 here the best of those with the query itself.
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from attar.search.signatures import unpack
 from attar.search.state_map import Floats
 
-# Rows unpacked at a time: about what a core's cache holds.
-_BLOCK = 1_024
+# Rows unpacked at a time, 8 MB: larger arrays are mapped anew each time, which takes longer than the products.
+_BLOCK = 128
 # From this many rows on, the first scan is by bit planes, and at least this many of the best are compared exactly.
 _MANY, CANDIDATES = 4_096, 256
-# Whole numbers up to 2^24 are exact in float32; a query keeps at least this many bits of its largest number.
-_WHOLE, _BITS = 24, 30
+# What a query keeps of its largest number. Sums of up to 2^23 such numbers are exact in float64.
+_BITS = 30
 
 
 def scores(packed: NDArray[Any], dtype: str, queries: Floats, rows: NDArray[np.intp] | None = None) -> Floats:
@@ -35,40 +35,32 @@ def scores(packed: NDArray[Any], dtype: str, queries: Floats, rows: NDArray[np.i
     count = len(packed) if rows is None else len(rows)
     found = np.empty((len(queries), count), np.float32)
     numbers, is_signs = queries.shape[1], dtype == "1-bit"
-    parts, steps = _whole_parts(queries) if is_signs else (queries[None], np.ones((1, len(queries))))
-    columns = np.ascontiguousarray(parts.reshape(-1, numbers).T)
-    totals = columns.sum(0)
+    whole, steps = _whole_numbers(queries)
+    columns = np.ascontiguousarray((whole if is_signs else queries).T)
+    totals = whole.sum(1)
+    bits = np.empty((min(_BLOCK, count), numbers) if is_signs else 0)
     for first in range(0, count, _BLOCK):
         block = slice(first, first + _BLOCK)
         own = packed[block] if rows is None else packed[rows[block]]
         if is_signs:
-            # Of signs 2 t − 1: whole numbers, as their sums are. The long side first, which BLAS is quicker at.
-            bits = np.unpackbits(own, axis=1, count=numbers, bitorder="little").astype(np.float32)
-            sums = 2 * (bits @ columns) - totals
+            # Of signs 2 t − 1. The long side first, which BLAS is quicker at.
+            bits[: len(own)] = np.unpackbits(own, axis=1, count=numbers, bitorder="little")
+            found[:, block] = ((2 * (bits[: len(own)] @ columns) - totals) * steps).T
         else:
-            sums = unpack(own, dtype, numbers) @ columns
-        found[:, block] = (sums.T.reshape(*parts.shape[:2], -1) * steps[:, :, None]).sum(0)
+            found[:, block] = (unpack(own, dtype, numbers) @ columns).T
     return found
 
 
-def _whole_parts(queries: Floats) -> tuple[Floats, NDArray[np.float64]]:
-    """Queries as sums of parts `[p, m, numbers]` of whole numbers, times steps `[p, m]`, the largest first.
+def _whole_numbers(queries: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Queries as whole numbers `[m, numbers]`, and the steps `[m]`, powers of two, that they are multiples of.
 
-    >>> parts, steps = _whole_parts(np.array([[0.75, -1.0]], np.float32))
-    >>> (parts * steps[:, :, None]).sum(0).tolist()
+    >>> whole, steps = _whole_numbers(np.array([[0.75, -1.0]], np.float32))
+    >>> (whole * steps[:, None]).tolist()
     [[0.75, -1.0]]
     """
-    bits = _WHOLE - int(queries.shape[1]).bit_length()
     _, exponents = np.frexp(np.abs(queries).max(1, initial=0.0))
-    steps = np.ldexp(1.0, exponents.astype(np.int64) - bits)
-    left, parts, kept = queries.astype(np.float64), [], []
-    for _ in range(-(-_BITS // bits)):
-        part = np.rint(left / steps[:, None])
-        left = left - part * steps[:, None]
-        parts.append(part.astype(np.float32))
-        kept.append(steps)
-        steps = steps / 2.0**bits
-    return np.stack(parts), np.stack(kept)
+    steps = np.ldexp(1.0, exponents.astype(np.int64) - _BITS)
+    return np.rint(queries / steps[:, None]), steps
 
 
 def is_rounded(count: int, dtype: str = "1-bit") -> bool:
@@ -114,12 +106,28 @@ def best(
 
 def _highest(found: Floats, count: int) -> NDArray[np.intp]:
     """The places of the highest numbers of each row, highest first."""
-    if count < found.shape[1]:
-        places = np.argpartition(found, -count, axis=1)[:, -count:]
-    else:
-        places = np.broadcast_to(np.arange(found.shape[1]), found.shape)
+    places = np.stack([_high_places(row, count) for row in found])
     order = np.argsort(-np.take_along_axis(found, places, 1), axis=1, kind="stable")
     return np.take_along_axis(places, order, 1)
+
+
+def _high_places(row: Floats, count: int) -> NDArray[np.intp]:
+    """The places of the highest numbers of a long row, in any order.
+
+    They are in the blocks of 32 whose own highest number is among the highest of all blocks: most of the row is only
+    looked at once, and no place is kept for each number, which would take 8 MB of new memory for a million.
+    """
+    blocks = len(row) // 32
+    if blocks > count:
+        tops = row[: 32 * blocks].reshape(blocks, 32).max(1)
+        near = np.argpartition(tops, -count)[-count:]
+        inside = (32 * near[:, None] + np.arange(32)).reshape(-1)
+        places = np.concatenate((inside, np.arange(32 * blocks, len(row))))
+    else:
+        places = np.arange(len(row))
+    if count < len(places):
+        places = places[np.argpartition(row[places], -count)[-count:]]
+    return places
 
 
 def _fast() -> ModuleType | None:

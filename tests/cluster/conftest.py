@@ -13,6 +13,12 @@ from typing import Any
 
 import pytest
 
+from attar.cluster import split
+from attar.library import Library
+from attar.reader import Reader
+
+from .servers import TEXTS, Server
+
 # Before Ray is imported, which reads the token then. Nothing goes over the network, and no process but this one is
 # asked for metrics. Other tests run beside these: with Ray's niceness of 15 its processes would hardly run at all.
 os.environ.update(
@@ -44,6 +50,42 @@ def ray_cluster() -> Iterator[str]:
         )
     yield ray.get_runtime_context().gcs_address
     ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stores")
+    with Library(folder / "plain", Reader.load()) as library:
+        library.add_many(TEXTS.items())
+    split(folder / "plain", folder / "shards", 2)
+    split(folder / "plain", folder / "whole", 1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(stores):
+    """The documents as they are at first, in one store that nobody changes."""
+    with Library(stores / "whole", Reader.load(), read_only=True) as library:
+        yield library
+
+
+@pytest.fixture(scope="module")
+def on_ray(stores, ray_cluster):
+    server = Server(stores / "shards", "--ray", ray_cluster)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def plain(stores):
+    server = Server(stores / "plain")
+    yield server
+    server.close()
+
+
+@pytest.fixture(params=["plain", "on_ray"])
+def server(request):
+    return request.getfixturevalue(request.param)
 
 
 # Seconds for the fixtures of a test, which may start Ray and a server, and for the test: many times what they need.

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from attar.search import scan
 
@@ -56,3 +58,15 @@ def test_fewer_rows_than_asked_for(signatures):
     packed, queries = signatures
     rows, _ = scan.best(packed[:4], "1-bit", queries, 10)
     assert rows.shape == (3, 4)
+
+
+@given(
+    row=st.lists(st.integers(-3, 3), min_size=1, max_size=900),
+    count=st.integers(1, 40),
+)
+def test_the_highest_of_any_row_are_found_whatever_is_equal(row, count):
+    numbers = np.array(row, np.float32)
+    count = min(count, len(numbers))
+    places = scan._highest(numbers[None], count)[0]
+    assert len(set(places.tolist())) == count
+    np.testing.assert_array_equal(numbers[places], np.sort(numbers)[::-1][:count])

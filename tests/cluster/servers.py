@@ -1,0 +1,90 @@
+"""`attar serve` as a process, for tests of what it answers, and the documents that they serve."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import httpx
+import msgspec
+
+TEXTS = {
+    "emma": "Emma Woodhouse lived at Hartfield with her father. Mr. Knightley owned Donwell Abbey.",
+    "rome": "Rome is the capital of Italy. The Tiber flows through the city. The Colosseum was finished in 80 AD.",
+    "tea": "Tea is made from the leaves of Camellia sinensis. It was first drunk in China.",
+    "salt": "Salt is mined near Salzburg. It was traded along the Salzach for centuries.",
+    "letters/1": "Ann Lee wrote to Jo March in 1850. She lost three horses at Lisbon.",
+    "letters/2": "Tom Gray sold the piano at Cairo in 1911. He hid silver coins at the old mill.",
+}
+QUESTIONS = ["Where was tea first drunk?", "Who owned Donwell Abbey?", "Who sold the piano?", "Why?"]
+
+
+class Server:
+    """`attar serve`, on a port of its own."""
+
+    def __init__(self, *words: object, seconds: float = 300) -> None:
+        command = [sys.executable, "-m", "attar", "serve", *map(str, words), "--port", "0"]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        # Reading its log ends with the process, whatever that is waiting for.
+        late = threading.Timer(seconds, self.process.kill)
+        late.start()
+        lines = []
+        for line in self.process.stderr:
+            lines.append(line)
+            if " at http" in line:
+                break
+        self.log = threading.Thread(target=self.process.stderr.read)
+        self.log.start()
+        if lines and " at http" in lines[-1]:
+            self.url = lines[-1].split(" at ")[1].strip()
+            self.http = httpx.Client(base_url=self.url, timeout=60)
+            while not self.is_ready() and self.process.poll() is None:
+                time.sleep(0.1)
+        in_time = late.is_alive()
+        late.cancel()
+        if self.process.poll() is not None or not in_time:
+            self.process.kill()
+            self.end()
+            what = "the server ended" if in_time else f"the server did not start in {seconds:g} s"
+            raise AssertionError(f"{what}: {''.join(lines)}")
+
+    def is_ready(self) -> bool:
+        try:
+            return self.get("/readyz").status_code == 200
+        except httpx.TransportError:  # one that starts on a busy machine may give up on a connection
+            return False
+
+    def get(self, path, **words):
+        return self.http.get(path, **words)
+
+    def post(self, path, body=None, **words):
+        return self.http.post(path, json=body, **words)
+
+    def close(self) -> None:
+        self.http.close()
+        self.process.send_signal(signal.SIGINT)
+        self.end()
+
+    def end(self) -> None:
+        self.process.wait(60)
+        self.log.join()
+        self.process.stderr.close()
+
+
+def rounded(results: Any) -> Any:
+    """Results as JSON, with five digits or three decimals: this process may compute with more threads than a server."""
+    if isinstance(results, float):
+        return round(float(f"{results:.5g}"), 3)
+    if isinstance(results, dict):
+        return {name: rounded(value) for name, value in results.items()}
+    if isinstance(results, list):
+        return [rounded(each) for each in results]
+    return rounded(msgspec.structs.asdict(results)) if isinstance(results, msgspec.Struct) else results
+
+
+def refused(response: httpx.Response, status: int) -> str:
+    assert response.headers["content-type"] == "application/problem+json", response.text
+    assert response.status_code == response.json()["status"] == status, response.text
+    return response.json()["detail"]
