@@ -19,6 +19,8 @@ from attar.text import NameTable, Vocabulary
 from attar.training import evaluate, open_splits
 from benchmarks.stories import story_texts
 
+# What a library stores by default.
+_DTYPE = "float16"
 # The accuracy that rounding may cost: 0.3 points.
 MAY_LOSE = 0.003
 
@@ -35,7 +37,7 @@ def adding_vs_reading(timer: Timer, path: Path | None, folder: Path, documents: 
     reader = Reader.load(path)
     texts = story_texts(documents)
     numbers = count()
-    with Store.open(folder / "added", reader=reader.fingerprint) as store:
+    with Store.open(folder / "added", reader=reader.fingerprint, dtype=_DTYPE) as store:
 
         def add() -> list[str]:
             names = [f"document {next(numbers)}" for _ in texts]
@@ -46,7 +48,7 @@ def adding_vs_reading(timer: Timer, path: Path | None, folder: Path, documents: 
             return names
 
         def error() -> float:
-            expected = reader.read_many(texts)
+            expected = [memory.astype(_DTYPE) for memory in reader.read_many(texts)]
             return 0.0 if [store.memory(name) for name in add()] == expected else float("inf")
 
         reading = Contender("reading alone", lambda: reader.read_many(texts))
