@@ -1,6 +1,6 @@
 """Mistakes of callers, each in one line: what was expected, what came, what to do."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -75,8 +75,11 @@ class UnknownDocumentError(AttarError, LookupError):
     attar.errors.UnknownDocumentError: document 'emm': expected one in the store, got no such name; did you mean 'emma'?
     """
 
+    similar: Sequence[str] = ()  # of an error that another process raised, nothing but the line is known
+
     def __init__(self, name: str, near: Iterable[str] = ()) -> None:
-        similar = " or ".join(map(quoted, near))
+        self.similar = list(near)
+        similar = " or ".join(map(quoted, self.similar))
         remedy = f"did you mean {similar}?" if similar else "list the documents to see their names"
         super().__init__(f"document {quoted(name)}", "one in the store", "no such name", remedy)
 

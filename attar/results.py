@@ -24,7 +24,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
     text: str
     probability: float
-    kind: str = "name"
+    kind: str
     quote: str | None = None
     start: int | None = None
     end: int | None = None
@@ -108,7 +108,7 @@ class DocumentDetails(Document, frozen=True, kw_only=True):
     names_full: bool = False
 
 
-class Sentence(msgspec.Struct, frozen=True):
+class Sentence(msgspec.Struct, frozen=True, omit_defaults=True):
     """A sentence of a document, its characters, and its place, as in `Answer`."""
 
     text: str

@@ -16,7 +16,7 @@ from attar import wire
 from attar.errors import AttarError, DtypeError, OptionError, RecordError, ShapeError
 from attar.results import Answer
 
-RESULT = wire.Result("emma", "Who left?", [Answer("Ann", 0.5)])
+RESULT = wire.Result("emma", "Who left?", [Answer("Ann", 0.5, "name")])
 
 # Methods of Library that make no sense over HTTP, and parameters: reading in a batch, and its progress.
 LIBRARY_ONLY = {
@@ -142,7 +142,7 @@ def test_the_client_supports_in_len_and_with_like_library():
 def test_a_busy_server_is_asked_again():
     server = Server(busy=3)
     with connect(server) as client:
-        assert client.ask("emma", "Who left?") == [Answer("Ann", 0.5)]
+        assert client.ask("emma", "Who left?") == [Answer("Ann", 0.5, "name")]
     assert len(server.requests) == 4
 
 
@@ -153,7 +153,7 @@ def test_the_async_client_asks_a_busy_server_again():
         async with attar.AsyncClient(transport=httpx.MockTransport(server)) as client:
             return await client.ask("emma", "Who left?")
 
-    assert asyncio.run(ask()) == [Answer("Ann", 0.5)]
+    assert asyncio.run(ask()) == [Answer("Ann", 0.5, "name")]
     assert len(server.requests) == 4
 
 
@@ -321,7 +321,7 @@ LOST = [
 def test_a_call_whose_answer_was_lost_is_repeated(hasty, fault):
     server = Losing(fault, fault)
     with connect(server) as client:
-        assert client.ask("emma", "Who left?") == [Answer("Ann", 0.5)]
+        assert client.ask("emma", "Who left?") == [Answer("Ann", 0.5, "name")]
     assert len(server.requests) == 3
     assert hasty == [0.1, 0.2]
 

@@ -147,9 +147,8 @@ def test_an_everyday_command_does_not_load_the_modules_of_the_others():
 
 
 @pytest.mark.slow
-def test_a_reader_is_loaded_without_the_compiler_of_torch():
-    code = (
-        "import sys; from attar import Reader; Reader.load().prepare(); print('torch._dynamo' in sys.modules)"
-    )
+@pytest.mark.parametrize("prepared", ["Reader.load().prepare()", "Reader.load('names')"])
+def test_a_reader_is_loaded_without_the_compiler_of_torch(prepared):
+    code = f"import sys; from attar import Reader; {prepared}; print('torch._dynamo' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False"

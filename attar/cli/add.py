@@ -96,7 +96,8 @@ class AddReport:
         """Take a document that is on disk."""
         self.changes.append(change)
         self._bar.document_added()
-        if not self.as_json:
+        # A folder that is added again is mostly unchanged: its documents are counted at the end.
+        if not self.as_json and change.change != "unchanged":
             print_change(change, as_json=False)
 
     def refuse(self, fault: AttarError) -> None:
@@ -130,8 +131,11 @@ class AddReport:
     def _print_counts(self) -> None:
         for each in self.removed:
             print(f"removed {shown(each)}")
-        if len(self.changes) != 1 or self.removed:
-            counts = Counter(each.change for each in self.changes) + Counter({"removed": len(self.removed)})
+        counts: Counter[str] = Counter(each.change for each in self.changes)
+        counts += Counter({"removed": len(self.removed), "not added": len(self.bad)})
+        if [*counts.items()] == [("unchanged", 1)]:
+            print_change(self.changes[0], as_json=False)
+        elif len(self.changes) != 1 or len(counts) > 1:
             print(", ".join(f"{count:,} {change}" for change, count in counts.items()) or "no documents")
 
 
@@ -182,6 +186,9 @@ def _add_here(
     from attar.documents import FoundFiles, find_files
     from attar.library import Library, gone_documents, read_files
 
+    libraries = [each for each in files if (Path(each) / "data.mdb").is_file()]
+    if libraries:
+        raise OptionError("FILE", "documents", f"the library {libraries[0]}", "name the library first")
     is_stdin = files == [_STDIN]
     found = FoundFiles([], [], []) if is_stdin else find_files(files, allow_empty=chosen.sync)
     if chosen.sync and not found.folders:

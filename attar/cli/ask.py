@@ -11,7 +11,7 @@ import typer
 from attar.cli import options
 from attar.cli.output import error_line, note_reader, print_json, printable
 from attar.cli.search import print_search_state
-from attar.errors import AttarError, FormatError, OptionError, quoted
+from attar.errors import AttarError, FormatError, OptionError, UnknownDocumentError, quoted
 
 if TYPE_CHECKING:
     from attar.library import Library
@@ -55,6 +55,8 @@ def ask(
     from attar.library import Library
 
     with Library(store, reader, read_only=True) as library:
+        if not len(library):
+            print("attar: this library has no documents yet: attar add", file=sys.stderr)
         document, given = _document_and_questions(library, name, questions or [])
         document = only_document(library) if document is None else document
         if not given and file is None and sys.stdin.isatty() and not as_json:
@@ -71,7 +73,8 @@ def ask(
         for each in asked:
             if not each.question.strip():
                 raise OptionError(each.where, "a question", "nothing")
-        answers = _answer(library, asked, top)
+        # The second answer tells whether the first is unsure.
+        answers = _answer(library, asked, top if as_json else max(top, 2))
         note_reader(library.store, store, reader)
         for each, found in zip(asked, answers, strict=True):
             if isinstance(found, AttarError):
@@ -80,7 +83,7 @@ def ask(
             rows = [_row(each, found, document) for each, found in zip(asked, answers, strict=True)]
             print_json({"document": document, "questions": rows})
         else:
-            _print(library, asked, answers)
+            _print(library, asked, answers, top)
     if any(isinstance(found, AttarError) for found in answers):
         raise typer.Exit(2)
 
@@ -147,11 +150,15 @@ def _document_and_questions(
         return None, [first, *rest]
     try:
         return find_document(library.store, first), rest
-    except AttarError:
-        # A sentence alone; before other questions it is a mistyped name.
-        if not rest and len(first.split()) > 1:
-            return None, [first]
-        raise
+    except UnknownDocumentError as unknown:
+        # A sentence. Before other questions, two words are rather a mistyped name, and so is what resembles a name.
+        words = len(first.split())
+        if (not rest and words > 1) or (words > 2 and not unknown.similar):
+            return None, [first, *rest]
+        if rest or unknown.similar:
+            raise
+        remedy = "list the documents, or end a question with a question mark"
+        raise OptionError(f"document {quoted(first)}", "one in the library", "no such name", remedy) from None
 
 
 def _answer(library: "Library", asked: Sequence[_Asked], top: int) -> list["list[Answer] | AttarError"]:
@@ -179,7 +186,7 @@ def _row(asked: _Asked, found: "list[Answer] | AttarError", document: str | None
 
 
 def _print(
-    library: "Library", asked: Sequence[_Asked], answers: Sequence["list[Answer] | AttarError"]
+    library: "Library", asked: Sequence[_Asked], answers: Sequence["list[Answer] | AttarError"], top: int
 ) -> None:
     from attar.cli.quotes import Quotes
 
@@ -189,7 +196,7 @@ def _print(
         if not isinstance(found, AttarError):
             if len(asked) > 1:
                 print(("" if first else "\n") + printable(each.question))
-            print(quotes[each.document].lines(found))
+            print(quotes[each.document].lines(found, top))
             first = False
 
 

@@ -57,13 +57,14 @@ def show(store: options.StorePath, name: options.Name, as_json: options.AsJson =
 
     with Library(store, read_only=True) as library:
         document = library.show(find_document(library.store, name))
+        source = library.store.get(document.name).entry.source
         note_reader(library.store, store, None)
     if as_json:
         print_json(document)
         return
     fields = msgspec.to_builtins(document)
     names, text, full = (fields.pop(each) for each in ("names", "text", "names_full"))
-    rows = fact_rows(fields)
+    rows = fact_rows(fields | {"source": source})
     rows[0] = ("name", one_line(document.name))
     print(columns([row for row in rows if row[1] not in ("", "None")]))
     if names or full:  # the default reader keeps phrases, and no names

@@ -120,7 +120,7 @@ def _print_usage_error(mistake: Any) -> None:
         mistake.show()
         return
     command = mistake.ctx.command_path if mistake.ctx is not None else "attar"
-    line = mistake.format_message().strip().removesuffix(".")
+    line = mistake.format_message().strip().removesuffix(".").replace("valid int range", "valid integer")
     print(error_line(Exception(f"{line}; see {command} --help")), file=sys.stderr)
 
 

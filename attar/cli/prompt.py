@@ -42,7 +42,7 @@ class Prompt:
 
     def _choose(self, document: str | None) -> None:
         self.document = only_document(self.library) if document is None else document
-        self._asker = Asker(self.library, self.document, self.top)
+        self._asker = Asker(self.library, self.document, max(self.top, 2))
         self._quotes = Quotes(self.library, self.document)
 
     def run(self, read_line: Callable[[str], str] = input) -> None:
@@ -91,7 +91,7 @@ class Prompt:
             (answers,) = self._asker.ask([line])
             if isinstance(answers, AttarError):
                 raise answers
-            print(self._quotes.lines(answers))
+            print(self._quotes.lines(answers, self.top))
 
     def _complete(self, typed: str) -> Iterator[str]:
         """Whole lines that begin like the typed one."""

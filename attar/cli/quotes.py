@@ -27,19 +27,24 @@ class Quotes:
         self._marks = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
         self._width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
-    def lines(self, answers: Sequence["Answer"]) -> str:
-        """One line per answer: phrase, probability, place and quote."""
+    def lines(self, answers: Sequence["Answer"], top: int | None = None) -> str:
+        """One line per answer, at most `top`: phrase, probability, place and quote.
+
+        The first answer is "unsure" if the second is that there is none, and likelier.
+        """
         if not answers:
             return "no names in this document"
         self._texts.clear()  # at a prompt, documents may change between two questions
+        unsure = len(answers) > 1 and answers[1].absent and answers[1].probability > answers[0].probability
+        answers = answers[:top]
         absent = "not in this text" if self._document is not None else "not in this library"
         heads = [
             (
                 absent if each.absent else shown(each.text),
-                f"{each.probability:.0%}",
+                f"{each.probability:.0%}" + (" unsure" if at == 0 and unsure else ""),
                 self._place(each),
             )
-            for each in answers
+            for at, each in enumerate(answers)
         ]
         widths = [max(map(len, column)) for column in zip(*heads, strict=True)]
         starts = [

@@ -92,10 +92,10 @@ class Adder:
                 if not self._refuses(draft, known.get(draft.name), again):
                     accepted.append(draft)
                 elif self.on_refused is None:
-                    refused = _name_taken(draft.name)
+                    refused = _name_taken(draft.name, draft.origin.source)
                     break
                 else:
-                    self.on_refused(_name_taken(draft.name))
+                    self.on_refused(_name_taken(draft.name, draft.origin.source))
             new = [draft for draft in accepted if not self._is_done(draft, known.get(draft.name))]
             self._adopt([draft for draft in accepted if _comes_from_elsewhere(draft, known.get(draft.name))])
             if new:
@@ -313,10 +313,12 @@ def _merged(names: Sequence[str], memories: Sequence[Memory]) -> Memory:
     return reduce(add, memories)
 
 
-def _name_taken(name: str) -> NameTakenError:
-    """The error for another text under a name that exists."""
-    what, remedy = f"document {quoted(name)}", "replace it (--replace), or give the text another name"
-    return NameTakenError(what, "a new name, or the text that was added", "another text", remedy)
+def _name_taken(name: str, source: str = "") -> NameTakenError:
+    """The error for another text under a name that exists; one from a file may replace what came from that file."""
+    remedy = "replace it (--replace, in Python replace=True), or give the text another name"
+    what = f"document {quoted(name)}"
+    came = "another text, and the document is not from this file" if source else "another text"
+    return NameTakenError(what, "a new name, or the text that was added", came, remedy)
 
 
 def _sound_facts(source: Snapshot | Transaction, name: str) -> DocumentEntry | None:

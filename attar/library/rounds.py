@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from attar.errors import DtypeError, FormatError, OptionError
+from attar.errors import DtypeError, FormatError, OptionError, quoted
 from attar.results import ABSENT, Answer, Hit, Sentence
 from attar.search import CANDIDATES, RERANKED, Common, Ranked, SearchQuery, rerank
 
@@ -87,15 +87,18 @@ def check_top(top: object) -> None:
         raise OptionError("top", "an integer of at least 1", repr(top))
 
 
-def check_asked(what: str, text: str) -> None:
-    """Refuse a question or query without any character but blanks.
+_PUNCTUATION = str.maketrans("", "", "?!.,;:…¿¡")
 
-    >>> check_asked("question", " ")
+
+def check_asked(what: str, text: str) -> None:
+    """Refuse a question or query of blanks and punctuation only.
+
+    >>> check_asked("question", " ?")
     Traceback (most recent call last):
-    attar.errors.FormatError: question: expected some words, got nothing
+    attar.errors.FormatError: question: expected some words, got ' ?'
     """
-    if not text.strip():
-        raise FormatError(what, "some words", "nothing")
+    if not text.translate(_PUNCTUATION).strip():
+        raise FormatError(what, "some words", quoted(text) if text.strip() else "nothing")
 
 
 def search_rounds(query: str, top: int) -> Rounds[list[Hit]]:

@@ -57,10 +57,14 @@ def phrase_reader(reader: "Reader") -> "PhraseReader":
     from attar.reader import PhraseReader
 
     if not isinstance(reader, PhraseReader):
-        expected = "one of a phrase reader, to search all documents"
-        remedy = "name one document, or move the library to the default reader with attar reread"
-        raise OptionError("library", expected, "one of a names reader", remedy)
+        raise _of_names()
     return reader
+
+
+def _of_names() -> OptionError:
+    expected = "one of a phrase reader, to ask or search all documents"
+    remedy = "name one document, or move the library to the default reader with attar reread"
+    return OptionError("library", expected, "one of a names reader", remedy)
 
 
 class Searching:
@@ -96,7 +100,11 @@ class Searching:
         return self.refresh() if self._index is None else self._index
 
     def phrase_reader(self) -> "PhraseReader":
-        """The library's reader; one of names is refused."""
+        """The library's reader; one of names is refused, the shipped one before it is loaded."""
+        from attar.reader import shipped_reader
+
+        if self._store.reader is not None and shipped_reader(self._store.reader) == "names":
+            raise _of_names()
         return phrase_reader(self._reader())
 
     def signer(self, reader: "Reader") -> Signer | None:

@@ -37,12 +37,14 @@ class CooccurrenceScore(nn.Module):
         common = COMMON if common is None else common
         self.first_entity, self.last_entity = first_entity, first_entity + entities
         self.first_word = min(self.last_entity + common, words)
+        # Computed on the CPU: for arithmetic on the meta device PyTorch imports its compiler, two seconds.
+        device = torch.get_default_device()
         # Words are sorted by frequency, the most frequent first: rare words are more informative.
-        rank = torch.arange(words - self.first_word, dtype=torch.float32) + common
-        self.words = nn.Parameter(torch.log1p(rank) / 8)
+        rank = torch.arange(words - self.first_word, dtype=torch.float32, device="cpu") + common
+        self.words = nn.Parameter((torch.log1p(rank) / 8).to(device))
         self.sharpness = nn.Parameter(torch.full((2,), SHARPNESS))  # p and p'
         self.mentions = nn.Parameter(torch.tensor(MENTIONS))
-        self.floor = nn.Parameter(torch.full((2,), FLOOR).expm1().log())
+        self.floor = nn.Parameter(torch.full((2,), FLOOR, device="cpu").expm1().log().to(device))
 
     def weigh(self, ids: Int[Tensor, "Q l"]) -> Float[Tensor, "Q l 2"]:
         """The weight of each token as a word, ω, and as a name, 1.

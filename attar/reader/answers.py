@@ -1,6 +1,7 @@
 """From queries to answers: look up in memories, score the names, rank them; and explain by token weights."""
 
 from collections.abc import Sequence
+from itertools import repeat
 
 import numpy as np
 import torch
@@ -63,7 +64,7 @@ def rank_names(probabilities: Floats, memories: Sequence[Memory], top: int | Non
     answers, start = [], 0
     for memory, count in zip(memories, present.sum(1).tolist(), strict=True):
         names = map(memory.names.names.__getitem__, places[start : start + count])
-        answers.append(list(map(Answer, names, values[start : start + count])))
+        answers.append(list(map(Answer, names, values[start : start + count], repeat("name"))))
         start += count
     return answers
 

@@ -70,16 +70,19 @@ def find_reader(
         return path
     shipped = shipped_reader(expected) if path is None or moved else None
     if shipped is None:
-        if path is None:
-            came, remedy = "none such in the package", "give its folder (--reader DIR)"
-        else:
-            came, remedy = (
-                f"the reader {read_fingerprint(path)[:12]}",
-                "give that reader's folder (--reader DIR)",
-            )
+        own = shipped_reader(expected)
+        came = (
+            "none such in the package" if path is None else f"the reader {_known_as(read_fingerprint(path))}"
+        )
+        remedy = "give its folder (--reader DIR)" if own is None else "leave out --reader"
         remedy += ", or move the library to another reader with attar reread"
-        raise ReaderMismatchError(what, f"its reader {expected[:12]}", came, remedy)
+        raise ReaderMismatchError(what, f"its reader {_known_as(expected)}", came, remedy)
     return shipped
+
+
+def _known_as(fingerprint: str) -> str:
+    """The name of a shipped reader, or the beginning of the fingerprint."""
+    return shipped_reader(fingerprint) or fingerprint[:12]
 
 
 def fingerprint_of(

@@ -36,7 +36,7 @@ def scores(packed: NDArray[Any], dtype: str, queries: Floats, rows: NDArray[np.i
     found = np.empty((len(queries), count), np.float32)
     numbers, is_signs = queries.shape[1], dtype == "1-bit"
     whole, steps = _whole_numbers(queries)
-    columns = np.ascontiguousarray((whole if is_signs else queries).T)
+    columns: NDArray[Any] = np.ascontiguousarray((whole if is_signs else queries).T)
     totals = whole.sum(1)
     bits = np.empty((min(_BLOCK, count), numbers) if is_signs else 0)
     for first in range(0, count, _BLOCK):

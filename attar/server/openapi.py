@@ -71,6 +71,9 @@ def openapi_document(routes: Sequence[Route], version: str) -> dict[str, Any]:
             shapes += _structs(shape)
         paths.setdefault(_plain(route.path), {})[route.method.lower()] = _operation(route)
     _, schemas = msgspec.json.schema_components(shapes, ref_template=_SCHEMAS + "{name}")
+    for schema in schemas.values():
+        # The examples of a docstring are for readers of the code.
+        schema["description"] = schema.get("description", "").partition(">>>")[0].strip()
     return {
         "openapi": "3.1.0",
         "info": {"title": "Attar", "version": version, "description": "Questions about documents."},

@@ -2,6 +2,7 @@
 
 import itertools
 import secrets
+from http import HTTPStatus
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -117,7 +118,14 @@ def problem_for(error: Exception) -> ProblemError | None:
     if isinstance(error, TimeoutError):
         return ProblemError(504, "request: expected an answer within the server's time limit, got none")
     if isinstance(error, HTTPException):
-        return ProblemError(error.status_code, error.detail, dict(error.headers or {}))
+        headers = {name.lower(): value for name, value in (error.headers or {}).items()}
+        details = {
+            404: "path: expected one of those in /openapi.json, got another",
+            405: f"method: expected {headers.get('allow', 'another one')}, got one that this path does not have",
+        }
+        plain = error.detail == HTTPStatus(error.status_code).phrase
+        detail = details.get(error.status_code, error.detail) if plain else error.detail
+        return ProblemError(error.status_code, detail, headers)
     return None
 
 

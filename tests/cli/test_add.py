@@ -78,7 +78,11 @@ def test_a_bad_file_is_named_at_the_end_and_the_others_are_added(place, attar, d
     Path("stories/story1.txt").write_bytes(data)
     code, lines, errors = attar("add", "S", "stories")
     assert code == 2
-    assert [line.split(":")[0] for line in lines] == ["added story0", "added sub/story2", "2 added"]
+    assert [line.split(":")[0] for line in lines] == [
+        "added story0",
+        "added sub/story2",
+        "2 added, 1 not added",
+    ]
     assert len(errors) == 1
     assert errors[0].startswith("attar: stories/story1.txt: expected ")
     assert listed() == ["story0", "sub/story2"]
@@ -234,13 +238,13 @@ def a_folder_of_forty(folder: Path) -> dict[str, str]:
 def test_a_folder_of_forty_files_of_twelve_kinds_four_of_them_broken(place, attar, listed):
     broken = a_folder_of_forty(place / "mixed")
     code, lines, errors = attar("add", "S", "mixed")
-    assert (code, lines[-1]) == (2, "36 added")
+    assert (code, lines[-1]) == (2, "36 added, 4 not added")
     assert len(listed()) == 36
     assert len(errors) == 4
     for line, (name, reason) in zip(errors, sorted(broken.items()), strict=True):
         assert line.startswith(f"attar: mixed/{name}: ")
         assert reason in line
-    assert attar("add", "S", "mixed", "--sync")[1][-1] == "36 unchanged"
+    assert attar("add", "S", "mixed", "--sync")[1][-1] == "36 unchanged, 4 not added"
 
 
 def test_a_missing_file_is_reported_before_a_store_is_created(place, attar):
@@ -303,7 +307,9 @@ def test_a_killed_add_keeps_what_it_reported_and_continues(place, reader, attar,
     assert set(whole) <= set(listed())
     assert attar("store", "check", "S")[0] == 0
     _, lines, _ = attar("add", "S", many)
-    assert {line.split()[0] for line in lines[: len(whole)]} == {"unchanged"}
+    added = [line.removeprefix("added ").split(":")[0] for line in lines[:-1]]
+    assert not set(added) & set(whole)
+    assert lines[-1] == f"{len(rows) - len(added)} unchanged, {len(added)} added"
     attar("add", "T", many)
     with Store.open("S") as interrupted, Store.open("T") as uninterrupted:
         for row in rows:
@@ -330,3 +336,8 @@ def test_a_budget_holds_for_what_is_added_and_appended(place, attar):
     code, _, errors = attar("add", "B", "long.txt", "--name", "t", "--reader", "answers", "--budget", "100")
     assert code == 2
     assert errors[-1].startswith("attar: budget: expected at least ")
+
+
+def test_a_library_in_the_place_of_a_file_is_refused(filled):
+    code, _, (error,) = filled("add", "stories", "S")
+    assert (code, error) == (2, "attar: FILE: expected documents, got the library S; name the library first")

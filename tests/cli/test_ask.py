@@ -29,7 +29,7 @@ def test_several_questions_and_a_file_of_them(filled):
     _, (line,), _ = filled("ask", "S", "story0", "Who left?", "--questions", "questions", "--json")
     result = json.loads(line)
     assert [each["question"] for each in result["questions"]] == ["Who left?", "Who came?", "___ left ."]
-    assert set(result["questions"][0]["answers"][0]) == {"text", "probability"}
+    assert set(result["questions"][0]["answers"][0]) == {"text", "probability", "kind"}
     assert "___ left ." in filled("ask", "S", "story0", "--questions", "questions")[1]
 
 
@@ -240,3 +240,12 @@ def test_an_answer_from_another_document_names_it_and_one_that_is_absent_says_so
     assert lines[1].split("  ")[0] == "not in this library"
     on_page = msgspec.structs.replace(answer, place="page 3")
     assert "  page 3  " in Quotes(library, "letters").lines([on_page])
+
+
+def test_an_answer_that_is_less_likely_than_none_is_unsure(quoted):
+    library, answer = quoted
+    quotes, none = Quotes(library, "letters"), Answer("", 0.8, "none")
+    assert quotes.lines([answer, none], 1).startswith("Bob  71% unsure  line 3")
+    assert len(quotes.lines([answer, none], 2).splitlines()) == 2
+    less = msgspec.structs.replace(none, probability=0.2)
+    assert "unsure" not in quotes.lines([answer, less]) + quotes.lines([none, answer])

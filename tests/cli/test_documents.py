@@ -157,7 +157,9 @@ def test_show_prints_what_is_stored(place, attar, texts):
     record = json.loads(line)
     assert (record["name"], record["text"], record["dtype"]) == ("story0", texts[0], "int8")
     assert record["names"]
-    assert record["names"][0] in "\n".join(attar("show", "S", "story0")[1])
+    shown = attar("show", "S", "story0")[1]
+    assert record["names"][0] in "\n".join(shown)
+    assert ["source", str(place / "stories" / "story0.txt")] in [line.split() for line in shown]
 
 
 @pytest.mark.parametrize(

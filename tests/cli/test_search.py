@@ -43,6 +43,32 @@ def test_ask_without_a_name_asks_all_documents(run):
     assert any(line.startswith("not in this library") for line in lines)
 
 
+def test_sentences_without_question_marks_are_questions(run):
+    asked = ("where was tea first drunk", "what is the capital of Italy")
+    code, lines, _ = run("ask", "library", *asked, "--reader", "answers", "--top", "1")
+    assert code == 0
+    assert [lines[0], lines[1].split()[0], lines[3], lines[4].split()[0]] == [
+        asked[0],
+        "China",
+        asked[1],
+        "Rome",
+    ]
+
+
+def test_a_word_that_is_no_name_is_named_with_what_to_do(run):
+    code, _, (error,) = run("ask", "library", "leaves", "--reader", "answers")
+    assert code == 2
+    assert error.endswith("got no such name; list the documents, or end a question with a question mark")
+    code, _, (error,) = run("ask", "library", "teaa", "Who?", "--reader", "answers")
+    assert (code, "did you mean 'tea'?" in error) == (2, True)
+
+
+@pytest.mark.parametrize("question", ["?", "…?!?"])
+def test_punctuation_is_no_question(run, question):
+    code, _, (error,) = run("ask", "library", question, "--reader", "answers")
+    assert (code, "expected some words" in error) == (2, True)
+
+
 def test_ask_all_as_json(run):
     _, lines, _ = run("ask", "library", "Where was tea first drunk?", "--reader", "answers", "--json")
     told = json.loads(lines[0])
@@ -53,8 +79,8 @@ def test_ask_all_as_json(run):
 def test_a_library_without_documents_says_so(run):
     assert run("remove", "library", "rome", "tea")[0] == 0
     assert run("search", "library", "tea")[:2] == (0, ["no documents"])
-    code, lines, _ = run("ask", "library", "Where was tea first drunk?", "--reader", "answers")
-    assert code == 0
+    code, lines, errors = run("ask", "library", "Where was tea first drunk?", "--reader", "answers")
+    assert (code, errors) == (0, ["attar: this library has no documents yet: attar add"])
     assert lines[0].startswith("not in this library")
     code, _, errors = run("store", "refit", "library")
     assert code == 2

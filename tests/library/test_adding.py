@@ -44,7 +44,7 @@ def test_adding_the_same_text_again_changes_nothing_and_reads_nothing(library, t
 def test_another_text_under_an_existing_name_is_refused(library, texts):
     library.add("emma", texts[0])
     before = library.show("emma")
-    with pytest.raises(NameTakenError, match=r"'emma'.*got another text; replace it \(--replace\)"):
+    with pytest.raises(NameTakenError, match=r"'emma'.*got another text; replace it \(--replace"):
         library.add("emma", texts[1])
     assert library.show("emma") == before
 

@@ -118,9 +118,9 @@ class TestWhatAReaderSays:
         assert (given.probability, given.confidence) == (0.6, 0.4)
 
     def test_without_a_place_is_found_by_its_words(self) -> None:
-        given = to_given([Answer("Bob", 0.6)], self.text, refuses=False)
+        given = to_given([Answer("Bob", 0.6, "name")], self.text, refuses=False)
         assert (given.quote, given.refused, given.confidence) == ("Bob lives in Bath.", False, None)
-        assert to_given([Answer("Zoe", 0.6)], self.text).quote == ""
+        assert to_given([Answer("Zoe", 0.6, "name")], self.text).quote == ""
 
     def test_without_answers_counts_as_refused_if_the_reader_can_refuse(self) -> None:
         assert to_given([], self.text).refused
