@@ -155,7 +155,8 @@ class Result(msgspec.Struct):
 class Answers(Result, omit_defaults=True):
     """The answers to a single question, the seconds the server took, and the bytes of memory read.
 
-    `missing`: parts of the library that could not be asked, such as "shard 1"; their documents are not in the answers.
+    `bytes` is 0 if all documents were asked. `missing`: parts of the library that could not be asked, such as
+    "shard 1"; their documents are not in the answers.
     """
 
     seconds: float
