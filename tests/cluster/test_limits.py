@@ -6,7 +6,7 @@ import time
 import pytest
 
 from .conftest import limited
-from .test_serving import Server
+from .servers import Server
 
 
 def test_what_hangs_is_named():
