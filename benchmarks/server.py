@@ -19,7 +19,7 @@ from attar.cli.output import progress_bar
 from attar.library import Library
 from attar.memory import Memory
 from attar.progress import Progress, ignore_progress
-from benchmarks.command import Json, Quick, ReaderFolder, run_command
+from benchmarks.command import NAMES, Json, Quick, ReaderFolder, run_command
 from benchmarks.load import drive_now, find_wrk
 from benchmarks.server_rows import (
     COLUMNS,
@@ -56,7 +56,7 @@ class Options:
     documents: int = 10_000
     seconds: float = 10.0
     connections: int = 64
-    reader: Path | None = None
+    reader: Path | None = NAMES
     quick: bool = False
     soak: float | None = None
 
@@ -243,7 +243,7 @@ def main(
     documents: Annotated[int, typer.Option(min=1, help="Documents in the library.")] = 10_000,
     seconds: Annotated[float, typer.Option(min=0.1, help="Seconds per row.")] = 10.0,
     connections: Annotated[int, typer.Option(min=1, help="Concurrent connections.")] = 64,
-    reader: ReaderFolder = None,
+    reader: ReaderFolder = NAMES,
     soak: Annotated[
         float | None, typer.Option(min=0.1, help="Run this many minutes at half load instead of the table.")
     ] = None,
