@@ -1,11 +1,8 @@
-"""Attar: a document is read once into a small memory, and questions are answered from it, with quotes.
+"""Attar: a document is read once into a small memory, and questions are answered from it, with quotes."""
 
-Names load when they are first used, so that `import attar` costs no torch.
-"""
-
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from attar._lazy import lazy_names
 from attar.errors import (
     AccessDeniedError,
     AttarError,
@@ -20,9 +17,10 @@ from attar.errors import (
 if TYPE_CHECKING:
     from attar import nn, ops
     from attar.client import AsyncClient, Client
-    from attar.library import Library, SearchState
-    from attar.memory import Memory
-    from attar.reader import Reader
+    from attar.library.library import Library
+    from attar.library.searching import SearchState
+    from attar.memory.memory import Memory
+    from attar.reader.reader import Reader
     from attar.results import (
         Answer,
         Change,
@@ -36,6 +34,22 @@ if TYPE_CHECKING:
     )
 
 __version__ = "0.2.0"
+
+# Loaded when first used, so that `import attar` loads no torch.
+_MODULES = {
+    "AsyncClient": "attar.client",
+    "Client": "attar.client",
+    "Library": "attar.library.library",
+    "Memory": "attar.memory.memory",
+    "Reader": "attar.reader.reader",
+    "SearchState": "attar.library.searching",
+    "nn": "attar.nn",
+    "ops": "attar.ops",
+} | dict.fromkeys(
+    ("Answer", "Change", "Document", "DocumentDetails", "Explanation", "Hit", "Refit", "Reread", "Sentence"),
+    "attar.results",
+)
+
 __all__ = [
     "AccessDeniedError",
     "Answer",
@@ -66,7 +80,13 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # so that mypy knows which names there are
-    __getattr__ = lazy_names(__name__)
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module 'attar' has no attribute {name!r}")
+        module = import_module(_MODULES[name])
+        value = globals()[name] = module if name in ("nn", "ops") else getattr(module, name)
+        return value
 
 
 def __dir__() -> list[str]:

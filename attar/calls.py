@@ -67,11 +67,11 @@ class Call(Generic[Reply]):
 def document_path(name: str, after: str = "") -> str:
     """The path of a document; every character of a name is percent-encoded, slashes too."""
     if name in ("", ".", ".."):
-        raise OptionError("name", "a name that a path can hold", repr(name), "give it another name")
+        raise OptionError.expected("name", "a name that a path can hold", repr(name), "give it another name")
     try:
         return f"{wire.DOCUMENTS}/{quote(name, safe='')}{after}"
     except UnicodeEncodeError:
-        raise OptionError("name", "text", "half of a surrogate pair", "rename it") from None
+        raise OptionError.expected("name", "text", "half of a surrogate pair", "rename it") from None
 
 
 def append_call(name: str, text: str, key: str | None) -> Call[Change]:
@@ -84,13 +84,17 @@ def file_call(file: str | os.PathLike[str] | bytes, name: str | None, replace: b
     """The request that adds a file: one at a path, or bytes, which need a name."""
     if isinstance(file, bytes):
         if name is None:
-            raise OptionError("name", "the file's name, to know its kind", "none", 'for example name="a.pdf"')
+            raise OptionError.expected(
+                "name", "the file's name, to know its kind", "none", 'for example name="a.pdf"'
+            )
         data = file
     else:
         try:
             data, name = Path(file).read_bytes(), name or Path(file).name
         except OSError as fault:
-            raise errors.FormatError(str(file), "a file to read", fault.strerror or str(fault)) from fault
+            raise errors.FormatError.expected(
+                str(file), "a file to read", fault.strerror or str(fault)
+            ) from fault
     query = {"name": name, "replace": int(replace)}
     return Call("POST", wire.FILES, wire.Changes, data, query)
 
@@ -113,7 +117,9 @@ def ask_calls(
     about = [names] if isinstance(names, str) else list(names)
     asked = [questions] * len(about) if isinstance(questions, str) else list(questions)
     if not isinstance(names, str) and len(about) != len(asked):
-        raise errors.ShapeError("questions", f"one for each of {len(about)} documents", str(len(asked)))
+        raise errors.ShapeError.expected(
+            "questions", f"one for each of {len(about)} documents", str(len(asked))
+        )
     for at in range(0, len(asked), _QUESTIONS):
         part = about if isinstance(names, str) else about[at : at + _QUESTIONS]
         body = wire.Ask(documents=part, questions=asked[at : at + _QUESTIONS], top=top)

@@ -57,7 +57,9 @@ class _Base:
         try:
             import httpx
         except ImportError as fault:
-            raise errors.MissingError("client", "httpx", "none", errors.install_command("server")) from fault
+            raise errors.MissingError.expected(
+                "client", "httpx", "none", errors.install_command("server")
+            ) from fault
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         self._http: Any = getattr(httpx, self._class)(
             base_url=url, headers=headers, timeout=timeout, transport=transport
@@ -88,7 +90,7 @@ class _Base:
 
     def _unreachable(self, fault: Exception) -> UnavailableError:
         came = str(fault) or type(fault).__name__
-        return UnavailableError(f"server {self._http.base_url}", "an answer", came, "is it running?")
+        return UnavailableError.expected(f"server {self._http.base_url}", "an answer", came, "is it running?")
 
 
 class Client(_Base, contextlib.AbstractContextManager["Client"]):

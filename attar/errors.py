@@ -1,30 +1,31 @@
-"""Mistakes of callers, each in one line: what was expected, what came, what to do."""
+"""Mistakes of callers, each in one line: a plain sentence, and what to do."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 
 class AttarError(Exception):
-    """A mistake that the caller can fix; the CLI prints it as one line and exits with code 2.
+    """A mistake that the caller can fix: a sentence, and what to do. The CLI prints it as one line, with exit code 2.
 
-    >>> raise ShapeError("queries", "[B, m, 4]", "[2, 3, 5]", "encode both alike")
+    >>> raise AttarError("document 'a' already exists with a different text", "use --replace")
     Traceback (most recent call last):
-    attar.errors.ShapeError: queries: expected [B, m, 4], got [2, 3, 5]; encode both alike
+    attar.errors.AttarError: document 'a' already exists with a different text; use --replace
     """
 
-    def __init__(self, what: str, expected: str, came: str, remedy: str = "") -> None:
-        super().__init__(f"{what}: expected {expected}, got {came}" + (f"; {remedy}" if remedy else ""))
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(f"{message}; {remedy}" if remedy else message)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        # The arguments that it was made with are not kept; an error of another process is its line.
-        return _restored, (type(self), self.args)
+    @classmethod
+    def expected(cls, what: str, expected: str, got: str, remedy: str = "") -> Self:
+        """The error for a shape, a type or a range.
 
-
-def _restored(kind: type[AttarError], args: tuple[object, ...]) -> AttarError:
-    error = kind.__new__(kind)
-    error.args = args
-    return error
+        >>> raise ShapeError.expected("queries", "[B, m, 4]", "[2, 3, 5]")
+        Traceback (most recent call last):
+        attar.errors.ShapeError: queries: expected [B, m, 4], got [2, 3, 5]
+        """
+        return cls(f"{what}: expected {expected}, got {got}", remedy)
 
 
 class ShapeError(AttarError, ValueError):
@@ -68,20 +69,24 @@ class MissingError(AttarError, ImportError):
 
 
 class UnknownDocumentError(AttarError, LookupError):
-    """A name that no document of the store has; the message suggests similar names where they are known.
+    """A name that no document has; the message suggests similar names where they are known.
 
-    >>> raise UnknownDocumentError("emm", ["emma"])
+    >>> raise UnknownDocumentError.named("emm", ["emma"])
     Traceback (most recent call last):
-    attar.errors.UnknownDocumentError: document 'emm': expected one in the store, got no such name; did you mean 'emma'?
+    attar.errors.UnknownDocumentError: there is no document 'emm'; did you mean 'emma'?
     """
 
-    similar: Sequence[str] = ()  # of an error that another process raised, nothing but the line is known
+    similar: Sequence[str] = ()
 
-    def __init__(self, name: str, near: Iterable[str] = ()) -> None:
-        self.similar = list(near)
-        similar = " or ".join(map(quoted, self.similar))
-        remedy = f"did you mean {similar}?" if similar else "list the documents to see their names"
-        super().__init__(f"document {quoted(name)}", "one in the store", "no such name", remedy)
+    @classmethod
+    def named(cls, name: str, similar: Iterable[str] = ()) -> Self:
+        """The error for a name, with the names that are similar to it."""
+        near = list(similar)
+        suggestion = " or ".join(map(quoted, near))
+        remedy = f"did you mean {suggestion}?" if near else "list the documents to see their names"
+        error = cls(f"there is no document {quoted(name)}", remedy)
+        error.similar = near
+        return error
 
 
 class ReaderMismatchError(OptionError):
@@ -120,5 +125,4 @@ def writing_to(folder: Path, remedy: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as fault:
-        came = fault.strerror or str(fault)
-        raise AttarError(str(folder), "a folder to write to", came, remedy) from fault
+        raise AttarError(f"cannot write to {folder}: {fault.strerror or fault}", remedy) from fault

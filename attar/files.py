@@ -33,7 +33,7 @@ def refuse_existing(files: Iterable[Path], remedy: str) -> None:
     """Refuse to overwrite: the error names the first of these files that exists."""
     for file in files:
         if os.path.lexists(file):
-            raise OptionError(str(file), "nothing there yet", "a file", remedy)
+            raise OptionError.expected(str(file), "nothing there yet", "a file", remedy)
 
 
 class AtomicFiles:
@@ -142,7 +142,7 @@ class WriterLock:
                 "a second within the first",
                 "make this change in the open transaction, or after it",
             )
-            raise StoreError(self.what, "one transaction at a time", came, remedy)
+            raise StoreError.expected(self.what, "one transaction at a time", came, remedy)
         if not self._thread.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
             raise self._busy(timeout)
         self._owner = threading.get_ident()
@@ -170,7 +170,7 @@ class WriterLock:
 
     def _busy(self, timeout: float | None) -> BusyError:
         came = f"another writer, still at work after {timeout or 0:g} s"
-        return BusyError(self.what, "the lock for writing", came, "wait for it, or allow more time")
+        return BusyError.expected(self.what, "the lock for writing", came, "wait for it, or allow more time")
 
 
 class MapLock:
@@ -212,15 +212,17 @@ class MapLock:
         with self._changed:
             if threading.get_ident() in self._holders:
                 expected = "no open snapshot or transaction in this thread"
-                raise StoreError(self._what, expected, "one", "end it first")
+                raise StoreError.expected(self._what, expected, "one", "end it first")
             if not self._changed.wait_for(lambda: not self._exclusive, timeout):
-                raise BusyError(self._what, "exclusive access", "another thread that has it", "wait for it")
+                raise BusyError.expected(
+                    self._what, "exclusive access", "another thread that has it", "wait for it"
+                )
             self._exclusive = True
         try:
             with self._changed:
                 if not self._changed.wait_for(lambda: not self._holders, timeout):
                     came, remedy = f"one that is open after {timeout:.0f} s", "keep snapshots short"
-                    raise BusyError(self._what, "the end of every snapshot", came, remedy)
+                    raise BusyError.expected(self._what, "the end of every snapshot", came, remedy)
             yield
         finally:
             with self._changed:

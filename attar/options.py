@@ -42,13 +42,13 @@ def check_ranges(options: Any) -> None:
     for each in fields(options):
         value, low, high = getattr(options, each.name), each.metadata.get("min"), each.metadata.get("max")
         if isinstance(value, float) and not math.isfinite(value):
-            raise OptionError(each.name, "a finite number", str(value))
+            raise OptionError.expected(each.name, "a finite number", str(value))
         if value is None:  # what is left out has no range
             continue
         if low is not None and value < low:
-            raise OptionError(each.name, f"{low} or more", str(value))
+            raise OptionError.expected(each.name, f"{low} or more", str(value))
         if high is not None and value > high:
-            raise OptionError(each.name, f"{high} or less", str(value))
+            raise OptionError.expected(each.name, f"{high} or less", str(value))
 
 
 def former_names(options: type) -> dict[str, str]:
@@ -68,7 +68,7 @@ def from_file(what: str, options: type, values: Mapping[str, Any]) -> dict[str, 
     names = {former.get(each.name, each.name): each.name for each in fields(options)}
     unknown = sorted(set(values).difference(names))
     if unknown:
-        raise OptionError(what, "one of " + ", ".join(sorted(names)), ", ".join(unknown))
+        raise OptionError.expected(what, "one of " + ", ".join(sorted(names)), ", ".join(unknown))
     return {names[name]: value for name, value in values.items()}
 
 
@@ -99,3 +99,30 @@ class ModelOptions:
     def model(self) -> dict[str, Any]:
         """These options alone, by name."""
         return {each.name: getattr(self, each.name) for each in fields(ModelOptions)}
+
+
+# The longest span, in word pieces.
+LONGEST = 10
+
+
+@dataclass(frozen=True)
+class TransformerShape:
+    """The sizes of a transformer; the defaults are those of all-MiniLM-L6-v2."""
+
+    vocabulary: int = 30_522
+    size: int = 384
+    layers: int = 6
+    heads: int = 12
+    feedforward: int = 1_536
+    positions: int = 512
+
+
+@dataclass(frozen=True)
+class PhraseOptions:
+    """The sizes of a phrase network: k of phrase vectors, and the dimension of the vectors of word pieces."""
+
+    size: int = 64
+    word_size: int = 32
+    match: str = "static"
+    values: int = 0  # d of memories of fixed size (`attar.nn.phrases`); 0 for none
+    encoder: TransformerShape = field(default_factory=TransformerShape)

@@ -32,11 +32,11 @@ def pack_queries(names: Sequence[str], vectors: "NDArray[Any]") -> bytes:
 
     q = np.ascontiguousarray(vectors, "<f4")
     if q.ndim != 2:
-        raise ShapeError("vectors", "[m, k]", str(list(q.shape)))
+        raise ShapeError.expected("vectors", "[m, k]", str(list(q.shape)))
     try:
         encoded = [name.encode() for name in names]
     except UnicodeEncodeError:
-        raise OptionError("names", "text", "half of a surrogate pair", "rename it") from None
+        raise OptionError.expected("names", "text", "half of a surrogate pair", "rename it") from None
     lengths, text = struct.pack(f"<{len(encoded)}I", *map(len, encoded)), b"".join(encoded)
     head = HEADER.pack(_QUERY, _VERSION, 0, len(encoded), *q.shape)
     return b"".join((head, lengths, text, bytes(-len(text) % 4), q.tobytes()))
@@ -54,10 +54,12 @@ def unpack_queries(body: bytes, limit: int) -> "tuple[list[str], Floats]":
 
     d, m, k = _counts_in(body, _QUERY)
     if m > limit or d > limit:
-        raise OptionError("vectors", f"at most {limit:,} per request", f"{max(d, m):,}", "send them in parts")
+        raise OptionError.expected(
+            "vectors", f"at most {limit:,} per request", f"{max(d, m):,}", "send them in parts"
+        )
     if d not in (1, m) or not m or not k:
         expected = "one name for all vectors or one for each, and vectors of size 1 or more"
-        raise ShapeError("vectors", expected, f"{d} names, {m} vectors of size {k}")
+        raise ShapeError.expected("vectors", expected, f"{d} names, {m} vectors of size {k}")
     at = HEADER.size + 4 * d
     if len(body) < at:
         raise _wrong_length(at, body)
@@ -70,7 +72,9 @@ def unpack_queries(body: bytes, limit: int) -> "tuple[list[str], Floats]":
         try:
             names.append(body[at : at + length].decode())
         except UnicodeDecodeError as fault:
-            raise FormatError("names", "UTF-8", f"the byte 0x{body[at + fault.start]:02x}") from fault
+            raise FormatError.expected(
+                "names", "UTF-8", f"the byte 0x{body[at + fault.start]:02x}"
+            ) from fault
         at += length
     return names, np.frombuffer(body, "<f4", m * k, vectors_at).reshape(m, k)
 
@@ -105,10 +109,10 @@ def _counts_in(body: bytes, magic: bytes) -> tuple[int, int, int]:
     found, version, zero, a, b, c = HEADER.unpack_from(body)
     if (found, version, zero) != (magic, _VERSION, 0):
         expected, came = f"{magic!r}, version {_VERSION}", f"{found!r}, version {version}"
-        raise FormatError("vectors", expected, came, "see attar.vectors for the format")
+        raise FormatError.expected("vectors", expected, came, "see attar.vectors for the format")
     return a, b, c
 
 
 def _wrong_length(expected: int, body: bytes) -> FormatError:
     """The error for a body whose length differs from what its header says."""
-    return FormatError("vectors", f"{expected:,} bytes, as the header says", f"{len(body):,}")
+    return FormatError.expected("vectors", f"{expected:,} bytes, as the header says", f"{len(body):,}")

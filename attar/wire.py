@@ -263,13 +263,13 @@ def _paired(
     """Names and values of equal length, each given once or as a list; a single one is repeated for all."""
     for each, one, many in (("document", name, names), (word, value, values)):
         if (one is None) == (many is None):
-            raise OptionError(each, f'"{each}" or "{each}s"', "neither" if one is None else "both")
+            raise OptionError.expected(each, f'"{each}" or "{each}s"', "neither" if one is None else "both")
     names = [name] if name is not None else names or []
     values = [value] if value is not None else values or []
     if not names or not values:
-        raise OptionError(f"{word}s", "at least one, and a document", "none")
+        raise OptionError.expected(f"{word}s", "at least one, and a document", "none")
     names = names * len(values) if len(names) == 1 else names
     values = values * len(names) if len(values) == 1 else values
     if len(names) != len(values):
-        raise ShapeError(f"{word}s", f"one for each of {len(names)} documents", str(len(values)))
+        raise ShapeError.expected(f"{word}s", f"one for each of {len(names)} documents", str(len(values)))
     return names, values

@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attar import ops
-from attar.bench import Comparison, Contender, check, relative_error, sampled
+from attar.bench.comparison import Comparison, check, relative_error, sampled
+from attar.bench.cost import Contender
 
 
 class Allocations(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -16,11 +16,12 @@ import numpy as np
 import typer
 
 from attar.cli.output import progress_bar
-from attar.library import Library
+from attar.library.library import Library
 from attar.progress import Progress, ignore_progress
-from attar.reader import PhraseReader, combined, total_of
+from attar.reader.phrase_scores import combined, total_of
+from attar.reader.phrases import PhraseReader
 from attar.results import Answer
-from attar.training import read_passages
+from attar.training.questions.data import read_passages
 from attar.training.questions.metrics import exact, f1, holds
 from benchmarks.command import Json, ReaderFolder, run_command
 

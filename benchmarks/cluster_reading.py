@@ -19,12 +19,18 @@ from typing import Annotated, Any
 
 import typer
 
-from attar.bench import Case, Comparison, Goal, WrongResultError
-from attar.cluster import Workers, connected, encode, find_sources
-from attar.documents import find_files
-from attar.library import Library, read_files
+from attar.bench.comparison import Case, Comparison, Goal, WrongResultError
+from attar.cluster.connection import connected
+from attar.cluster.encoding import Workers, encode
+from attar.cluster.sources import find_sources
+from attar.documents.sources import find_files
+from attar.library.drafts import read_files
+from attar.library.library import Library
 from attar.results import Change
-from attar.store import Fault, Signatures, Store, key_of
+from attar.store.format import key_of
+from attar.store.signatures import Signatures
+from attar.store.store import Store
+from attar.store.validation import Fault
 from benchmarks.command import run_command
 from benchmarks.stories import story_texts
 

@@ -22,11 +22,12 @@ import numpy as np
 import typer
 
 from attar import Client, wire
-from attar.cluster import shard_of, shard_paths, split
-from attar.library import Library
-from attar.reader import Reader
-from attar.search import ReaderEncoder, Signer, default_statistics
-from attar.store import Store
+from attar.cluster.shards import shard_of, shard_paths, split
+from attar.library.library import Library
+from attar.reader.reader import Reader
+from attar.search.records import ReaderEncoder, Signer
+from attar.search.statistics import default_statistics
+from attar.store.store import Store
 from benchmarks.command import Json, Quick, run_command
 from benchmarks.search import made_record, made_up, records_of
 from benchmarks.server_rows import ServerProcess, serving

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from attar.bench import Report, print_report, report_json
+from attar.bench.report import Report, print_report, report_json
 from attar.errors import AttarError
 
 ReaderFolder = Annotated[

@@ -15,7 +15,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from attar.bench import Machine, print_plain, print_table, quantity, this_machine
+from attar.bench.report import Machine, print_plain, print_table, quantity, this_machine
 from attar.cli.output import progress_bar
 from attar.errors import OptionError
 from attar.progress import Progress, ignore_progress
@@ -65,7 +65,9 @@ def run(
     """Serve one library from both checkouts, and drive them in turns."""
     for checkout in checkouts:
         if not (checkout / "attar" / "__main__.py").is_file():
-            raise OptionError(str(checkout), "a checkout, with attar/__main__.py", "a folder without it")
+            raise OptionError.expected(
+                str(checkout), "a checkout, with attar/__main__.py", "a folder without it"
+            )
     requests = {"/v1/ask": questions(documents), "/v1/lookup": lookups(documents)}
     rows = [Row(path, [], [], []) for path in requests]
     with tempfile.TemporaryDirectory(prefix="attar-compare-") as place:

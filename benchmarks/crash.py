@@ -31,7 +31,8 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from attar.store import Durability, Store
+from attar.store.lmdb_env import Durability
+from attar.store.store import Store
 from benchmarks import killed, killed_search
 from benchmarks.command import Json, run_command
 from benchmarks.crash_states import Ledger, Watcher, difference, read_texts

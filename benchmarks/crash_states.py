@@ -8,7 +8,10 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import IO
 
-from attar.store import Signatures, Snapshot, Store, key_of
+from attar.store.format import key_of
+from attar.store.signatures import Signatures
+from attar.store.store import Store
+from attar.store.transactions import Snapshot
 from benchmarks import killed
 from benchmarks.killed import Change, with_change
 

@@ -31,10 +31,13 @@ import numpy as np
 import typer
 
 from attar.errors import AttarError
-from attar.memory import Cooccurrence, Memory
-from attar.store import Fault, Store, repair_store
+from attar.memory.cooccurrence import Cooccurrence
+from attar.memory.memory import Memory
 from attar.store.pages import PageFile
-from attar.text import NameTable
+from attar.store.repair import repair_store
+from attar.store.store import Store
+from attar.store.validation import Fault
+from attar.text.name_table import NameTable
 from benchmarks.command import run_command
 
 READER = "made up"

@@ -16,10 +16,10 @@ from typing import Annotated
 import torch
 import typer
 
-from attar.documents import SourceFile, read_source_file
+from attar.documents.sources import SourceFile, read_source_file
 from attar.errors import OptionError
-from attar.reader import Reader
-from attar.training import read_passages
+from attar.reader.reader import Reader
+from attar.training.questions.data import read_passages
 from attar.training.questions.evaluation import Asked, evaluate_reader, group_documents
 from benchmarks.command import Json, ReaderFolder, run_command
 from benchmarks.document_files import docx_of, eml_of, epub_of, html_of, pdf_of
@@ -64,7 +64,7 @@ def main(
     """Compare answers from files of other kinds with those from plain text; exit with code 1 if they lose more."""
     chosen = ["txt", *(kind for kind in (kinds.split(",") if kinds else KINDS) if kind != "txt")]
     if unknown := set(chosen) - KINDS.keys():
-        raise OptionError("--kinds", ", ".join(KINDS), ", ".join(sorted(unknown)))
+        raise OptionError.expected("--kinds", ", ".join(KINDS), ", ".join(sorted(unknown)))
     torch.set_num_threads(1)
     documents = group_documents(read_passages(QUESTIONS), 1)[: limit or None]
     loaded = Reader.load(reader)

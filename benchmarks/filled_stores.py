@@ -12,11 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attar.bench import Floats, quantity, softmax_torch
+from attar.bench.baselines import Floats, softmax_torch
+from attar.bench.report import quantity
 from attar.errors import OptionError
-from attar.memory import Memory
+from attar.memory.memory import Memory
 from attar.progress import Progress
-from attar.store import Record, Store
+from attar.store.format import Record
+from attar.store.store import Store
 
 READER = "made up"
 # Different memories; the documents repeat them, each copy in its own pages.
@@ -173,6 +175,6 @@ def check_disk_space(sizes: Sizes, place: Path) -> None:
     free = shutil.disk_usage(place).free
     if free < needed:
         remedy = "use fewer --documents, --dtype float16, or another --place"
-        raise OptionError(
+        raise OptionError.expected(
             "--place", f"{quantity(needed, 'B')} free for the stores", quantity(free, "B"), remedy
         )

@@ -16,7 +16,10 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from attar.search import ReaderEncoder, StateMap, Statistics, load_encoder
+from attar.search.encoders import load_encoder
+from attar.search.records import ReaderEncoder
+from attar.search.state_map import StateMap
+from attar.search.statistics import Statistics
 from benchmarks.command import run_command
 
 

@@ -14,7 +14,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from attar.bench import Machine, print_plain, print_table, quantity, this_machine
+from attar.bench.report import Machine, print_plain, print_table, quantity, this_machine
 from attar.cli.output import progress_bar
 from attar.errors import OptionError
 from attar.progress import Progress
@@ -121,7 +121,7 @@ def run(
     """Each flood against a new server."""
     floods = [flood for flood in FLOODS if only is None or only in flood.what]
     if not floods:
-        raise OptionError("--only", "a part of a flood's name", repr(only))
+        raise OptionError.expected("--only", "a part of a flood's name", repr(only))
     rows = []
     with tempfile.TemporaryDirectory(prefix="attar-floods-") as place:
         folder = Path(place) / "library"
@@ -166,7 +166,9 @@ def measure(server: ServerProcess, flood: Flood, seconds: float) -> Row:
 def _memory(server: ServerProcess) -> int:
     memory = server.memory()
     if memory is None:
-        raise OptionError("benchmarks.floods", "Linux, which shows a process's memory", "another system")
+        raise OptionError.expected(
+            "benchmarks.floods", "Linux, which shows a process's memory", "another system"
+        )
     return memory
 
 

@@ -15,12 +15,16 @@ from pathlib import Path
 
 import numpy as np
 
-from attar.library import Library
-from attar.memory import Memory
-from attar.nn import Network, NetworkOptions
-from attar.reader import NamesReader, Reader
-from attar.store import Durability, Store, export_store, import_store
-from attar.text import Vocabulary
+from attar.library.library import Library
+from attar.memory.memory import Memory
+from attar.nn.network import Network
+from attar.nn.network_options import NetworkOptions
+from attar.reader.names import NamesReader
+from attar.reader.reader import Reader
+from attar.store.lmdb_env import Durability
+from attar.store.parquet import export_store, import_store
+from attar.store.store import Store
+from attar.text.vocabulary import Vocabulary
 
 Change = Mapping[str, str | None]
 PAIR = ("left", "right/" + "x" * 600)  # the second has a key that is cut and hashed
@@ -155,7 +159,7 @@ def import_files(folder: Path, start: int, pipe: int, durability: Durability) ->
 
 def prepare_server(folder: Path) -> None:
     """Write a small reader, and load and compile what a server needs: forks of this process have it."""
-    from attar.ops import COMPILED
+    from attar.ops.packed.products import COMPILED
     from attar.server import app, run  # noqa: F401
 
     vocabulary = Vocabulary(("met", "left", "for", "."), entities=20)
@@ -167,8 +171,8 @@ def prepare_server(folder: Path) -> None:
 
 def serve(folder: Path, port: int) -> None:
     """Serve a library that keeps its texts, until killed."""
-    from attar.server import Address, Settings
-    from attar.server import serve as run
+    from attar.server.run import serve as run
+    from attar.server.settings import Address, Settings
 
     reader = folder.with_name(_SERVER_READER)
     run(Settings(store=folder, reader=reader, keep_text=True, log_level="error"), Address(port=port))

@@ -10,9 +10,10 @@ import tempfile
 from itertools import count
 from pathlib import Path
 
-from attar.library import Library
-from attar.reader import Reader
-from attar.store import Durability, Signatures
+from attar.library.library import Library
+from attar.reader.reader import Reader
+from attar.store.lmdb_env import Durability
+from attar.store.signatures import Signatures
 from benchmarks.killed import PAIR, Announcer, Change
 
 # Words that documents are told apart by, and queries that they answer.

@@ -212,5 +212,5 @@ def drive_by_wrk(port: int, requests: Sequence[bytes], connections: int, seconds
     lines = [line for line in ran.stdout.splitlines() if line.startswith('{"seconds"')]
     if ran.returncode or not lines:
         output = (ran.stderr or ran.stdout).strip().splitlines()
-        raise OptionError("wrk", "a load", output[-1] if output else f"exit code {ran.returncode}")
+        raise OptionError.expected("wrk", "a load", output[-1] if output else f"exit code {ran.returncode}")
     return msgspec.json.decode(lines[0], type=WrkLoad)

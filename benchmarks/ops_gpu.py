@@ -12,29 +12,12 @@ import torch
 from torch import Tensor
 
 from attar import ops
-from attar.bench import (
-    QUICK,
-    Case,
-    Comparison,
-    Contender,
-    Effort,
-    Goal,
-    Report,
-    Timer,
-    compare,
-    encode_vs_bmm,
-    exact_inputs,
-    random_states,
-    relative_error,
-    run_cases,
-    sampled,
-    scan_inputs,
-    this_machine,
-    tolerance_for,
-    unit_rows,
-)
+from attar.bench.comparison import Case, Comparison, Goal, compare, relative_error, sampled, tolerance_for
+from attar.bench.cost import QUICK, Contender, Effort, Timer
+from attar.bench.ops import encode_vs_bmm, exact_inputs, random_states, scan_inputs, unit_rows
+from attar.bench.report import Report, run_cases, this_machine
 from attar.cli.output import progress_bar
-from attar.ops import Backend
+from attar.ops.checks import Backend
 from attar.progress import Progress, ignore_progress
 from benchmarks.allocations import backward_bytes
 from benchmarks.bank_gpu import BANK_TOLERANCES, bank_cases

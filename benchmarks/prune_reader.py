@@ -15,11 +15,11 @@ import safetensors.torch
 import torch
 import typer
 
-from attar.reader import POSITIONS
 from attar.reader.files import write_folder
 from attar.reader.folders import fingerprint_of
-from attar.text import PieceTokenizer
-from attar.training import read_passages
+from attar.reader.phrase_config import POSITIONS
+from attar.text.pieces import PieceTokenizer
+from attar.training.questions.data import read_passages
 from attar.training.questions.vocabulary import prune_vocabulary
 from benchmarks.command import run_command
 

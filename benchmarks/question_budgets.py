@@ -16,9 +16,13 @@ import numpy as np
 import typer
 
 from attar.errors import AttarError, OptionError
-from attar.memory import Floats, Memory, within_budget
-from attar.reader import FixedSizeReader, PhraseReader, Reader
-from attar.training import Passage, read_passages
+from attar.memory.budget import within_budget
+from attar.memory.forms import Floats
+from attar.memory.memory import Memory
+from attar.reader.fixed_size import FixedSizeReader
+from attar.reader.phrases import PhraseReader
+from attar.reader.reader import Reader
+from attar.training.questions.data import Passage, read_passages
 from attar.training.questions.evaluation import Asked, group_documents
 from attar.training.questions.metrics import exact, f1
 from benchmarks.command import run_command
@@ -104,7 +108,7 @@ def rows_of(
 ) -> list[Row]:
     """The rows of the table."""
     if not isinstance(reader, PhraseReader):
-        raise OptionError("--reader", "a reader for real questions", "a names reader")
+        raise OptionError.expected("--reader", "a reader for real questions", "a names reader")
     rows = []
 
     def add(row: Row) -> None:

@@ -4,9 +4,8 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from attar.cloze import ClozeDocument
 from attar.cloze.cnn import QuestionFile
-from attar.cloze.documents import count_names, entity_number
+from attar.cloze.documents import ClozeDocument, count_names, entity_number
 
 
 def format_question(file: QuestionFile) -> bytes:

@@ -22,27 +22,17 @@ import torch
 import typer
 from numpy.typing import NDArray
 
-from attar.bench import (
-    QUICK,
-    Case,
-    Comparison,
-    Contender,
-    Effort,
-    Goal,
-    Report,
-    Timer,
-    compare,
-    compare_with_limit,
-    run_cases,
-    this_machine,
-)
+from attar.bench.comparison import Case, Comparison, Goal, compare, compare_with_limit
+from attar.bench.cost import QUICK, Contender, Effort, Timer
+from attar.bench.report import Report, run_cases, this_machine
 from attar.cli.output import progress_bar
 from attar.errors import OptionError
-from attar.library import Library
-from attar.memory import Memory
+from attar.library.library import Library
+from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
-from attar.reader import PhraseReader, Reader
-from attar.training import read_passages
+from attar.reader.phrases import PhraseReader
+from attar.reader.reader import Reader
+from attar.training.questions.data import read_passages
 from benchmarks.command import Json, Only, Quick, run_command, show
 from benchmarks.load import drive_now
 from benchmarks.server_rows import check_statuses, json_request, serving
@@ -86,7 +76,7 @@ def load_data(file: Path | None, count: int) -> Data:
     # Passages from all over the file: those of an article are alike.
     chosen = np.random.default_rng(0).permutation(len(passages))[:count]
     if len(chosen) < count:
-        raise OptionError("--data", f"{count} passages with questions", str(len(chosen)))
+        raise OptionError.expected("--data", f"{count} passages with questions", str(len(chosen)))
     texts = [passages[at].text for at in chosen]
     return Data(texts, [(row, passages[at].questions[0].text) for row, at in enumerate(chosen)])
 
@@ -227,7 +217,7 @@ def of_command(folder: Path, data: Data, rounds: int) -> list[Case]:
             command = [sys.executable, "-m", "attar", "ask", str(folder), f"text {at}", question]
             run = subprocess.run([sys.executable, "-c", _USAGE, *command], stdout=subprocess.PIPE, text=True)
             if run.returncode:
-                raise OptionError("attar ask", "an answer", f"exit code {run.returncode}")
+                raise OptionError.expected("attar ask", "an answer", f"exit code {run.returncode}")
             seconds, peak = run.stdout.split()
             costs.append((float(seconds), float(peak)))
         return costs
@@ -288,7 +278,9 @@ def _read_until(terminal: int, is_done: Callable[[bytes], bool]) -> None:
     while not is_done(shown):
         if not select.select([terminal], [], [], max(0.0, deadline - perf_counter()))[0]:
             came = shown[-200:].decode(errors="replace")
-            raise OptionError("attar ask", "an answer and a prompt", repr(came), "try attar ask STORE NAME")
+            raise OptionError.expected(
+                "attar ask", "an answer and a prompt", repr(came), "try attar ask STORE NAME"
+            )
         shown += os.read(terminal, 65_536)
 
 

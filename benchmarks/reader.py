@@ -12,26 +12,16 @@ import torch
 import typer
 from torch import nn
 
-from attar.bench import (
-    QUICK,
-    Case,
-    Comparison,
-    Contender,
-    Effort,
-    Goal,
-    Report,
-    Timer,
-    compare,
-    compare_with_limit,
-    run_cases,
-    this_machine,
-)
+from attar.bench.comparison import Case, Comparison, Goal, compare, compare_with_limit
+from attar.bench.cost import QUICK, Contender, Effort, Timer
+from attar.bench.report import Report, run_cases, this_machine
 from attar.cli.output import progress_bar
-from attar.documents import read_sources
+from attar.documents.sources import read_sources
 from attar.errors import FormatError, OptionError
-from attar.memory import Memory
+from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
-from attar.reader import NamesReader, Reader
+from attar.reader.names import NamesReader
+from attar.reader.reader import Reader
 from benchmarks.command import Json, Only, Quick, ReaderFolder, run_command, show
 from benchmarks.stories import story_texts
 
@@ -67,7 +57,9 @@ def load_texts(sources: Sequence[Path], count: int) -> list[str]:
         return story_texts(count)
     texts = [document.text[:CHARACTERS] for document in islice(read_sources(sources), count)]
     if len(texts) < count:
-        raise FormatError("--text", f"{count} documents", str(len(texts)), "give more files, or --documents")
+        raise FormatError.expected(
+            "--text", f"{count} documents", str(len(texts)), "give more files, or --documents"
+        )
     return texts
 
 
@@ -75,7 +67,7 @@ def names_reader(path: Path | None) -> NamesReader:
     """The reader whose recurrent encoders are measured."""
     reader = Reader.load(path or "names")
     if not isinstance(reader, NamesReader):
-        raise OptionError("reader", "one that answers with names", "another")
+        raise OptionError.expected("reader", "one that answers with names", "another")
     return reader
 
 
@@ -110,7 +102,7 @@ def reading_vs_grus(timer: Timer, reader: NamesReader, texts: list[str]) -> Comp
     memories = reader.read_many(texts, batch_size=BATCH)
     grus = [each for each in reader.network.document_encoder.modules() if isinstance(each, nn.GRU)]
     if not grus:
-        raise FormatError("reader", "an encoder of GRUs", reader.network.options.encoder)
+        raise FormatError.expected("reader", "an encoder of GRUs", reader.network.options.encoder)
     lengths = sorted(memory.tokens for memory in memories)
     batches = [lengths[at : at + BATCH] for at in range(0, len(lengths), BATCH)]
     width = reader.network.options.embedding_size

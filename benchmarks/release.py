@@ -73,7 +73,7 @@ def release(out: Path, torch_index: str, versions: tuple[str, ...]) -> None:
                 try_wheel(wheel, pythons[version], Path(folder) / version, torch_index)
             print(f"Python {version}: {'answers' if version in pythons else 'not found, not tried'}")
     if not set(versions) & set(pythons):
-        raise OptionError("Python", f"one of {', '.join(versions)}", "none on this machine")
+        raise OptionError.expected("Python", f"one of {', '.join(versions)}", "none on this machine")
 
 
 def check_size(file: Path) -> None:
@@ -81,7 +81,9 @@ def check_size(file: Path) -> None:
     most = MAX_WHEEL if file.suffix == ".whl" else MAX_SDIST
     if file.stat().st_size > most:
         came = f"{file.stat().st_size / 1e6:.1f}"
-        raise OptionError(file.name, f"at most {most / 1e6:g} MB", came, "see what was added to the package")
+        raise OptionError.expected(
+            file.name, f"at most {most / 1e6:g} MB", came, "see what was added to the package"
+        )
 
 
 def find_pythons(environment: Mapping[str, str]) -> dict[str, Path]:

@@ -18,12 +18,14 @@ import torch
 import typer
 from numpy.typing import NDArray
 
-from attar.cluster import LocalShard, ShardedLibrary
-from attar.library import Library
-from attar.memory import Memory
-from attar.reader import Reader
-from attar.search import SignatureOptions, best
-from attar.store import Store
+from attar.cluster.shard import LocalShard
+from attar.cluster.sharded import ShardedLibrary
+from attar.library.library import Library
+from attar.memory.memory import Memory
+from attar.reader.reader import Reader
+from attar.search.scan import best
+from attar.search.signatures import SignatureOptions
+from attar.store.store import Store
 from benchmarks.command import Json, Quick, run_command
 from benchmarks.search import fill_library, made_up, queries_like
 from benchmarks.stories import tell_stories

@@ -16,19 +16,14 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from attar.library import TOGETHER, Library
-from attar.reader import Reader
-from attar.search import (
-    InvertedLists,
-    ReaderEncoder,
-    SignatureOptions,
-    SignatureRecord,
-    Signer,
-    Sums,
-    best,
-    default_statistics,
-    scores,
-)
+from attar.library.library import Library
+from attar.library.rounds import TOGETHER
+from attar.reader.reader import Reader
+from attar.search.lists import InvertedLists
+from attar.search.records import ReaderEncoder, SignatureRecord, Signer
+from attar.search.scan import best, scores
+from attar.search.signatures import SignatureOptions, Sums
+from attar.search.statistics import default_statistics
 from benchmarks.command import Json, Quick, run_command
 
 _CLUSTER = 200

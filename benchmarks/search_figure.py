@@ -33,7 +33,9 @@ def read_rows(file: Path) -> dict[str, Any]:
             raise KeyError(FIGURE)
     except (OSError, ValueError, KeyError, TypeError) as fault:
         remedy = "write it by attar search-eval SET --json"
-        raise FormatError(str(file), "rows with bytes and nDCG@10", repr(fault)[:80], remedy) from fault
+        raise FormatError.expected(
+            str(file), "rows with bytes and nDCG@10", repr(fault)[:80], remedy
+        ) from fault
     return dict(found)
 
 

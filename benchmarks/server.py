@@ -14,10 +14,10 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from attar.bench import Machine, print_plain, print_table, quantity, this_machine
+from attar.bench.report import Machine, print_plain, print_table, quantity, this_machine
 from attar.cli.output import progress_bar
-from attar.library import Library
-from attar.memory import Memory
+from attar.library.library import Library
+from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from benchmarks.command import NAMES, Json, Quick, ReaderFolder, run_command
 from benchmarks.load import drive_now, find_wrk

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from attar.bench import quantity
+from attar.bench.report import quantity
 from attar.errors import OptionError
 from attar.vectors import pack_queries
 from attar.wire import MEDIA
@@ -64,7 +64,7 @@ class ServerProcess:
             connection.close()
         match = re.search(rf"^{name} (\S+)$", metrics, re.MULTILINE)
         if match is None:
-            raise OptionError("/metrics", name, "no metric of that name")
+            raise OptionError.expected("/metrics", name, "no metric of that name")
         return float(match[1])
 
 
@@ -99,7 +99,7 @@ def _wait_until_ready(process: "subprocess.Popen[bytes]", port: int) -> None:
             time.sleep(0.1)
         finally:
             connection.close()
-    raise OptionError("server", "one that starts", "one that did not", "see its output above")
+    raise OptionError.expected("server", "one that starts", "one that did not", "see its output above")
 
 
 @dataclass(frozen=True)
@@ -205,14 +205,16 @@ def measure(server: ServerProcess, drive: Drive, seconds: float) -> Row:
         return row_of(drive, load)
     wrk = drive_by_wrk(server.port, drive.requests, drive.connections, seconds)
     if wrk.refused or wrk.lost:
-        raise OptionError(drive.what, "status 200 only", f"{wrk.refused:,} errors and {wrk.lost:,} lost")
+        raise OptionError.expected(
+            drive.what, "status 200 only", f"{wrk.refused:,} errors and {wrk.lost:,} lost"
+        )
     return _judge(drive, wrk.answers / wrk.seconds, wrk.p50, wrk.p99, {200: wrk.answers})
 
 
 def check_statuses(what: str, load: Load, allowed: Sequence[int]) -> None:
     """Refuse to count a load with other statuses."""
     if set(load.statuses) - set(allowed):
-        raise OptionError(what, f"responses with status {allowed}", str(dict(load.statuses)))
+        raise OptionError.expected(what, f"responses with status {allowed}", str(dict(load.statuses)))
 
 
 def row_of(drive: Drive, load: Load) -> Row:

@@ -12,10 +12,11 @@ from typing import Annotated
 
 import typer
 
-from attar.bench import Case, Comparison, Goal, Report, run_cases, this_machine
+from attar.bench.comparison import Case, Comparison, Goal
+from attar.bench.report import Report, run_cases, this_machine
 from attar.cli.output import progress_bar
 from attar.errors import OptionError
-from attar.library import Library
+from attar.library.library import Library
 from attar.progress import Progress, ignore_progress
 from benchmarks.command import Json, Only, Quick, run_command, show
 
@@ -79,7 +80,7 @@ class _Timer:
         )
         took = perf_counter() - began
         if done.returncode != code:
-            raise OptionError(
+            raise OptionError.expected(
                 " ".join(words), f"exit code {code}", f"{done.returncode}: {done.stderr.decode()}"
             )
         return took

@@ -12,33 +12,26 @@ import numpy as np
 import torch
 import typer
 
-from attar.bench import (
-    QUICK,
+from attar.bench.baselines import Floats, softmax_numpy
+from attar.bench.comparison import (
     Case,
     Comparison,
-    Contender,
-    Effort,
-    Floats,
     Goal,
-    Report,
-    Timer,
     WrongResultError,
     compare,
     compare_with_limit,
-    compiled_product,
-    quantity,
     relative_error,
-    run_cases,
-    shuffled_forever,
-    softmax_numpy,
-    this_machine,
     tolerance_for,
 )
+from attar.bench.cost import QUICK, Contender, Effort, Timer
+from attar.bench.ops import compiled_product, shuffled_forever
+from attar.bench.report import Report, quantity, run_cases, this_machine
 from attar.cli.output import progress_bar
 from attar.errors import OptionError
-from attar.memory import NUMBERS_AT
+from attar.memory.record import NUMBERS_AT
 from attar.progress import Progress, ignore_progress
-from attar.store import Store, compile_lookups
+from attar.store.lookups import compile_lookups
+from attar.store.store import Store
 from benchmarks.command import Json, Only, Quick, ReaderFolder, run_command, show
 from benchmarks.filled_stores import FilledStore, FilledStores, Sizes, file_size
 from benchmarks.store_reader import accuracy_cases, adding_case
@@ -72,7 +65,7 @@ class Options:
     def sizes(self) -> Sizes:
         """The sizes of the random memories."""
         if self.dtype not in DTYPES:
-            raise OptionError("--dtype", " or ".join(DTYPES), repr(self.dtype))
+            raise OptionError.expected("--dtype", " or ".join(DTYPES), repr(self.dtype))
         if self.quick:
             return Sizes(min(self.documents, 40), tokens=60, size=20, dtype=self.dtype)
         return Sizes(self.documents, dtype=self.dtype)

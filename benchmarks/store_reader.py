@@ -9,14 +9,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attar.bench import Case, Comparison, Contender, Goal, Timer, compare
-from attar.cloze import EncodedSplit
-from attar.memory import FORMS_OF, Memory
-from attar.nn import Documents, Memories, Network
-from attar.reader import SHIPPED, Reader, load_reader
-from attar.store import Store
-from attar.text import NameTable, Vocabulary
-from attar.training import evaluate, open_splits
+from attar.bench.comparison import Case, Comparison, Goal, compare
+from attar.bench.cost import Contender, Timer
+from attar.cloze.encoded import EncodedSplit
+from attar.memory.forms import FORMS_OF
+from attar.memory.memory import Memory
+from attar.nn.mechanisms.base import Memories
+from attar.nn.network import Documents, Network
+from attar.reader.files import load_reader
+from attar.reader.folders import SHIPPED
+from attar.reader.reader import Reader
+from attar.store.store import Store
+from attar.text.name_table import NameTable
+from attar.text.vocabulary import Vocabulary
+from attar.training.data import open_splits
+from attar.training.evaluation import evaluate
 from benchmarks.stories import story_texts
 
 # What a library stores by default.

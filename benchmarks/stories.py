@@ -6,8 +6,11 @@ from itertools import islice
 from random import Random
 from typing import NamedTuple
 
-from attar.cloze import ClozeDocument, Question, renumber_names
-from attar.text import PLACEHOLDER, NameTable, iterate_sentences, mark_names
+from attar.cloze.build import renumber_names
+from attar.cloze.documents import ClozeDocument, Question
+from attar.text.name_table import NameTable
+from attar.text.names import mark_names
+from attar.text.tokens import PLACEHOLDER, iterate_sentences
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -20,9 +20,10 @@ import torch
 import typer
 from torch import Tensor, nn
 
-from attar.search import ReaderEncoder, Statistics, default_statistics, load_encoder
-from attar.search.statistics import WEIGHT_POWER, inverse_frequencies
-from attar.training import Passage, read_passages
+from attar.search.encoders import load_encoder
+from attar.search.records import ReaderEncoder
+from attar.search.statistics import WEIGHT_POWER, Statistics, default_statistics, inverse_frequencies
+from attar.training.questions.data import Passage, read_passages
 from benchmarks.command import run_command
 
 SIZE, HIDDEN = 128, 512

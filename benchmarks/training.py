@@ -12,22 +12,15 @@ from typing import Any
 import torch
 import typer
 
-from attar.bench import Contender, Effort, Timer
+from attar.bench.cost import Contender, Effort, Timer
 from attar.cli.options import options_from
 from attar.cli.train import training_options
-from attar.cloze import BuildOptions, build_set
-from attar.nn import Network
-from attar.training import (
-    Batch,
-    ClozeBatches,
-    EpochStream,
-    TrainingOptions,
-    network_options,
-    open_splits,
-    shared_vocabulary,
-    warn_skipped,
-    worker_count,
-)
+from attar.cloze.build import build_set
+from attar.cloze.options import BuildOptions
+from attar.nn.network import Network
+from attar.training.batches import Batch, ClozeBatches
+from attar.training.data import EpochStream, open_splits, shared_vocabulary, warn_skipped, worker_count
+from attar.training.options import TrainingOptions, network_options
 from benchmarks.command import Json, Quick, run_command
 from benchmarks.stories import tell_stories
 

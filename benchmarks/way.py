@@ -94,8 +94,9 @@ def trace_request(store: Path) -> dict[str, set[str]]:
     import httpx
     import uvicorn
 
-    from attar.server import Settings, make_app
+    from attar.server.app import make_app
     from attar.server.run import uvicorn_options
+    from attar.server.settings import Settings
 
     listening = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1/ask"
@@ -119,7 +120,7 @@ def trace_request(store: Path) -> dict[str, set[str]]:
 
 def trace_all() -> dict[str, dict[str, set[str]]]:
     """The ways of a document, of a question, of one to all documents, and of a question over HTTP."""
-    from attar.library import Library
+    from attar.library.library import Library
 
     with tempfile.TemporaryDirectory() as folder:
         text, store = Path(folder) / "marlow.txt", Path(folder) / "library"

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import track
 from torch import Tensor, nn
 
-from attar.bench import print_table
+from attar.bench.report import print_table
 from attar.nn import Memories, attention
 
 SIZE = 32  # k

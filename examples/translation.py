@@ -13,8 +13,9 @@ from rich.progress import track
 from torch import Tensor, nn
 from toy_languages import SOURCE, TARGET, sentences
 
-from attar.bench import print_table, quantity
-from attar.nn import Memories, attention, encoder
+from attar.bench.report import print_table, quantity
+from attar.nn import Memories, attention
+from attar.nn.encoders import encoder
 
 SIZE = 64  # k
 

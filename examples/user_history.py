@@ -11,7 +11,7 @@ import torch
 import typer
 from rich.console import Console
 
-from attar.bench import print_table, quantity
+from attar.bench.report import print_table, quantity
 from attar.ops import packed_lookup_many, packed_update, softmax_lookup
 
 SIZE = 64  # k

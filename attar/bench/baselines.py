@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attar.ops import AffineGates
+from attar.ops.reference import AffineGates
 
 Floats = NDArray[np.float32]
 

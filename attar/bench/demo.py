@@ -15,7 +15,7 @@ from attar import ops
 from attar.bench.comparison import relative_error
 from attar.bench.cost import Contender, Effort, Timer
 from attar.bench.report import print_plain, print_table, quantity
-from attar.library import Library
+from attar.library.library import Library
 
 SIZE = 100  # the hidden size in the paper
 QUESTIONS_PER_DOCUMENT = 4  # about as many as in the CNN set

@@ -24,7 +24,7 @@ from attar.bench.comparison import (
 )
 from attar.bench.cost import QUICK, Contender, Effort, Timer
 from attar.bench.report import Report, run_cases, this_machine
-from attar.ops import COMPILED, product_in_use
+from attar.ops.packed.products import COMPILED, product_in_use
 from attar.progress import Progress, ignore_progress
 
 TOLERANCE = tolerance_for(torch.float32)

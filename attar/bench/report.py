@@ -106,7 +106,7 @@ def choose(cases: Sequence[Case], only: str | None) -> list[Case]:
     chosen = [c for c in cases if only is None or only.casefold() in f"{c.what} {c.against}".casefold()]
     if not chosen:
         names = "; ".join(dict.fromkeys(case.what for case in cases))
-        raise OptionError("--only", "part of a row's name", repr(only), f"rows: {names}")
+        raise OptionError.expected("--only", "part of a row's name", repr(only), f"rows: {names}")
     return chosen
 
 

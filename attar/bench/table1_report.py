@@ -72,9 +72,9 @@ def choose_device(device: str | None) -> str:
     if device is None:
         return "cuda" if torch.cuda.is_available() else "cpu"
     if device not in ("cpu", "cuda"):
-        raise OptionError("--device", "cpu or cuda", repr(device))
+        raise OptionError.expected("--device", "cpu or cuda", repr(device))
     if device == "cuda" and not torch.cuda.is_available():
-        raise DeviceError("--device cuda", "a CUDA device", "none", "use --device cpu")
+        raise DeviceError.expected("--device cuda", "a CUDA device", "none", "use --device cpu")
     return device
 
 
@@ -180,9 +180,9 @@ ENDINGS = (".png", ".svg", ".pdf")
 def check_plot_file(file: Path) -> None:
     """Refuse a file that cannot be written as a figure, before anything is measured."""
     if file.suffix.lower() not in ENDINGS:
-        raise OptionError("--plot", f"a file that ends with {', '.join(ENDINGS)}", repr(file.name))
+        raise OptionError.expected("--plot", f"a file that ends with {', '.join(ENDINGS)}", repr(file.name))
     if not file.parent.is_dir():
-        raise OptionError("--plot", "a file in a folder that exists", repr(str(file)))
+        raise OptionError.expected("--plot", "a file in a folder that exists", repr(str(file)))
 
 
 def draw_table1(table: Table1, file: Path) -> None:

@@ -30,8 +30,8 @@ from attar.errors import AttarError, OptionError
 from attar.options import option
 
 if TYPE_CHECKING:
-    from attar.documents import SkippedFile
-    from attar.library import Draft
+    from attar.documents.sources import SkippedFile
+    from attar.library.drafts import Draft
     from attar.results import Change
 
 _STDIN = "-"
@@ -183,16 +183,19 @@ def _add_here(
     store: Path, files: list[str], reader: Path | None, chosen: AddOptions, report: AddReport
 ) -> None:
     """Add documents in this process."""
-    from attar.documents import FoundFiles, find_files
-    from attar.library import Library, gone_documents, read_files
+    from attar.documents.sources import FoundFiles, find_files
+    from attar.library.drafts import gone_documents, read_files
+    from attar.library.library import Library
 
     libraries = [each for each in files if (Path(each) / "data.mdb").is_file()]
     if libraries:
-        raise OptionError("FILE", "documents", f"the library {libraries[0]}", "name the library first")
+        raise OptionError.expected(
+            "FILE", "documents", f"the library {libraries[0]}", "name the library first"
+        )
     is_stdin = files == [_STDIN]
     found = FoundFiles([], [], []) if is_stdin else find_files(files, allow_empty=chosen.sync)
     if chosen.sync and not found.folders:
-        raise OptionError("--sync", "a folder", "files only")
+        raise OptionError.expected("--sync", "a folder", "files only")
     read: dict[str, tuple[str, set[str]]] = {}
     with report.running(sum(file.bytes for file in found.files), found.skipped) as bar:
         drafts = read_files(found.files, report.refuse, bar.files_read, chosen.max_bytes, read)
@@ -234,8 +237,10 @@ def append(
 
     attar append stories emma chapter2.txt
     """
-    from attar.documents import find_files
-    from attar.library import Library, find_document, read_files
+    from attar.documents.sources import find_files
+    from attar.library.drafts import read_files
+    from attar.library.finding import find_document
+    from attar.library.library import Library
 
     if str(file) == _STDIN:
         draft = _stdin_draft(name)
@@ -250,11 +255,11 @@ def append(
 
 
 def _stdin_draft(name: str | None) -> "Draft":
-    from attar.documents import decode_text
-    from attar.library import Draft
+    from attar.documents.plain import decode_text
+    from attar.library.drafts import Draft
 
     if name is None:
-        raise OptionError("name", "--name NAME for a text from stdin", "none")
+        raise OptionError.expected("name", "--name NAME for a text from stdin", "none")
     return Draft.of(name, decode_text(sys.stdin.buffer.read(), "stdin"))
 
 
@@ -262,5 +267,7 @@ def _only_draft(drafts: "Iterable[Draft]", name: str) -> "Draft":
     """The only document there must be, under a name."""
     found = list(drafts)
     if len(found) != 1:
-        raise OptionError("files", f"one document to be {name!r}", f"{len(found):,}", "name one text file")
+        raise OptionError.expected(
+            "files", f"one document to be {name!r}", f"{len(found):,}", "name one text file"
+        )
     return found[0]._replace(name=name)

@@ -14,7 +14,7 @@ from attar.cli.search import print_search_state
 from attar.errors import AttarError, FormatError, OptionError, UnknownDocumentError, quoted
 
 if TYPE_CHECKING:
-    from attar.library import Library
+    from attar.library.library import Library
     from attar.results import Answer
 
 _STDIN = Path("-")
@@ -52,7 +52,7 @@ def ask(
     """
     # The products of a question are too small for several threads, which would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from attar.library import Library
+    from attar.library.library import Library
 
     with Library(store, reader, read_only=True) as library:
         if not len(library):
@@ -69,10 +69,10 @@ def ask(
         if file is not None or not asked:
             asked += _read_questions(library, file or _STDIN, document)
         if not asked:
-            raise OptionError("questions", "at least one, or --questions FILE", "none")
+            raise OptionError.expected("questions", "at least one, or --questions FILE", "none")
         for each in asked:
             if not each.question.strip():
-                raise OptionError(each.where, "a question", "nothing")
+                raise OptionError.expected(each.where, "a question", "nothing")
         # The second answer tells whether the first is unsure.
         answers = _answer(library, asked, top if as_json else max(top, 2))
         note_reader(library.store, store, reader)
@@ -139,7 +139,7 @@ def _document_and_questions(
     library: "Library", first: str | None, rest: list[str]
 ) -> tuple[str | None, list[str]]:
     """The first argument is a document, or, where it can be none, a question about all of them."""
-    from attar.library import find_document
+    from attar.library.finding import find_document
 
     if first is None:
         return None, []
@@ -158,7 +158,9 @@ def _document_and_questions(
         if rest or unknown.similar:
             raise
         remedy = "list the documents, or end a question with a question mark"
-        raise OptionError(f"document {quoted(first)}", "one in the library", "no such name", remedy) from None
+        raise OptionError.expected(
+            f"document {quoted(first)}", "one in the library", "no such name", remedy
+        ) from None
 
 
 def _answer(library: "Library", asked: Sequence[_Asked], top: int) -> list["list[Answer] | AttarError"]:
@@ -202,13 +204,13 @@ def _print(
 
 def _read_questions(library: "Library", file: Path, document: str | None) -> list[_Asked]:
     """The questions of a file, each with the line it stands on; lines with commands choose the document, or end it."""
-    from attar.documents import decode_text
-    from attar.library import find_document
+    from attar.documents.plain import decode_text
+    from attar.library.finding import find_document
 
     try:
         data = sys.stdin.buffer.read() if file == _STDIN else file.read_bytes()
     except OSError as fault:
-        raise FormatError(str(file), "a file of questions", fault.strerror or str(fault)) from fault
+        raise FormatError.expected(str(file), "a file of questions", fault.strerror or str(fault)) from fault
     what = "stdin" if file == _STDIN else str(file)
     if file == _STDIN and not data.strip():
         return []
@@ -229,7 +231,7 @@ def _read_questions(library: "Library", file: Path, document: str | None) -> lis
                 asked.append(_Asked(where, line, document, unknown))
         elif line.startswith(":"):
             expected, remedy = "a question, :doc NAME, :all or :quit", "other commands are for the prompt"
-            wrong = FormatError("command", expected, quoted(line), remedy)
+            wrong = FormatError.expected("command", expected, quoted(line), remedy)
             asked.append(_Asked(where, line, document, wrong))
         elif line:
             asked.append(_Asked(where, line, document, unknown))

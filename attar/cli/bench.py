@@ -38,7 +38,13 @@ def table1(
     _use_one_blas_thread()
     from rich.console import Console
 
-    from attar.bench import check_plot_file, draw_table1, measure_table, print_table1, table1_json
+    from attar.bench.table1_report import (
+        check_plot_file,
+        draw_table1,
+        measure_table,
+        print_table1,
+        table1_json,
+    )
 
     if plot is not None:
         check_plot_file(plot)
@@ -67,7 +73,8 @@ def ops(
     _use_one_blas_thread()
     from rich.console import Console
 
-    from attar.bench import measure_ops, print_report, report_json
+    from attar.bench.ops import measure_ops
+    from attar.bench.report import print_report, report_json
 
     with progress_bar() as progress:
         report = measure_ops(quick=quick, only=only, progress=progress)
@@ -85,7 +92,7 @@ def _refuse_options(context: typer.Context) -> None:
     if given:
         option = next(o.opts[0] for o in context.command.params if o.name == given[0])
         command = context.invoked_subcommand
-        raise OptionError(option, f"the command's options after {command}", f"{option} before it")
+        raise OptionError.expected(option, f"the command's options after {command}", f"{option} before it")
 
 
 def _use_one_blas_thread() -> None:

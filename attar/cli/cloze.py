@@ -7,12 +7,12 @@ import typer
 
 from attar.cli.options import AsJson, SkipMalformed, accepting_former, options_from
 from attar.cli.output import print_json, printable, progress_bar
-from attar.cloze import BuildOptions
+from attar.cloze.options import BuildOptions
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from attar.cloze import ClozeDocument
+    from attar.cloze.documents import ClozeDocument
 
 app = typer.Typer(help="Build and show sets of cloze questions.", no_args_is_help=True)
 
@@ -44,8 +44,9 @@ def build(
 
     attar cloze build novels.tar.xz --out novels
     """
-    from attar.cloze import build_set
-    from attar.text import SpacyFinder, Vocabulary
+    from attar.cloze.build import build_set
+    from attar.text.names import SpacyFinder
+    from attar.text.vocabulary import Vocabulary
 
     known = Vocabulary.load(vocabulary) if vocabulary else None
     options = BuildOptions(**given | ({"entities": known.entities} if known else {}))
@@ -85,7 +86,8 @@ def show(
 
     import numpy as np
 
-    from attar.cloze import ClozeSet, draw_questions
+    from attar.cloze.questions import draw_questions
+    from attar.cloze.sets import ClozeSet
 
     def skip(fault: Exception) -> None:
         typer.echo(f"attar: skipped {printable(str(fault))}", err=True)
@@ -112,7 +114,7 @@ def _coloured(document: "ClozeDocument") -> "Text":
     """A document for the terminal: names in colour with their numbers, then questions and answers."""
     from rich.text import Text
 
-    from attar.cloze import entity_number
+    from attar.cloze.documents import entity_number
 
     def write(tokens: list[str]) -> None:
         for token in tokens:

@@ -32,7 +32,7 @@ def shard(
 
     attar shard stories-4 --into 1 --out stories
     """
-    from attar.cluster import split
+    from attar.cluster.shards import split
 
     if out is None:
         named = store.resolve() if store.name in ("", "..") else store
@@ -57,8 +57,11 @@ def add_with_ray(
     """Add documents by the processes of a cluster."""
     if chosen.sync or chosen.shared_names or chosen.name is not None or files == ["-"]:
         remedy = "leave --sync, --shared-names, --name and stdin to attar add without --ray"
-        raise OptionError("--ray", "files, folders and URLs to read", "another option with it", remedy)
-    from attar.cluster import Workers, encode, find_sources
+        raise OptionError.expected(
+            "--ray", "files, folders and URLs to read", "another option with it", remedy
+        )
+    from attar.cluster.encoding import Workers, encode
+    from attar.cluster.sources import find_sources
 
     sources = find_sources(files)
     told: dict[str, Any] = {"on_change": report.add, "on_bad": report.refuse, **chosen.of_library}

@@ -30,7 +30,7 @@ def list_documents(
 
     attar list stories --limit 20
     """
-    from attar.library import Library
+    from attar.library.library import Library
 
     with Library(store, read_only=True) as library:
         note_reader(library.store, store, None)
@@ -53,7 +53,8 @@ def show(store: options.StorePath, name: options.Name, as_json: options.AsJson =
     """
     import msgspec
 
-    from attar.library import Library, find_document
+    from attar.library.finding import find_document
+    from attar.library.library import Library
 
     with Library(store, read_only=True) as library:
         document = library.show(find_document(library.store, name))
@@ -85,7 +86,7 @@ def merge(
 
     attar merge stories austen emma persuasion
     """
-    from attar.library import Library
+    from attar.library.library import Library
 
     with Library(store, create=False) as library:
         change = library.merge(new, names, title=title, replace=replace)
@@ -99,7 +100,7 @@ def remove(store: options.StorePath, names: options.Names, as_json: options.AsJs
 
     attar remove stories emma
     """
-    from attar.library import Library
+    from attar.library.library import Library
 
     with Library(store, create=False) as library:
         library.remove(*names)
@@ -125,7 +126,7 @@ def reread(
 
     attar reread stories
     """
-    from attar.library import Library
+    from attar.library.library import Library
 
     with Library(store, create=False) as library, progress_bar() as progress:
         try:

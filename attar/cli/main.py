@@ -60,7 +60,7 @@ def make_app(command: str | None = None) -> typer.Typer:
 def _add_others(app: typer.Typer) -> None:
     """Add the commands that maintain, train, serve and measure; their options are built from dataclasses."""
     from attar.cli import bench, cloze, cluster, questions, serve, store, train
-    from attar.training import TrainingOptions
+    from attar.training.options import TrainingOptions
 
     app.add_typer(store.app, name="store")
     app.command("export")(store.export_documents)
@@ -79,7 +79,7 @@ def _add_others(app: typer.Typer) -> None:
 
 def demo() -> None:
     """Show the library on two short texts, then measure softmax attention and a memory as documents grow."""
-    from attar.bench import run_demo
+    from attar.bench.demo import run_demo
 
     run_demo()
 

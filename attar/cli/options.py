@@ -22,7 +22,7 @@ def complete_names(ctx: typer.Context, incomplete: str) -> list[str]:
     from attar.errors import AttarError
 
     try:
-        from attar.store import Store
+        from attar.store.store import Store
 
         with Store.open(ctx.params["store"], read_only=True) as store:
             names = (entry.name or "" for entry in store.documents())

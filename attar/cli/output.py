@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from attar.results import Change
-    from attar.store import Store
+    from attar.store.store import Store
 
 _LONGEST_NAME = 72
 # Characters that a terminal obeys instead of showing them, or that change the order of others: control characters
@@ -59,7 +59,7 @@ def error_line(fault: Exception) -> str:
 
 def note_reader(store: "Store", path: Path, given: Path | None) -> None:
     """Say on stderr, in one line, that a library was not made by the default reader, and what to do about it."""
-    from attar.reader import shipped_reader
+    from attar.reader.folders import shipped_reader
 
     fingerprint = store.reader
     name = None if fingerprint is None else shipped_reader(fingerprint)

@@ -14,7 +14,7 @@ from attar.cli.quotes import Quotes
 from attar.errors import AttarError
 
 if TYPE_CHECKING:
-    from attar.library import Library
+    from attar.library.library import Library
 
 _HELP = """\
 Type a question, or a sentence with ___ for the answer.
@@ -74,7 +74,7 @@ class Prompt:
     def _obey(self, line: str) -> None:
         command, _, rest = line.partition(" ")
         if command == ":doc" and rest.strip():
-            from attar.library import find_document
+            from attar.library.finding import find_document
 
             self._choose(find_document(self.library.store, rest.strip()))
         elif command == ":all":

@@ -11,7 +11,7 @@ from attar.cli.options import AsJson, ReaderPath, explicit_options, options_from
 from attar.cli.output import columns, print_json, progress_bar
 from attar.cli.train import need_lightning
 from attar.errors import OptionError
-from attar.training import QuestionOptions
+from attar.training.questions.options import QuestionOptions
 
 _FIXED = ("size", "word_size", "match", "density", "vocabulary", "quick_layers")
 
@@ -37,14 +37,15 @@ def train_questions(
     attar train-questions mine.json --init reader --out tuned
     """
     need_lightning()
-    from attar.training import is_main_process, train_questions
+    from attar.training.fit import is_main_process
+    from attar.training.questions.train import train_questions
 
     if resume and replace:
-        raise OptionError("--resume and --replace", "one of them", "both")
+        raise OptionError.expected("--resume and --replace", "one of them", "both")
     explicit = explicit_options(context)
     fixed = [f"--{name.replace('_', '-')}" for name in _FIXED if name in explicit and given["init"]]
     if fixed:
-        raise OptionError(fixed[0], "none with --init, whose reader fixes it", "one", "omit it")
+        raise OptionError.expected(fixed[0], "none with --init, whose reader fixes it", "one", "omit it")
     options = QuestionOptions(data=tuple(map(str, data)), **given)
     began = monotonic()
 
@@ -90,9 +91,10 @@ def evaluate_questions(
     attar evaluate-questions squad2-dev.json.xz --reader reader --paragraphs 8
     """
     if paragraphs != "all" and not (paragraphs.isdecimal() and int(paragraphs) > 0):
-        raise OptionError("--paragraphs", "a number of at least 1, or all", repr(paragraphs))
-    from attar.reader import Reader
-    from attar.training import evaluate_questions, question_table, read_passages
+        raise OptionError.expected("--paragraphs", "a number of at least 1, or all", repr(paragraphs))
+    from attar.reader.reader import Reader
+    from attar.training.questions.data import read_passages
+    from attar.training.questions.evaluation import evaluate_questions, question_table
 
     passages = read_passages(file)
     loaded = Reader.load(reader)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attar.cli.output import one_line, printable, shown
 
 if TYPE_CHECKING:
-    from attar.library import Library
+    from attar.library.library import Library
     from attar.results import Answer
 
 # Bold and underlined, where the output is a terminal: in a pipe a quote is what the text has, to search for.

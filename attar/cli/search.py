@@ -11,7 +11,7 @@ from attar.cli.output import columns, print_json, printable, progress_bar, shown
 from attar.errors import OptionError
 
 if TYPE_CHECKING:
-    from attar.search import RetrievalSet
+    from attar.search.data import RetrievalSet
 
 _Set = Annotated[
     Path,
@@ -33,7 +33,7 @@ def search(
 
     attar search stories "who married Elizabeth?"
     """
-    from attar.library import Library
+    from attar.library.library import Library
 
     with Library(store, reader, read_only=True) as library:
         with progress_bar() as progress:
@@ -80,15 +80,18 @@ def search_eval(
 
     attar search-eval cranfield --reader all-MiniLM-L6-v2
     """
-    from attar.search import Evaluation, SignatureOptions, default_statistics, evaluation_table, load_encoder
+    from attar.search.encoders import load_encoder
+    from attar.search.evaluation import Evaluation, evaluation_table
+    from attar.search.signatures import SignatureOptions
+    from attar.search.statistics import default_statistics
 
     try:
         chosen = tuple(SignatureOptions(int(each)).size for each in sizes.split(","))
     except ValueError:
-        raise OptionError("--sizes", "integers with commas", repr(sizes)) from None
+        raise OptionError.expected("--sizes", "integers with commas", repr(sizes)) from None
     found = _read_set(data)
     if articles and not found.articles:
-        raise OptionError("--articles", "SQuAD's JSON", str(data), "omit it")
+        raise OptionError.expected("--articles", "SQuAD's JSON", str(data), "omit it")
     found = (found.by_article() if articles else found).sample(queries)
     encoder = load_encoder(reader)
     statistics = None if own_statistics else default_statistics(encoder.fingerprint, reader)
@@ -144,7 +147,8 @@ def refit(
 
     attar store refit stories-4 --ray 10.0.0.1:6379 --actors 64
     """
-    from attar.cluster import Workers, fit_statistics
+    from attar.cluster.encoding import Workers
+    from attar.cluster.refitting import fit_statistics
 
     workers = Workers(actors, threads, gpus)
     given: Any = {"ray": ray is not None, "address": ray, "workers": workers, "size": size, "dtype": dtype}
@@ -161,8 +165,8 @@ def refit(
 
 
 def _read_set(path: Path) -> "RetrievalSet":
-    from attar.search import from_passages, read_beir
-    from attar.training import read_passages
+    from attar.search.data import from_passages, read_beir
+    from attar.training.questions.data import read_passages
 
     if path.is_dir():
         return read_beir(path)

@@ -10,7 +10,7 @@ import typer
 
 from attar.cli import options
 from attar.errors import MissingError, OptionError, install_command
-from attar.server import LOOPBACK_HOSTS, Address, Settings, is_loopback, read_token, require_token
+from attar.server.settings import LOOPBACK_HOSTS, Address, Settings, is_loopback, read_token, require_token
 
 
 @options.options_from(Address)
@@ -48,34 +48,36 @@ def serve(
     try:
         import prometheus_client  # noqa: F401  # the workers' only
 
-        from attar.server import listen
-        from attar.server import serve as run
+        from attar.server.run import listen
+        from attar.server.run import serve as run
     except ModuleNotFoundError as fault:
         part = str(fault.name).partition(".")[0]
         if part not in ("starlette", "uvicorn", "httptools", "prometheus_client"):
             raise
-        raise MissingError(
+        raise MissingError.expected(
             "attar serve", "the server's packages", f"no {part}", install_command("server")
         ) from fault
-    from attar.library import Library
+    from attar.library.library import Library
 
     address = Address(**{each.name: given.pop(each.name) for each in fields(Address)})
     if given["token"] is not None and token_file is not None:
-        raise OptionError("token", "--token or --token-file", "both")
+        raise OptionError.expected("token", "--token or --token-file", "both")
     token = read_token(token_file) if token_file is not None else given["token"]
     require_token(address.host, token, no_token)
     for file in (address.ssl_keyfile, address.ssl_certfile):
         if file is not None and not file.is_file():
-            raise OptionError("TLS", "files with a certificate and its key", f"{file}, which does not exist")
+            raise OptionError.expected(
+                "TLS", "files with a certificate and its key", f"{file}, which does not exist"
+            )
     hosts = LOOPBACK_HOSTS | {address.host} if token is None and is_loopback(address.host) else frozenset()
     settings = Settings(store=store, hosts=hosts, **given | {"token": token})
     # An address in use is reported before a library is created.
     for socket in listen(address):
         socket.close()
-    from attar.cluster import is_sharded
+    from attar.cluster.shards import is_sharded
 
     if ray is None and replicas != "1":
-        raise OptionError("--replicas", "--ray with it", "none", "add --ray")
+        raise OptionError.expected("--replicas", "--ray with it", "none", "add --ray")
     if is_sharded(store) or ray is not None:
         _serve_shards(settings, address, ray, replicas)
         return
@@ -92,17 +94,19 @@ def serve(
 
 def _serve_shards(settings: Settings, address: Address, ray: str | None, replicas: str) -> None:
     """Serve a folder of shards, each in this process, or in processes of Ray."""
-    from attar.cluster import Replicas, ShardedLibrary, is_sharded, served_shards
-    from attar.server import serve as run
+    from attar.cluster.serving import Replicas, served_shards
+    from attar.cluster.sharded import ShardedLibrary
+    from attar.cluster.shards import is_sharded
+    from attar.server.run import serve as run
 
     if not is_sharded(settings.store):
         came, remedy = "none", f"make one: attar shard {settings.store} --into 2"
         if not settings.store.exists():
             came, remedy = "no such folder", "check the path"
-        raise OptionError("STORE", "a folder of shards (shards.json) for --ray", came, remedy)
+        raise OptionError.expected("STORE", "a folder of shards (shards.json) for --ray", came, remedy)
     if address.workers > 1:
         remedy = "give --ray and --replicas for more"
-        raise OptionError("--workers", "1 for a library in shards", str(address.workers), remedy)
+        raise OptionError.expected("--workers", "1 for a library in shards", str(address.workers), remedy)
     if ray is None:
         names = ("read_only", "keep_text", "lists_from")
         options = {name: getattr(settings, name) for name in names}
@@ -114,11 +118,11 @@ def _serve_shards(settings: Settings, address: Address, ray: str | None, replica
 
 def _is_new(store: Path) -> bool:
     """Whether there is no library yet; its parent folder must exist."""
-    from attar.store import Store
+    from attar.store.store import Store
 
     parent = store.absolute().parent
     if not parent.is_dir():
-        raise OptionError(
+        raise OptionError.expected(
             "STORE", "a library or a path for a new one", f"no folder {parent}", "check the path"
         )
     return not Store.exists(store)

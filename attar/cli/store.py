@@ -13,7 +13,7 @@ from attar.cli.output import columns, error_line, fact_rows, print_json, printab
 from attar.cli.search import refit
 
 if TYPE_CHECKING:
-    from attar.store import Fault
+    from attar.store.validation import Fault
 
 app = typer.Typer(help="Check, repair, compact and describe the store of a library.", no_args_is_help=True)
 
@@ -26,7 +26,7 @@ def check(store: options.StorePath, as_json: options.AsJson = False) -> None:
 
     attar store check stories
     """
-    from attar.store import Store
+    from attar.store.store import Store
 
     with Store.open(store, read_only=True) as opened:
         documents = len(opened)
@@ -53,7 +53,7 @@ def repair(store: options.StorePath, as_json: options.AsJson = False) -> None:
 
     attar store repair stories
     """
-    from attar.store import repair_store
+    from attar.store.repair import repair_store
 
     done = repair_store(store)
     if as_json:
@@ -75,7 +75,7 @@ def compact(store: options.StorePath, as_json: options.AsJson = False) -> None:
 
     attar store compact stories
     """
-    from attar.store import Store
+    from attar.store.store import Store
 
     with Store.open(store, create=False) as opened:
         saved = opened.compact()
@@ -91,7 +91,7 @@ def stats(store: options.StorePath, as_json: options.AsJson = False) -> None:
 
     attar store stats stories
     """
-    from attar.store import Store
+    from attar.store.store import Store
 
     with Store.open(store, read_only=True) as opened:
         facts = asdict(opened.stats())
@@ -114,7 +114,8 @@ def export_documents(
     attar export stories stories.parquet
     """
     from attar.files import refuse_existing
-    from attar.store import Store, export_store
+    from attar.store.parquet import export_store
+    from attar.store.store import Store
 
     if not replace:
         refuse_existing([file], "add --replace, or name another file")
@@ -147,8 +148,8 @@ def import_documents(
 
     attar import copy stories.parquet
     """
-    from attar.library import open_store
-    from attar.store import import_store, read_export_info
+    from attar.library.library import open_store
+    from attar.store.parquet import import_store, read_export_info
 
     info = read_export_info(file)
     limit = max_decompressed_mb * 2**20

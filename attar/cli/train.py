@@ -11,10 +11,10 @@ import typer
 from attar.cli.options import AsJson, SkipMalformed, explicit_options, options_from
 from attar.cli.output import print_json, progress_bar
 from attar.errors import MissingError, OptionError, install_command
-from attar.training import TrainingOptions
+from attar.training.options import TrainingOptions
 
 if TYPE_CHECKING:
-    from attar.training import Score
+    from attar.training.evaluation import Score
 
 # Varied by the comparison, or not part of it.
 _NOT_COMPARED = ("mechanism", "seed", "init_from", "freeze", "positive", "cooccurrence", "devices")
@@ -24,7 +24,9 @@ def _refuse_profile(given: bool) -> None:
     """Name the command that replaced `attar train --profile`."""
     if given:
         command = "python -m benchmarks.training --data SET"
-        raise OptionError("--profile", f"{command} in a checkout of the repository", "attar train --profile")
+        raise OptionError.expected(
+            "--profile", f"{command} in a checkout of the repository", "attar train --profile"
+        )
 
 
 @options_from(TrainingOptions)
@@ -49,11 +51,13 @@ def train(
     torchrun --nproc-per-node 2 -m attar train --data novels --out reader
     """
     need_lightning()
-    from attar.training import TrainingData, is_main_process, read_history, refuse_overwriting, train
+    from attar.training.data import TrainingData
+    from attar.training.fit import is_main_process, train
+    from attar.training.run_folder import read_history, refuse_overwriting
 
     options = training_options(context, given)
     if resume and replace:
-        raise OptionError("--resume and --replace", "one of them", "both")
+        raise OptionError.expected("--resume and --replace", "one of them", "both")
     # Now, and not after minutes of counting words.
     refuse_overwriting(options.folder, resume=resume, replace=replace)
     with progress_bar() as progress:
@@ -93,13 +97,15 @@ def evaluate(
     """
     import torch
 
-    from attar.cloze import ClozeSet
-    from attar.reader import NamesReader, Reader, answers_alone
-    from attar.training import evaluate, memory_sizes, open_splits, warn_skipped
+    from attar.cloze.sets import ClozeSet
+    from attar.reader.names import NamesReader, answers_alone
+    from attar.reader.reader import Reader
+    from attar.training.data import open_splits, warn_skipped
+    from attar.training.evaluation import evaluate, memory_sizes
 
     saved = Reader.load(reader or "names")
     if not isinstance(saved, NamesReader):
-        raise OptionError(
+        raise OptionError.expected(
             "reader", "one that answers cloze questions with names", "another", "try --reader names"
         )
     with progress_bar() as progress:
@@ -165,7 +171,8 @@ def compare(
     attar compare --data novels --out report
     """
     need_lightning()
-    from attar.training import Comparison, compare, exit_on_sigterm, markdown_table
+    from attar.training.comparison import Comparison, compare, exit_on_sigterm
+    from attar.training.report import markdown_table
 
     names = [name.strip() for name in mechanisms.split(",") if name.strip()]
     # On a GPU, too, each run keeps a core busy.
@@ -186,7 +193,7 @@ def training_options(context: typer.Context, given: dict[str, Any]) -> TrainingO
     given = _values(given)
     if not given["init_from"]:
         return TrainingOptions(**given)
-    from attar.training import fine_tuning_options
+    from attar.training.fit import fine_tuning_options
 
     return fine_tuning_options(given, explicit_options(context))
 
@@ -202,4 +209,4 @@ def need_lightning() -> None:
 
     for package, name in (("pytorch_lightning", "PyTorch Lightning"), ("tensorboard", "TensorBoard")):
         if find_spec(package) is None:
-            raise MissingError("training", name, "none", install_command("train"))
+            raise MissingError.expected("training", name, "none", install_command("train"))

@@ -17,19 +17,15 @@ from attar.cloze.documents import ClozeDocument, DocumentWriter, count_names
 from attar.cloze.options import SPLITS, BuildOptions
 from attar.cloze.questions import draw_questions
 from attar.cloze.sets import ABOUT_FILE, VOCABULARY_FILE
-from attar.documents import SourceDocument, read_sources
+from attar.documents.sources import SourceDocument, read_sources
 from attar.errors import AttarError, FormatError, OptionError
 from attar.files import AtomicFiles, refuse_existing
 from attar.options import to_file
 from attar.progress import Progress, ignore_progress
-from attar.text import (
-    CapitalFinder,
-    NameFinder,
-    NameTable,
-    Vocabulary,
-    iterate_sentences,
-    mark_names,
-)
+from attar.text.name_table import NameTable
+from attar.text.names import CapitalFinder, NameFinder, mark_names
+from attar.text.tokens import iterate_sentences
+from attar.text.vocabulary import Vocabulary
 
 _RULE = re.compile(r"i\s*%\s*(\d{1,9})\s*==\s*(\d{1,9})")
 
@@ -66,7 +62,7 @@ def build_set(
         documents = _documents(sources, splits, finder, options, progress)
         tallies = _write(documents, {split: splits.count(split) for split in SPLITS}, files)
         if not any(tally["documents"] for tally in tallies.values()):
-            raise FormatError(", ".join(map(str, sources)), "text with names to ask for", "none")
+            raise FormatError.expected(", ".join(map(str, sources)), "text with names to ask for", "none")
         about = {
             "sources": [Path(source).name for source in sources],
             "options": to_file(BuildOptions, asdict(options)),
@@ -218,12 +214,12 @@ def split_documents(names: Sequence[str], validation: str, test: str, seed: int)
     shares = {split: share for split, rule in rules if (share := _share(rule)) is not None}
     if sum(shares.values()) >= 1:
         expected = "shares that leave documents for training"
-        raise OptionError("validation and test", expected, f"{validation} and {test}")
+        raise OptionError.expected("validation and test", expected, f"{validation} and {test}")
     for split, rule in rules:
         if split not in shares:
             for at in _listed(names, rule, split):
                 if splits[at]:  # a leak from one split into another
-                    raise OptionError("validation and test", "no document in both", repr(names[at]))
+                    raise OptionError.expected("validation and test", "no document in both", repr(names[at]))
                 splits[at] = split
     order = sorted((at for at, split in enumerate(splits) if not split), key=lambda at: (names[at], at))
     # Published splits of these corpora are given by the permutation of this older generator.
@@ -248,7 +244,7 @@ def _share(rule: str) -> float | None:
     except ValueError:
         return None
     if not 0 <= share < 1:
-        raise OptionError("share of documents", "a number from 0 to below 1", rule)
+        raise OptionError.expected("share of documents", "a number from 0 to below 1", rule)
     return share
 
 
@@ -257,7 +253,7 @@ def _listed(names: Sequence[str], rule: str, split: str) -> list[int]:
     if match:
         every, rest = int(match[1]), int(match[2])
         if rest >= every:
-            raise OptionError(split, "i%N==R with R below N", rule)
+            raise OptionError.expected(split, "i%N==R with R below N", rule)
         return [at for at in range(len(names)) if at % every == rest]
     wanted = _read_list(rule, split)
     keys = [
@@ -265,7 +261,9 @@ def _listed(names: Sequence[str], rule: str, split: str) -> list[int]:
     ]
     missing = wanted - set().union(*keys)
     if missing:
-        raise OptionError(rule, "names of documents", f"{len(missing)} unknown ones such as {min(missing)!r}")
+        raise OptionError.expected(
+            rule, "names of documents", f"{len(missing)} unknown ones such as {min(missing)!r}"
+        )
     return [at for at, key in enumerate(keys) if key & wanted]
 
 
@@ -273,11 +271,11 @@ def _read_list(rule: str, split: str) -> set[str]:
     try:
         if not Path(rule).is_file():
             expected = "a share such as 0.08, a rule such as i%20==0, or a file of names"
-            raise OptionError(split, expected, repr(rule))
+            raise OptionError.expected(split, expected, repr(rule))
         lines = Path(rule).read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as fault:
         came = f"the byte 0x{fault.object[fault.start]:02x} at {fault.start}"
-        raise FormatError(rule, "UTF-8 text", came, "convert it (iconv -t UTF-8)") from fault
+        raise FormatError.expected(rule, "UTF-8 text", came, "convert it (iconv -t UTF-8)") from fault
     except OSError as fault:
-        raise FormatError(rule, "a file of names", fault.strerror or "an unreadable one") from fault
+        raise FormatError.expected(rule, "a file of names", fault.strerror or "an unreadable one") from fault
     return {line.strip() for line in lines if line.strip()}

@@ -17,10 +17,10 @@ from attar.cloze.documents import (
     read_documents,
     read_note,
 )
-from attar.documents import replace_surrogates
+from attar.documents.extracted import replace_surrogates
 from attar.errors import FormatError
 from attar.progress import Progress, ignore_progress
-from attar.text import LONGEST_SENTENCE, PLACEHOLDER
+from attar.text.tokens import LONGEST_SENTENCE, PLACEHOLDER
 
 _BLOCKS = ("url", "document", "question", "answer", "names")
 _NAME = re.compile(rf"@entity({ENTITY_NUMBER}):(.*)")
@@ -53,7 +53,7 @@ def parse_question(data: bytes, where: str) -> QuestionFile:
     """
 
     def malformed(line: int, expected: str, got: str) -> FormatError:
-        return FormatError(f"{where}, line {line}", expected, got)
+        return FormatError.expected(f"{where}, line {line}", expected, got)
 
     try:
         text = data.decode()
@@ -152,10 +152,12 @@ def read_folder(
     A malformed file is refused with its name and line, or passed to `on_malformed` and skipped, every time.
     """
     if not folder.is_dir():
-        raise FormatError(str(folder), "a folder of .question files", "no such folder", "check the path")
+        raise FormatError.expected(
+            str(folder), "a folder of .question files", "no such folder", "check the path"
+        )
     names, fingerprint = list_questions(folder)
     if not names:
-        raise FormatError(str(folder), "a folder of .question files", "none in it")
+        raise FormatError.expected(str(folder), "a folder of .question files", "none in it")
     source = replace_surrogates(source or folder.parent.parent.name)
     if not report_malformed(folder, on_malformed, fingerprint):
         groups, skipped = _group_folder(folder, names, on_malformed, progress)
@@ -248,4 +250,4 @@ def _read(path: Path) -> QuestionFile:
     try:
         return parse_question(path.read_bytes(), str(path))
     except OSError as fault:
-        raise FormatError(str(path), "a .question file", fault.strerror or str(fault)) from fault
+        raise FormatError.expected(str(path), "a .question file", fault.strerror or str(fault)) from fault

@@ -186,7 +186,9 @@ def read_documents(path: Path) -> Iterator[ClozeDocument]:
         except (pa.ArrowException, OSError, ValueError) as fault:  # msgspec's errors are ValueErrors
             came = f"another ({str(fault).splitlines()[0][:200]})"
             expected = "a document of a cloze set"
-            raise FormatError(f"{path}, document {done}", expected, came, "build it again") from fault
+            raise FormatError.expected(
+                f"{path}, document {done}", expected, came, "build it again"
+            ) from fault
 
 
 def _parts(batch: "pa.RecordBatch", what: str) -> Iterator["pa.RecordBatch"]:
@@ -194,7 +196,7 @@ def _parts(batch: "pa.RecordBatch", what: str) -> Iterator["pa.RecordBatch"]:
     size = sum(map(_text_bytes, batch.columns))
     if batch.num_rows < 2:
         if size > _DOCUMENT_BYTES:
-            raise FormatError(what, f"at most {_DOCUMENT_BYTES:,} bytes of text", f"{size:,}")
+            raise FormatError.expected(what, f"at most {_DOCUMENT_BYTES:,} bytes of text", f"{size:,}")
         yield batch
     elif size <= _BATCH_BYTES:
         yield batch
@@ -240,7 +242,7 @@ def _open(path: Path) -> Iterator[Any]:
         raise
     except (pa.ArrowException, OSError, ValueError) as fault:
         came = "no such file" if isinstance(fault, FileNotFoundError) else "another or an incomplete file"
-        raise FormatError(str(path), "a cloze set's Parquet file", came, "build it again") from fault
+        raise FormatError.expected(str(path), "a cloze set's Parquet file", came, "build it again") from fault
     with file:
         yield file
 
@@ -251,14 +253,14 @@ def _check_columns(path: Path, file: Any) -> None:
     for column in _schema(""):
         if found.names.count(column.name) != 1:
             came = repr(", ".join(found.names))[1:-1][:200]  # on one line
-            raise FormatError(str(path), f"a cloze set's columns, such as {column.name}", came)
+            raise FormatError.expected(str(path), f"a cloze set's columns, such as {column.name}", came)
         kind = found.field(column.name).type
         if kind != column.type:
             what = f"{path}, column {column.name}"
-            raise FormatError(what, str(column.type), repr(str(kind))[1:-1][:200], "build it again")
+            raise FormatError.expected(what, str(column.type), repr(str(kind))[1:-1][:200], "build it again")
     for number in range(file.metadata.num_row_groups):
         # Not the columns' own sizes: pyarrow aborts the process where their metadata is malformed.
         size = file.metadata.row_group(number).total_byte_size
         if not 0 <= size <= _GROUP_BYTES:
             expected = f"groups of rows of at most {_GROUP_BYTES:,} bytes"
-            raise FormatError(str(path), expected, f"one of {size:,}", "build it again")
+            raise FormatError.expected(str(path), expected, f"one of {size:,}", "build it again")

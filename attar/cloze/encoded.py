@@ -18,7 +18,7 @@ from attar.cloze.sets import ClozeSet
 from attar.errors import FormatError
 from attar.files import atomic_file
 from attar.progress import Progress, ignore_progress
-from attar.text import Vocabulary
+from attar.text.vocabulary import Vocabulary
 
 Ids = NDArray[np.int32]
 Offsets = NDArray[np.int64]
@@ -148,7 +148,10 @@ def encode_split(
         entities = _entities_of(document)
         if len(entities) > vocabulary.entities:
             came = f"{len(entities)}"
-            skip(FormatError(document.name, f"at most {vocabulary.entities} names", came), on_malformed)
+            skip(
+                FormatError.expected(document.name, f"at most {vocabulary.entities} names", came),
+                on_malformed,
+            )
             continue
         if entities and entities[-1] >= vocabulary.entities:
             document = _numbered_within(document, entities, vocabulary.entities)

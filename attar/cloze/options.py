@@ -30,7 +30,7 @@ class BuildOptions:
     def __post_init__(self) -> None:
         check_ranges(self)
         if self.only and self.only not in SPLITS:
-            raise OptionError("only", " or ".join(SPLITS), repr(self.only))
+            raise OptionError.expected("only", " or ".join(SPLITS), repr(self.only))
         if self.only and (self.validation, self.test) != (_SHARE, _SHARE):
             got = f"{self.validation} and {self.test}"
-            raise OptionError("validation and test", f"neither with only={self.only}", got)
+            raise OptionError.expected("validation and test", f"neither with only={self.only}", got)

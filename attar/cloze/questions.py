@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from attar.cloze.documents import ClozeDocument, Question, entity_number
 from attar.cloze.encoded import EncodedSplit, Offsets
-from attar.text import PLACEHOLDER
+from attar.text.tokens import PLACEHOLDER
 
 # Shorter sentences say too little about the name ("said @placeholder ."), longer ones are rarely sentences.
 _SHORTEST, _LONGEST = 6, 80

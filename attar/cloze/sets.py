@@ -13,7 +13,7 @@ from attar.cloze.documents import ClozeDocument, read_documents
 from attar.cloze.options import SPLITS
 from attar.errors import FormatError
 from attar.progress import Progress, ignore_progress
-from attar.text import Vocabulary
+from attar.text.vocabulary import Vocabulary
 
 ABOUT_FILE, VOCABULARY_FILE = "set.json", "tokenizer.json"
 
@@ -29,10 +29,10 @@ class ClozeSet:
         """Open a folder with at least one split."""
         cloze_set = cls(Path(path))
         if not cloze_set.path.is_dir():
-            raise FormatError(str(path), "a cloze set's folder", "no such folder", "check the path")
+            raise FormatError.expected(str(path), "a cloze set's folder", "no such folder", "check the path")
         if not cloze_set.splits:
             expected = "training.parquet or questions/training/*.question, or another split's"
-            raise FormatError(str(path), expected, "neither", "build one with attar cloze build")
+            raise FormatError.expected(str(path), expected, "neither", "build one with attar cloze build")
         return cloze_set
 
     @property
@@ -82,7 +82,7 @@ class ClozeSet:
     def _split_path(self, split: str) -> Path:
         """Return a split's folder of `.question` files, or its Parquet file."""
         if split not in self.splits:
-            raise FormatError(f"{self.path}: split", " or ".join(self.splits), repr(split))
+            raise FormatError.expected(f"{self.path}: split", " or ".join(self.splits), repr(split))
         above = self._questions
         return self.path / f"{split}.parquet" if above is None else above / split
 
@@ -93,7 +93,7 @@ class ClozeSet:
         try:
             return dict(json.loads(file.read_bytes())) if file.is_file() else {}
         except (ValueError, TypeError, RecursionError) as fault:
-            raise FormatError(
+            raise FormatError.expected(
                 str(file), "a JSON object", f"something else ({fault})", "build the set again"
             ) from fault
 

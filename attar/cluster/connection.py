@@ -37,7 +37,7 @@ def connected(address: str | None = None, cpus: int | None = None) -> Iterator[N
     except ImportError as fault:
         package = (fault.name or "ray").partition(".")[0]
         remedy = install_command("ray")
-        raise MissingError("ray", f"the package {package}", "none", remedy) from fault
+        raise MissingError.expected("ray", f"the package {package}", "none", remedy) from fault
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     if ray.is_initialized():
         yield
@@ -75,4 +75,4 @@ def _check(address: str) -> None:
 
 def _unavailable(address: str, came: str) -> UnavailableError:
     remedy = "start one (ray start --head), or give HOST:PORT of one"
-    return UnavailableError(f"ray {address}", "a cluster of Ray", came, remedy)
+    return UnavailableError.expected(f"ray {address}", "a cluster of Ray", came, remedy)

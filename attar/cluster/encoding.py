@@ -24,17 +24,22 @@ from attar.cluster.shards import is_sharded, shard_of, shard_paths
 from attar.cluster.sources import FoundSources, datasource, find_sources, from_table, to_table
 from attar.errors import AttarError, OptionError, UnavailableError
 from attar.files import MAX_DECOMPRESSED
-from attar.library import Draft, Library, encode_texts
+from attar.library.drafts import Draft, encode_texts
+from attar.library.library import Library
 from attar.progress import Progress, ignore_progress
-from attar.reader import READER_FILES, find_reader, reader_folder
+from attar.reader.files import READER_FILES
+from attar.reader.folders import find_reader, reader_folder
 from attar.results import Change
-from attar.search import Projection
-from attar.store import Durability, Fault, Store, export_store
+from attar.search.statistics import Projection
+from attar.store.lmdb_env import Durability
+from attar.store.parquet import export_store
+from attar.store.store import Store
+from attar.store.validation import Fault
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from attar.reader import Reader
+    from attar.reader.reader import Reader
 
 _PARQUET = ".parquet"
 
@@ -50,9 +55,9 @@ class Workers:
     def __post_init__(self) -> None:
         for name in ("actors", "threads"):
             if (value := getattr(self, name)) is not None and value < 1:
-                raise OptionError(name, "a whole number from 1 up", str(value))
+                raise OptionError.expected(name, "a whole number from 1 up", str(value))
         if not 0 <= self.gpus < 1_000:
-            raise OptionError("gpus", "a number from 0 up", str(self.gpus))
+            raise OptionError.expected("gpus", "a number from 0 up", str(self.gpus))
 
     def count(self) -> int:
         """How many actors the connected cluster has room for, of those that are wanted; none is refused."""
@@ -63,7 +68,9 @@ class Workers:
         if most < 1:
             needed = f"{self.gpus:g} GPUs" if self.gpus else f"{self.threads} CPUs"
             has = f"{room.get('GPU', 0):g} GPUs and {room.get('CPU', 0):g} CPUs"
-            raise OptionError("cluster", f"room for an actor with {needed}", has, "ask for less per actor")
+            raise OptionError.expected(
+                "cluster", f"room for an actor with {needed}", has, "ask for less per actor"
+            )
         return min(self.actors or int(most), int(most))
 
     def resources(self) -> dict[str, Any]:
@@ -191,7 +198,7 @@ class ReaderFiles(NamedTuple):
         """The reader, in an actor."""
         import torch
 
-        from attar.reader import Reader
+        from attar.reader.reader import Reader
 
         torch.set_num_threads(workers.threads)
         with tempfile.TemporaryDirectory(prefix="attar-reader-") as folder:
@@ -263,4 +270,4 @@ def in_one_line() -> Iterator[None]:
             raise cause from fault
         *_, line = [each for each in str(fault).splitlines() if each.strip()] or [type(fault).__name__]
         remedy = "install this version of attar on every node, and run the command again: it continues"
-        raise UnavailableError("ray", "actors that read", line.strip()[:160], remedy) from fault
+        raise UnavailableError.expected("ray", "actors that read", line.strip()[:160], remedy) from fault

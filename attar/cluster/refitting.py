@@ -13,7 +13,8 @@ from typing import Any
 from attar.cluster.connection import connected
 from attar.cluster.encoding import ReaderFiles, Workers, in_one_line
 from attar.cluster.shards import is_sharded, shard_paths
-from attar.library import Library, RefitCalls, RefitReader, calls_here, refit
+from attar.library.library import Library
+from attar.library.refitting import RefitCalls, RefitReader, calls_here, refit
 from attar.progress import Progress, ignore_progress
 from attar.results import Refit
 

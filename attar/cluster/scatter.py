@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from attar.cluster.shard import Shard
 from attar.errors import UnavailableError
-from attar.library import TOGETHER, Rounds
-from attar.server import Partial
+from attar.library.rounds import TOGETHER, Rounds
+from attar.server.backend import Partial
 
 Result = TypeVar("Result")
 

@@ -18,8 +18,8 @@ from attar.cluster.shard import WRITES, ShardBackend, reply_to
 from attar.cluster.sharded import ShardedLibrary
 from attar.cluster.shards import Manifest, check_shard, read_manifest, shard_paths
 from attar.errors import OptionError, ReaderMismatchError, UnavailableError
-from attar.library import Library
-from attar.server import Settings
+from attar.library.library import Library
+from attar.server.settings import Settings
 
 # Seconds between two looks at a shard, until it must have answered one, and until it must have started.
 _PERIOD, _SILENCE, _START = 0.5, 3.0, 180.0
@@ -56,7 +56,7 @@ class Replicas:
             least, most = int(parts[0]), int(parts[-1])
             if 1 <= least <= most <= 1_000:
                 return cls(least, most)
-        raise OptionError("--replicas", "N or MIN:MAX, from 1 to 1000", repr(written))
+        raise OptionError.expected("--replicas", "N or MIN:MAX, from 1 to 1000", repr(written))
 
     def options(self) -> dict[str, Any]:
         """Ray Serve's options."""
@@ -138,7 +138,7 @@ class _Deployment:
 
     def _unavailable(self) -> UnavailableError:
         remedy = "try again; Ray restarts it"
-        return UnavailableError(self.name, "a running process", "one that does not answer", remedy)
+        return UnavailableError.expected(self.name, "a running process", "one that does not answer", remedy)
 
     def _watch(self) -> None:
         while not self._closed.wait(_PERIOD):
@@ -216,7 +216,7 @@ def _check_readers(library: ShardedLibrary) -> None:
                 f"shards of one reader ({found[min(found)][:12]})",
                 f"{reader[:12]} in shard {number}",
             )
-            raise ReaderMismatchError("library", what, came, "attar reread that shard")
+            raise ReaderMismatchError.expected("library", what, came, "attar reread that shard")
 
 
 def _start(
@@ -282,7 +282,7 @@ def _wait(names: dict[str, int]) -> None:
                 message = next((each.message for each in deployments if each.message), found[name].message)
                 came = _reason(message) or state
                 remedy = "see the logs of Ray, and whether the cluster has a free CPU for each process"
-                raise UnavailableError(f"shard {names[name]}", "a process that starts", came, remedy)
+                raise UnavailableError.expected(f"shard {names[name]}", "a process that starts", came, remedy)
         time.sleep(0.2)
 
 

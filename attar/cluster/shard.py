@@ -6,10 +6,13 @@ from typing import Any, Protocol
 
 from attar import wire
 from attar.errors import AttarError
-from attar.library import Library, scan_together
+from attar.library.library import Library
+from attar.library.rounds import scan_together
 from attar.results import Change
-from attar.server import LibraryBackend, ProblemError
-from attar.store import Record, Signatures, key_of
+from attar.server.local import LibraryBackend
+from attar.server.problems import ProblemError
+from attar.store.format import Record, key_of
+from attar.store.signatures import Signatures
 
 # Methods that change documents: they go to the shard's one writer.
 WRITES = frozenset({"add", "add_many", "append", "merge_records", "remove"})

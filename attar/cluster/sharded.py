@@ -21,10 +21,14 @@ from attar.cluster.scatter import Scatter
 from attar.cluster.shard import LocalShard, Shard
 from attar.cluster.shards import shard_of, shard_paths
 from attar.errors import UnavailableError, UnknownDocumentError
-from attar.library import Draft, Library, ask_rounds, closest, search_rounds
+from attar.library.drafts import Draft
+from attar.library.finding import closest
+from attar.library.library import Library
+from attar.library.rounds import ask_rounds, search_rounds
 from attar.results import Answer, Change, Document, Explanation, Hit
-from attar.server import AskJob, AskResult, Listed, LookupJob, LookupResult, Partial
-from attar.store import Stats, key_of
+from attar.server.backend import AskJob, AskResult, Listed, LookupJob, LookupResult, Partial
+from attar.store.format import key_of
+from attar.store.maintenance import Stats
 
 
 class ShardedLibrary(Scatter):
@@ -57,7 +61,7 @@ class ShardedLibrary(Scatter):
         try:
             return self.call(self._of(name), method, *arguments)
         except UnknownDocumentError:
-            raise UnknownDocumentError(name, self.similar(name) or ()) from None
+            raise UnknownDocumentError.named(name, self.similar(name) or ()) from None
 
     def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
         """Like `Library.ask`."""
@@ -154,7 +158,9 @@ class ShardedLibrary(Scatter):
         while True:
             (found, _), missing = self.page(after, 1_000)
             if missing:
-                raise UnavailableError("library", "all shards", f"without {', '.join(missing)}", "try again")
+                raise UnavailableError.expected(
+                    "library", "all shards", f"without {', '.join(missing)}", "try again"
+                )
             yield from found
             if len(found) < 1_000:
                 return
@@ -242,7 +248,7 @@ class ShardedLibrary(Scatter):
             unknown.update(result)
         for name in names:
             if name in unknown:
-                raise UnknownDocumentError(name, self.similar(name) or ())
+                raise UnknownDocumentError.named(name, self.similar(name) or ())
 
     def similar(self, name: str) -> list[str] | None:
         """Names like one that no document has; None if there is a document of that name."""

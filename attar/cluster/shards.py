@@ -19,7 +19,10 @@ import msgspec
 from attar.errors import FormatError, OptionError, ReaderMismatchError, StoreError, writing_to
 from attar.files import atomic_file, sync_folder
 from attar.progress import Progress, ignore_progress
-from attar.store import Fault, Record, Signatures, Store, key_of
+from attar.store.format import Record, key_of
+from attar.store.signatures import Signatures
+from attar.store.store import Store
+from attar.store.validation import Fault
 
 MANIFEST, _SHARD = "shards.json", "shard.json"
 _FORMAT = 1
@@ -66,11 +69,13 @@ def read_manifest(folder: Path) -> Manifest:
     """The manifest of a library in shards, whose folders need not be on this machine."""
     manifest = _read(folder / MANIFEST, Manifest)
     if manifest.format != _FORMAT:
-        raise FormatError(
+        raise FormatError.expected(
             str(folder / MANIFEST), f"format {_FORMAT}", str(manifest.format), "install a newer attar"
         )
     if not 1 <= len(manifest.shards) <= _MOST:
-        raise FormatError(str(folder / MANIFEST), f"1 to {_MOST:,} shards", f"{len(manifest.shards):,}")
+        raise FormatError.expected(
+            str(folder / MANIFEST), f"1 to {_MOST:,} shards", f"{len(manifest.shards):,}"
+        )
     return manifest
 
 
@@ -79,12 +84,12 @@ def check_shard(folder: Path, manifest: Manifest, number: int) -> Path:
     path, what = folder / manifest.shards[number], f"shard {number} of {folder}"
     if not Store.exists(path):
         remedy = f"bring it back, or correct its path in {MANIFEST}"
-        raise StoreError(what, f"a store at {path}", "none", remedy)
+        raise StoreError.expected(what, f"a store at {path}", "none", remedy)
     expected, own = _Shard(manifest.id, number, len(manifest.shards)), _read(path / _SHARD, _Shard)
     if own != expected:
         came = f"shard {own.number} of {own.count}" + (" of another split" if own.id != manifest.id else "")
         expected_shard = f"shard {number} of {expected.count} of this split"
-        raise FormatError(what, expected_shard, came, "restore the manifest")
+        raise FormatError.expected(what, expected_shard, came, "restore the manifest")
     return path
 
 
@@ -100,7 +105,7 @@ def shard_paths(folder: Path) -> list[Path]:
     if len(readers) > 1:
         (first, one), (second, other) = list(readers.items())[:2]
         what, came = f"shards of one reader ({first[:12]}, {one.name})", f"{second[:12]} in {other.name}"
-        raise ReaderMismatchError(str(folder), what, came, f"attar reread {other}")
+        raise ReaderMismatchError.expected(str(folder), what, came, f"attar reread {other}")
     return paths
 
 
@@ -111,9 +116,9 @@ def split(source: Path, out: Path, into: int, progress: Progress = ignore_progre
     nothing at `out`.
     """
     if not 1 <= into <= _MOST:
-        raise OptionError("--into", f"1 to {_MOST:,} shards", str(into))
+        raise OptionError.expected("--into", f"1 to {_MOST:,} shards", str(into))
     if out.exists():
-        raise OptionError("--out", "a new folder", f"{out}, which exists", "choose another")
+        raise OptionError.expected("--out", "a new folder", f"{out}, which exists", "choose another")
     paths = shard_paths(source) if is_sharded(source) else [source]
     partial = out.with_name(f"{out.name}.partial")
     # What an earlier split left when it was killed.
@@ -175,7 +180,7 @@ def _records(stores: list[Store]) -> Iterator[Record]:
             for entry in now.documents():
                 if isinstance(entry, Fault):
                     remedy = f"attar store repair {store.path}"
-                    raise StoreError(f"store {store.path}", "intact documents", entry.line, remedy)
+                    raise StoreError.expected(f"store {store.path}", "intact documents", entry.line, remedy)
                 signature = signatures.get(key_of(entry.name))
                 # One of an earlier version of the document is made again when it is needed.
                 own = signature[1] if signature is not None and signature[0] == entry.changed else None
@@ -210,4 +215,6 @@ def _read(file: Path, kind: type[_Kind]) -> _Kind:
         return msgspec.json.decode(file.read_bytes(), type=kind)
     except (OSError, msgspec.DecodeError) as fault:
         expected = "a manifest of shards" if kind is Manifest else "which shard this is"
-        raise FormatError(str(file), expected, f"another file ({fault})", "restore it from a copy") from fault
+        raise FormatError.expected(
+            str(file), expected, f"another file ({fault})", "restore it from a copy"
+        ) from fault

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from zipfile import BadZipFile
 
-from attar.documents import (
+from attar.documents.sources import (
     FoundFiles,
     SkippedFile,
     SourceFile,
@@ -20,8 +20,8 @@ from attar.documents import (
 )
 from attar.errors import AttarError, FormatError
 from attar.files import MAX_DECOMPRESSED
-from attar.library import Draft, read_files
-from attar.store import Origin
+from attar.library.drafts import Draft, read_files
+from attar.store.origin import Origin
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,7 +84,7 @@ def _find_urls(url: str) -> list[UrlFile]:
     _, chained, archive = url.partition("::")
     if chained and not inside:  # fsspec's caches, whose files have no URLs of their own
         expected = "a chain that begins with an archive, such as zip://FILE::s3://BUCKET/FILE.zip"
-        raise FormatError(url, expected, f"{kind}::", f"leave {kind}:: out")
+        raise FormatError.expected(url, expected, f"{kind}::", f"leave {kind}:: out")
     try:
         system, root = fsspec.core.url_to_fs(url)
         details = system.find(root, detail=True)
@@ -94,7 +94,7 @@ def _find_urls(url: str) -> list[UrlFile]:
         else:
             names = {path: name for path, name in names.items() if is_known(name) and "/." not in f"/{name}"}
         if not names:
-            raise FormatError(url, "a file, or a folder with documents", "none", "check the URL")
+            raise FormatError.expected(url, "a file, or a folder with documents", "none", "check the URL")
         innermost = archive.rpartition("::")[2] if chained else url
         only_here = innermost.startswith("memory://")
         on_disk = "://" not in innermost or innermost.startswith(("file://", "local://"))
@@ -112,7 +112,7 @@ def _find_urls(url: str) -> list[UrlFile]:
     except (OSError, ValueError, ImportError, NotImplementedError, BadZipFile) as fault:
         if isinstance(fault, AttarError):
             raise
-        raise FormatError(url, "a URL that fsspec can read", _line(fault)) from fault
+        raise FormatError.expected(url, "a URL that fsspec can read", _line(fault)) from fault
 
 
 def read_documents(
@@ -144,9 +144,9 @@ def _read_url(file: UrlFile, on_bad: Callable[[AttarError], None], max_bytes: in
         for each in read_bytes(own, data, max_bytes, name=file.name, on_bad=on_bad):
             yield Draft.of(each.name, each.text, each.title, Origin(file.url, each.date, each.parts))
     except AttarError as fault:
-        on_bad(FormatError(file.url, "documents to add", str(fault)))
+        on_bad(FormatError.expected(file.url, "documents to add", str(fault)))
     except (OSError, ValueError, BadZipFile) as fault:
-        on_bad(FormatError(file.url, "a file to read", _line(fault)))
+        on_bad(FormatError.expected(file.url, "a file to read", _line(fault)))
 
 
 def datasource(files: list[AnyFile], max_bytes: int) -> "Datasource":

@@ -4,35 +4,7 @@ Titles, dates, and the places of pages, headings and rows are kept. Plain text a
 others are in the extra `documents` and are imported when a file needs them.
 """
 
-from attar.documents.extracted import Extracted, OnBad, Part, replace_surrogates
 from attar.documents.plain import decode_text
-from attar.documents.sources import (
-    FoundFiles,
-    SkippedFile,
-    SourceDocument,
-    SourceFile,
-    document_name,
-    find_files,
-    is_known,
-    read_bytes,
-    read_source_file,
-    read_sources,
-)
+from attar.documents.sources import SourceDocument, find_files, read_bytes, read_sources
 
-__all__ = [
-    "Extracted",
-    "FoundFiles",
-    "OnBad",
-    "Part",
-    "SkippedFile",
-    "SourceDocument",
-    "SourceFile",
-    "decode_text",
-    "document_name",
-    "find_files",
-    "is_known",
-    "read_bytes",
-    "read_source_file",
-    "read_sources",
-    "replace_surrogates",
-]
+__all__ = ["SourceDocument", "decode_text", "find_files", "read_bytes", "read_sources"]

@@ -40,7 +40,7 @@ def decompressing(blob: Blob) -> Iterator[None]:
         if isinstance(fault, AttarError):
             raise
         came = " ".join(str(fault).split())[:200] or "an incomplete one"
-        raise FormatError(blob.where, "a whole compressed file", came, "fetch it again") from fault
+        raise FormatError.expected(blob.where, "a whole compressed file", came, "fetch it again") from fault
 
 
 def decompressed(blob: Blob, suffix: str) -> Blob:
@@ -80,7 +80,7 @@ def read_zip(blob: Blob, read: ReadMember) -> Iterator[Extracted]:
             if member.is_dir() or _is_hidden(member.filename):
                 continue
             if member.flag_bits & _ENCRYPTED:
-                fault = FormatError(
+                fault = FormatError.expected(
                     f"{blob.where}: {member.filename}",
                     "a file to read",
                     "an encrypted one",
@@ -112,7 +112,7 @@ def _read_member(
         if budget.bytes < size:
             most = _TOGETHER * blob.max_bytes
             remedy = "raise the limit (--max-decompressed-mb), or unpack it first"
-            raise FormatError(where, f"members of at most {most:,} bytes in all", "more", remedy)
+            raise FormatError.expected(where, f"members of at most {most:,} bytes in all", "more", remedy)
         budget.bytes -= size
         name = _safe_name(path)
         # Members of the first kind of archive that attar read have no prefix.
@@ -137,7 +137,9 @@ def _report(blob: Blob, fault: AttarError) -> None:
 def _counted(blob: Blob) -> Blob:
     if blob.depth >= MAX_DEPTH:
         came = f"one in {blob.depth} others"
-        raise FormatError(blob.where, f"an archive in fewer than {MAX_DEPTH} others", came, "unpack it first")
+        raise FormatError.expected(
+            blob.where, f"an archive in fewer than {MAX_DEPTH} others", came, "unpack it first"
+        )
     return blob if blob.budget else replace(blob, budget=Budget(MAX_MEMBERS, _TOGETHER * blob.max_bytes))
 
 
@@ -157,11 +159,13 @@ def _is_hidden(path: str) -> bool:
 
 
 def _too_many(blob: Blob) -> FormatError:
-    return FormatError(blob.where, f"at most {MAX_MEMBERS:,} files in an archive", "more", "unpack it first")
+    return FormatError.expected(
+        blob.where, f"at most {MAX_MEMBERS:,} files in an archive", "more", "unpack it first"
+    )
 
 
 def _nothing_in(blob: Blob) -> FormatError:
-    return FormatError(blob.where, "an archive with documents", "none in it", "leave it out")
+    return FormatError.expected(blob.where, "an archive with documents", "none in it", "leave it out")
 
 
 class _Member(tarfile.TarInfo):

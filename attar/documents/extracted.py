@@ -209,7 +209,7 @@ def check_size(where: str, size: int, max_bytes: int) -> None:
     """Refuse a compressed file that grows to more than `max_bytes`."""
     if size > max_bytes:
         remedy = "raise the limit (--max-decompressed-mb), or decompress it first"
-        raise FormatError(where, f"at most {max_bytes:,} bytes when decompressed", "more", remedy)
+        raise FormatError.expected(where, f"at most {max_bytes:,} bytes when decompressed", "more", remedy)
 
 
 @contextmanager
@@ -225,8 +225,10 @@ def parsing(where: str, expected: str) -> Iterator[None]:
     except ImportError as fault:
         what, package = f"{where}", (fault.name or str(fault)).partition(".")[0]
         remedy = install_command("documents")
-        raise MissingError(what, f"the package {package} for {expected}", "none", remedy) from fault
+        raise MissingError.expected(what, f"the package {package} for {expected}", "none", remedy) from fault
     except Exception as fault:
         reason = " ".join(str(fault).split())[:120]
         came = f"a damaged one ({reason or type(fault).__name__})"
-        raise FormatError(where, expected, came, "open it and save it again, or leave it out") from fault
+        raise FormatError.expected(
+            where, expected, came, "open it and save it again, or leave it out"
+        ) from fault

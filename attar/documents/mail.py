@@ -26,7 +26,7 @@ def read_eml(blob: Blob) -> Iterator[Extracted]:
     """One e-mail."""
     data = blob.data()
     if not data.strip():
-        raise FormatError(blob.where, "an e-mail", "nothing", "leave it out")
+        raise FormatError.expected(blob.where, "an e-mail", "nothing", "leave it out")
     yield _extract(data, blob.where)
 
 
@@ -46,7 +46,9 @@ def _messages(blob: Blob) -> Iterator[bytes]:
                 yield b"".join(lines)
             lines, size, begun = [], 0, True
         elif not begun and line.strip():
-            raise FormatError(blob.where, "an mbox file, which begins with From", "another beginning")
+            raise FormatError.expected(
+                blob.where, "an mbox file, which begins with From", "another beginning"
+            )
         else:
             lines.append(line)
             size += len(line)
@@ -54,7 +56,7 @@ def _messages(blob: Blob) -> Iterator[bytes]:
                 check_size(blob.where, size, blob.max_bytes)
         blank = not line.strip()
     if not begun:
-        raise FormatError(blob.where, "e-mails", "none", "leave it out")
+        raise FormatError.expected(blob.where, "e-mails", "none", "leave it out")
     yield b"".join(lines)
 
 
@@ -62,7 +64,9 @@ def _extract(data: bytes, where: str) -> Extracted:
     with parsing(where, "an e-mail"):
         message = message_from_bytes(data, policy=policy.default)
         if not message.keys():
-            raise FormatError(where, "an e-mail with headers", "none", "rename it to .txt if it is a text")
+            raise FormatError.expected(
+                where, "an e-mail with headers", "none", "rename it to .txt if it is a text"
+            )
         builder = TextBuilder()
         subject, date = _header(message, "Subject"), _date(message)
         builder.add(_introduction(message, date))

@@ -28,14 +28,16 @@ def read_pdf(blob: Blob) -> Iterator[Extracted]:
         logging.getLogger("pypdf").setLevel(logging.CRITICAL)
         file = pypdf.PdfReader(io.BytesIO(data))
         if file.is_encrypted and not file.decrypt(""):
-            raise FormatError(
+            raise FormatError.expected(
                 blob.where, "a PDF file to read", "an encrypted one", "save it without a password"
             )
         pages = [clean(page.extract_text()) for page in file.pages]
         if not any(pages):
             count = f"{len(pages)} page{'s' * (len(pages) != 1)}"
             came = f"{count} without text, a picture of a text"
-            raise FormatError(blob.where, "a PDF file with text", came, "recognise its text first (OCR)")
+            raise FormatError.expected(
+                blob.where, "a PDF file with text", came, "recognise its text first (OCR)"
+            )
         title, date = (
             str(file.metadata.get(key) or "") if file.metadata else "" for key in ("/Title", "/CreationDate")
         )

@@ -53,7 +53,7 @@ def decode_text(data: bytes, where: str) -> str:
     ('Ann left.', 'café')
     """
     if not data.strip():
-        raise FormatError(where, "text", "nothing" if not data else "blanks only", "leave it out")
+        raise FormatError.expected(where, "text", "nothing" if not data else "blanks only", "leave it out")
     for bom, encoding in _BOMS:
         if data.startswith(bom):
             return _decoded(data, encoding, where)
@@ -109,10 +109,10 @@ def read_json_lines(blob: Blob) -> Iterator[Extracted]:
         empty = False
         row = _parsed(decode_text(line, where), where, "a JSON object")
         if not _is_document(row):
-            raise FormatError(where, 'an object with "text", a string', _other_than_document(row))
+            raise FormatError.expected(where, 'an object with "text", a string', _other_than_document(row))
         yield _document(row, blob, number)
     if empty:
-        raise FormatError(blob.where, "lines of JSON", "an empty file", "leave it out")
+        raise FormatError.expected(blob.where, "lines of JSON", "an empty file", "leave it out")
 
 
 def read_parquet(blob: Blob) -> Iterator[Extracted]:
@@ -132,7 +132,7 @@ def read_parquet(blob: Blob) -> Iterator[Extracted]:
         sizes = [sum(group.column(at).total_uncompressed_size for at in columns) for group in groups]
     if texts is None or not pa.types.is_dictionary(texts):
         expected, came = 'a Parquet file with a column "text" of strings', "one without"
-        raise FormatError(blob.where, expected, came, "rename the column that has the texts")
+        raise FormatError.expected(blob.where, expected, came, "rename the column that has the texts")
     check_size(blob.where, max(sizes, default=0), blob.max_bytes)
     rows = (
         {name: batch.column(name)[at].as_py() for name in names}
@@ -152,7 +152,7 @@ def _parsed(text: str, where: str, expected: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as fault:
-        raise FormatError(where, expected, f"something else ({fault})") from fault
+        raise FormatError.expected(where, expected, f"something else ({fault})") from fault
 
 
 def _is_document(row: object) -> bool:
@@ -215,10 +215,10 @@ def _cell(value: object) -> str:
 def _decoded(data: bytes, encoding: str | None, where: str) -> str:
     try:
         if encoding is None:
-            raise FormatError(where, "text", "binary data", "leave it out")
+            raise FormatError.expected(where, "text", "binary data", "leave it out")
         return data.decode(encoding)
     except UnicodeDecodeError as fault:
-        raise FormatError(where, f"text in {encoding}", "other bytes", "save it as UTF-8") from fault
+        raise FormatError.expected(where, f"text in {encoding}", "other bytes", "save it as UTF-8") from fault
 
 
 def _utf16(sample: bytes) -> str | None:
@@ -243,10 +243,10 @@ def _guessed(data: bytes, where: str, fault: UnicodeDecodeError) -> str:
 
             best = from_bytes(data).best()
         if best is None:
-            raise FormatError(where, "text", "binary data", "leave it out") from fault
+            raise FormatError.expected(where, "text", "binary data", "leave it out") from fault
         text = str(best)
     sample = text[:_SAMPLE]
     control = sum(not (each.isprintable() or each.isspace()) for each in sample)
     if control > _CONTROL * len(sample):
-        raise FormatError(where, "text", "binary data", "leave it out") from fault
+        raise FormatError.expected(where, "text", "binary data", "leave it out") from fault
     return text

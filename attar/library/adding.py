@@ -22,13 +22,18 @@ from attar.errors import (
 from attar.library.drafts import Draft, Encoded, Pace, batches, check_string, check_text, encode_texts
 from attar.library.places import appended_origin, merged_origin
 from attar.library.searching import Searching
-from attar.memory import JOINT, Memory, within_budget
+from attar.memory.budget import within_budget
+from attar.memory.memory import Memory
+from attar.memory.phrases import JOINT
 from attar.progress import Progress, ignore_progress
 from attar.results import Change
-from attar.store import DocumentEntry, Parts, Record, Snapshot, Store, Transaction, digest_of
+from attar.store.format import DocumentEntry, Record, digest_of
+from attar.store.origin import Parts
+from attar.store.store import Store
+from attar.store.transactions import Snapshot, Transaction
 
 if TYPE_CHECKING:
-    from attar.reader import Reader
+    from attar.reader.reader import Reader
 
 # Between a text and the text appended to it, where texts are kept: a paragraph's end.
 SEPARATOR = JOINT
@@ -54,7 +59,7 @@ def _change_ids(key: str | None, *texts: str) -> tuple[bytes, ...]:
         return ()
     check_string("key", key)
     if not (0 < len(key) <= _LONGEST_KEY and key.isascii() and key.isprintable()):
-        raise OptionError("key", f"1 to {_LONGEST_KEY} printable ASCII characters", quoted(key))
+        raise OptionError.expected("key", f"1 to {_LONGEST_KEY} printable ASCII characters", quoted(key))
     digests = b"".join(map(digest_of, (key, *texts)))
     return (hashlib.blake2b(digests, digest_size=16).digest(),)
 
@@ -78,7 +83,7 @@ class Adder:
     def __post_init__(self) -> None:
         budget = self.budget
         if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
-            raise OptionError("budget", "a number of bytes from 1 up", repr(budget))
+            raise OptionError.expected("budget", "a number of bytes from 1 up", repr(budget))
 
     def add(self, drafts: Iterable[Draft], batch: int) -> Iterator[Change]:
         """Yield each document's change once it is on disk; the documents before a refused one are added."""
@@ -139,7 +144,7 @@ class Adder:
         for draft in drafts:
             if by_name.setdefault(draft.name, draft).digest != draft.digest:
                 what = f"document {quoted(draft.name)}"
-                raise OptionError(what, "one text per name", "two", "give each a name of its own")
+                raise OptionError.expected(what, "one text per name", "two", "give each a name of its own")
         group = list(by_name.values())
         known = self._known(group)
         for draft in group:
@@ -289,17 +294,21 @@ def cut_to_budget(store: Store, memory: Memory, budget: int) -> Memory:
         return memory
     if memory.phrases is None:
         came = f"one of the mechanism {memory.mechanism}"
-        raise OptionError("budget", "a memory of phrases", came, "leave it out, or use another reader")
+        raise OptionError.expected(
+            "budget", "a memory of phrases", came, "leave it out, or use another reader"
+        )
     return within_budget(memory.astype(store.dtype), budget)
 
 
 def _check_merge(names: Sequence[str]) -> None:
     """Refuse to merge fewer than two documents, or a document with itself."""
     if len(names) < 2:
-        raise OptionError("merge", "two documents or more", str(len(names)))
+        raise OptionError.expected("merge", "two documents or more", str(len(names)))
     for name in names:
         if names.count(name) > 1:
-            raise OptionError("merge", "documents that differ", f"{quoted(name)} twice", "name it once")
+            raise OptionError.expected(
+                "merge", "documents that differ", f"{quoted(name)} twice", "name it once"
+            )
 
 
 def _merged(names: Sequence[str], memories: Sequence[Memory]) -> Memory:
@@ -309,7 +318,7 @@ def _merged(names: Sequence[str], memories: Sequence[Memory]) -> Memory:
             expected = "documents read under one table of names"
             came = f"{quoted(names[0])} and {quoted(names[at])}, whose {memory.mechanism} memories were not"
             remedy = "add them again, together: attar add STORE FILE… --shared-names --replace"
-            raise OptionError("merge", expected, came, remedy)
+            raise OptionError.expected("merge", expected, came, remedy)
     return reduce(add, memories)
 
 
@@ -318,7 +327,7 @@ def _name_taken(name: str, source: str = "") -> NameTakenError:
     remedy = "replace it (--replace, in Python replace=True), or give the text another name"
     what = f"document {quoted(name)}"
     came = "another text, and the document is not from this file" if source else "another text"
-    return NameTakenError(what, "a new name, or the text that was added", came, remedy)
+    return NameTakenError.expected(what, "a new name, or the text that was added", came, remedy)
 
 
 def _sound_facts(source: Snapshot | Transaction, name: str) -> DocumentEntry | None:

@@ -4,8 +4,9 @@ import threading
 from collections import OrderedDict
 from typing import NamedTuple
 
-from attar.memory import INDEXED, Memory
-from attar.store import Snapshot
+from attar.memory.forms import INDEXED
+from attar.memory.memory import Memory
+from attar.store.transactions import Snapshot
 
 # A decoded name takes 200 bytes, 615 after a question has looked for parts of names (tracemalloc, nine names
 # per document).

@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attar.errors import AttarError, DtypeError, FormatError, OptionError, quoted
 from attar.files import MAX_DECOMPRESSED
-from attar.memory import Memory
+from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
-from attar.search import Collector, Projection, Sums
-from attar.store import Fault, Origin, Store, check_name, digest_of
+from attar.search.records import Collector
+from attar.search.signatures import Sums
+from attar.search.statistics import Projection
+from attar.store.format import check_name, digest_of
+from attar.store.origin import Origin
+from attar.store.store import Store
+from attar.store.validation import Fault
 
 if TYPE_CHECKING:
-    from attar.documents import OnBad, SourceFile
-    from attar.reader import Reader
+    from attar.documents.extracted import OnBad
+    from attar.documents.sources import SourceFile
+    from attar.reader.reader import Reader
 
 # About the seconds of work that a kill loses, and the most and the least text that is read before it is written.
 _SECONDS = 2.0
@@ -65,7 +71,7 @@ class Draft(NamedTuple):
 def check_string(what: str, value: object) -> None:
     """Refuse a value that is not a string."""
     if not isinstance(value, str):
-        raise DtypeError(what, "a string", type(value).__name__)
+        raise DtypeError.expected(what, "a string", type(value).__name__)
 
 
 def check_text(name: str, text: str) -> None:
@@ -73,7 +79,7 @@ def check_text(name: str, text: str) -> None:
     what = f"text of {quoted(name)}"
     check_string(what, text)
     if not text or text.isspace():
-        raise FormatError(what, "text", "blanks only" if text else "nothing", "leave it out")
+        raise FormatError.expected(what, "text", "blanks only" if text else "nothing", "leave it out")
 
 
 def read_files(
@@ -89,7 +95,7 @@ def read_files(
     of more than `max_bytes` is refused. `read` gets the names of what was read, for `gone_documents`.
     """
     # Imported here: whoever adds no files does not wait for what reads them.
-    from attar.documents import read_source_file
+    from attar.documents.sources import read_source_file
 
     before = 0
     for file in files:
@@ -107,7 +113,7 @@ def read_files(
                 origin = Origin(source, document.date, document.parts)
                 draft = Draft.of(document.name, document.text, document.title, origin)
             except AttarError as fault:
-                report(FormatError(str(file.path), "documents to add", str(fault)))
+                report(FormatError.expected(str(file.path), "documents to add", str(fault)))
                 continue
             names.add(draft.name)
             yield draft
@@ -122,7 +128,7 @@ def read_files(
 
 def read_upload(name: str, data: bytes, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[Draft]:
     """Yield the checked documents of a file that was sent; they have no file of their own."""
-    from attar.documents import read_bytes
+    from attar.documents.sources import read_bytes
 
     for document in read_bytes(name, data, max_bytes):
         origin = Origin("", document.date, document.parts)
@@ -221,7 +227,7 @@ def batches(drafts: Iterable[Draft], size: int, pace: Pace | None = None) -> Ite
     ['ab', 'c', 'cd']
     """
     if size < 1:
-        raise OptionError("batch_size", "a whole number from 1 up", repr(size))
+        raise OptionError.expected("batch_size", "a whole number from 1 up", repr(size))
     batch: dict[str, Draft] = {}
     characters, began = 0, time.monotonic()
     pace = pace or Pace()

@@ -11,7 +11,9 @@ from itertools import chain
 from typing import Any
 
 from attar.errors import OptionError, UnknownDocumentError, quoted
-from attar.store import DocumentEntry, Fault, Store
+from attar.store.format import DocumentEntry
+from attar.store.store import Store
+from attar.store.validation import Fault
 
 # Of a million names not all are compared with an unknown one: the first, and those next to it in order.
 _FIRST, _NEIGHBOURS = 10_000, 500
@@ -45,8 +47,10 @@ def find_document(store: Store, given: str) -> str:
         if names:
             shown = ", ".join(map(quoted, names[:_SHOWN])) + (", …" if len(names) > _SHOWN else "")
             came = f"the beginning of {len(names):,}: {shown}"
-            raise OptionError(f"document {quoted(given)}", "one document", came, "type more of its name")
-    raise UnknownDocumentError(given, similar_names(store, given))
+            raise OptionError.expected(
+                f"document {quoted(given)}", "one document", came, "type more of its name"
+            )
+    raise UnknownDocumentError.named(given, similar_names(store, given))
 
 
 @contextlib.contextmanager
@@ -57,7 +61,7 @@ def suggesting(store: Store, names: Iterable[str]) -> Iterator[None]:
     except UnknownDocumentError:
         for name in names:
             if name not in store:
-                raise UnknownDocumentError(name, similar_names(store, name)) from None
+                raise UnknownDocumentError.named(name, similar_names(store, name)) from None
         raise
 
 

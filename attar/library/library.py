@@ -15,15 +15,18 @@ from attar.library.places import with_places
 from attar.library.rereading import reread
 from attar.library.rounds import TOGETHER, ask_rounds, check_asked, run_again, search_rounds
 from attar.library.searching import Searching, SearchState
-from attar.memory import Memory
+from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
-from attar.reader import find_reader, read_fingerprint
+from attar.reader.folders import find_reader, read_fingerprint
 from attar.results import Answer, Change, Document, DocumentDetails, Hit, Refit, Reread
-from attar.store import Durability, Record, Store
+from attar.store.format import Record
+from attar.store.lmdb_env import Durability
+from attar.store.store import Store
 
 if TYPE_CHECKING:
-    from attar.reader import Reader
-    from attar.search import Projection, SignatureOptions
+    from attar.reader.reader import Reader
+    from attar.search.signatures import SignatureOptions
+    from attar.search.statistics import Projection
 
 # Documents read in one batch and written atomically.
 _BATCH = 128
@@ -96,7 +99,7 @@ class Library:
         if self._reader is None or expected not in (None, self._reader.fingerprint):
             what, moved = f"library {self.store.path}", self._reader is not None
             path = find_reader(what, self._reader_path, expected, moved=moved)
-            from attar.reader import Reader  # last: a reader that is refused must not wait for torch
+            from attar.reader.reader import Reader  # last: a reader that is refused must not wait for torch
 
             self._reader = Reader.load(path)
         return self._reader

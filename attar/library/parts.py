@@ -10,13 +10,17 @@ from attar.library.cache import MemoryCache
 from attar.library.places import with_places
 from attar.library.rounds import OtherStatisticsError, Scored, Sentences
 from attar.library.searching import Searching
-from attar.memory import Floats, Memory
+from attar.memory.forms import Floats
+from attar.memory.memory import Memory
 from attar.results import Sentence
-from attar.search import Common, Corpus, Moments, Ranked, SearchQuery
-from attar.store import Store, place_in, unpack_parts
+from attar.search.lexical import Corpus
+from attar.search.moments import Moments
+from attar.search.ranking import Common, Ranked, SearchQuery
+from attar.store.origin import place_in, unpack_parts
+from attar.store.store import Store
 
 if TYPE_CHECKING:
-    from attar.reader import ScoredPhrases, Shares
+    from attar.reader.phrase_scores import ScoredPhrases, Shares
 
 
 # Sentences shown per document.
@@ -52,7 +56,7 @@ class SearchPart:
         index = self._searching.refresh()
         if index.signer.projection.digest != query.digest:
             remedy = "fit them together: attar store refit FOLDER, of all shards"
-            raise OtherStatisticsError(
+            raise OtherStatisticsError.expected(
                 "shards", "the same statistics for search in all", "different ones", remedy
             )
         return index.corpus(query)

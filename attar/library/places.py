@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from attar.results import Answer
-from attar.store import Origin, Parts, Record, joined_parts, place_in, shifted, unpack_parts
+from attar.store.format import Record
+from attar.store.origin import Origin, Parts, joined_parts, place_in, shifted, unpack_parts
 
 
 def with_places(answers: list[Answer], parts: bytes, name: str) -> list[Answer]:

@@ -17,20 +17,17 @@ from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentE
 from attar.library.searching import phrase_reader
 from attar.progress import Progress
 from attar.results import Refit
-from attar.search import (
-    ReaderEncoder,
-    SignatureOptions,
-    Signer,
-    Statistics,
-    default_options,
-    default_statistics,
-    fitted_data,
-    stored_options,
-)
-from attar.store import DocumentEntry, Fault, Record, Signatures, Store, Transaction
+from attar.search.records import ReaderEncoder, Signer, default_options, fitted_data, stored_options
+from attar.search.signatures import SignatureOptions
+from attar.search.statistics import Statistics, default_statistics
+from attar.store.format import DocumentEntry, Record
+from attar.store.signatures import Signatures
+from attar.store.store import Store
+from attar.store.transactions import Transaction
+from attar.store.validation import Fault
 
 if TYPE_CHECKING:
-    from attar.reader import Reader
+    from attar.reader.reader import Reader
 
 # Characters of texts that are read together: some seconds of one process. Sums are added per batch and in order, so
 # that they do not depend on how many processes read.
@@ -121,7 +118,9 @@ def refit(
     for part in call("fit", fitting):
         statistics = statistics + part
     if not statistics.tokens:
-        raise OptionError("refit", "at least one document whose text is kept", "none", "add some first")
+        raise OptionError.expected(
+            "refit", "at least one document whose text is kept", "none", "add some first"
+        )
     fitted = fitted_data(statistics, options)
     made = _signatures(stores, places, call, fitted, progress)
     kept = 0
@@ -191,7 +190,7 @@ def _check_texts(store: Store, entries: Iterable[DocumentEntry | Fault], leave_o
     if names and not leave_out:
         came = f"{len(names):,} without, such as {quoted(names[0])}, which search would not find any more"
         remedy = "add them again with their texts, or go on without them: --leave-out"
-        raise OptionError(f"library {store.path}", "documents whose texts are kept", came, remedy)
+        raise OptionError.expected(f"library {store.path}", "documents whose texts are kept", came, remedy)
     return len(names)
 
 

@@ -18,10 +18,14 @@ from attar.errors import BusyError, OptionError, RecordError, UnknownDocumentErr
 from attar.library.adding import cut_to_budget
 from attar.progress import Progress
 from attar.results import Reread
-from attar.store import DocumentEntry, Fault, Store, export_store, source_version
+from attar.store.format import DocumentEntry
+from attar.store.parquet import export_store
+from attar.store.store import Store
+from attar.store.switching import source_version
+from attar.store.validation import Fault
 
 if TYPE_CHECKING:
-    from attar.reader import Reader
+    from attar.reader.reader import Reader
 
 # Documents and characters per batch: a kill loses some seconds of work.
 _DOCUMENTS, _CHARACTERS = 64, 2**19
@@ -40,18 +44,18 @@ def check_texts(store: Store, *, set_aside: bool) -> None:
     what = f"library {store.path}"
     if faults:
         came, remedy = f"{faults:,} damaged", f"repair it first: attar store repair {store.path}"
-        raise RecordError(what, "documents that can be read", came, remedy)
+        raise RecordError.expected(what, "documents that can be read", came, remedy)
     if without_text and not set_aside:
         came = f"{without_text:,} without a kept text"
         remedy = "add them again with their texts, remove them, or put them into a file with --set-aside"
-        raise OptionError(what, "documents whose texts are kept, to read them again", came, remedy)
+        raise OptionError.expected(what, "documents whose texts are kept, to read them again", came, remedy)
 
 
 def reread(
     store: Store, reader: "Reader | None", path: Path | None, *, set_aside: bool, progress: Progress
 ) -> Reread:
     """Read all documents with another reader, and switch the library to it; without one, that of the path is loaded."""
-    from attar.reader import read_fingerprint
+    from attar.reader.folders import read_fingerprint
 
     fingerprint = read_fingerprint(path) if reader is None else reader.fingerprint
     with _locked(store.path / "reread") as folder:
@@ -78,7 +82,7 @@ def reread(
 
 
 def _load(path: Path | None) -> "Reader":
-    from attar.reader import Reader
+    from attar.reader.reader import Reader
 
     return Reader.load(path)
 
@@ -104,7 +108,9 @@ def _lock(folder: Path) -> int:
         except BlockingIOError:
             os.close(lock)
             came = "another process that rereads it"
-            raise BusyError(f"library {folder.parent}", "one reread at a time", came, "wait for it") from None
+            raise BusyError.expected(
+                f"library {folder.parent}", "one reread at a time", came, "wait for it"
+            ) from None
         # Whoever had it before may have removed the folder.
         if folder.exists() and os.path.samestat(os.fstat(lock), os.stat(folder)):
             return lock

@@ -17,10 +17,12 @@ import numpy as np
 
 from attar.errors import DtypeError, FormatError, OptionError, quoted
 from attar.results import ABSENT, Answer, Hit, Sentence
-from attar.search import CANDIDATES, RERANKED, Common, Ranked, SearchQuery, rerank
+from attar.search.ranking import RERANKED, Common, Ranked, SearchQuery, rerank
+from attar.search.scan import CANDIDATES
 
 if TYPE_CHECKING:
-    from attar.reader import Calibration, Shares
+    from attar.reader.confidence import Calibration
+    from attar.reader.phrase_scores import Shares
 
 # Documents whose phrases answer a question to all, and how much a document's score adds to those of its phrases.
 # Chosen on questions of SQuAD's training set (docs/log.md).
@@ -84,7 +86,7 @@ class Sentences(NamedTuple):
 def check_top(top: object) -> None:
     """Refuse what is no number of answers or documents."""
     if isinstance(top, bool) or not isinstance(top, int) or top < 1:
-        raise OptionError("top", "an integer of at least 1", repr(top))
+        raise OptionError.expected("top", "an integer of at least 1", repr(top))
 
 
 _PUNCTUATION = str.maketrans("", "", "?!.,;:…¿¡")
@@ -98,7 +100,7 @@ def check_asked(what: str, text: str) -> None:
     attar.errors.FormatError: question: expected some words, got ' ?'
     """
     if not text.translate(_PUNCTUATION).strip():
-        raise FormatError(what, "some words", quoted(text) if text.strip() else "nothing")
+        raise FormatError.expected(what, "some words", quoted(text) if text.strip() else "nothing")
 
 
 def search_rounds(query: str, top: int) -> Rounds[list[Hit]]:
@@ -136,7 +138,7 @@ def ask_rounds(question: str, top: int | None) -> Rounds[list[Answer]]:
             break
     if not found:
         return [Answer("", 1.0, ABSENT)]
-    from attar.reader import combined, total_of
+    from attar.reader.phrase_scores import combined, total_of
 
     null, calibration = next((each.null, each.calibration) for each in scored.values())
     total = total_of(null, [own for _, own in sums if own is not None])
@@ -159,10 +161,10 @@ def ask_rounds(question: str, top: int | None) -> Rounds[list[Answer]]:
 def _found(text: str, count: int) -> Rounds[list[Found]]:
     """The best documents, best first."""
     if not isinstance(text, str):
-        raise DtypeError("question", "a string", type(text).__name__)
+        raise DtypeError.expected("question", "a string", type(text).__name__)
     if len(text) > _LONGEST:
         came = f"{len(text):,} characters"
-        raise FormatError("question", f"at most {_LONGEST:,} characters", came, "shorten it")
+        raise FormatError.expected("question", f"at most {_LONGEST:,} characters", came, "shorten it")
     query: SearchQuery = yield Round("query", (text,), any_part=True)
     common = Common(reduce(add, (yield Round("corpus", (query,)))))
     if not common.corpus.documents:

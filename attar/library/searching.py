@@ -6,27 +6,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentError
-from attar.memory import Memory
+from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.results import Refit
-from attar.search import (
-    LISTS_FROM,
-    Collector,
-    ReaderEncoder,
-    SearchIndex,
-    SignatureOptions,
-    SignatureRecord,
-    Signer,
-    Statistics,
-    Sums,
-    default_statistics,
-    merged,
-    stored_options,
-)
-from attar.store import Record, Signatures, Store, Transaction, key_of
+from attar.search.index import LISTS_FROM, SearchIndex
+from attar.search.records import Collector, ReaderEncoder, SignatureRecord, Signer, merged, stored_options
+from attar.search.signatures import SignatureOptions, Sums
+from attar.search.statistics import Statistics, default_statistics
+from attar.store.format import Record, key_of
+from attar.store.signatures import Signatures
+from attar.store.store import Store
+from attar.store.transactions import Transaction
 
 if TYPE_CHECKING:
-    from attar.reader import PhraseReader, Reader
+    from attar.reader.phrases import PhraseReader
+    from attar.reader.reader import Reader
 
 # Documents whose missing signatures are made and written together.
 _BATCH = 64
@@ -54,7 +48,7 @@ class SearchState(NamedTuple):
 
 def phrase_reader(reader: "Reader") -> "PhraseReader":
     """A library's reader, which must be one of phrases."""
-    from attar.reader import PhraseReader
+    from attar.reader.phrases import PhraseReader
 
     if not isinstance(reader, PhraseReader):
         raise _of_names()
@@ -64,7 +58,7 @@ def phrase_reader(reader: "Reader") -> "PhraseReader":
 def _of_names() -> OptionError:
     expected = "one of a phrase reader, to ask or search all documents"
     remedy = "name one document, or move the library to the default reader with attar reread"
-    return OptionError("library", expected, "one of a names reader", remedy)
+    return OptionError.expected("library", expected, "one of a names reader", remedy)
 
 
 class Searching:
@@ -101,7 +95,7 @@ class Searching:
 
     def phrase_reader(self) -> "PhraseReader":
         """The library's reader; one of names is refused, the shipped one before it is loaded."""
-        from attar.reader import shipped_reader
+        from attar.reader.folders import shipped_reader
 
         if self._store.reader is not None and shipped_reader(self._store.reader) == "names":
             raise _of_names()
@@ -109,7 +103,7 @@ class Searching:
 
     def signer(self, reader: "Reader") -> Signer | None:
         """Makes signatures with the store's statistics, or the reader's own; None if there are none."""
-        from attar.reader import PhraseReader
+        from attar.reader.phrases import PhraseReader
 
         if not isinstance(reader, PhraseReader):
             return None
@@ -212,7 +206,7 @@ class Searching:
         if signer is None:
             expected = "one whose reader has statistics for search"
             remedy = "fit them to its documents: attar store refit STORE"
-            raise OptionError("library", expected, "one without", remedy)
+            raise OptionError.expected("library", expected, "one without", remedy)
         if self._index is None or self._index.signer is not signer:
             self._index = SearchIndex(signer, self._lists_from)
         index = self._index
@@ -273,9 +267,9 @@ def _stored(data: bytes) -> tuple[Statistics | None, SignatureOptions | None]:
 def _other_options(options: SignatureOptions) -> OptionError:
     expected = f"size {options.size}, {options.dtype}, as the library has"
     remedy = "open it without any, or change them: attar store refit STORE --size --dtype"
-    return OptionError("signatures", expected, "other options", remedy)
+    return OptionError.expected("signatures", expected, "other options", remedy)
 
 
 def _damaged_statistics() -> OptionError:
     remedy = "fit them again: attar store refit STORE"
-    return OptionError("statistics of the library", "whole ones", "damaged ones", remedy)
+    return OptionError.expected("statistics of the library", "whole ones", "damaged ones", remedy)

@@ -21,7 +21,7 @@ from attar.errors import OptionError, ShapeError
 from attar.memory.budget import FIXED_SIZE, take_phrases, within_budget
 from attar.memory.forms import Floats, pad_rows, states_are_smaller
 from attar.memory.phrases import PhraseIndex
-from attar.text import NameTable
+from attar.text.name_table import NameTable
 
 if TYPE_CHECKING:
     from attar.memory.memory import Memory
@@ -35,7 +35,7 @@ def add(first: "Memory", second: "Memory") -> "Memory":
     _check_compatible("a + b", first, second)
     if first.mechanism in _FORGETTING:
         remedy = "extend the first memory: Reader.extend(a, text of b)"
-        raise OptionError("a + b", "a mechanism without forgetting", repr(first.mechanism), remedy)
+        raise OptionError.expected("a + b", "a mechanism without forgetting", repr(first.mechanism), remedy)
     names, places = _merge_names(first, second)
     tokens = first.tokens + second.tokens
     last = second if second.tokens else first
@@ -97,9 +97,11 @@ def subtract(whole: "Memory", part: "Memory") -> "Memory":
     _check_compatible("a - b", whole, part)
     if whole.mechanism not in _SUBTRACTIVE:
         expected = "a mechanism that sums: " + ", ".join(_SUBTRACTIVE)
-        raise OptionError("a - b", expected, repr(whole.mechanism), "read the remaining text again")
+        raise OptionError.expected("a - b", expected, repr(whole.mechanism), "read the remaining text again")
     if part.tokens > whole.tokens:
-        raise OptionError("a - b", f"a part of the {whole.tokens} tokens of a", f"{part.tokens} tokens")
+        raise OptionError.expected(
+            "a - b", f"a part of the {whole.tokens} tokens of a", f"{part.tokens} tokens"
+        )
     changes: dict[str, Any] = {"tokens": whole.tokens - part.tokens, "scales": None}
     if whole.phrases is not None and part.phrases is not None:
         return _without_phrases(whole, part, whole.phrases, part.phrases)
@@ -121,7 +123,7 @@ def _without_phrases(whole: "Memory", part: "Memory", index: PhraseIndex, remove
     first = index.find(removed)
     if first is None:
         remedy = "of a memory within a budget, read the remaining text again"
-        raise OptionError(
+        raise OptionError.expected(
             "a - b", "a part that was added to a", "another text, or what a budget left", remedy
         )
     count = len(removed.sentence_starts)
@@ -156,23 +158,23 @@ def _check_compatible(what: str, a: "Memory", b: "Memory") -> None:
     """Refuse memories of different readers, mechanisms or sizes."""
     remedy = "read both texts with one reader"
     if a.reader != b.reader:
-        raise OptionError(what, f"memories of reader {a.reader!r}", f"one of {b.reader!r}", remedy)
+        raise OptionError.expected(what, f"memories of reader {a.reader!r}", f"one of {b.reader!r}", remedy)
     if a.mechanism != b.mechanism:
-        raise OptionError(what, f"two {a.mechanism} memories", f"{a.mechanism} and {b.mechanism}")
+        raise OptionError.expected(what, f"two {a.mechanism} memories", f"{a.mechanism} and {b.mechanism}")
     if a.size != b.size:
-        raise ShapeError(what, f"memories of size {a.size}", f"one of size {b.size}")
+        raise ShapeError.expected(what, f"memories of size {a.size}", f"one of size {b.size}")
     if a.form in ("rectangle", "ridge") and a.numbers.shape != b.numbers.shape:
-        raise ShapeError(what, str(list(a.numbers.shape)), str(list(b.numbers.shape)), remedy)
+        raise ShapeError.expected(what, str(list(a.numbers.shape)), str(list(b.numbers.shape)), remedy)
     if (a.cooccurrence is None) != (b.cooccurrence is None):
         expected = "co-occurrence counts in both memories or in neither"
-        raise OptionError(what, expected, "one with and one without", remedy)
+        raise OptionError.expected(what, expected, "one with and one without", remedy)
 
 
 def _check_one_table(what: str, compatible: bool) -> None:
     """Refuse memories in which an id means different names."""
     if not compatible:
         remedy = "read the documents with shared names: Reader.read_many(texts, shared_names=True)"
-        raise OptionError(what, "memories with one table of names", "two tables that differ", remedy)
+        raise OptionError.expected(what, "memories with one table of names", "two tables that differ", remedy)
 
 
 def _merge_names(first: "Memory", second: "Memory") -> tuple[NameTable, list[int]]:
@@ -188,7 +190,9 @@ def _merge_names(first: "Memory", second: "Memory") -> tuple[NameTable, list[int
     places = [place for place in learned if place is not None]
     if len(places) < len(learned):
         came = f"{len(learned) - len(places)} more"
-        raise OptionError("a + b", f"at most {table.limit} names", came, "ask the documents one by one")
+        raise OptionError.expected(
+            "a + b", f"at most {table.limit} names", came, "ask the documents one by one"
+        )
     _check_one_table("a + b", by_name or places == list(range(len(places))))
     return table, places
 
@@ -199,7 +203,9 @@ def _find_names(whole: "Memory", part: "Memory") -> list[int]:
     resolved = [whole.names.resolve(name.split()) for name in part.names.names]
     missing = [name for name, place in zip(part.names.names, resolved, strict=True) if place is None]
     if missing:
-        raise OptionError("a - b", "a part whose names are all in a", f"{missing[0]!r}, which is not")
+        raise OptionError.expected(
+            "a - b", "a part whose names are all in a", f"{missing[0]!r}, which is not"
+        )
     return [place for place in resolved if place is not None]
 
 
@@ -207,7 +213,7 @@ def _check_rows(memory: "Memory") -> None:
     """Refuse a memory that does not have one vector per name."""
     rows, names = len(memory.numbers), len(memory.names)
     if rows != names:
-        raise ShapeError("numbers", f"one vector for each of {names} names", str(rows))
+        raise ShapeError.expected("numbers", f"one vector for each of {names} names", str(rows))
 
 
 def _summable(a: "Memory", b: "Memory") -> tuple[str, Floats, Floats]:

@@ -36,7 +36,9 @@ def within_budget(memory: "Memory", budget: int) -> "Memory":
     smallest = len(_likeliest(memory, _without_tail(memory.phrases), order[:0], 0).to_bytes())
     room = budget - smallest
     if room < 0:
-        raise OptionError("budget", f"at least {smallest:,} bytes", f"{budget:,}", "give more, or no budget")
+        raise OptionError.expected(
+            "budget", f"at least {smallest:,} bytes", f"{budget:,}", "give more, or no budget"
+        )
     index = memory.phrases
     if compressed_size(index.tail) * _TAIL > room:
         index = _without_tail(index)

@@ -88,9 +88,9 @@ class Cooccurrence:
         if not numbers.shape == tokens.shape == sentences.shape or len(lengths) != len(counts):
             expected = f"[{len(sentences)}] and one count of names for each of {len(lengths)} texts"
             came = f"{list(numbers.shape)}, {list(tokens.shape)} and {len(counts)}"
-            raise ShapeError("names and ids", expected, came)
+            raise ShapeError.expected("names and ids", expected, came)
         if max(counts, default=0) > limit:
-            raise OptionError("names", f"at most {limit}", str(max(counts)))
+            raise OptionError.expected("names", f"at most {limit}", str(max(counts)))
         mentions = np.flatnonzero(numbers >= 0)
         mentioned = numbers[mentions]
         # All texts are counted at once: their names get consecutive rows, and no sentence spans two texts.
@@ -170,11 +170,13 @@ class Cooccurrence:
     ) -> "Cooccurrence":
         if (self.first, self.limit) != (other.first, other.limit):
             ours, theirs = (f"{one.limit} names from id {one.first} on" for one in (self, other))
-            raise OptionError(what, f"co-occurrence of {ours}", theirs, "read both texts with one reader")
+            raise OptionError.expected(
+                what, f"co-occurrence of {ours}", theirs, "read both texts with one reader"
+            )
         moved = np.asarray(places, np.int64)
         if len(moved) != len(other) or (len(moved) and not 0 <= moved.min() <= moved.max() < count):
             expected = f"a place below {count} for each of {len(other)} names"
-            raise ShapeError(what, expected, str(list(places)[:9]))
+            raise ShapeError.expected(what, expected, str(list(places)[:9]))
         ids = other.ids.astype(np.int64)
         names = np.flatnonzero((ids >= self.first) & (ids < self.first + self.limit))
         ids[names] = moved[ids[names] - self.first] + self.first
@@ -184,7 +186,9 @@ class Cooccurrence:
         times = np.concatenate((self.times.astype(np.int64), sign * other.times.astype(np.int64)))
         keys, times = sum_by_key(keys, times)
         if times.min(initial=0) < 0:
-            raise OptionError(what, "a part of what a was read from", "larger counts than those of a")
+            raise OptionError.expected(
+                what, "a part of what a was read from", "larger counts than those of a"
+            )
         return Cooccurrence(*entries_of(keys, times, bits, count), self.first, self.limit)
 
     def to_bytes(self) -> bytes:
@@ -220,9 +224,9 @@ def weigh_cooccurrences(
     questions = len(counts)
     if len(question_starts) != questions + 1:
         expected = f"[{questions + 1}], one question for each of {questions} memories"
-        raise ShapeError("question_starts", expected, str([len(question_starts)]))
+        raise ShapeError.expected("question_starts", expected, str([len(question_starts)]))
     if ids.min(initial=0) < 0:
-        raise OptionError("ids", "token ids of at least 0", str(ids.min()))
+        raise OptionError.expected("ids", "token ids of at least 0", str(ids.min()))
     width = max(map(len, counts), default=0)
     sums = np.zeros((questions, width, weights.shape[1]), np.float32)
     if not width:

@@ -32,7 +32,9 @@ def number_sentences(sentence_ends: ArrayLike, lengths: Sequence[int]) -> NDArra
     """
     ends = np.array(sentence_ends, np.bool_)
     if ends.shape != (sum(lengths),):
-        raise ShapeError("sentence ends", f"[{sum(lengths)}], as long as the texts", str(list(ends.shape)))
+        raise ShapeError.expected(
+            "sentence ends", f"[{sum(lengths)}], as long as the texts", str(list(ends.shape))
+        )
     ends[[stop - 1 for stop in accumulate(lengths) if stop]] = True
     sentences = ends.cumsum()
     sentences -= ends
@@ -45,7 +47,7 @@ def check_names(mentioned: Integers, ids: Integers, counts: Integers) -> None:
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
         expected = f"numbers below {counts[at]}, and name j with the id first + j"
-        raise OptionError("names", expected, f"name {mentioned[at]} with the id first + {ids[at]}")
+        raise OptionError.expected("names", expected, f"name {mentioned[at]} with the id first + {ids[at]}")
 
 
 def split_texts(keys: Integers, times: Integers, bits: int, rows: Integers) -> list[Entries]:
@@ -118,4 +120,6 @@ def narrow(values: Integers, kinds: tuple[type[np.integer[Any]], ...]) -> Intege
     for kind in kinds:
         if largest <= np.iinfo(kind).max:
             return values.astype(kind, copy=False)
-    raise OptionError("co-occurrence", f"ids and counts up to {np.iinfo(kinds[-1]).max}", str(largest))
+    raise OptionError.expected(
+        "co-occurrence", f"ids and counts up to {np.iinfo(kinds[-1]).max}", str(largest)
+    )

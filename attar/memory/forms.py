@@ -144,7 +144,7 @@ def _spmv() -> Callable[..., Any]:
     """BLAS's product of a packed float32 triangle and a vector; it writes into the readout."""
     # Imported here, as this module needs no torch; and cached, as a repeated import takes 0.4 µs of a product's
     # 3.6 µs (k = 100).
-    from attar.ops import KERNELS
+    from attar.ops.packed.products import KERNELS
 
     return KERNELS[np.dtype(np.float32)].spmv
 
@@ -222,18 +222,18 @@ def to_precision(form: str, numbers: Floats, precision: str) -> tuple[NDArray[An
         largest = float(np.abs(numbers).max(initial=0.0))
         if largest > float(np.finfo(np.float16).max):
             remedy = "use int8, which takes numbers of any size"
-            raise OptionError("float16", "numbers up to 65504", f"{largest:.4g}", remedy)
+            raise OptionError.expected("float16", "numbers up to 65504", f"{largest:.4g}", remedy)
         return numbers.astype(np.float16), None
     if precision == "int8":
         return _quantize_triangle(numbers) if form == "triangle" else _quantize_rows(numbers)
-    raise OptionError("dtype", "one of " + ", ".join(PRECISIONS), repr(precision))
+    raise OptionError.expected("dtype", "one of " + ", ".join(PRECISIONS), repr(precision))
 
 
 def _quantize_triangle(numbers: Floats) -> tuple[NDArray[np.int8], Floats]:
     """A triangle in int8, and one scale per row."""
     import torch
 
-    from attar.ops import quantize
+    from attar.ops.packed.triangle import quantize
 
     # Copied because torch warns about arrays that cannot be written, as those of a store.
     values, scales = quantize(torch.from_numpy(numbers.copy()))

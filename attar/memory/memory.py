@@ -11,7 +11,7 @@ from attar.memory import algebra, forms, record
 from attar.memory.cooccurrence import Cooccurrence
 from attar.memory.forms import FORMS_OF, PRECISIONS, Floats
 from attar.memory.phrases import PhraseIndex
-from attar.text import NameTable
+from attar.text.name_table import NameTable
 
 # A record has two bytes for the length of the fingerprint.
 _LONGEST_FINGERPRINT = 2**16 - 1
@@ -60,37 +60,37 @@ class Memory:
         _check_mechanism(self.mechanism)
         if self.form not in FORMS_OF[self.mechanism]:
             expected = " or ".join(FORMS_OF[self.mechanism])
-            raise OptionError("form", f"{expected} for {self.mechanism}", repr(self.form))
+            raise OptionError.expected("form", f"{expected} for {self.mechanism}", repr(self.form))
         for name, lowest in (("size", 1), ("tokens", 0)):
             if getattr(self, name) < lowest:
-                raise OptionError(name, f"an integer of at least {lowest}", str(getattr(self, name)))
+                raise OptionError.expected(name, f"an integer of at least {lowest}", str(getattr(self, name)))
         if len(self.reader.encode()) > _LONGEST_FINGERPRINT:
             expected = f"a fingerprint of at most {_LONGEST_FINGERPRINT} bytes"
-            raise OptionError("reader", expected, "a longer one")
+            raise OptionError.expected("reader", expected, "a longer one")
         if self.state.ndim != 1:
-            raise ShapeError("state", "[s]", str(list(self.state.shape)))
+            raise ShapeError.expected("state", "[s]", str(list(self.state.shape)))
         if self.dtype not in PRECISIONS:
             remedy = "convert them, or use Memory.of"
-            raise DtypeError("numbers", " or ".join(PRECISIONS), self.dtype, remedy)
+            raise DtypeError.expected("numbers", " or ".join(PRECISIONS), self.dtype, remedy)
         shape = self.numbers.shape
         fitting = forms.shape_for(self.form, self.size, forms.count_in(self.form, shape))
         if shape != fitting:
-            raise ShapeError("numbers", f"{list(fitting)} for {self.form}", str(list(shape)))
+            raise ShapeError.expected("numbers", f"{list(fitting)} for {self.form}", str(list(shape)))
         needed = [forms.scale_count(self.form, self.size, shape)] if self.dtype == "int8" else None
         scales = None if self.scales is None else list(self.scales.shape)
         if scales != needed:
-            raise ShapeError("scales", f"{needed or 'none'} for {self.dtype}", str(scales or "none"))
+            raise ShapeError.expected("scales", f"{needed or 'none'} for {self.dtype}", str(scales or "none"))
         if self.cooccurrence is not None and self.form != "names":
-            raise OptionError("cooccurrence", "a memory with one vector per name", self.form)
+            raise OptionError.expected("cooccurrence", "a memory with one vector per name", self.form)
         if (self.form in forms.INDEXED) != (self.phrases is not None) or (
             self.phrases is not None and self.form == "phrases" and len(self.phrases) != len(self.numbers)
         ):
-            raise OptionError(
+            raise OptionError.expected(
                 "phrases", "an index of the form's phrases", f"another, or none for {self.form}"
             )
         if self.cooccurrence is not None and len(self.cooccurrence) != len(self.numbers):
             expected, came = f"counts of {len(self.numbers)} names", f"those of {len(self.cooccurrence)}"
-            raise ShapeError("cooccurrence", expected, came)
+            raise ShapeError.expected("cooccurrence", expected, came)
 
     @classmethod
     def of(
@@ -117,11 +117,11 @@ class Memory:
         array = np.asarray(numbers, np.float32)
         if array.ndim != (1 if form == "last" else 2) or array.shape[-1] == 0:
             expected = "[k, k]" if form == "triangle" else "[k]" if form == "last" else "[rows, k]"
-            raise ShapeError("numbers", f"{expected} of {mechanism}", str(list(array.shape)))
+            raise ShapeError.expected("numbers", f"{expected} of {mechanism}", str(list(array.shape)))
         size = array.shape[0 if form in ("triangle", "rectangle") else -1]
         if form == "triangle":
             if array.shape != (size, size):
-                raise ShapeError("numbers", "[k, k]", str(list(array.shape)))
+                raise ShapeError.expected("numbers", "[k, k]", str(list(array.shape)))
             array = forms.triangle_of(array)
         elif form == "names":
             array = forms.pad_rows(array[: len(table)], len(table))
@@ -146,7 +146,7 @@ class Memory:
         _check_mechanism(mechanism)
         if FORMS_OF[mechanism][0] != "triangle":
             expected = "a mechanism whose memory is C [k, k]"
-            raise OptionError("mechanism", expected, repr(mechanism), "use Memory.of for the others")
+            raise OptionError.expected("mechanism", expected, repr(mechanism), "use Memory.of for the others")
         return cls.of(mechanism, matrix, tokens=tokens, reader=reader, names=names, state=state)
 
     @classmethod
@@ -167,7 +167,7 @@ class Memory:
         """
         F = np.array(states, np.float32)
         if F.ndim != 2 or F.shape[1] == 0:
-            raise ShapeError("states", "[n, k] with k ≥ 1", str(list(F.shape)))
+            raise ShapeError.expected("states", "[n, k] with k ≥ 1", str(list(F.shape)))
         (n, k), table = F.shape, NameTable() if names is None else names.copy()
         count = n if tokens is None else tokens
         memory = cls("states", F, None, count, k, np.array(state, np.float32), table, mechanism, reader)
@@ -189,7 +189,7 @@ class Memory:
         """The readout of each query `[m, k]`, not scaled by length: `[m, k]`, `[m, d]` or `[m, count]`."""
         q = np.ascontiguousarray(queries, np.float32)
         if q.ndim != 2 or q.shape[1] != self.size:
-            raise ShapeError("queries", f"[m, {self.size}]", str(list(q.shape)))
+            raise ShapeError.expected("queries", f"[m, {self.size}]", str(list(q.shape)))
         return forms.look_up(self.form, self.numbers, self.scales, q)
 
     def to_float32(self) -> Floats:
@@ -203,7 +203,9 @@ class Memory:
         if self.form == "states":
             F = self.to_float32()
             return F.T @ F
-        raise OptionError("matrix", "a memory of form triangle or states", self.form, "use Memory.array")
+        raise OptionError.expected(
+            "matrix", "a memory of form triangle or states", self.form, "use Memory.array"
+        )
 
     def array(self) -> Floats:
         """A new array that `attar.nn` can extend: the matrix, or the numbers in float32."""
@@ -223,7 +225,7 @@ class Memory:
         if form == self.form:
             return self
         if (self.form, form) != ("states", "triangle"):
-            raise OptionError("form", f"{self.form}, or triangle for states", repr(form))
+            raise OptionError.expected("form", f"{self.form}, or triangle for states", repr(form))
         return replace(self, form=form, numbers=forms.triangle_of(self.matrix()), scales=None)
 
     def __add__(self, other: "Memory") -> "Memory":
@@ -259,11 +261,13 @@ class Memory:
     def check_contents(self) -> None:
         """Raise `RecordError` for what a record can hold and reading a text cannot produce; decodes all of it."""
         if not self.is_finite():
-            raise RecordError("memory", "finite numbers", "NaN or infinity", "the record is damaged")
+            raise RecordError.expected("memory", "finite numbers", "NaN or infinity", "the record is damaged")
         self.names.check_contents()
         if self.form == "names" and len(self.names) != len(self.numbers):
             expected = f"the names of {len(self.numbers)} vectors"
-            raise RecordError("memory", expected, f"{len(self.names)} names", "the record is damaged")
+            raise RecordError.expected(
+                "memory", expected, f"{len(self.names)} names", "the record is damaged"
+            )
 
     if not TYPE_CHECKING:  # a type checker would accept any attribute
 
@@ -282,12 +286,16 @@ class Memory:
             decoded = PhraseIndex.from_bytes(written)
             if self.form == "phrases" and len(decoded) != len(self.numbers):
                 expected = f"an index of {len(self.numbers)} phrases"
-                raise RecordError("memory", expected, f"one of {len(decoded)}", "the record is damaged")
+                raise RecordError.expected(
+                    "memory", expected, f"one of {len(decoded)}", "the record is damaged"
+                )
         else:
             decoded = Cooccurrence.from_bytes(written, check=check)
             if len(decoded) != len(self.numbers):
                 expected = f"co-occurrence counts of {len(self.numbers)} names"
-                raise RecordError("memory", expected, f"those of {len(decoded)}", "the record is damaged")
+                raise RecordError.expected(
+                    "memory", expected, f"those of {len(decoded)}", "the record is damaged"
+                )
         # If two threads decode it at once, both use the first result.
         return self.__dict__.setdefault(name, decoded)
 
@@ -319,7 +327,7 @@ class Memory:
 
 def _check_mechanism(mechanism: str) -> None:
     if mechanism not in FORMS_OF:
-        raise OptionError("mechanism", "one of " + ", ".join(FORMS_OF), repr(mechanism))
+        raise OptionError.expected("mechanism", "one of " + ", ".join(FORMS_OF), repr(mechanism))
 
 
 def _read_only(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -358,4 +358,4 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _damaged(expected: str, came: str) -> RecordError:
-    return RecordError("memory", expected, came, "the record is damaged")
+    return RecordError.expected("memory", expected, came, "the record is damaged")

@@ -133,18 +133,22 @@ def read_record(buffer: Bytes, check: bool) -> dict[str, Any]:
     view = _view(buffer)
     length = len(view)
     if length < NUMBERS_AT:
-        raise RecordError("memory", f"{NUMBERS_AT} bytes or more", f"{length}", "the record is cut short")
+        raise RecordError.expected(
+            "memory", f"{NUMBERS_AT} bytes or more", f"{length}", "the record is cut short"
+        )
     magic, checksum = _START.unpack_from(view)
     if magic != MAGIC:
-        raise RecordError("memory", f"a record that begins with {MAGIC!r}", repr(magic))
+        raise RecordError.expected("memory", f"a record that begins with {MAGIC!r}", repr(magic))
     fields = _HEADER.unpack_from(view, _START.size)
     version, form_code, precision, mechanism_code, r, size, count, s, t, tokens, c = fields
     if version not in (VERSION, _WITH_COOCCURRENCE, _WITH_PHRASES):
         remedy = "it was written by a newer Attar: update this one" if version else "the record is damaged"
         expected = f"a record of version {VERSION} to {_WITH_PHRASES}"
-        raise RecordError("memory", expected, f"version {version}", remedy)
+        raise RecordError.expected("memory", expected, f"version {version}", remedy)
     if check and zlib.crc32(view[_START.size :]) != checksum:
-        raise RecordError("memory", f"the checksum {checksum:08x}", "another", "the record is damaged or cut")
+        raise RecordError.expected(
+            "memory", f"the checksum {checksum:08x}", "another", "the record is damaged or cut"
+        )
     if form_code >= len(FORMS) or precision >= len(PRECISIONS) or mechanism_code >= len(MECHANISMS):
         codes = f"form {form_code}, precision {precision}, mechanism {mechanism_code}"
         raise _damaged("memory", "codes of its version", codes)
@@ -172,7 +176,7 @@ def read_record(buffer: Bytes, check: bool) -> dict[str, Any]:
     end = counts_at + c
     if end != length:
         remedy = "the record is damaged or cut"
-        raise RecordError("memory", f"{end} bytes, as its header says", str(length), remedy)
+        raise RecordError.expected("memory", f"{end} bytes, as its header says", str(length), remedy)
     try:
         reader = str(view[reader_at:names_at], "utf-8")
     except UnicodeDecodeError as fault:
@@ -262,4 +266,4 @@ def _view(buffer: Bytes) -> memoryview:
 
 
 def _damaged(what: str, expected: str, came: str) -> RecordError:
-    return RecordError(what, expected, came, "the record is damaged")
+    return RecordError.expected(what, expected, came, "the record is damaged")

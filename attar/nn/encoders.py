@@ -22,9 +22,8 @@ from torch import Tensor, nn
 from attar.errors import DtypeError, OptionError, ShapeError
 from attar.nn.gru import Hidden, blank, cut_long_sentences, read_backward, read_forward
 from attar.nn.mechanisms.base import check_size, class_named
-from attar.nn.phrase_options import TransformerShape
 from attar.nn.transformer import Transformer, cut_windows
-from attar.ops import (
+from attar.ops.checks import (
     Device,
     Dtype,
     Lengths,
@@ -33,8 +32,9 @@ from attar.ops import (
     check_shape,
     length_mask,
     shape_of,
-    squash,
 )
+from attar.ops.reference import squash
+from attar.options import TransformerShape
 
 Join = Literal["halves", "sum"]
 JOINS = get_args(Join)
@@ -82,7 +82,7 @@ class Encoder(nn.Module, ABC):
         """
         check_floats("x", x, "B n d")
         if x.shape[2] != self.input_size:
-            raise ShapeError("x", f"[B, n, {self.input_size}]", shape_of(x))
+            raise ShapeError.expected("x", f"[B, n, {self.input_size}]", shape_of(x))
         start = self.start(x, state)
         mask = length_mask(lengths, x)
         # Padding must not meet a weight: 0 · NaN would reach its gradient.
@@ -99,7 +99,7 @@ class Encoder(nn.Module, ABC):
             return x.new_zeros(batch, self.state_size)
         if not self.extends:
             remedy = f"a {self.name} encoder's states depend on text still to come; use 'lookahead' or 'gru'"
-            raise OptionError("state", "none", "one to continue from", remedy)
+            raise OptionError.expected("state", "none", "one to continue from", remedy)
         check_floats("state", state, "B s")
         check_shape("state", state, (batch, self.state_size), "the state that this encoder returned")
         check_device("state", state, x)
@@ -158,9 +158,9 @@ class TwoWayEncoder(Encoder):
     ) -> None:
         super().__init__(input_size, size)
         if join not in JOINS:
-            raise OptionError("join", " or ".join(map(repr, JOINS)), repr(join))
+            raise OptionError.expected("join", " or ".join(map(repr, JOINS)), repr(join))
         if join == "halves" and size < 2:
-            raise OptionError("size", "2 or more for two halves", repr(size), "or use join='sum'")
+            raise OptionError.expected("size", "2 or more for two halves", repr(size), "or use join='sum'")
         self.join: Join = join
         back_size = size if join == "sum" else size // 2
         forward_size = size if join == "sum" else size - back_size
@@ -225,7 +225,7 @@ def _ends(tokens: Tokens) -> Bool[Tensor, "B n"]:
     if ends is None:
         return _no_ends(tokens)
     if ends.dtype != torch.bool:
-        raise DtypeError("sentence_ends", "true at each sentence's last token", str(ends.dtype))
+        raise DtypeError.expected("sentence_ends", "true at each sentence's last token", str(ends.dtype))
     check_shape("sentence_ends", ends, tuple(tokens.x.shape[:2]), "one per token")
     return ends
 
@@ -306,7 +306,7 @@ class TransformerEncoder(Encoder):
         for what, number in sizes.items():
             check_size(what, number)
         if size % heads:
-            raise OptionError("heads", f"a number that divides the size of {size}", repr(heads))
+            raise OptionError.expected("heads", f"a number that divides the size of {size}", repr(heads))
         shape = TransformerShape(vocabulary=0, size=size, **sizes)
         same = input_size == size
         self.input = nn.Identity() if same else nn.Linear(input_size, size, device=device, dtype=dtype)

@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from attar.ops import Lengths, choose_backend
+from attar.ops.checks import Lengths, choose_backend
 
 Hidden = tuple[Float[Tensor, "B n k"], Float[Tensor, "B s"]]
 # As `attar.ops.triton.gru.LARGEST`, which is imported on a GPU only.
@@ -97,7 +97,7 @@ def _read_sequences(
     step: int,
 ) -> Float[Tensor, "B n s"]:
     """The states of sequences of tokens, by their indices in the flattened batch; 0 elsewhere."""
-    from attar.ops import scan_gru
+    from attar.ops.triton.gru import scan_gru
 
     k = gru.hidden_size
     inner, outer = gru.get_parameter("weight_ih_l0"), gru.get_parameter("weight_hh_l0")

@@ -53,12 +53,12 @@ class NetworkOptions(ModelOptions):
         )
         for what, applies, value, allowed in rules:
             if applies and value not in allowed:
-                raise OptionError(what, " or ".join(allowed), repr(value))
+                raise OptionError.expected(what, " or ".join(allowed), repr(value))
         if not 0 <= self.dropout < 1:
-            raise OptionError("dropout", "a share from 0 to below 1", repr(self.dropout))
+            raise OptionError.expected("dropout", "a share from 0 to below 1", repr(self.dropout))
         if self.first_entity + self.entities > self.words:
             came = f"{self.entities} from {self.first_entity} up"
-            raise OptionError("entities", f"names among the {self.words} words", came)
+            raise OptionError.expected("entities", f"names among the {self.words} words", came)
 
     def to_json(self) -> dict[str, Any]:
         """All options, under the names in files."""
@@ -78,4 +78,4 @@ class NetworkOptions(ModelOptions):
         except msgspec.ValidationError as fault:
             if isinstance(fault.__cause__, OptionError):  # raised by `__post_init__`
                 raise fault.__cause__ from None
-            raise OptionError("network options", "their types and ranges", str(fault)) from fault
+            raise OptionError.expected("network options", "their types and ranges", str(fault)) from fault

@@ -26,9 +26,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attar.nn.phrase_options import LONGEST, PhraseOptions, TransformerShape
 from attar.nn.transformer import Transformer, run_layers
-from attar.ops import Device, Dtype, ridge_lookup
+from attar.ops.checks import Device, Dtype
+from attar.ops.lookups import ridge_lookup
+from attar.options import LONGEST, PhraseOptions, TransformerShape
 
 
 class SpanVectors(nn.Module):

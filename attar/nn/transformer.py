@@ -11,8 +11,8 @@ from torch.overrides import TorchFunctionMode
 
 from attar.errors import FormatError
 from attar.nn.gru import cut_long_sentences
-from attar.nn.phrase_options import TransformerShape
-from attar.ops import Device, Dtype
+from attar.ops.checks import Device, Dtype
+from attar.options import TransformerShape
 
 
 class Transformer(nn.Module):
@@ -165,7 +165,9 @@ def from_published(weights: dict[str, Tensor], layers: int = 6) -> dict[str, Ten
                 for old, new in _LAYER.items():
                     ours[f"{mine}{new}.{part}"] = weights[f"{theirs}{old}.{part}"]
     except KeyError as fault:
-        raise FormatError("weights", "those of a BERT-like encoder", f"none named {fault}") from fault
+        raise FormatError.expected(
+            "weights", "those of a BERT-like encoder", f"none named {fault}"
+        ) from fault
     return {name: value.float() for name, value in ours.items()}
 
 

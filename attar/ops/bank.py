@@ -45,9 +45,11 @@ class MemoryBank:
         backend: str = "auto",
     ) -> None:
         if dtype not in (torch.bfloat16, torch.float16, torch.float32, torch.int8):
-            raise DtypeError("dtype", "bfloat16, float16, float32 or int8", str(dtype))
+            raise DtypeError.expected("dtype", "bfloat16, float16, float32 or int8", str(dtype))
         if documents < 0 or size < 1:
-            raise OptionError("MemoryBank", "documents >= 0 and size >= 1", f"{documents} and {size}")
+            raise OptionError.expected(
+                "MemoryBank", "documents >= 0 and size >= 1", f"{documents} and {size}"
+            )
         self.size, self.documents, self.backend = size, documents, backend
         self.padded_size = size + size % 2
         self.values = torch.zeros(
@@ -125,12 +127,12 @@ class MemoryBank:
         )
         if not numbers or documents.ndim != 1:
             came = shape_of(documents) if isinstance(documents, Tensor) else type(documents).__name__
-            raise ShapeError("documents", "a tensor of whole numbers [D]", came)
+            raise ShapeError.expected("documents", "a tensor of whole numbers [D]", came)
         if len(documents):
             low, high = (int(bound) for bound in torch.aminmax(documents))
             if low < 0 or high >= self.documents:
                 wrong = low if low < 0 else high
-                raise ShapeError("documents", f"numbers from 0 to {self.documents - 1}", str(wrong))
+                raise ShapeError.expected("documents", f"numbers from 0 to {self.documents - 1}", str(wrong))
         return documents.to(self.values.device, torch.int64).contiguous()
 
 

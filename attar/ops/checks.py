@@ -48,9 +48,11 @@ def is_traced() -> bool:
 def check_real(what: str, tensor: object, form: str = "a tensor") -> None:
     """Refuse what is not a floating-point tensor."""
     if not isinstance(tensor, Tensor):
-        raise DtypeError(what, form, type(tensor).__name__, "torch.as_tensor makes one")
+        raise DtypeError.expected(what, form, type(tensor).__name__, "torch.as_tensor makes one")
     if not tensor.is_floating_point():
-        raise DtypeError(what, "floating-point numbers", str(tensor.dtype), f"call {what}.float() first")
+        raise DtypeError.expected(
+            what, "floating-point numbers", str(tensor.dtype), f"call {what}.float() first"
+        )
 
 
 def check_floats(what: str, tensor: object, axes: str) -> None:
@@ -59,20 +61,20 @@ def check_floats(what: str, tensor: object, axes: str) -> None:
     shape = f"[{', '.join(names)}]"
     check_real(what, tensor, f"a tensor {shape}")
     if isinstance(tensor, Tensor) and tensor.ndim != len(names):
-        raise ShapeError(what, shape, shape_of(tensor))
+        raise ShapeError.expected(what, shape, shape_of(tensor))
 
 
 def check_shape(what: str, tensor: Tensor, shape: tuple[int, ...], remedy: str = "") -> None:
     """Refuse a tensor of another shape."""
     if tuple(tensor.shape) != shape:
-        raise ShapeError(what, str(list(shape)), shape_of(tensor), remedy)
+        raise ShapeError.expected(what, str(list(shape)), shape_of(tensor), remedy)
 
 
 def check_device(what: str, tensor: Tensor, other: Tensor) -> None:
     """Refuse a tensor on another device than the one it is used with."""
     if tensor.device != other.device:
         remedy = f"call {what}.to(...) first"
-        raise DeviceError(what, f"a tensor on {other.device}", str(tensor.device), remedy)
+        raise DeviceError.expected(what, f"a tensor on {other.device}", str(tensor.device), remedy)
 
 
 def check_gate(what: str, gate: Tensor | None, f: Tensor) -> None:
@@ -115,21 +117,21 @@ def token_counts(
     batch, n = hidden.shape[:2]
     counts = torch.as_tensor(lengths)
     if counts.numel() and (counts.is_floating_point() or counts.dtype == torch.bool):
-        raise DtypeError(what, "whole numbers", str(counts.dtype))
+        raise DtypeError.expected(what, "whole numbers", str(counts.dtype))
     if tuple(counts.shape) != (batch,):
-        raise ShapeError(what, f"[{batch}], one per document", shape_of(counts))
+        raise ShapeError.expected(what, f"[{batch}], one per document", shape_of(counts))
     # Reading values would break a compiled graph in two; a compiled model was checked when it ran eagerly.
     if counts.numel() and not is_traced() and not counts.is_meta:
         low, high = (int(bound) for bound in torch.aminmax(counts))
         if low < 0 or high > n:
-            raise ShapeError(what, f"numbers from 0 to {n}", f"{low if low < 0 else high}")
+            raise ShapeError.expected(what, f"numbers from 0 to {n}", f"{low if low < 0 else high}")
     return counts.to(hidden.device, torch.int64, non_blocking=True)
 
 
 def check_backend(name: str) -> None:
     """Refuse an unknown backend."""
     if name not in BACKENDS:
-        raise OptionError("backend", "one of " + ", ".join(BACKENDS), repr(name))
+        raise OptionError.expected("backend", "one of " + ", ".join(BACKENDS), repr(name))
 
 
 def choose_backend(name: str, tensor: Tensor) -> str:
@@ -155,11 +157,11 @@ def _require_triton(tensor: Tensor) -> None:
     """Refuse what Triton kernels cannot run on; its interpreter (TRITON_INTERPRET=1, for tests) takes CPU tensors."""
     what, remedy = "backend 'triton'", "use backend='torch'"
     if not TRITON_IS_INSTALLED:
-        raise MissingError(what, "the package triton", "none", install_command("gpu"))
+        raise MissingError.expected(what, "the package triton", "none", install_command("gpu"))
     if tensor.device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
-        raise DeviceError(what, "tensors on a CUDA device", str(tensor.device), remedy)
+        raise DeviceError.expected(what, "tensors on a CUDA device", str(tensor.device), remedy)
     if tensor.dtype not in TRITON_DTYPES:
-        raise DtypeError(what, "float32, float16 or bfloat16", str(tensor.dtype), remedy)
+        raise DtypeError.expected(what, "float32, float16 or bfloat16", str(tensor.dtype), remedy)
 
 
 @functools.cache

@@ -54,7 +54,7 @@ def ridge_lookup(
     check_floats("queries", queries, "B m k")
     batch, k, width = memory.shape
     if width < k:
-        raise ShapeError("memory", f"[B, {k}, d + {k}], C next to G", shape_of(memory))
+        raise ShapeError.expected("memory", f"[B, {k}, d + {k}], C next to G", shape_of(memory))
     check_shape("queries", queries, (batch, queries.shape[1], k), "one row of queries per memory")
     check_device("queries", queries, memory)
     dtype = accumulation_dtype(torch.promote_types(memory.dtype, queries.dtype))

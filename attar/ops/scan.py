@@ -62,7 +62,7 @@ def encode_adaptive(
     checks.check_device("h", h, f)
     checks.check_initial(initial, f)
     if backward not in ("checkpoint", "invert"):
-        raise OptionError("backward", "'checkpoint' or 'invert'", repr(backward))
+        raise OptionError.expected("backward", "'checkpoint' or 'invert'", repr(backward))
     mask = checks.length_mask(lengths, f)
     name = checks.choose_backend(backend, f)
     if name == "reference":
@@ -73,7 +73,7 @@ def encode_adaptive(
         return kernels.encode_adaptive(h, f, cell, mask, initial)
     if backend == "triton":
         came = f"{type(cell).__name__} and {backward!r}"
-        raise OptionError(
+        raise OptionError.expected(
             "backend 'triton'", "AffineGates and backward='checkpoint'", came, "use backend='torch'"
         )
     with torch.autocast(f.device.type, enabled=False):
@@ -176,7 +176,7 @@ def _encode_inverting(
         parameters = tuple(p for p in cell.parameters() if p.requires_grad)
     else:
         remedy = "with another cell use backward='checkpoint'"
-        raise DtypeError("cell", "AffineGates or an nn.Module", type(cell).__name__, remedy)
+        raise DtypeError.expected("cell", "AffineGates or an nn.Module", type(cell).__name__, remedy)
     memory: Tensor = InvertedScan.apply(h, f, initial, mask, cell, digits, *parameters)  # type: ignore[no-untyped-call]
     return memory
 

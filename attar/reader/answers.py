@@ -9,22 +9,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attar.errors import OptionError
-from attar.memory import Floats, Memory, weigh_cooccurrences
-from attar.nn import (
-    CooccurrenceScore,
-    Documents,
-    KeyMechanism,
-    NamedAttention,
-    Network,
-    NoAttention,
-    Questions,
-    SoftmaxAttention,
-    length_scale,
-)
+from attar.memory.cooccurrence import weigh_cooccurrences
+from attar.memory.forms import Floats
+from attar.memory.memory import Memory
+from attar.nn.cooccurrence import CooccurrenceScore
+from attar.nn.mechanisms.base import length_scale
+from attar.nn.mechanisms.baselines import NoAttention, SoftmaxAttention
+from attar.nn.mechanisms.keyed import KeyMechanism, NamedAttention
+from attar.nn.network import Documents, Network, Questions
 from attar.reader.batches import PendingText, pad_texts
 from attar.reader.encoding import QuestionBatch, TextEncoder, token_vectors
 from attar.results import Answer
-from attar.text import NameFinder, NameTable, iterate_sentences, learn_names, start_of_titles
+from attar.text.name_table import NameTable
+from attar.text.names import NameFinder, learn_names, start_of_titles
+from attar.text.tokens import iterate_sentences
 
 
 def score_names(
@@ -127,7 +125,7 @@ def _score_cooccurrence(
     counts = [own for memory in memories if (own := memory.cooccurrence) is not None]
     if len(counts) < len(memories):
         expected = "one with co-occurrence counts"
-        raise OptionError("memory", expected, "one without", "read the text again")
+        raise OptionError.expected("memory", expected, "one without", "read the text again")
     near = weigh_cooccurrences(counts, questions.ids[row, place], weights[row, place], starts)
     mentions = np.zeros(near.shape[:2], np.float32)
     for at, own in enumerate(counts):

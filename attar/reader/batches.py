@@ -7,10 +7,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attar.memory import Memory
-from attar.nn import Documents
+from attar.memory.memory import Memory
+from attar.nn.network import Documents
 from attar.progress import Progress, ignore_progress
-from attar.text import NameTable, ReadText
+from attar.text.name_table import NameTable
+from attar.text.reading import ReadText
 
 # Tokens per batch, whatever the length of the texts: a batch takes about 1 KB per token (k = 128).
 TOKENS_PER_BATCH = 32_768

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from attar.memory import Floats, PhraseIndex
-from attar.text import coarse_kind, is_english
+from attar.memory.forms import Floats
+from attar.memory.phrases import PhraseIndex
+from attar.text.pieces import coarse_kind, is_english
 
 if TYPE_CHECKING:
     from attar.reader.phrase_scores import Query

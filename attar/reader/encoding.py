@@ -10,9 +10,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attar.errors import OptionError
-from attar.memory import Cooccurrence, Floats, Memory, states_are_smaller
-from attar.nn import Documents, ForgettingAttention, GatedAttention, Memories, Network, NetworkOptions
-from attar.ops import gated
+from attar.memory.cooccurrence import Cooccurrence
+from attar.memory.forms import Floats, states_are_smaller
+from attar.memory.memory import Memory
+from attar.nn.mechanisms.base import Memories
+from attar.nn.mechanisms.linear import ForgettingAttention, GatedAttention
+from attar.nn.network import Documents, Network
+from attar.nn.network_options import NetworkOptions
+from attar.ops.reference import gated
 from attar.progress import Progress, ignore_progress
 from attar.reader.batches import PendingText, iterate_batches
 
@@ -204,12 +209,12 @@ def _state_before(encoder: TextEncoder, pending: Sequence[PendingText]) -> Tenso
         return None
     if not encoder.extends:
         expected = "a reader with an encoder that can extend: gru, lookahead or second-order"
-        raise OptionError(
+        raise OptionError.expected(
             "extend", expected, f"a {encoder.network.options.encoder} one", "read the whole text again"
         )
     size = encoder.network.document_encoder.state_size
     if before.state.size != size:
-        raise OptionError(
+        raise OptionError.expected(
             "extend", f"a memory with an encoder state of size {size}", f"size {before.state.size}"
         )
     return torch.from_numpy(before.state.copy())[None].to(encoder.device)

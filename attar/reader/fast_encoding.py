@@ -12,16 +12,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from attar.nn import (
-    LONGEST_LOOK,
-    Documents,
-    Encoder,
-    GRUEncoder,
-    Network,
-    TwoWayEncoder,
-    cut_long_sentences,
-    sort_backward,
-)
+from attar.nn.encoders import LONGEST_LOOK, Encoder, GRUEncoder, TwoWayEncoder
+from attar.nn.gru import cut_long_sentences, sort_backward
+from attar.nn.network import Documents, Network
 from attar.reader.encoding import QuestionBatch, TextEncoder
 
 # Fewer texts are read by the network's own GRU: its steps have less overhead than those from Python.

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.memory import Floats
+from attar.memory.forms import Floats
 from attar.reader.phrase_files import SavedPhrases
 
 _EPSILON = 1e-12  # of the layer norms

@@ -12,9 +12,11 @@ from safetensors import SafetensorError
 
 from attar.errors import AttarError, FormatError, OptionError, quoted, writing_to
 from attar.files import atomic_file
-from attar.nn import Network, NetworkOptions, without_initialization
+from attar.nn.network import Network
+from attar.nn.network_options import NetworkOptions
+from attar.nn.transformer import without_initialization
 from attar.reader.folders import fingerprint_of, open_file, read_file
-from attar.text import Vocabulary
+from attar.text.vocabulary import Vocabulary
 
 _FORMAT = 1
 _CONFIG, _TOKENIZER, _WEIGHTS = "config.json", "tokenizer.json", "weights.safetensors"
@@ -62,7 +64,7 @@ def save_reader(
 ) -> str:
     """Write a reader's folder and return its fingerprint."""
     if precision not in get_args(Precision):
-        raise OptionError("precision", " or ".join(get_args(Precision)), repr(precision))
+        raise OptionError.expected("precision", " or ".join(get_args(Precision)), repr(precision))
     folder, dtype = Path(path), getattr(torch, precision)
     weights = {
         name: (value.to(dtype) if value.is_floating_point() else value).cpu().contiguous()
@@ -104,17 +106,21 @@ def load_reader(path: str | Path) -> SavedReader:
     if (len(vocabulary), vocabulary.entities) != (options.words, options.entities):
         expected = f"{options.words} tokens, {options.entities} of them names"
         came = f"{len(vocabulary)} and {vocabulary.entities}"
-        raise FormatError(str(folder / _TOKENIZER), expected, came, "copy the whole folder again")
+        raise FormatError.expected(str(folder / _TOKENIZER), expected, came, "copy the whole folder again")
     try:
         _check_header(folder / _WEIGHTS, network.state_dict())
         weights = safetensors.torch.load(read_file(folder / _WEIGHTS))
         if fingerprint_of(config.network, tokenizer, weights) != config.fingerprint:
             remedy = "copy the whole folder again"
-            raise FormatError(str(folder), f"the reader {config.fingerprint[:12]}", "other files", remedy)
+            raise FormatError.expected(
+                str(folder), f"the reader {config.fingerprint[:12]}", "other files", remedy
+            )
         floats = {name: value.float() for name, value in weights.items()}
         if not all(bool(value.isfinite().all()) for value in floats.values()):
             remedy = "train it again, with a lower --lr"
-            raise FormatError(str(folder / _WEIGHTS), "finite weights", "infinite ones or NaN", remedy)
+            raise FormatError.expected(
+                str(folder / _WEIGHTS), "finite weights", "infinite ones or NaN", remedy
+            )
         network.load_state_dict(floats, assign=True)
     except (SafetensorError, RuntimeError, TypeError) as fault:
         raise _unlike(folder / _WEIGHTS, "this reader's weights", fault) from fault
@@ -128,7 +134,7 @@ def _read_config(folder: Path) -> _Config:
         newer = msgspec.convert(config, _Format).format
         if newer > _FORMAT:
             remedy = "install a newer attar"
-            raise FormatError(str(folder), f"format {_FORMAT} or older", str(newer), remedy)
+            raise FormatError.expected(str(folder), f"format {_FORMAT} or older", str(newer), remedy)
         return msgspec.convert(config, _Config)
     except FormatError:
         raise
@@ -141,7 +147,7 @@ def _check_header(file: Path, network: dict[str, torch.Tensor]) -> None:
     with open_file(file) as opened:
         length = int.from_bytes(opened.read(8), "little")
         if length > file.stat().st_size:
-            raise FormatError(str(file), "this reader's weights", "a part of them, or another file")
+            raise FormatError.expected(str(file), "this reader's weights", "a part of them, or another file")
         header = opened.read(length)
     try:
         infos = msgspec.json.decode(header, type=dict[str, msgspec.Raw])
@@ -154,7 +160,9 @@ def _check_header(file: Path, network: dict[str, torch.Tensor]) -> None:
         info = found.get(name)
         came = "none" if info is None else f"{info.shape} in {info.dtype}"
         if info is None or name not in network or _other(info, network[name]):
-            raise FormatError(f"{file}, {quoted(name)}", expected, came[:200], "copy the whole folder again")
+            raise FormatError.expected(
+                f"{file}, {quoted(name)}", expected, came[:200], "copy the whole folder again"
+            )
 
 
 def _other(info: _TensorInfo, expected: torch.Tensor) -> bool:
@@ -163,7 +171,7 @@ def _other(info: _TensorInfo, expected: torch.Tensor) -> bool:
 
 def _unlike(file: Path, expected: str, fault: Exception) -> FormatError:
     reason = (str(fault).splitlines() or [type(fault).__name__])[0]
-    return FormatError(str(file), expected, f"another file ({reason[:200]})")
+    return FormatError.expected(str(file), expected, f"another file ({reason[:200]})")
 
 
 def _write(file: Path, data: bytes) -> None:
@@ -171,4 +179,6 @@ def _write(file: Path, data: bytes) -> None:
         with atomic_file(file) as partial:
             partial.write_bytes(data)
     except OSError as fault:
-        raise AttarError(str(file), "a file that can be written", fault.strerror or str(fault)) from fault
+        raise AttarError.expected(
+            str(file), "a file that can be written", fault.strerror or str(fault)
+        ) from fault

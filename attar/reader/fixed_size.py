@@ -11,7 +11,10 @@ import msgspec
 import numpy as np
 
 from attar.errors import FormatError, OptionError
-from attar.memory import FIXED_SIZE, Floats, Memory, PhraseIndex, within_budget
+from attar.memory.budget import FIXED_SIZE, within_budget
+from attar.memory.forms import Floats
+from attar.memory.memory import Memory
+from attar.memory.phrases import PhraseIndex
 from attar.progress import ignore_progress
 from attar.reader.folders import SHIPPED, read_file, variant_fingerprint
 from attar.reader.phrase_config import VariantConfig
@@ -19,7 +22,7 @@ from attar.reader.phrase_files import SavedPhrases, load_phrase_reader
 from attar.reader.phrase_scores import Query
 from attar.reader.phrase_texts import Draft
 from attar.reader.phrases import PhraseReader
-from attar.text import NameTable
+from attar.text.name_table import NameTable
 
 
 class FixedSizeReader(PhraseReader):
@@ -31,7 +34,7 @@ class FixedSizeReader(PhraseReader):
         super().__init__(saved, quick=quick)
         if not saved.options.values:
             remedy = "add them with attar train-questions --init READER --values 64"
-            raise OptionError("reader", "one with memories of fixed size", "one without", remedy)
+            raise OptionError.expected("reader", "one with memories of fixed size", "one without", remedy)
 
     @cached_property
     def _value_table(self) -> Floats:
@@ -103,13 +106,13 @@ def load_variant(folder: Path, config: bytes) -> PhraseReader:
         given = msgspec.json.decode(config, type=VariantConfig)
     except msgspec.DecodeError as fault:
         came = f"another file ({' '.join(str(fault).split())[:200]})"
-        raise FormatError(str(folder / "config.json"), "a reader's config", came) from fault
+        raise FormatError.expected(str(folder / "config.json"), "a reader's config", came) from fault
     base = SHIPPED / given.of
     saved = load_phrase_reader(base, read_file(base / "config.json"))
     fingerprint = variant_fingerprint(saved.fingerprint, given.memory)
     if given.fingerprint != fingerprint:
         expected, came = f"the reader {given.fingerprint[:12]}", f"files of {fingerprint[:12]}"
-        raise FormatError(str(folder), expected, came, "install attar again")
+        raise FormatError.expected(str(folder), expected, came, "install attar again")
     saved.fingerprint, saved.calibration = fingerprint, given.calibration or saved.calibration
     kind = PhraseReader if given.memory == "phrases" else FixedSizeReader
     return kind(saved, quick=given.question_encoder == "quick")

@@ -39,7 +39,9 @@ def reader_folder(path: str | Path | None) -> Path:
     if name in NAMES and shipped.is_dir() and not Path(name).is_dir():
         return shipped
     if name not in NAMES and Path(name).name == name and not Path(name).exists():
-        raise FormatError("reader", f"a folder, or one of {', '.join(NAMES)}", repr(name), "check the name")
+        raise FormatError.expected(
+            "reader", f"a folder, or one of {', '.join(NAMES)}", repr(name), "check the name"
+        )
     return Path(name)
 
 
@@ -55,7 +57,7 @@ def read_fingerprint(path: str | Path | None) -> str:
     try:
         return str(json.loads(written)["fingerprint"])
     except (ValueError, TypeError, KeyError, RecursionError) as fault:
-        raise FormatError(str(config), "a reader's config", f"another file ({fault})") from fault
+        raise FormatError.expected(str(config), "a reader's config", f"another file ({fault})") from fault
 
 
 def find_reader(
@@ -76,7 +78,7 @@ def find_reader(
         )
         remedy = "give its folder (--reader DIR)" if own is None else "leave out --reader"
         remedy += ", or move the library to another reader with attar reread"
-        raise ReaderMismatchError(what, f"its reader {_known_as(expected)}", came, remedy)
+        raise ReaderMismatchError.expected(what, f"its reader {_known_as(expected)}", came, remedy)
     return shipped
 
 
@@ -110,9 +112,9 @@ def open_file(file: Path) -> Iterator[BinaryIO]:
     try:
         # A pipe or a device has no end.
         if not stat.S_ISREG(file.stat().st_mode):
-            raise FormatError(str(file), "a reader's file", "no regular file", "check the path")
+            raise FormatError.expected(str(file), "a reader's file", "no regular file", "check the path")
         with file.open("rb") as opened:
             yield opened
     except OSError as fault:
         came = fault.strerror or "an unreadable one"
-        raise FormatError(str(file), "a reader's file", came, "check the path") from fault
+        raise FormatError.expected(str(file), "a reader's file", came, "check the path") from fault

@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from attar.errors import DtypeError, OptionError, ShapeError
-from attar.memory import Memory
-from attar.nn import Network
+from attar.memory.memory import Memory
+from attar.nn.network import Network
 from attar.progress import Progress, ignore_progress
 from attar.reader.answers import rank_names, score_names, spell_tokens, token_weights
 from attar.reader.batches import PendingText
@@ -24,7 +24,10 @@ from attar.reader.files import Precision, SavedReader, save_reader
 from attar.reader.folders import fingerprint_of
 from attar.reader.reader import Reader, inference
 from attar.results import Answer, Explanation
-from attar.text import NameFinder, NameTable, TextReader, Vocabulary
+from attar.text.name_table import NameTable
+from attar.text.names import NameFinder
+from attar.text.reading import TextReader
+from attar.text.vocabulary import Vocabulary
 
 # A text with more characters is converted to ids in parts, so that the working memory does not grow with the text.
 LONG_TEXT, TOKENS_PER_PART = 4_000_000, 1_000_000
@@ -57,7 +60,7 @@ class NamesReader(Reader):
     ) -> None:
         options = network.options
         if (len(vocabulary), vocabulary.entities) != (options.words, options.entities):
-            raise ShapeError(
+            raise ShapeError.expected(
                 "vocabulary",
                 f"{options.words} tokens, {options.entities} of them names",
                 f"{len(vocabulary)} and {vocabulary.entities}",
@@ -104,7 +107,7 @@ class NamesReader(Reader):
         `progress` is called with the number of tokens read and the total, per batch.
         """
         if batch_size < 1:
-            raise OptionError("batch_size", "an integer of at least 1", repr(batch_size))
+            raise OptionError.expected("batch_size", "an integer of at least 1", repr(batch_size))
         table = self._new_table()
         pending: dict[int, PendingText] = {}
         memories: dict[int, Memory] = {}
@@ -169,17 +172,17 @@ class NamesReader(Reader):
 
     def _tokenize(self, text: str, table: NameTable, memory: Memory | None = None) -> PendingText:
         if not isinstance(text, str):
-            raise DtypeError("text", "a string", type(text).__name__)
+            raise DtypeError.expected("text", "a string", type(text).__name__)
         return PendingText(self._text_reader.read(text, table), table, memory)
 
     def _tokenize_question(self, question: str, memory: Memory) -> tuple[NDArray[np.int32], int]:
         if not isinstance(question, str):
-            raise DtypeError("question", "a string", type(question).__name__)
+            raise DtypeError.expected("question", "a string", type(question).__name__)
         return self._text_reader.read_question(question, memory.names)
 
     def _write(self, pending: Sequence[PendingText], progress: Progress = ignore_progress) -> list[Memory]:
         if not answers_alone(self.network):
-            raise OptionError(
+            raise OptionError.expected(
                 "reader",
                 "one that can answer from memories alone",
                 "softmax with the copy head, which needs the text again",

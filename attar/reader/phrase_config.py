@@ -9,7 +9,7 @@ import msgspec
 from numpy.typing import NDArray
 
 from attar.errors import FormatError
-from attar.nn import LONGEST, PhraseOptions
+from attar.options import LONGEST, PhraseOptions
 from attar.reader.confidence import FEATURES, Calibration
 
 # Windows have 318 pieces and two special tokens; a memory has 16 bits for the id of a piece.
@@ -84,13 +84,13 @@ def check_sizes(config: Path, options: NetworkConfig, weights: Weights) -> None:
     }
     for expected, is_so in sound.items():
         if not is_so:
-            raise FormatError(str(config), expected, "others", again)
+            raise FormatError.expected(str(config), expected, "others", again)
     sizes = _sizes(options)
     given = (name for name in weights if name not in sizes and name.removesuffix(SCALE) not in sizes)
     for name in (*sizes, *given):
         came = list(weights[name].shape) if name in weights else "none"
         if came != sizes.get(name):
-            raise FormatError(f"{config}, {name}", str(came), str(sizes.get(name, "none")), again)
+            raise FormatError.expected(f"{config}, {name}", str(came), str(sizes.get(name, "none")), again)
 
 
 def _is_sound(calibration: Calibration | None) -> bool:

@@ -13,8 +13,8 @@ from safetensors import SafetensorError
 
 from attar.errors import FormatError
 from attar.files import atomic_file
-from attar.memory import Floats
-from attar.nn import PhraseOptions
+from attar.memory.forms import Floats
+from attar.options import PhraseOptions
 from attar.reader.confidence import Calibration
 from attar.reader.folders import fingerprint_of, read_file
 from attar.reader.phrase_config import (
@@ -26,12 +26,12 @@ from attar.reader.phrase_config import (
     Weights,
     check_sizes,
 )
-from attar.text import PieceTokenizer
+from attar.text.pieces import PieceTokenizer
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attar.nn import PhraseNetwork, QuickQuestions
+    from attar.nn.phrases import PhraseNetwork, QuickQuestions
 
 _FORMAT, _ALL = 2, slice(None)
 
@@ -97,7 +97,8 @@ class LoadedPhrases(SavedPhrases):
     def _modules(self) -> "tuple[PhraseNetwork, QuickQuestions | None]":
         import torch
 
-        from attar.nn import PhraseNetwork, QuickQuestions, without_initialization
+        from attar.nn.phrases import PhraseNetwork, QuickQuestions
+        from attar.nn.transformer import without_initialization
 
         # On no device: random initialization would take time and change the caller's random state.
         with without_initialization():
@@ -188,7 +189,7 @@ def load_phrase_reader(folder: Path, config: bytes) -> SavedPhrases:
         newer = msgspec.json.decode(config, type=FormatNumber).format
         if newer > _FORMAT:
             remedy = "install a newer attar"
-            raise FormatError(str(folder), f"format {_FORMAT} or older", str(newer), remedy)
+            raise FormatError.expected(str(folder), f"format {_FORMAT} or older", str(newer), remedy)
         given = msgspec.json.decode(config, type=PhraseConfig)
         options = msgspec.convert(given.network, NetworkConfig)
         # Readers without memories of fixed size need not say so.
@@ -206,9 +207,9 @@ def load_phrase_reader(folder: Path, config: bytes) -> SavedPhrases:
     check_sizes(folder / "config.json", options, weights)
     if len(pieces) > options.phrases.encoder.vocabulary:
         expected = f"at most the network's {options.phrases.encoder.vocabulary} pieces"
-        raise FormatError(str(folder / "tokenizer.json"), expected, str(len(pieces)), again)
+        raise FormatError.expected(str(folder / "tokenizer.json"), expected, str(len(pieces)), again)
     if fingerprint_of(given.network, tokenizer, weights) != given.fingerprint:
-        raise FormatError(str(folder), f"the reader {given.fingerprint[:12]}", "other files", again)
+        raise FormatError.expected(str(folder), f"the reader {given.fingerprint[:12]}", "other files", again)
     _check_weights(file, weights)
     return LoadedPhrases(given, options, pieces, weights)
 
@@ -218,19 +219,21 @@ def _check_weights(file: Path, weights: Weights) -> None:
     again = "copy the whole folder again"
     for name, value in weights.items():
         if value.dtype.kind not in "fi":
-            raise FormatError(f"{file}, {name}", "numbers", value.dtype.name, again)
+            raise FormatError.expected(f"{file}, {name}", "numbers", value.dtype.name, again)
         if name.endswith(SCALE):
             matrix = weights.get(name.removesuffix(SCALE))
             if matrix is None or value.shape not in ((len(matrix),), (len(matrix), 1)):
-                raise FormatError(f"{file}, {name}", "one scale per row", str(list(value.shape)), again)
+                raise FormatError.expected(
+                    f"{file}, {name}", "one scale per row", str(list(value.shape)), again
+                )
             value = value * np.float32(np.abs(matrix.astype(np.int16)).max(initial=0))
         if not np.isfinite(value.astype(np.float32)).all():
-            raise FormatError(str(file), "finite weights", "infinite ones or NaN", again)
+            raise FormatError.expected(str(file), "finite weights", "infinite ones or NaN", again)
 
 
 def _unlike(file: Path, expected: str, fault: Exception) -> FormatError:
     reason = " ".join(str(fault).split()) or type(fault).__name__
-    return FormatError(str(file), expected, f"another file ({reason[:200]})")
+    return FormatError.expected(str(file), expected, f"another file ({reason[:200]})")
 
 
 def _to_int8(state: dict[str, "Tensor"]) -> dict[str, "Tensor"]:

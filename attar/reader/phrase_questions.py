@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from attar.errors import DtypeError
-from attar.memory import Floats
+from attar.memory.forms import Floats
 from attar.reader.fast_questions import FastEncoder, FastQuestions
 from attar.reader.phrase_files import SavedPhrases
 from attar.reader.phrase_scores import Query, content_words
@@ -31,7 +31,7 @@ class QuestionEncoder:
         """The encoded questions, in order; the same question is encoded once."""
         for question in questions:
             if not isinstance(question, str):
-                raise DtypeError("question", "a string", type(question).__name__)
+                raise DtypeError.expected("question", "a string", type(question).__name__)
         distinct = list(dict.fromkeys(questions))
         read = self._saved.tokenizer.read_questions(
             [question.replace("___", " what ") for question in distinct]

@@ -9,10 +9,12 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from attar.memory import Floats, PhraseIndex
+from attar.memory.forms import Floats
+from attar.memory.phrases import PhraseIndex
 from attar.reader.confidence import Calibration, calibration_for, features_of, with_lead
 from attar.results import ABSENT, Answer
-from attar.text import COMMON, kind_of, sentence_spans
+from attar.text.pieces import COMMON, kind_of
+from attar.text.tokens import sentence_spans
 
 # How much a phrase loses that only repeats words of the question, and among how many of the best phrases it is looked
 # for. EM on 455 questions of SQuAD dev: .532 without, .545 with 3, .549 with 6 (docs/log.md).

@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import DtypeError
-from attar.memory import JOINT, Floats, PhraseIndex
-from attar.nn import LONGEST
+from attar.memory.forms import Floats
+from attar.memory.phrases import JOINT, PhraseIndex
+from attar.options import LONGEST
 from attar.reader.reader import inference
-from attar.text import PieceTokenizer, sentence_spans
+from attar.text.pieces import PieceTokenizer
+from attar.text.tokens import sentence_spans
 
 if TYPE_CHECKING:
     import torch
@@ -192,7 +194,7 @@ def whole_words(ids: "torch.Tensor", continuing: NDArray[np.bool_]) -> "torch.Te
     """Where a span neither starts nor ends inside a word, `[B, n, w]`; `continuing` says which pieces are inside."""
     import torch
 
-    from attar.nn import following
+    from attar.nn.phrases import following
 
     inner = torch.from_numpy(continuing[ids.numpy()])
     ends = torch.nn.functional.pad(~inner[:, 1:], (0, 1), value=True)
@@ -206,7 +208,7 @@ def distinct_spans(ids: "torch.Tensor", priors: "torch.Tensor", tokenizer: Piece
     """
     import torch
 
-    from attar.nn import following
+    from attar.nn.phrases import following
 
     count, pieces = ids.shape[1], ids.numpy()
     at = torch.arange(count)
@@ -225,4 +227,4 @@ def distinct_spans(ids: "torch.Tensor", priors: "torch.Tensor", tokenizer: Piece
 
 def _check(text: object) -> None:
     if not isinstance(text, str):
-        raise DtypeError("text", "a string", type(text).__name__)
+        raise DtypeError.expected("text", "a string", type(text).__name__)

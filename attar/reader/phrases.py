@@ -13,7 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import OptionError, ShapeError
-from attar.memory import Floats, Memory, PhraseIndex, replace_tail, within_budget
+from attar.memory.algebra import replace_tail
+from attar.memory.budget import within_budget
+from attar.memory.forms import Floats
+from attar.memory.memory import Memory
+from attar.memory.phrases import PhraseIndex
 from attar.progress import Progress, ignore_progress
 from attar.reader.phrase_files import SavedPhrases, save_phrase_reader
 from attar.reader.phrase_questions import QuestionEncoder
@@ -31,12 +35,12 @@ from attar.reader.phrase_texts import (
 )
 from attar.reader.reader import Reader
 from attar.results import Answer, Explanation
-from attar.text import NameTable
+from attar.text.name_table import NameTable
 
 if TYPE_CHECKING:
     import torch
 
-    from attar.nn import PhraseNetwork, QuickQuestions
+    from attar.nn.phrases import PhraseNetwork, QuickQuestions
 
 # Windows per batch on a CPU and on a GPU. A CPU reads one at a time as fast as four, and then a window has the same
 # bytes whatever is read with it; a GPU would mostly wait for its next window.
@@ -117,7 +121,7 @@ class PhraseReader(Reader):
         With a `batch_size`, windows are encoded together, and rounded in another way than when a memory is extended.
         """
         if batch_size is not None and batch_size < 1:
-            raise OptionError("batch_size", "an integer of at least 1", repr(batch_size))
+            raise OptionError.expected("batch_size", "an integer of at least 1", repr(batch_size))
         memories: list[Memory] = []
         for group in text_groups(texts):
             drafts = [Draft.of(text, None, self._windows) for _, text in group]
@@ -170,7 +174,7 @@ class PhraseReader(Reader):
         """Refuse other objects, and memories of other readers or of another form."""
         super().check_memory(memory)
         if isinstance(memory, Memory) and memory.form != self.form:
-            raise OptionError("memory", f"one of form {self.form}", f"one of form {memory.form}")
+            raise OptionError.expected("memory", f"one of form {self.form}", f"one of form {memory.form}")
 
     @property
     def _batch_size(self) -> int:
@@ -247,7 +251,7 @@ class PhraseReader(Reader):
         """The phrases of each window in the order of the text, their vectors, and its states for signatures."""
         import torch
 
-        from attar.nn import valid_spans
+        from attar.nn.phrases import valid_spans
 
         ids, mask, hidden, states = self._hidden(windows)
         sentences, _, inside = pad([window.sentences for window in windows], 0, 0)
@@ -278,7 +282,7 @@ class PhraseReader(Reader):
         about, asked = self._checked(memories, questions, top)
         given = [None] * len(about) if texts is None else list(texts)
         if len(given) != len(about):
-            raise ShapeError("texts", f"one for each of {len(about)} memories", str(len(given)))
+            raise ShapeError.expected("texts", f"one for each of {len(about)} memories", str(len(given)))
         distinct = list(dict.fromkeys(asked))
         queries = dict(zip(distinct, self._questions(distinct), strict=True))
         return [

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attar.errors import DtypeError, FormatError, OptionError, ShapeError
-from attar.memory import Memory
+from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.reader.folders import read_file, reader_folder
 from attar.results import Answer, Explanation
-from attar.text import NameFinder
+from attar.text.names import NameFinder
 
 if TYPE_CHECKING:
     import torch
@@ -104,10 +104,12 @@ class Reader(ABC):
     def check_memory(self, memory: object) -> None:
         """Refuse other objects, and memories of other readers."""
         if not isinstance(memory, Memory):
-            raise DtypeError("memory", "an attar.Memory", type(memory).__name__, "read the text first")
+            raise DtypeError.expected(
+                "memory", "an attar.Memory", type(memory).__name__, "read the text first"
+            )
         if memory.reader != self.fingerprint:
             expected, came = (f"one of reader {name[:12]}" for name in (self.fingerprint, memory.reader))
-            raise OptionError("memory", expected, came, "read the text with this reader")
+            raise OptionError.expected("memory", expected, came, "read the text with this reader")
 
     def _checked(
         self, memories: Memory | Sequence[Memory], questions: str | Sequence[str], top: int | None
@@ -120,9 +122,9 @@ class Reader(ABC):
             asked = list(questions)
             about = [memories] * len(asked) if isinstance(memories, Memory) else list(memories)
         if len(about) != len(asked):
-            raise ShapeError("questions", f"one for each of {len(about)} memories", str(len(asked)))
+            raise ShapeError.expected("questions", f"one for each of {len(about)} memories", str(len(asked)))
         if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
-            raise OptionError("top", "an integer of at least 1", repr(top))
+            raise OptionError.expected("top", "an integer of at least 1", repr(top))
         for memory in {id(memory): memory for memory in about}.values():
             self.check_memory(memory)
         return about, asked
@@ -160,6 +162,6 @@ def _kind(folder: Path, config: bytes) -> str:
     try:
         return str(json.loads(config).get("kind", "names"))
     except (ValueError, AttributeError, RecursionError) as fault:
-        raise FormatError(
+        raise FormatError.expected(
             str(folder / "config.json"), "a reader's config", f"another file ({fault})"
         ) from fault

@@ -80,11 +80,13 @@ def read_beir(folder: str | Path) -> RetrievalSet:
                 raise ValueError(score)
         except ValueError:
             expected = "query, document and score, a number, between tabs"
-            raise FormatError(f"{qrels}, line {number}", expected, repr(line[:80])) from None
+            raise FormatError.expected(f"{qrels}, line {number}", expected, repr(line[:80])) from None
         for what, name, known in (("query", query, numbers), ("document", document, rows)):
             if name not in known:
                 remedy = "correct the file, or take the line out"
-                raise FormatError(f"{qrels}, line {number}", f"a {what} of the set", repr(name[:80]), remedy)
+                raise FormatError.expected(
+                    f"{qrels}, line {number}", f"a {what} of the set", repr(name[:80]), remedy
+                )
         if gain > 0:
             relevant[numbers[query]][rows[document]] = gain
     judged = [at for at, each in enumerate(relevant) if each]
@@ -95,9 +97,9 @@ def read_beir(folder: str | Path) -> RetrievalSet:
 
 def _checked(found: RetrievalSet) -> RetrievalSet:
     if not found.documents or not any(text.strip() for text in found.documents):
-        raise FormatError(found.name, "documents", "none")
+        raise FormatError.expected(found.name, "documents", "none")
     if not found.queries:
-        raise FormatError(found.name, "queries with a relevant document", "none")
+        raise FormatError.expected(found.name, "queries with a relevant document", "none")
     return found
 
 
@@ -113,13 +115,17 @@ def _texts(path: Path) -> tuple[list[str], dict[str, int]]:
             row: Any = json.loads(line)
             name, text = str(row["_id"]), "\n\n".join(filter(None, (row.get("title"), row["text"])))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:
-            raise FormatError(where, "an object with _id and text", f"another line ({fault})") from fault
+            raise FormatError.expected(
+                where, "an object with _id and text", f"another line ({fault})"
+            ) from fault
         if name in rows:
-            raise FormatError(where, "an id of its own", f"{name[:80]!r} again", "give each document one id")
+            raise FormatError.expected(
+                where, "an id of its own", f"{name[:80]!r} again", "give each document one id"
+            )
         rows[name] = len(texts)
         texts.append(text)
     if not texts:
-        raise FormatError(str(path), "one JSON object per line", "no lines")
+        raise FormatError.expected(str(path), "one JSON object per line", "no lines")
     return texts, rows
 
 
@@ -131,10 +137,10 @@ def _lines(path: Path) -> Iterator[str]:
                 number += 1
                 if len(line) > _LONGEST_LINE:
                     expected, remedy = f"at most {_LONGEST_LINE:,} characters", "split the text"
-                    raise FormatError(f"{path}, line {number:,}", expected, "more", remedy)
+                    raise FormatError.expected(f"{path}, line {number:,}", expected, "more", remedy)
                 yield line
     except UnicodeDecodeError as fault:
-        raise FormatError(str(path), "UTF-8", str(fault)) from fault
+        raise FormatError.expected(str(path), "UTF-8", str(fault)) from fault
     except OSError as fault:
         remedy = "give a folder with corpus.jsonl, queries.jsonl and qrels/test.tsv"
-        raise FormatError(str(path), "a file", fault.strerror or str(fault), remedy) from fault
+        raise FormatError.expected(str(path), "a file", fault.strerror or str(fault), remedy) from fault

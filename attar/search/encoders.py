@@ -9,19 +9,20 @@ from attar.search.records import ReaderEncoder, TokenEncoder
 
 # Loaded where they are used: torch takes seconds, and merging or listing documents needs none of it.
 if TYPE_CHECKING:
-    from attar.reader import PhraseReader
+    from attar.reader.phrases import PhraseReader
 
 
 def load_encoder(path: str | Path | None) -> TokenEncoder:
     """The encoder of a reader, or a folder with `tokenizer.json`, `config.json` and `model.safetensors`."""
     if path is not None and (Path(path) / "model.safetensors").is_file():
         return ReaderEncoder(_published(Path(path)), trained=False)
-    from attar.reader import PhraseReader, Reader
+    from attar.reader.phrases import PhraseReader
+    from attar.reader.reader import Reader
 
     reader = Reader.load(path)
     if not isinstance(reader, PhraseReader):
         expected, remedy = "a reader of phrases, or a published encoder", "use the default reader"
-        raise OptionError("reader", expected, "a reader of names", remedy)
+        raise OptionError.expected("reader", expected, "a reader of names", remedy)
     return ReaderEncoder(reader)
 
 
@@ -32,9 +33,12 @@ def _published(folder: Path) -> "PhraseReader":
     import safetensors.torch
     from safetensors import SafetensorError
 
-    from attar.nn import PhraseNetwork, PhraseOptions, TransformerShape, from_published
-    from attar.reader import PhraseReader, SavedPhrases
-    from attar.text import PieceTokenizer
+    from attar.nn.phrases import PhraseNetwork
+    from attar.nn.transformer import from_published
+    from attar.options import PhraseOptions, TransformerShape
+    from attar.reader.phrase_files import SavedPhrases
+    from attar.reader.phrases import PhraseReader
+    from attar.text.pieces import PieceTokenizer
 
     try:
         config = json.loads((folder / "config.json").read_bytes())
@@ -56,7 +60,9 @@ def _published(folder: Path) -> "PhraseReader":
         if isinstance(fault, FormatError):
             raise
         came = " ".join(str(fault).split())[:200]
-        raise FormatError(str(folder), "a published BERT-like encoder", f"another folder ({came})") from fault
+        raise FormatError.expected(
+            str(folder), "a published BERT-like encoder", f"another folder ({came})"
+        ) from fault
     digest = hashlib.sha256(data).hexdigest()
     reader = PhraseReader(SavedPhrases(network.eval(), None, tokenizer, digest, {}, 0.4, None))
     reader.signature_layers = shape.layers

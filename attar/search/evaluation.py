@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import MissingError
-from attar.memory import Memory
+from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.search import baselines, scan
 from attar.search.data import RetrievalSet

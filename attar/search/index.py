@@ -29,7 +29,9 @@ from attar.search.ranking import Common, Compared, Ranked, SearchQuery, total
 from attar.search.records import SignatureRecord, Signer
 from attar.search.signatures import query_of
 from attar.search.state_map import Floats
-from attar.store import Signatures, Snapshot, key_of
+from attar.store.format import key_of
+from attar.store.signatures import Signatures
+from attar.store.transactions import Snapshot
 
 _GROWTH = 1.5
 # Documents that are read from the store at a time.

@@ -17,7 +17,7 @@ from attar.search.statistics import Projection, Statistics
 
 # Loaded where it is used: torch takes seconds, and merging or listing documents needs none of it.
 if TYPE_CHECKING:
-    from attar.reader import PhraseReader
+    from attar.reader.phrases import PhraseReader
 
 Tokens = tuple[NDArray[np.int64], Floats]
 
@@ -118,7 +118,7 @@ class SignatureRecord(msgspec.Struct, array_like=True, frozen=True):
             record = _records.decode(data)
             options = options or SignatureOptions(record.size, record.dtype)
         except (msgspec.DecodeError, UnicodeDecodeError, OptionError) as fault:
-            raise RecordError("signature", "the fields of this version", str(fault)) from fault
+            raise RecordError.expected("signature", "the fields of this version", str(fault)) from fault
         triangle = (0, 4 * options.numbers)
         agree = (
             (record.version, record.size, record.dtype) == (_VERSION, options.size, options.dtype)
@@ -129,7 +129,7 @@ class SignatureRecord(msgspec.Struct, array_like=True, frozen=True):
             and len(record.total) % 4 == 0
         )
         if not agree:
-            raise RecordError("signature", f"{options.dtype}, k = {options.size}", "another one")
+            raise RecordError.expected("signature", f"{options.dtype}, k = {options.size}", "another one")
         return record
 
     @property
@@ -144,7 +144,7 @@ class SignatureRecord(msgspec.Struct, array_like=True, frozen=True):
         pieces, counts = self.word_counts
         triangle, total = (np.frombuffer(each, "<f4") for each in (self.triangle, self.total))
         if not (np.isfinite(triangle).all() and np.isfinite(total).all()):
-            raise RecordError("signature", "finite sums", "infinite ones or NaN")
+            raise RecordError.expected("signature", "finite sums", "infinite ones or NaN")
         return Sums(
             triangle, total, self.kept, self.whole, self.tokens, pieces.copy(), counts.astype(np.int64)
         )
@@ -211,7 +211,9 @@ def stored_options(data: bytes) -> tuple[bytes, SignatureOptions | None]:
     ):  # statistics alone, or damaged: who reads them finds out
         return data, None
     except OptionError as fault:
-        raise FormatError("statistics", "options of signatures", str(fault), "fit them again") from fault
+        raise FormatError.expected(
+            "statistics", "options of signatures", str(fault), "fit them again"
+        ) from fault
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,9 @@ class SignatureOptions:
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
-            raise OptionError("dtype", ", ".join(DTYPES), repr(self.dtype))
+            raise OptionError.expected("dtype", ", ".join(DTYPES), repr(self.dtype))
         if not 2 <= self.size <= 1_024:
-            raise OptionError("size", "2 to 1024", str(self.size))
+            raise OptionError.expected("size", "2 to 1024", str(self.size))
 
     @property
     def numbers(self) -> int:
@@ -114,7 +114,7 @@ class Sums:
     def _combined(self, other: "Sums", sign: int) -> "Sums":
         if len(self.triangle) != len(other.triangle) or len(self.total) != len(other.total):
             expected, came = (f"{len(each.triangle)} numbers" for each in (self, other))
-            raise ShapeError("sums", expected, came)
+            raise ShapeError.expected("sums", expected, came)
         pieces, where = np.unique(np.concatenate((self.pieces, other.pieces)), return_inverse=True)
         counts = np.zeros(len(pieces), np.int64)
         np.add.at(counts, where, np.concatenate((self.counts, sign * other.counts)))
@@ -123,7 +123,7 @@ class Sums:
             triangle = self.triangle + np.float32(sign) * other.triangle
             total = self.total + np.float32(sign) * other.total
         if not (np.isfinite(triangle).all() and np.isfinite(total).all()):
-            raise RecordError("signature", "sums of real texts", "numbers too large to add")
+            raise RecordError.expected("signature", "sums of real texts", "numbers too large to add")
         return Sums(
             triangle,
             total,
@@ -177,7 +177,7 @@ def size_of(numbers: int) -> int:
     """k of a triangle of k (k + 1) / 2 numbers."""
     size = int((np.sqrt(8 * numbers + 1) - 1) // 2)
     if size * (size + 1) // 2 != numbers or not numbers:
-        raise ShapeError("triangle", "k (k + 1) / 2 numbers", str(numbers))
+        raise ShapeError.expected("triangle", "k (k + 1) / 2 numbers", str(numbers))
     return size
 
 

@@ -132,7 +132,7 @@ class Statistics:
         maps = [each.map and each.map.data for each in (self, other)]
         if self.reader != other.reader or self.total.shape != other.total.shape or maps[0] != maps[1]:
             expected, came = (f"those of reader {each.reader[:12]}" for each in (self, other))
-            raise OptionError("statistics", expected, came, "fit them with this reader")
+            raise OptionError.expected("statistics", expected, came, "fit them with this reader")
         return Statistics(
             self.reader,
             self.documents + sign * other.documents,
@@ -171,7 +171,7 @@ class Statistics:
         """Refuse more directions than there are."""
         if not 1 <= size <= len(self.total):
             whose = "the states" if self.map is None else "the points of the reader's learned map"
-            raise OptionError("size", f"1 to {len(self.total)}, the size of {whose}", str(size))
+            raise OptionError.expected("size", f"1 to {len(self.total)}, the size of {whose}", str(size))
 
     def projection(self, size: int) -> Projection:
         """The `size` directions of most variance; of each, the largest component is positive.
@@ -180,7 +180,9 @@ class Statistics:
         """
         self.check_size(size)
         if not self.tokens:
-            raise OptionError("statistics", "those of at least one document", "none", "fit them first")
+            raise OptionError.expected(
+                "statistics", "those of at least one document", "none", "fit them first"
+            )
         # Of the rounded covariance: statistics that were saved and loaded must give the same directions.
         values, vectors = np.linalg.eigh(Statistics.from_bytes(self.data).covariance)
         directions = vectors[:, ::-1][:, :size]
@@ -230,7 +232,7 @@ class Statistics:
             written = msgspec.msgpack.decode(data, type=_Written)
             if written.version != _VERSION:
                 remedy = "fit them again" if written.version < _VERSION else "install a newer attar"
-                raise FormatError(source, f"version {_VERSION}", str(written.version), remedy)
+                raise FormatError.expected(source, f"version {_VERSION}", str(written.version), remedy)
             size = written.size
             mean = np.frombuffer(written.mean, "<f4").astype(np.float64)
             with np.errstate(over="ignore", invalid="ignore"):  # found below
@@ -241,7 +243,7 @@ class Statistics:
             covariance[np.triu_indices(size)] = triangle
             learned = written.map_sizes and StateMap.from_bytes(written.map, written.map_sizes)
         except (msgspec.DecodeError, UnicodeDecodeError, ValueError, zlib.error) as fault:
-            raise FormatError(source, "statistics of a corpus", f"another file ({fault})") from fault
+            raise FormatError.expected(source, "statistics of a corpus", f"another file ({fault})") from fault
         sound = (
             len(mean) == size
             and (learned is None or learned.sizes[-1] == size)
@@ -252,7 +254,7 @@ class Statistics:
             and frequencies.max() <= written.documents
         )
         if not sound:
-            raise FormatError(source, "statistics whose parts agree", "others", "fit them again")
+            raise FormatError.expected(source, "statistics whose parts agree", "others", "fit them again")
         covariance += np.triu(covariance, 1).T
         products = (covariance + np.outer(mean, mean)) * written.tokens
         counts = written.documents, written.tokens
@@ -272,7 +274,9 @@ class Statistics:
         try:
             return cls.from_bytes(Path(path).read_bytes(), str(path))
         except OSError as fault:
-            raise FormatError(str(path), "a file of statistics", fault.strerror or str(fault)) from fault
+            raise FormatError.expected(
+                str(path), "a file of statistics", fault.strerror or str(fault)
+            ) from fault
 
 
 def default_statistics(reader: str, folder: Path | None = None) -> Statistics | None:
@@ -280,7 +284,7 @@ def default_statistics(reader: str, folder: Path | None = None) -> Statistics | 
 
     They are those of an encoder, so that a reader that is calibrated again can keep them.
     """
-    from attar.reader import DEFAULT, SHIPPED, shipped_reader  # torch takes seconds
+    from attar.reader.folders import DEFAULT, SHIPPED, shipped_reader  # torch takes seconds
 
     # Readers with the default's files have its encoder; a names reader has no statistics.
     shipped = {None: None, "names": "names"}.get(shipped_reader(reader), DEFAULT)
@@ -303,5 +307,5 @@ def inverse_frequencies(frequencies: NDArray[np.int64], documents: int) -> Float
 def unit_points(ids: NDArray[np.int64], states: Floats, fitted: Statistics | Projection) -> Floats:
     """Rows of length 1 of states `[n, d]`, mapped if there is a map; states of another shape are refused."""
     if states.ndim != 2 or states.shape != (len(ids), fitted.state_size):
-        raise ShapeError("states", f"[{len(ids)}, {fitted.state_size}]", str(list(states.shape)))
+        raise ShapeError.expected("states", f"[{len(ids)}, {fitted.state_size}]", str(list(states.shape)))
     return unit_rows(np.asarray(states, np.float32) if fitted.map is None else fitted.map(states))

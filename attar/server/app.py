@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import attar
 from attar import wire
-from attar.library import Library
+from attar.library.library import Library
 from attar.results import Change
 from attar.server import routes
 from attar.server.admission import Admission

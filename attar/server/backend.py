@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from attar import wire
-from attar.library import Draft
-from attar.memory import Floats
+from attar.library.drafts import Draft
+from attar.memory.forms import Floats
 from attar.results import Answer, Change, Document, Explanation, Hit
-from attar.store import Stats
+from attar.store.maintenance import Stats
 
 Value = TypeVar("Value")
 

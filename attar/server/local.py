@@ -13,14 +13,19 @@ import numpy as np
 
 from attar import wire
 from attar.errors import AttarError, FormatError, OptionError, ShapeError
-from attar.library import Draft, Library, similar_names
-from attar.memory import Floats, Memory, look_up_hidden
+from attar.library.drafts import Draft
+from attar.library.finding import similar_names
+from attar.library.library import Library
+from attar.memory.forms import Floats, look_up_hidden
+from attar.memory.memory import Memory
 from attar.results import Answer, Change, Explanation, Hit
 from attar.server.backend import AskJob, AskResult, Listed, LookupJob, LookupResult, Partial
 from attar.server.batching import isolate_failures
 from attar.server.problems import ProblemError
 from attar.server.requests import all_finite
-from attar.store import Snapshot, Stats, Store
+from attar.store.maintenance import Stats
+from attar.store.store import Store
+from attar.store.transactions import Snapshot
 from attar.wire import Comparison, Cost
 
 # Lookups in memories of at most this size run on the event loop. Waking a thread for them would take longer.
@@ -89,7 +94,7 @@ class LibraryBackend:
             if text is None:
                 remedy = "send the text itself, or serve without --no-text and add it again"
                 what = f"document {document!r}"
-                raise FormatError(what, "one whose text is kept", "its memory alone", remedy)
+                raise FormatError.expected(what, "one whose text is kept", "its memory alone", remedy)
         return self.library.reader.explain(text or "", question)
 
     def compare(self, name: str) -> Comparison:
@@ -199,7 +204,7 @@ def _look_up(store: Store, job: LookupJob, max_bytes: int | None = None) -> Look
         return error
     finite = all_finite(readouts) if isinstance(readouts, np.ndarray) else all(map(all_finite, readouts))
     if not finite:
-        return OptionError("vectors", "numbers whose readouts fit into float32", "larger ones")
+        return OptionError.expected("vectors", "numbers whose readouts fit into float32", "larger ones")
     return LookupResult(readouts, read)
 
 
@@ -232,7 +237,7 @@ def compare_costs(name: str, memory: Memory) -> Comparison:
     k, n = memory.size, memory.tokens
     if 4 * n * k > _MAX_STATES:
         expected = f"a document of at most {_MAX_STATES // (4 * k):,} tokens, whose states fit into memory"
-        raise OptionError(f"document {name!r}", expected, f"{n:,}")
+        raise OptionError.expected(f"document {name!r}", expected, f"{n:,}")
     random = np.random.default_rng(0)
     query = random.standard_normal((1, k), np.float32)
     H = random.standard_normal((n, k), np.float32)

@@ -29,7 +29,7 @@ from prometheus_client.registry import Collector
 import attar
 from attar.errors import OptionError
 from attar.server.problems import TITLES
-from attar.store import Stats
+from attar.store.maintenance import Stats
 
 # More rows than one machine runs worker processes.
 _MAX_PROCESSES = 64
@@ -88,7 +88,7 @@ class SharedCounters:
             except OSError:
                 continue
             return row
-        raise OptionError("--workers", f"at most {_MAX_PROCESSES} processes", "more")
+        raise OptionError.expected("--workers", f"at most {_MAX_PROCESSES} processes", "more")
 
 
 class Metrics(Collector):

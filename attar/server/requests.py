@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from attar import wire
 from attar.errors import FormatError, OptionError, ShapeError
-from attar.memory import Floats
+from attar.memory.forms import Floats
 from attar.server.problems import ProblemError, printable
 
 JSON = "application/json"
@@ -53,9 +53,9 @@ def document_name(request: Request) -> str:
     try:
         name = unquote_to_bytes(written).decode()
     except UnicodeDecodeError as error:
-        raise FormatError("name", "percent-encoded UTF-8", "other bytes") from error
+        raise FormatError.expected("name", "percent-encoded UTF-8", "other bytes") from error
     if len(name) > wire.MAX_NAME:
-        raise OptionError("name", f"at most {wire.MAX_NAME:,} characters", f"{len(name):,}")
+        raise OptionError.expected("name", f"at most {wire.MAX_NAME:,} characters", f"{len(name):,}")
     return name
 
 
@@ -68,7 +68,7 @@ def query_number(request: Request, name: str, default: int, most: int) -> int:
     """A whole number from the query string."""
     written = request.query_params.get(name, str(default))
     if not (written.isascii() and written.isdigit()) or len(written) > 9 or not 1 <= int(written) <= most:
-        raise OptionError(name, f"a whole number from 1 to {most:,}", repr(written[:20]))
+        raise OptionError.expected(name, f"a whole number from 1 to {most:,}", repr(written[:20]))
     return int(written)
 
 
@@ -76,7 +76,7 @@ def query_flag(request: Request, name: str) -> bool:
     """Whether the query string has this parameter as 1; it is 0 unless given."""
     written = request.query_params.get(name, "0")
     if written not in ("0", "1"):
-        raise OptionError(name, "0 or 1", repr(written[:20]))
+        raise OptionError.expected(name, "0 or 1", repr(written[:20]))
     return written == "1"
 
 
@@ -84,7 +84,9 @@ def file_name(request: Request) -> str:
     """The name of a file in the query string."""
     name = request.query_params.get("name", "")
     if not 0 < len(name) <= wire.MAX_NAME:
-        raise OptionError("name", f"a file's name of 1 to {wire.MAX_NAME:,} characters", f"{len(name):,}")
+        raise OptionError.expected(
+            "name", f"a file's name of 1 to {wire.MAX_NAME:,} characters", f"{len(name):,}"
+        )
     return name
 
 
@@ -99,7 +101,9 @@ def check_count(what: str, values: Sequence[object], limit: int) -> None:
     """Refuse more than `limit` values in one request."""
     if len(values) > limit:
         came = f"{len(values):,}"
-        raise OptionError(what, f"at most {limit:,} per request", came, "split them over several requests")
+        raise OptionError.expected(
+            what, f"at most {limit:,} per request", came, "split them over several requests"
+        )
 
 
 def vectors_from(lists: list[list[float]]) -> Floats:
@@ -112,7 +116,7 @@ def vectors_from(lists: list[list[float]]) -> Floats:
     size = len(first)
     if not size or any(len(other) != size for other in others):
         sizes = ", ".join(map(str, sorted({len(each) for each in lists})))
-        raise ShapeError("vectors", "one size for all, from 1 up", sizes)
+        raise ShapeError.expected("vectors", "one size for all, from 1 up", sizes)
     # Half the time of np.array, and no warning where a number is too large.
     numbers = array("f", chain.from_iterable(lists) if others else first)
     vectors: Floats = np.frombuffer(numbers, np.float32).reshape(len(lists), size)
@@ -123,7 +127,7 @@ def vectors_from(lists: list[list[float]]) -> Floats:
 def check_finite(vectors: Floats) -> None:
     """Refuse NaN and infinity."""
     if not all_finite(vectors):
-        raise OptionError("vectors", "finite float32 numbers", "NaN or infinity")
+        raise OptionError.expected("vectors", "finite float32 numbers", "NaN or infinity")
 
 
 def all_finite(numbers: Floats) -> bool:

@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from attar import wire
 from attar.errors import OptionError
-from attar.library import Draft, read_upload
+from attar.library.drafts import Draft, read_upload
 from attar.results import Change
 from attar.server import requests
 from attar.server.backend import AskJob, LookupJob
@@ -144,7 +144,9 @@ async def lookup(
 async def explain(service: Service, request: Request, body: wire.Explain) -> Response:
     """The weight of each token of a text for a question; the text may be that of a document, if kept."""
     if (body.text is None) == (body.document is None):
-        raise OptionError("explain", '"text" or "document"', "neither" if body.text is None else "both")
+        raise OptionError.expected(
+            "explain", '"text" or "document"', "neither" if body.text is None else "both"
+        )
     requests.check_length("text", len(body.text or ""), service.settings.max_text)
     started = time.perf_counter()
 

@@ -22,7 +22,7 @@ from attar.server.settings import Address, Settings
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from attar.library import Library
+    from attar.library.library import Library
     from attar.server.backend import Backend
 
 log = logging.getLogger("attar.server")
@@ -126,7 +126,7 @@ def _open_library(settings: Settings) -> "Library":
     """The library of the settings, with all that its first questions would wait for."""
     import torch
 
-    from attar.ops import COMPILED
+    from attar.ops.packed.products import COMPILED
     from attar.server.app import open_library
 
     torch.set_num_threads(1)
@@ -157,7 +157,7 @@ def listen(address: Address) -> list[socket.socket]:
     except (OSError, OverflowError) as error:
         what, remedy = f"address {address.host}:{address.port}", "give another --host or --port"
         reason = getattr(error, "strerror", None) or str(error)
-        raise OptionError(what, "a free one on this machine", reason.lower(), remedy) from error
+        raise OptionError.expected(what, "a free one on this machine", reason.lower(), remedy) from error
     sockets = [listening, *(listening.dup() for _ in range(_SOCKETS - 1))]
     for each in sockets:
         each.set_inheritable(True)

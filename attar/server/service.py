@@ -13,7 +13,7 @@ from attar.server.batching import Batcher, SerialExecutor
 from attar.server.metrics import Metrics
 from attar.server.problems import ProblemError
 from attar.server.settings import Settings
-from attar.store import Stats
+from attar.store.maintenance import Stats
 
 Value = TypeVar("Value")
 
@@ -140,7 +140,7 @@ class Service:
             for name in names:
                 similar = self.backend.similar(name)
                 if similar is not None:
-                    raise UnknownDocumentError(name, similar) from None
+                    raise UnknownDocumentError.named(name, similar) from None
 
         if self._slow.idle:
             await self._slow.run(suggest)

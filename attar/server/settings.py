@@ -69,22 +69,24 @@ class Settings:
     def __post_init__(self) -> None:
         check_ranges(self)
         if not self.timeout > 0:
-            raise OptionError("--timeout", "seconds above 0", str(self.timeout))
+            raise OptionError.expected("--timeout", "seconds above 0", str(self.timeout))
         if self.log_format not in ("plain", "json"):
-            raise OptionError("--log-format", "plain or json", repr(self.log_format))
+            raise OptionError.expected("--log-format", "plain or json", repr(self.log_format))
         if self.log_level not in ("debug", "info", "warning", "error"):
-            raise OptionError("--log-level", "debug, info, warning or error", repr(self.log_level))
+            raise OptionError.expected("--log-level", "debug, info, warning or error", repr(self.log_level))
         if self.prefix and not _PREFIX.fullmatch(self.prefix):
-            raise OptionError("--prefix", "a path such as /attar", repr(self.prefix))
+            raise OptionError.expected("--prefix", "a path such as /attar", repr(self.prefix))
         if self.forwarded_allow_ips not in (None, "*"):
             for network in str(self.forwarded_allow_ips).split(","):
                 try:
                     ipaddress.ip_network(network.strip())
                 except ValueError as error:
                     what = "--forwarded-allow-ips"
-                    raise OptionError(what, "addresses, networks or *", repr(network)) from error
+                    raise OptionError.expected(what, "addresses, networks or *", repr(network)) from error
         if self.token is not None and not (self.token.isascii() and self.token.isprintable() and self.token):
-            raise OptionError("token", "printable ASCII characters", "an empty token, or other characters")
+            raise OptionError.expected(
+                "token", "printable ASCII characters", "an empty token, or other characters"
+            )
 
 
 def is_loopback(host: str) -> bool:
@@ -109,7 +111,9 @@ def require_token(host: str, token: str | None, no_token: bool) -> None:
     attar.errors.OptionError: --host 0.0.0.0: expected a token, got none; give --token-file FILE, or --no-token
     """
     if token is None and not no_token and not is_loopback(host):
-        raise OptionError(f"--host {host}", "a token", "none", "give --token-file FILE, or --no-token")
+        raise OptionError.expected(
+            f"--host {host}", "a token", "none", "give --token-file FILE, or --no-token"
+        )
 
 
 def read_token(file: Path) -> str:
@@ -117,7 +121,9 @@ def read_token(file: Path) -> str:
     try:
         lines = file.read_text().split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise OptionError("--token-file", "a file with a token", f"{file}, which cannot be read") from error
+        raise OptionError.expected(
+            "--token-file", "a file with a token", f"{file}, which cannot be read"
+        ) from error
     if not lines[0].strip():
-        raise OptionError("--token-file", "a token in the first line", "an empty line")
+        raise OptionError.expected("--token-file", "a token in the first line", "an empty line")
     return lines[0].strip()

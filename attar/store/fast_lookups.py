@@ -15,8 +15,10 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from attar.memory import FORMS, Floats, RecordLayout
-from attar.ops import COMPILED, LINE, MORE, READ_ROWS, WRITTEN_ROWS, fetch, look_up_at, multiply_one
+from attar.memory.forms import FORMS, Floats
+from attar.memory.record import RecordLayout
+from attar.ops.packed.fast_lookup import LINE, MORE, READ_ROWS, WRITTEN_ROWS, fetch, multiply_one
+from attar.ops.packed.products import COMPILED, look_up_at
 from attar.store import lookups
 from attar.store.format import ENVELOPES, LENGTH_AT, Buffer
 from attar.store.lookups import as_queries, check_widths

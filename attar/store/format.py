@@ -33,7 +33,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from attar.errors import OptionError, RecordError, quoted
-from attar.memory import FORMS, PRECISIONS, Memory
+from attar.memory.forms import FORMS, PRECISIONS
+from attar.memory.memory import Memory
 from attar.store.origin import Origin, pack_parts
 
 Buffer = bytes | memoryview
@@ -71,9 +72,11 @@ def key_of(name: str) -> bytes:
     try:
         key = name.encode()
     except UnicodeEncodeError:
-        raise OptionError(f"name {quoted(name)}", "text", "half of a surrogate pair", "rename it") from None
+        raise OptionError.expected(
+            f"name {quoted(name)}", "text", "half of a surrogate pair", "rename it"
+        ) from None
     if not key:
-        raise OptionError("name", "at least one character", "an empty one")
+        raise OptionError.expected("name", "at least one character", "an empty one")
     if len(key) > LONGEST_PLAIN_KEY:
         return key[:LONGEST_PLAIN_KEY] + hashlib.sha256(key).digest()
     return key
@@ -100,7 +103,9 @@ def wrap(kind: Kind, payload: Buffer, version: int = VERSION) -> bytes:
     b'an entry'
     """
     if len(payload) > LIMIT:
-        raise OptionError(_NOUNS[kind], f"at most {LIMIT:,} bytes", f"{len(payload):,}", "split the document")
+        raise OptionError.expected(
+            _NOUNS[kind], f"at most {LIMIT:,} bytes", f"{len(payload):,}", "split the document"
+        )
     start, zeros = _START.pack(MAGIC, version, kind, PADDING[kind]), bytes(PADDING[kind])
     length = len(payload).to_bytes(4, "little")
     crc = zlib.crc32(payload, zlib.crc32(start + length + zeros))
@@ -148,12 +153,12 @@ def _unexpected(kind: Kind, name: str, view: memoryview) -> RecordError:
         return _damaged(kind, name, "other bytes")
     what = f"{_NOUNS[kind]} of {quoted(name)}"
     remedy = "update attar" if version > VERSION else "open the store for writing once, which upgrades it"
-    return RecordError(what, f"version {VERSION}", f"version {version}", remedy)
+    return RecordError.expected(what, f"version {VERSION}", f"version {version}", remedy)
 
 
 def _damaged(kind: Kind, name: str, came: str) -> RecordError:
     remedy = "add the document again, or restore the store from a copy"
-    return RecordError(f"{_NOUNS[kind]} of {quoted(name)}", "a whole record", came, remedy)
+    return RecordError.expected(f"{_NOUNS[kind]} of {quoted(name)}", "a whole record", came, remedy)
 
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -231,7 +236,9 @@ def read_entry(value: Buffer, name: str) -> DocumentEntry:
     try:
         return decode_entry(unwrap(b"f", value, name))
     except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-        raise RecordError(f"entry of {quoted(name)}", "the fields of this version", str(fault)) from fault
+        raise RecordError.expected(
+            f"entry of {quoted(name)}", "the fields of this version", str(fault)
+        ) from fault
 
 
 def read_header(value: Buffer, store: str) -> Header:
@@ -240,7 +247,7 @@ def read_header(value: Buffer, store: str) -> Header:
         return _headers.decode(unwrap(b"a", value, store))
     except (msgspec.DecodeError, UnicodeDecodeError) as fault:
         what, remedy = f"header of {quoted(store)}", f"rebuild it: attar store repair {store}"
-        raise RecordError(what, "the fields of this version", str(fault), remedy) from fault
+        raise RecordError.expected(what, "the fields of this version", str(fault), remedy) from fault
 
 
 def now() -> int:
@@ -271,14 +278,14 @@ def decompress(data: Buffer, name: str) -> str:
     try:
         return zlib.decompress(data).decode()
     except (zlib.error, UnicodeDecodeError) as fault:
-        raise RecordError(f"text of {quoted(name)}", "a compressed text", str(fault)) from fault
+        raise RecordError.expected(f"text of {quoted(name)}", "a compressed text", str(fault)) from fault
 
 
 def _utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise OptionError("text", "text", "half of a surrogate pair", "decode it as UTF-8") from None
+        raise OptionError.expected("text", "text", "half of a surrogate pair", "decode it as UTF-8") from None
 
 
 @dataclass(frozen=True)

@@ -57,8 +57,8 @@ def no_store(path: Path) -> StoreError:
         remedy = (
             f"name one (a folder in it), attar serve all, or join them: attar shard {path} --into 1 --out NEW"
         )
-        return StoreError(what, "a store", "a folder of shards", remedy)
-    return StoreError(what, "a store", "none in the folder" if path.exists() else "no such folder")
+        return StoreError.expected(what, "a store", "a folder of shards", remedy)
+    return StoreError.expected(what, "a store", "none in the folder" if path.exists() else "no such folder")
 
 
 def store_error(path: Path, fault: lmdb.Error | OSError) -> AttarError:
@@ -67,27 +67,33 @@ def store_error(path: Path, fault: lmdb.Error | OSError) -> AttarError:
     mentioned = {code for code in _FULL | _FORBIDDEN if os.strerror(code) in str(fault)}
     if isinstance(fault, lmdb.DiskError) or mentioned & _FULL:
         remedy = "free some space and try again; the store is as it was before this change"
-        return StoreError(what, "space on the disk for the change", "a full disk, or a broken one", remedy)
+        return StoreError.expected(
+            what, "space on the disk for the change", "a full disk, or a broken one", remedy
+        )
     if isinstance(fault, lmdb.ReadonlyError) or mentioned:
         remedy = "grant it, or copy the store (readers write to lock.mdb too)"
-        return StoreError(what, "a folder and files that can be written", "no permission to", remedy)
+        return StoreError.expected(what, "a folder and files that can be written", "no permission to", remedy)
     if isinstance(fault, FileNotFoundError):
-        return StoreError(what, "an existing folder", "no such folder", "create it first")
+        return StoreError.expected(what, "an existing folder", "no such folder", "create it first")
     if isinstance(fault, lmdb.VersionMismatchError):
-        return RecordError(what, "a file of LMDB 0.9", "one of another version", "open it where it was made")
+        return RecordError.expected(
+            what, "a file of LMDB 0.9", "one of another version", "open it where it was made"
+        )
     if isinstance(fault, (lmdb.InvalidError, lmdb.CorruptedError, lmdb.PageNotFoundError)):
         return damaged(path, str(fault).split(": ", 1)[-1])
     if isinstance(fault, lmdb.TxnFullError):
-        return StoreError(what, "a transaction that fits into memory", "a larger one", "use smaller batches")
+        return StoreError.expected(
+            what, "a transaction that fits into memory", "a larger one", "use smaller batches"
+        )
     if isinstance(fault, lmdb.ReadersFullError):
-        return StoreError(what, "a free reader slot", "none", "end some of the processes")
-    return StoreError(what, "a store in working order", str(fault).replace("\n", " "))
+        return StoreError.expected(what, "a free reader slot", "none", "end some of the processes")
+    return StoreError.expected(what, "a store in working order", str(fault).replace("\n", " "))
 
 
 def damaged(path: Path, came: str) -> RecordError:
     """Return the error for a file that is not as it was written."""
     what, expected = f"store {path}", "the file as it was written"
-    return RecordError(
+    return RecordError.expected(
         what, expected, came, f"restore a copy, or keep what is readable: attar store repair {path}"
     )
 
@@ -231,7 +237,9 @@ class Environment:
     def map(self) -> lmdb.Environment:
         """LMDB's own object."""
         if self._lmdb is None:
-            raise StoreError(f"store {self.folder}", "an open store", "a closed one", "open it again")
+            raise StoreError.expected(
+                f"store {self.folder}", "an open store", "a closed one", "open it again"
+            )
         return self._lmdb
 
     def begin(self, write: bool = False, repairs: int = 8) -> tuple[LmdbTransaction, int]:
@@ -268,7 +276,9 @@ class Environment:
             # LMDB allows one environment per file and process, and a fork that closed the inherited one would
             # invalidate the pages of the parent's snapshots.
             remedy = "close it before forking, or start processes by spawning them"
-            raise StoreError(f"store {self.folder}", "the process that opened it", "a fork of it", remedy)
+            raise StoreError.expected(
+                f"store {self.folder}", "the process that opened it", "a fork of it", remedy
+            )
 
     def _repaired(self, fault: lmdb.Error) -> bool:
         """Repair what kept a transaction from beginning; returns whether another attempt makes sense."""
@@ -310,7 +320,9 @@ class Environment:
             try:
                 if not lock_file(self._in_use, fcntl.LOCK_EX, time.monotonic() + timeout):
                     came = "another process that has it open"
-                    raise BusyError(f"store {self.folder}", "exclusive access", came, "end that first")
+                    raise BusyError.expected(
+                        f"store {self.folder}", "exclusive access", came, "end that first"
+                    )
                 yield
             finally:
                 self._open()

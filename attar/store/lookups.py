@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import ShapeError
-from attar.memory import Floats, Memory
+from attar.memory.forms import Floats
+from attar.memory.memory import Memory
 from attar.store.format import Buffer, unwrap
 
 if TYPE_CHECKING:
-    from attar.ops import LazyModule
+    from attar.ops.packed.products import LazyModule
 
 _FLOAT = np.dtype(np.float32)
 # Bits of an array's flags: C-contiguous and aligned.
@@ -61,9 +62,9 @@ def as_queries(queries: NDArray[Any], count: int | None = None) -> Floats:
     else:
         q = np.array(queries, _FLOAT, order="C")
     if q.ndim != 2 or not q.shape[1]:
-        raise ShapeError("queries", "[m, k] with k ≥ 1", str(list(q.shape)))
+        raise ShapeError.expected("queries", "[m, k] with k ≥ 1", str(list(q.shape)))
     if count not in (None, len(q)):
-        raise ShapeError("queries", f"one for each of {count} names", str(len(q)))
+        raise ShapeError.expected("queries", f"one for each of {count} names", str(len(q)))
     return q
 
 
@@ -71,7 +72,7 @@ def check_widths(widths: set[int]) -> None:
     """Raise unless readouts have one width, so that they fit into one array."""
     if len(widths) > 1:
         came = ", ".join(map(str, sorted(widths)))
-        raise ShapeError("readouts", "one width for all documents", came, "look these up one by one")
+        raise ShapeError.expected("readouts", "one width for all documents", came, "look these up one by one")
 
 
 def fastest(count: int) -> ModuleType:
@@ -88,6 +89,6 @@ def compile_lookups() -> None:
 @lru_cache(maxsize=1)
 def _fast() -> "LazyModule":
     # Imported here: attar.ops loads torch, which opening and listing a store do not need.
-    from attar.ops import LazyModule
+    from attar.ops.packed.products import LazyModule
 
     return LazyModule("attar.store.fast_lookups")

@@ -74,7 +74,9 @@ def _check_record(
     """Compare a document's entry with its key, its memory and its text."""
     name = entry.name
     if key_of(name) != key:
-        raise RecordError(f"key of {quoted(name)}", repr(key_of(name)), repr(key), "add the document again")
+        raise RecordError.expected(
+            f"key of {quoted(name)}", repr(key_of(name)), repr(key), "add the document again"
+        )
     text_data = None if text is None else unwrap(b"t", text, name)
     check_record(Record(entry, unwrap(b"m", memory, name), text_data), reader)
 
@@ -135,7 +137,7 @@ def migrate(
     for step in steps:
         if step not in migrations:
             remedy = "open it with an earlier attar"
-            raise RecordError("store", f"version {newest}", f"version {version}", remedy)
+            raise RecordError.expected("store", f"version {newest}", f"version {version}", remedy)
         migrations[step](transaction)
     return steps
 

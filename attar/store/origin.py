@@ -45,7 +45,7 @@ def unpack_parts(data: bytes, name: str) -> list[tuple[int, str]]:
         if not decompressor.eof or any(a > b for (a, _), (b, _) in pairwise(parts)):
             raise ValueError("too many, or not in order")
     except (zlib.error, msgspec.DecodeError, ValueError) as fault:
-        raise RecordError(f"parts of {quoted(name)}", "places and labels", str(fault)) from fault
+        raise RecordError.expected(f"parts of {quoted(name)}", "places and labels", str(fault)) from fault
     return parts
 
 

@@ -103,9 +103,9 @@ def _record(row: dict[str, Any], path: Path) -> tuple[Record, str]:
         return record, check_record(record).reader
     except msgspec.ValidationError as fault:
         type_expected, came, field = explain_invalid(fault)
-        raise FormatError(f"{what}, {field}", type_expected, came, "export it again") from fault
+        raise FormatError.expected(f"{what}, {field}", type_expected, came, "export it again") from fault
     except AttarError as fault:
-        raise FormatError(what, expected, str(fault), "export it again") from fault
+        raise FormatError.expected(what, expected, str(fault), "export it again") from fault
 
 
 def export_store(
@@ -142,7 +142,9 @@ def _readable(
             continue
         try:
             if isinstance(entry, Fault):
-                raise RecordError(f"document {quoted(entry.name or '')}", "one that can be read", entry.line)
+                raise RecordError.expected(
+                    f"document {quoted(entry.name or '')}", "one that can be read", entry.line
+                )
             record = snapshot.get(entry.name)
             check_record(record)
         except AttarError as fault:
@@ -190,7 +192,9 @@ def import_store(
     with _open_export(path) as (file, info):
         if None not in (info.reader, store.reader) and info.reader != store.reader:
             expected, came = f"memories of the store's reader {store.reader!r}", f"those of {info.reader!r}"
-            raise ReaderMismatchError(f"export {path}", expected, came, "import it into another store")
+            raise ReaderMismatchError.expected(
+                f"export {path}", expected, came, "import it into another store"
+            )
         readers: dict[str, str] = {}
         for group in _groups(_records(file, path, max_bytes, readers)):
             with store.transaction() as changes:
@@ -201,7 +205,7 @@ def import_store(
                     if earlier is not None and not replace:
                         what, came = f"document {quoted(record.name)}", "the name of another document"
                         remedy = "replace it, or import into another store"
-                        raise OptionError(what, "a new name", came, remedy)
+                        raise OptionError.expected(what, "a new name", came, remedy)
                     changes.put_record(record, readers[record.name])
                     count += 1
             readers.clear()
@@ -237,21 +241,21 @@ def _records(file: Any, path: Path, max_bytes: int, readers: dict[str, str]) -> 
             if not 0 <= size <= max_bytes:
                 expected, came = f"row groups of at most {max_bytes:,} bytes", f"one of {size:,}"
                 remedy = "raise the limit (--max-decompressed-mb) if you trust it"
-                raise FormatError(f"export {path}", expected, came, remedy)
+                raise FormatError.expected(f"export {path}", expected, came, remedy)
             rows = max(1, min(_DECODED_ROWS, _DECODED_BYTES // max(1, size)))
             for batch in file.iter_batches(rows, row_groups=[group]):
                 for row in _with_numeric_times(pa.Table.from_batches([batch])).to_pylist():
                     record, readers[record.name] = _record(row, path)
                     yield record
     except UnicodeDecodeError as fault:
-        raise FormatError(
+        raise FormatError.expected(
             f"export {path}", "names and texts in UTF-8", str(fault), "export it again"
         ) from fault
     except (pa.ArrowException, OSError) as fault:
         if isinstance(fault, AttarError):
             raise
         expected, came = "a whole Parquet file", "a damaged one"
-        raise FormatError(f"export {path}", expected, came, "export it again") from fault
+        raise FormatError.expected(f"export {path}", expected, came, "export it again") from fault
 
 
 def _with_numeric_times(table: "pa.Table") -> "pa.Table":
@@ -274,16 +278,16 @@ def _open_export(path: Path) -> Iterator[tuple[Any, ExportInfo]]:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError, ValueError) as fault:
         came = "no such file" if isinstance(fault, FileNotFoundError) else "another file, or a truncated one"
-        raise FormatError(what, "a store's Parquet file", came, "export it again") from fault
+        raise FormatError.expected(what, "a store's Parquet file", came, "export it again") from fault
     with file:
         try:
             metadata, names = file.schema_arrow.metadata or {}, file.schema_arrow.names
             info = msgspec.json.decode(metadata.get(b"attar", b""), type=ExportInfo)
         except (pa.ArrowException, ValueError) as fault:  # msgspec's errors are ValueErrors
-            raise FormatError(what, "a store's Parquet file", "one of another kind") from fault
+            raise FormatError.expected(what, "a store's Parquet file", "one of another kind") from fault
         if info.version > VERSION:
-            raise FormatError(what, f"version {VERSION}", f"version {info.version}", "update attar")
+            raise FormatError.expected(what, f"version {VERSION}", f"version {info.version}", "update attar")
         if any(names.count(column) != 1 for column in _schema(info).names if column not in _LATER_FIELDS):
             came = repr(", ".join(names))[1:-1][:200]  # on one line
-            raise FormatError(what, "a store's columns, each once", came)
+            raise FormatError.expected(what, "a store's columns, each once", came)
         yield file, info

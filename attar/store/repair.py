@@ -20,7 +20,7 @@ import msgspec
 
 from attar.errors import AttarError, BusyError, FormatError, RecordError, quoted
 from attar.files import lock_file, sync_folder
-from attar.memory import Memory
+from attar.memory.memory import Memory
 from attar.store import format
 from attar.store.format import HEADER_KEY, LONGEST_PLAIN_KEY, DocumentEntry, Header, Kind, Record, key_of
 from attar.store.lmdb_env import COPY, DATA, no_store, store_errors
@@ -84,7 +84,7 @@ def _alone(folder: Path, timeout: float) -> Iterator[None]:
     try:
         if not lock_file(lock, fcntl.LOCK_EX, time.monotonic() + timeout):
             came = "another process that has it open, or this one"
-            raise BusyError(f"store {folder}", "exclusive access", came, "end that first")
+            raise BusyError.expected(f"store {folder}", "exclusive access", came, "end that first")
         yield
     finally:
         os.close(lock)
@@ -181,7 +181,7 @@ class _Salvage:
             name = name_in(of) if is_signature else None
             try:
                 if kind not in SEARCH_KINDS:
-                    raise RecordError(f"key {key[:60]!r}", "one of this version", "an unknown one")
+                    raise RecordError.expected(f"key {key[:60]!r}", "one of this version", "an unknown one")
                 check_search_value(kind, of, self._value(key), changed.get(of))
             except AttarError as fault:
                 if name is None or name not in named:  # that of a lost document goes with it
@@ -264,7 +264,7 @@ def _assemble(key: bytes, parts: dict[Kind, bytes], lost: dict[Kind, AttarError]
     Not if no page is lost: then it is the memory's key that has changed, and its name is not known.
     """
     if b"m" not in parts:
-        raise lost.get(b"m") or RecordError(f"memory of {quoted(name_in(key))}", "one", "none")
+        raise lost.get(b"m") or RecordError.expected(f"memory of {quoted(name_in(key))}", "one", "none")
     memory, text = parts[b"m"], parts.get(b"t")
     if text is not None:
         try:
@@ -275,23 +275,25 @@ def _assemble(key: bytes, parts: dict[Kind, bytes], lost: dict[Kind, AttarError]
     if b"f" in parts:
         entry = format.decode_entry(parts[b"f"])
     elif b"f" in lost or pages_lost:
-        lost.setdefault(b"f", RecordError(f"entry of {quoted(name_in(key))}", "one", "none"))
+        lost.setdefault(b"f", RecordError.expected(f"entry of {quoted(name_in(key))}", "one", "none"))
         entry = _made_again(key, memory, text)
     else:
-        raise RecordError(f"entry of {quoted(name_in(key))}", "one", "none")
+        raise RecordError.expected(f"entry of {quoted(name_in(key))}", "one", "none")
     if entry.text_bytes is not None and text is None and b"t" not in lost:
-        lost[b"t"] = RecordError(f"text of {quoted(entry.name)}", "one", "none")
+        lost[b"t"] = RecordError.expected(f"text of {quoted(entry.name)}", "one", "none")
     return Record(msgspec.structs.replace(entry, text_bytes=text_bytes), memory, text)
 
 
 def _made_again(key: bytes, memory_data: bytes, text: bytes | None) -> DocumentEntry:
     memory, now = Memory.from_bytes(memory_data), format.now()
     if len(key) > LONGEST_PLAIN_KEY:
-        raise RecordError(f"name of {quoted(name_in(key))}", "the whole of it", "its beginning")
+        raise RecordError.expected(f"name of {quoted(name_in(key))}", "the whole of it", "its beginning")
     try:
         name = key.decode()
     except UnicodeDecodeError:
-        raise RecordError(f"name of {quoted(name_in(key))}", "text in UTF-8", "other bytes") from None
+        raise RecordError.expected(
+            f"name of {quoted(name_in(key))}", "text in UTF-8", "other bytes"
+        ) from None
     digest = b"" if text is None else format.digest_of(format.decompress(text, name))
     kind = memory.tokens, memory.form, memory.dtype
     return DocumentEntry(name, "", digest, now, now, *kind, len(memory_data))

@@ -142,13 +142,13 @@ def check_search_value(kind: format.Kind, key: bytes, value: Buffer, changed: in
     if kind == b"j":
         _changed_keys(value)
         if len(key) != _NUMBER:
-            raise RecordError("changes of the store", f"a number of {_NUMBER} bytes", repr(key[:60]))
+            raise RecordError.expected("changes of the store", f"a number of {_NUMBER} bytes", repr(key[:60]))
     elif not key:
         format.unwrap(b"s", value, "search")  # the statistics
     elif _stamped(value, key)[0] != changed:
         came = "one of a document that is gone" if changed is None else "one of an earlier version"
         what = f"signature of {quoted(key.decode(errors='replace'))}"
-        raise RecordError(what, "one of its document", came, "add the document again")
+        raise RecordError.expected(what, "one of its document", came, "add the document again")
 
 
 def _changed_keys(value: Buffer) -> list[bytes]:
@@ -156,7 +156,7 @@ def _changed_keys(value: Buffer) -> list[bytes]:
     try:
         return msgspec.msgpack.decode(data, type=list[bytes])
     except msgspec.DecodeError as fault:
-        raise RecordError("changes of the store", "keys of documents", str(fault)) from fault
+        raise RecordError.expected("changes of the store", "keys of documents", str(fault)) from fault
 
 
 def _stamped(value: Buffer, key: bytes) -> tuple[int, bytes]:

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from attar.errors import FormatError, OptionError, ReaderMismatchError, StoreError
-from attar.memory import Memory
+from attar.memory.memory import Memory
 from attar.store import format, maintenance, switching
 from attar.store.format import HEADER_KEY, DocumentEntry, Header, Record
 from attar.store.lmdb_env import (
@@ -77,7 +77,7 @@ class Store:
         and damage the store with "none". A killed process loses nothing with any of them.
         """
         if dtype not in (None, *_DTYPES):
-            raise OptionError("dtype", " or ".join(map(repr, _DTYPES)), repr(dtype))
+            raise OptionError.expected("dtype", " or ".join(map(repr, _DTYPES)), repr(dtype))
         folder = _folder_for(Path(path), create and not read_only)
         environment = _share(folder, read_only=read_only, durability=durability, map_size=map_size)
         try:
@@ -218,13 +218,15 @@ class Store:
 
     def _open(self) -> Environment:
         if not self._finalizer.alive:
-            raise StoreError(f"store {self.path}", "an open store", "a closed one", "open it again")
+            raise StoreError.expected(f"store {self.path}", "an open store", "a closed one", "open it again")
         return self._environment
 
     def _writable(self) -> Environment:
         if self.read_only:
             remedy = "open it without read_only"
-            raise StoreError(f"store {self.path}", "a store open for writing", "a read-only one", remedy)
+            raise StoreError.expected(
+                f"store {self.path}", "a store open for writing", "a read-only one", remedy
+            )
         return self._open()
 
     def __repr__(self) -> str:
@@ -238,13 +240,13 @@ def _folder_for(path: Path, create: bool) -> Path:
     what = f"store {path}"
     with store_errors(path):
         if path.exists() and not path.is_dir():
-            raise StoreError(what, "a folder", "a file", "name another place")
+            raise StoreError.expected(what, "a folder", "a file", "name another place")
         if not Store.exists(path):
             if not create or (path / SHARDS).is_file():
                 raise no_store(path)
             if path.exists() and any(file != LOCK and not file.startswith(NEW) for file in os.listdir(path)):
                 expected = "a store or an empty folder"
-                raise StoreError(what, expected, "a folder with other files", "name another")
+                raise StoreError.expected(what, expected, "a folder with other files", "name another")
             path.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -260,9 +262,11 @@ def _create_or_upgrade(environment: Environment, dtype: str | None, create: bool
                 transaction.stat(environment.map.open_db(None))["entries"],
             )
             if values or environment.file_bytes() > _NEW_FILE_BYTES:
-                raise FormatError(what, "a store", "another database, or a damaged one", "name another place")
+                raise FormatError.expected(
+                    what, "a store", "another database, or a damaged one", "name another place"
+                )
             if not create:
-                raise StoreError(what, "a store", "an empty database", "name another place")
+                raise StoreError.expected(what, "a store", "an empty database", "name another place")
     if not is_current and not environment.read_only:
         with environment.writing(None):
             with environment.transaction(write=True) as transaction:
@@ -287,10 +291,12 @@ def _refuse_another(folder: Path, header: Header, reader: str | None, dtype: str
     what = f"store {folder}"
     if None not in (reader, header.reader) and reader != header.reader:
         remedy = f"open it with the reader {header.reader!r}"
-        raise ReaderMismatchError(what, f"its reader {header.reader!r}", f"the reader {reader!r}", remedy)
+        raise ReaderMismatchError.expected(
+            what, f"its reader {header.reader!r}", f"the reader {reader!r}", remedy
+        )
     if dtype not in (None, header.dtype):
         remedy = f"export it, and import it into a new one with --dtype {dtype}"
-        raise OptionError(what, f"dtype {header.dtype!r}, as it was made", repr(dtype), remedy)
+        raise OptionError.expected(what, f"dtype {header.dtype!r}, as it was made", repr(dtype), remedy)
 
 
 # One environment per file in a process: LMDB's locks allow no second.
@@ -302,7 +308,7 @@ _users: Counter[Environment] = Counter()
 def _share(folder: Path, *, read_only: bool, durability: Durability, map_size: int) -> Environment:
     """Open the file in a folder, or return the environment that has it open; `_release` it when done."""
     if durability not in DURABILITY:
-        raise OptionError("durability", " or ".join(map(repr, DURABILITY)), repr(durability))
+        raise OptionError.expected("durability", " or ".join(map(repr, DURABILITY)), repr(durability))
     with _registry_lock, store_errors(folder):
         status = os.stat(folder)
         place = (status.st_dev, status.st_ino)
@@ -315,7 +321,7 @@ def _share(folder: Path, *, read_only: bool, durability: Durability, map_size: i
         elif not read_only and (shared.read_only or shared.durability != durability):
             came = "read-only" if shared.read_only else f"with durability {shared.durability!r}"
             expected = "the same options everywhere in a process"
-            raise StoreError(f"store {folder}", expected, f"one open {came}", "close that first")
+            raise StoreError.expected(f"store {folder}", expected, f"one open {came}", "close that first")
         _users[shared] += 1
         return shared
 

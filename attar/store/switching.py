@@ -96,5 +96,7 @@ def _staged(memories: Snapshot, entry: DocumentEntry) -> tuple[DocumentEntry, me
         new = None
     if new is None or new.applied != source_version(entry):
         came, remedy = "none, or one of another version", "run attar reread again"
-        raise StoreError(f"document {quoted(entry.name)}", "a memory of the new reader", came, remedy)
+        raise StoreError.expected(
+            f"document {quoted(entry.name)}", "a memory of the new reader", came, remedy
+        )
     return new, memories.view(entry.name, check=True)

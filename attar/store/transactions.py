@@ -19,7 +19,8 @@ from attar.errors import (
     UnknownDocumentError,
     quoted,
 )
-from attar.memory import Floats, Memory
+from attar.memory.forms import Floats
+from attar.memory.memory import Memory
 from attar.store import format, lookups, signatures
 from attar.store.format import HEADER_KEY, LONGEST_PLAIN_KEY, DocumentEntry, Header, Record, key_of, unwrap
 from attar.store.lmdb_env import Environment, LmdbTransaction, store_error, store_errors
@@ -38,14 +39,14 @@ def _find_entry(transaction: LmdbTransaction, name: str) -> DocumentEntry | None
         return None
     entry = format.read_entry(value, name)
     if entry.name != name:
-        raise RecordError(f"entry of {quoted(name)}", "an entry of that name", quoted(entry.name))
+        raise RecordError.expected(f"entry of {quoted(name)}", "an entry of that name", quoted(entry.name))
     return entry
 
 
 def _entry_of(transaction: LmdbTransaction, name: str) -> DocumentEntry:
     entry = _find_entry(transaction, name)
     if entry is None:
-        raise UnknownDocumentError(name)
+        raise UnknownDocumentError.named(name)
     return entry
 
 
@@ -115,7 +116,7 @@ class Snapshot:
             self.entry(name)
         value: memoryview | None = self._transaction.get(b"m" + key)
         if value is None:
-            raise UnknownDocumentError(name)
+            raise UnknownDocumentError.named(name)
         return value
 
     def entry(self, name: str) -> DocumentEntry:
@@ -235,7 +236,7 @@ class Transaction:
         if expected is not None and reader != expected:
             what, came = f"memory of {quoted(record.name)}", f"one of the reader {reader!r}"
             remedy = f"read the document with the reader {expected!r}, or open another store"
-            raise ReaderMismatchError(what, f"one of the store's reader {expected!r}", came, remedy)
+            raise ReaderMismatchError.expected(what, f"one of the store's reader {expected!r}", came, remedy)
         parts: dict[format.Kind, format.Buffer] = {b"f": entry_data(record.entry), b"m": record.memory_data}
         if record.text_data is not None:
             parts[b"t"] = record.text_data
@@ -262,7 +263,7 @@ class Transaction:
     def remove(self, name: str) -> None:
         """Remove a document."""
         if self._transaction.get(b"f" + key_of(name)) is None:
-            raise UnknownDocumentError(name)
+            raise UnknownDocumentError.named(name)
         self._do(_Step(name))
 
     def get(self, name: str) -> Record:
@@ -276,7 +277,7 @@ class Transaction:
     def _transaction(self) -> LmdbTransaction:
         if self._begun is None:
             what, remedy = f"store {self._environment.folder}", "begin another with store.transaction()"
-            raise StoreError(what, "an open transaction", "one that has failed or ended", remedy)
+            raise StoreError.expected(what, "an open transaction", "one that has failed or ended", remedy)
         return self._begun
 
     def _do(self, step: _Step) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from attar.errors import OptionError, RecordError, quoted
-from attar.memory import Memory
+from attar.memory.memory import Memory
 from attar.store import format
 from attar.store.format import LONGEST_PLAIN_KEY, DocumentEntry, Record, digest_of, key_of
 from attar.store.origin import unpack_parts
@@ -35,12 +35,12 @@ def entry_data(entry: DocumentEntry) -> bytes:
         format.decode_entry(data)
     except msgspec.ValidationError as fault:
         expected, came, field = explain_invalid(fault, DocumentEntry.__struct_fields__)
-        raise OptionError(f"{field} of {quoted(str(entry.name))}", expected, came) from fault
+        raise OptionError.expected(f"{field} of {quoted(str(entry.name))}", expected, came) from fault
     except UnicodeEncodeError as fault:
         what, remedy = f"entry of {quoted(str(entry.name))}", "decode it as UTF-8"
-        raise OptionError(what, "text", "half of a surrogate pair", remedy) from fault
+        raise OptionError.expected(what, "text", "half of a surrogate pair", remedy) from fault
     except (TypeError, OverflowError) as fault:
-        raise OptionError(
+        raise OptionError.expected(
             f"entry of {quoted(str(entry.name))}", "names, numbers and bytes", str(fault)
         ) from fault
     return data
@@ -90,7 +90,7 @@ def name_in(key: bytes) -> str:
 def check_numbers(memory: Memory, name: str) -> None:
     """Refuse a memory that holds NaN or infinity: every answer from it would be NaN."""
     if not memory.is_finite():
-        raise OptionError(f"memory of {quoted(name)}", "finite numbers", "NaN or infinity")
+        raise OptionError.expected(f"memory of {quoted(name)}", "finite numbers", "NaN or infinity")
 
 
 def check_record(record: Record, reader: str | None = None) -> Memory:
@@ -115,4 +115,4 @@ def check_record(record: Record, reader: str | None = None) -> Memory:
 
 def _expect(name: str, what: str, expected: object, came: object) -> None:
     if expected != came:
-        raise RecordError(f"{what} of {quoted(name)}", repr(expected), repr(came), _REMEDY)
+        raise RecordError.expected(f"{what} of {quoted(name)}", repr(expected), repr(came), _REMEDY)

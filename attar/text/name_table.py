@@ -21,7 +21,9 @@ from attar.text.vocabulary import ENTITIES
 
 def _check_ids(highest: int, names: list[str]) -> None:
     if highest >= len(names):
-        raise RecordError("table of names", f"ids of its {len(names)} names", str(highest), "it is damaged")
+        raise RecordError.expected(
+            "table of names", f"ids of its {len(names)} names", str(highest), "it is damaged"
+        )
 
 
 _Id = Annotated[int, msgspec.Meta(ge=0)]
@@ -66,7 +68,7 @@ class NameTable:
         try:
             holders = _HOLDERS.decode(self._written_holders)
         except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-            raise RecordError(
+            raise RecordError.expected(
                 "table of names", "parts of names and the ids that have them", f"{fault}"
             ) from fault
         _check_ids(max(map(max, holders.values()), default=-1), self.names)
@@ -265,7 +267,9 @@ class NameTable:
         try:
             limit, names, ids, holders = _TABLE.decode(buffer)
         except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-            raise RecordError("table of names", "limit, names, ids and holders", f"{fault}") from fault
+            raise RecordError.expected(
+                "table of names", "limit, names, ids and holders", f"{fault}"
+            ) from fault
         _check_ids(max(ids.values(), default=-1), names)
         table = cls(limit)
         # A copy of the bytes: the buffer may be a store's, and invalid by the time they are needed.

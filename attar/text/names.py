@@ -186,12 +186,14 @@ class SpacyFinder:
         try:
             spacy: Any = import_module("spacy")
         except ImportError as fault:
-            raise MissingError("names by spaCy", "the package spacy", "none", "pip install spacy") from fault
+            raise MissingError.expected(
+                "names by spaCy", "the package spacy", "none", "pip install spacy"
+            ) from fault
         try:
             self._pipeline: Any = spacy.load(model)
         except OSError as fault:
             remedy = f"python -m spacy download {model}"
-            raise MissingError("names by spaCy", f"the model {model}", "none", remedy) from fault
+            raise MissingError.expected("names by spaCy", f"the model {model}", "none", remedy) from fault
         self._document: Any = spacy.tokens.Doc
 
     def find(self, sentence: Sequence[str], known: NameTable) -> list[tuple[int, int]]:

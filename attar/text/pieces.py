@@ -104,7 +104,7 @@ class PieceTokenizer:
         try:
             self._tokenizer = Tokenizer.from_buffer(data)
         except Exception as fault:  # tokenizers raises plain Exception
-            raise FormatError(source, "a tokenizer of the tokenizers library", str(fault)) from fault
+            raise FormatError.expected(source, "a tokenizer of the tokenizers library", str(fault)) from fault
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self.cls, self.sep, self.pad = (self._id(token, source) for token in ("[CLS]", "[SEP]", "[PAD]"))
@@ -112,7 +112,7 @@ class PieceTokenizer:
     def _id(self, token: str, source: str) -> int:
         found = self._tokenizer.token_to_id(token)
         if found is None:
-            raise FormatError(source, f"a vocabulary with {token}", "one without")
+            raise FormatError.expected(source, f"a vocabulary with {token}", "one without")
         return int(found)
 
     @classmethod

@@ -29,7 +29,7 @@ def read_question(text: str, table: NameTable, vocabulary: Vocabulary) -> list[s
     words = list(chain.from_iterable(map(_lower_words.__getitem__, text.split())))
     blanks = words.count(PLACEHOLDER)
     if blanks > 1:
-        raise FormatError("question", "one blank", f"{blanks} blanks", "ask for one name at a time")
+        raise FormatError.expected("question", "one blank", f"{blanks} blanks", "ask for one name at a time")
     tokens = _mark_names(words, text, table, vocabulary)
     if not blanks:
         tokens = _blank_wh_word(tokens, text)
@@ -111,7 +111,7 @@ def _blank_wh_word(tokens: list[str], text: str) -> list[str]:
     leading = asked and (asked[0] == 0 or (asked[0] == 1 and tokens[0] in _PREPOSITIONS))
     if not asked or not (leading or "?" in text):
         shown = repr(text if len(text) <= 60 else text[:57] + "...")
-        raise FormatError(
+        raise FormatError.expected(
             "question",
             "a blank (___ or @placeholder) or a wh-word (who, whom, whose, what, which, where)",
             shown if text.strip() else "nothing",

@@ -47,7 +47,7 @@ class TextReader:
     def read_in_parts(self, text: str, table: NameTable, tokens: int) -> Iterator[ReadText]:
         """Yield a text in parts of whole sentences: each part is the shortest with at least `tokens` words."""
         if tokens < 1:
-            raise OptionError("tokens", "a whole number from 1 up", repr(tokens))
+            raise OptionError.expected("tokens", "a whole number from 1 up", repr(tokens))
         part: list[list[str]] = []
         length = 0
         for sentence in iterate_sentences(text):

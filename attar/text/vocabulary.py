@@ -200,7 +200,7 @@ class Vocabulary:
         try:
             whole = Path(path).read_bytes()
         except OSError as fault:
-            raise FormatError(
+            raise FormatError.expected(
                 str(path), "a tokenizer.json", fault.strerror or "an unreadable file", "check the path"
             ) from fault
         return cls.from_bytes(whole, str(path))
@@ -218,7 +218,7 @@ class Vocabulary:
             if read.tokens != tuple(tokens) or len(set(model.vocab.values())) != len(tokens):
                 raise ValueError("its tokens are in another order")
         except (ValueError, RecursionError) as fault:  # msgspec's errors are ValueErrors
-            raise FormatError(
+            raise FormatError.expected(
                 name,
                 "a vocabulary that Attar saved",
                 f"another file ({fault})",

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import IterableDataset
 
-from attar.cloze import DrawnQuestions, EncodedSplit, Ids, Offsets, QuestionDrawer, concatenate_ranges
-from attar.nn import Documents, Questions
-from attar.text import Vocabulary
+from attar.cloze.encoded import EncodedSplit, Ids, Offsets
+from attar.cloze.questions import DrawnQuestions, QuestionDrawer, concatenate_ranges
+from attar.nn.network import Documents, Questions
+from attar.text.vocabulary import Vocabulary
 
 # Every packed tensor begins at a multiple of this many bytes, so that it can be viewed in any dtype.
 _ALIGNMENT = 16

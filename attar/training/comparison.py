@@ -20,11 +20,11 @@ from typing import Any
 
 import torch
 
-from attar.cloze import SPLITS
+from attar.cloze.options import SPLITS
 from attar.errors import AttarError, FormatError, OptionError, writing_to
 from attar.files import atomic_file
 from attar.progress import Progress, ignore_progress
-from attar.reader import load_reader
+from attar.reader.files import load_reader
 from attar.training.data import check_splits, open_splits, shared_vocabulary, warn_skipped
 from attar.training.evaluation import evaluate
 from attar.training.fit import train
@@ -48,13 +48,15 @@ class Comparison:
 
     def __post_init__(self) -> None:
         if self.seeds < 1 or self.jobs < 1:
-            raise OptionError("seeds and jobs", "1 or more", f"{self.seeds} and {self.jobs}")
+            raise OptionError.expected("seeds and jobs", "1 or more", f"{self.seeds} and {self.jobs}")
         if not self.mechanisms:
-            raise OptionError("mechanisms", "at least one", "none")
+            raise OptionError.expected("mechanisms", "at least one", "none")
         # Two runs of one mechanism would write the same folder.
         repeated = sorted({name for name in self.mechanisms if self.mechanisms.count(name) > 1})
         if repeated:
-            raise OptionError("mechanisms", "each of them once", f"{', '.join(repeated)} more than once")
+            raise OptionError.expected(
+                "mechanisms", "each of them once", f"{', '.join(repeated)} more than once"
+            )
 
     @property
     def runs(self) -> list[TrainingOptions]:
@@ -82,7 +84,7 @@ def compare(comparison: Comparison, progress: Progress = ignore_progress) -> dic
         result = read_result(options.folder)
         if result is None:
             remedy = "give the same command again"
-            raise FormatError(str(options.folder / _RESULT), "a run's result", "none", remedy)
+            raise FormatError.expected(str(options.folder / _RESULT), "a run's result", "none", remedy)
         results[options.mechanism].append(result)
     report = make_report(comparison.base.described(), results)
     with writing_to(out, OTHER_OUT):
@@ -98,7 +100,7 @@ def is_done(options: TrainingOptions) -> bool:
         return False
     changed = options.changes(result["options"])
     if changed:
-        raise OptionError(
+        raise OptionError.expected(
             str(options.folder),
             "results of " + ", ".join(f"{name} {now!r}" for name, (_, now) in changed.items()),
             ", ".join(repr(then) for then, _ in changed.values()),
@@ -156,7 +158,7 @@ def _start(options: TrainingOptions, stdin: int) -> "subprocess.Popen[bytes]":
 def _failure(options: TrainingOptions, code: int) -> AttarError:
     log = options.folder / _LOG
     last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
-    return AttarError(
+    return AttarError.expected(
         f"run {options.mechanism}, seed {options.seed}",
         "exit code 0",
         f"{code} ({last[0] if last else 'no output'})",
@@ -253,9 +255,11 @@ def read_result(folder: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, TypeError) as fault:
-        raise FormatError(str(file), "a run's result", f"something else ({fault})", remedy) from fault
+        raise FormatError.expected(
+            str(file), "a run's result", f"something else ({fault})", remedy
+        ) from fault
     if lacking or not isinstance(result, dict):
-        raise FormatError(str(file), "a run's result", "something else", remedy)
+        raise FormatError.expected(str(file), "a run's result", "something else", remedy)
     return result
 
 

@@ -16,12 +16,15 @@ import pytorch_lightning as pl
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from attar.cloze import VOCABULARY_FILE, ClozeSet, EncodedSplit, Offsets, OnMalformed, open_split
+from attar.cloze.cnn import OnMalformed
+from attar.cloze.encoded import EncodedSplit, Offsets, open_split
+from attar.cloze.sets import VOCABULARY_FILE, ClozeSet
 from attar.errors import FormatError
 from attar.files import atomic_file
 from attar.progress import Progress, ignore_progress
-from attar.reader import SHIPPED, SavedReader, load_reader
-from attar.text import ENTITIES, Vocabulary
+from attar.reader.files import SavedReader, load_reader
+from attar.reader.folders import SHIPPED
+from attar.text.vocabulary import ENTITIES, Vocabulary
 from attar.training.batches import Batch, ClozeBatches, PackedBatch, pack, unpack
 from attar.training.options import TrainingOptions
 from attar.training.run_folder import check_writable
@@ -53,7 +56,9 @@ def check_splits(data: Sequence[str | Path], splits: Sequence[str]) -> None:
         for split in splits:
             if split not in present:
                 remedy = "build the set again, from more texts and without --only"
-                raise FormatError(str(path), f"a {split} split", " and ".join(present) + " only", remedy)
+                raise FormatError.expected(
+                    str(path), f"a {split} split", " and ".join(present) + " only", remedy
+                )
 
 
 def warn_skipped(fault: FormatError) -> None:
@@ -87,7 +92,7 @@ def shared_vocabulary(
     sets = [ClozeSet.open(path) for path in data]
     known = {vocabulary.fingerprint: vocabulary for each in sets if (vocabulary := each.vocabulary)}
     if len(known) > 1:
-        raise FormatError(
+        raise FormatError.expected(
             ", ".join(map(str, data)),
             "sets of one vocabulary",
             f"{len(known)} vocabularies",

@@ -8,13 +8,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attar.cloze import ClozeDocument, EncodedSplit
+from attar.cloze.documents import ClozeDocument
+from attar.cloze.encoded import EncodedSplit
 from attar.errors import FormatError, OptionError
-from attar.memory import Memory
-from attar.nn import Network
+from attar.memory.memory import Memory
+from attar.nn.network import Network
 from attar.progress import Progress, ignore_progress
-from attar.reader import Reader
-from attar.text import Vocabulary
+from attar.reader.reader import Reader
+from attar.text.vocabulary import Vocabulary
 from attar.training.batches import Batch, ClozeBatches
 
 _RESAMPLES = 1000
@@ -77,7 +78,7 @@ def evaluate(
 ) -> Evaluation:
     """Score a network on all fixed questions of a split."""
     if len(split.answers) == 0:
-        raise FormatError(
+        raise FormatError.expected(
             "split", "questions to ask", "documents without any", "evaluate on validation or test"
         )
     network = network.to(device).eval()

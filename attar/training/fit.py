@@ -18,9 +18,9 @@ from pytorch_lightning.utilities import rank_zero_only
 from torch import Tensor, distributed
 
 from attar.errors import OptionError
-from attar.nn import Network
-from attar.reader import save_reader
-from attar.text import Vocabulary
+from attar.nn.network import Network
+from attar.reader.files import save_reader
+from attar.text.vocabulary import Vocabulary
 from attar.training.batches import Batch
 from attar.training.data import TrainingData, load_initial
 from attar.training.options import TrainingOptions, check_fixed, fixed_options, network_options
@@ -262,13 +262,15 @@ def _processes(devices: int, gpus: int | None) -> Processes:
     started = Processes.started()
     if not distributed.is_torchelastic_launched():
         if gpus is not None and devices > gpus:
-            raise OptionError("devices", f"at most {gpus}, one per GPU", str(devices))
+            raise OptionError.expected("devices", f"at most {gpus}, one per GPU", str(devices))
         return Processes(count=devices, local_count=devices)
     if gpus is not None and started.local_count > gpus:
-        raise OptionError("--nproc-per-node", f"at most {gpus}, one per GPU", str(started.local_count))
+        raise OptionError.expected(
+            "--nproc-per-node", f"at most {gpus}, one per GPU", str(started.local_count)
+        )
     if devices not in (1, started.count):
         expected = f"{started.count}, as started by torchrun"
-        raise OptionError("devices", expected, str(devices), "omit --devices")
+        raise OptionError.expected("devices", expected, str(devices), "omit --devices")
     return started
 
 

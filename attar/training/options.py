@@ -9,8 +9,8 @@ from attar.errors import OptionError
 from attar.options import ModelOptions, check_ranges, from_file, option, to_file
 
 if TYPE_CHECKING:
-    from attar.nn import NetworkOptions
-    from attar.text import Vocabulary
+    from attar.nn.network_options import NetworkOptions
+    from attar.text.vocabulary import Vocabulary
 
 PRECISIONS = ("32", "bf16-mixed", "16-mixed")
 HIGHEST_SEED = 2**32 - 1  # NumPy's limit
@@ -58,20 +58,20 @@ class TrainingOptions(ModelOptions):
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", tuple(self.data))
         if not self.data:
-            raise OptionError("data", "at least one cloze set's folder", "none")
+            raise OptionError.expected("data", "at least one cloze set's folder", "none")
         check_ranges(self)
         if self.lr <= 0:
-            raise OptionError("lr", "a number above 0", str(self.lr))
+            raise OptionError.expected("lr", "a number above 0", str(self.lr))
         if self.precision not in PRECISIONS:
-            raise OptionError("precision", " or ".join(PRECISIONS), repr(self.precision))
+            raise OptionError.expected("precision", " or ".join(PRECISIONS), repr(self.precision))
         if self.scale not in (None, "sqrt", "mean"):
-            raise OptionError("scale", "sqrt or mean or none", repr(self.scale))
+            raise OptionError.expected("scale", "sqrt or mean or none", repr(self.scale))
         if self.freeze and not (self.init_from and self.cooccurrence):
             got = "neither" if not self.init_from else "init_from alone"
-            raise OptionError("freeze", "init_from and cooccurrence with it", got)
+            raise OptionError.expected("freeze", "init_from and cooccurrence with it", got)
         if self.shared_init and self.init_from:
-            raise OptionError("shared_init", "a new network", "init_from", "omit one of them")
-        from attar.text import Vocabulary
+            raise OptionError.expected("shared_init", "a new network", "init_from", "omit one of them")
+        from attar.text.vocabulary import Vocabulary
 
         # Invalid combinations are refused now, and not after the words of a set have been counted.
         network_options(self, Vocabulary(()))
@@ -113,7 +113,7 @@ class TrainingOptions(ModelOptions):
 
 def network_options(options: TrainingOptions, vocabulary: "Vocabulary") -> "NetworkOptions":
     """The network that a run trains."""
-    from attar.nn import NetworkOptions
+    from attar.nn.network_options import NetworkOptions
 
     return NetworkOptions(len(vocabulary), vocabulary.entities, vocabulary.first_entity, **options.model())
 
@@ -137,4 +137,4 @@ the reader fixes, or train a new reader without --init-from
     if changed:
         expected = ", ".join(f"{name} {fixed[name]!r}" for name in changed)
         got = ", ".join(repr(options[name]) for name in changed)
-        raise OptionError(f"options of the reader {reader}", expected, got, _NEW_RUN)
+        raise OptionError.expected(f"options of the reader {reader}", expected, got, _NEW_RUN)

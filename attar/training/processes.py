@@ -42,7 +42,7 @@ class Processes:
         if self.count % self.local_count:
             came = f"{self.local_count} of {self.count}"
             remedy = "start torchrun with the same --nproc-per-node on all"
-            raise OptionError("processes", "as many on each machine", came, remedy)
+            raise OptionError.expected("processes", "as many on each machine", came, remedy)
         return self.count // self.local_count
 
     @property

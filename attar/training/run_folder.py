@@ -17,7 +17,7 @@ from torch import Tensor
 
 from attar.errors import AttarError, FormatError, OptionError, quoted, writing_to
 from attar.files import lock_file, refuse_existing
-from attar.reader import READER_FILES
+from attar.reader.files import READER_FILES
 from attar.training.options import TrainingOptions
 
 RUN, HISTORY = "run", "history.json"
@@ -71,7 +71,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
             acquired = lock_file(file, fcntl.LOCK_EX, time.monotonic() + _LOCK_TIMEOUT)
         if not acquired:
             remedy = f"wait for it, stop it, or {OTHER_OUT}"
-            raise AttarError(str(folder), "a folder that no other run uses", "one in use", remedy)
+            raise AttarError.expected(str(folder), "a folder that no other run uses", "one in use", remedy)
         yield
     finally:
         os.close(file)
@@ -93,7 +93,9 @@ def check_resumable(
     checkpoint = load_checkpoint(file)
     lacking = [part for part in _PARTS if part not in checkpoint]
     if lacking:
-        raise FormatError(str(file), "a run's last checkpoint", f"one without {lacking[0]}", _NEW_RUN)
+        raise FormatError.expected(
+            str(file), "a run's last checkpoint", f"one without {lacking[0]}", _NEW_RUN
+        )
     try:
         recorded = msgspec.convert(checkpoint, _Checkpoint)
         earlier = msgspec.json.decode(recorded.options, type=dict[str, Any]) if recorded.options else {}
@@ -101,9 +103,9 @@ def check_resumable(
         changed = options.changes(earlier) if earlier else {}
     except (msgspec.DecodeError, RecursionError, TypeError) as fault:
         came = f"another ({str(fault)[:200]})"
-        raise FormatError(f"{file}: the options in it", "those of a run", came, _NEW_RUN) from fault
+        raise FormatError.expected(f"{file}: the options in it", "those of a run", came, _NEW_RUN) from fault
     if changed:
-        raise OptionError(
+        raise OptionError.expected(
             f"{options.folder}: options to resume with",
             ", ".join(f"{name} {then!r}" for name, (then, _) in changed.items()),
             ", ".join(repr(now) for _, now in changed.values()),
@@ -111,7 +113,7 @@ def check_resumable(
         )
     others = [name for name in data if data[name] != recorded.texts.get(name, data[name])]
     if others:
-        raise FormatError(
+        raise FormatError.expected(
             f"{options.folder}: sets to resume with",
             f"the {' and '.join(others)} of the earlier run",
             "another" if others == ["vocabulary"] else "other",
@@ -119,7 +121,7 @@ def check_resumable(
         )
     shapes = {name: value.shape for name, value in checkpoint["state_dict"].items()}
     if shapes != {name: value.shape for name, value in weights.items()}:
-        raise FormatError(str(file), "weights of this network", "those of another", _NEW_RUN)
+        raise FormatError.expected(str(file), "weights of this network", "those of another", _NEW_RUN)
     waited = [state for state in checkpoint["callbacks"].values() if "wait_count" in state]
     stopped = any(state["wait_count"] >= state["patience"] for state in waited)
     return list(checkpoint["history"]) if stopped else None
@@ -133,18 +135,22 @@ def load_checkpoint(file: Path) -> dict[str, Any]:
         # torch writes its parts uncompressed, and allocates what a compressed one claims to be.
         if claimed > file.stat().st_size:
             came = f"one that claims {claimed:,} bytes"
-            raise FormatError(str(file), "a whole checkpoint", came, _NEW_RUN)
+            raise FormatError.expected(str(file), "a whole checkpoint", came, _NEW_RUN)
         checkpoint = torch.load(file, map_location="cpu", weights_only=True)
     except FormatError:
         raise
     except Exception as fault:  # whatever zip, pickle and torch raise for a damaged file
         reason = (str(fault).strip().splitlines() or [type(fault).__name__])[0]
-        raise FormatError(str(file), "a whole checkpoint", f"a damaged one ({reason})", _NEW_RUN) from fault
+        raise FormatError.expected(
+            str(file), "a whole checkpoint", f"a damaged one ({reason})", _NEW_RUN
+        ) from fault
     if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
-        raise FormatError(str(file), "a checkpoint", "something else", _NEW_RUN)
+        raise FormatError.expected(str(file), "a checkpoint", "something else", _NEW_RUN)
     for name, value in dict(checkpoint["state_dict"]).items():
         if not isinstance(value, Tensor):
-            raise FormatError(str(file), f"a tensor for {quoted(str(name))}", type(value).__name__, _NEW_RUN)
+            raise FormatError.expected(
+                str(file), f"a tensor for {quoted(str(name))}", type(value).__name__, _NEW_RUN
+            )
     return checkpoint
 
 

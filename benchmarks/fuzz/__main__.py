@@ -79,7 +79,7 @@ def main(
     """Fuzz everything that enters; exit with code 1 if anything failed."""
     names = only.split(",") if only else list(TARGETS)
     if unknown := set(names) - TARGETS.keys():
-        raise OptionError("--only", ", ".join(TARGETS), ", ".join(sorted(unknown)))
+        raise OptionError.expected("--only", ", ".join(TARGETS), ", ".join(sorted(unknown)))
     torch.set_num_threads(1)
     seeds = random.Random(seed or time.time_ns())
     end, checked, failures = time.monotonic() + seconds, Counter[str](), dict[str, str]()

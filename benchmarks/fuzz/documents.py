@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from attar.documents import find_files, read_source_file
+from attar.documents.sources import find_files, read_source_file
 from attar.errors import AttarError
 from benchmarks.document_files import (
     docx_of,

@@ -12,20 +12,16 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from attar.cloze import (
-    ClozeDocument,
-    ClozeSet,
-    DocumentWriter,
-    Question,
-    draw_questions,
-    encode_split,
-    open_split,
-)
-from attar.library import open_store
-from attar.reader import Reader
+from attar.cloze.documents import ClozeDocument, DocumentWriter, Question
+from attar.cloze.encoded import encode_split, open_split
+from attar.cloze.questions import draw_questions
+from attar.cloze.sets import ClozeSet
+from attar.library.library import open_store
 from attar.reader.folders import fingerprint_of
-from attar.store import Store, export_store, import_store, read_export_info
-from attar.text import Vocabulary
+from attar.reader.reader import Reader
+from attar.store.parquet import export_store, import_store, read_export_info
+from attar.store.store import Store
+from attar.text.vocabulary import Vocabulary
 from benchmarks.fuzz.mutations import mutated_bytes, mutated_json, mutated_table, texts
 from benchmarks.fuzz.reading import save_small_phrase_reader, small_reader
 from benchmarks.fuzz.records import memories

@@ -16,9 +16,9 @@ from urllib.parse import quote
 
 from hypothesis import strategies as st
 
-from attar.library import Library
-from attar.reader import Reader
-from attar.store import Store
+from attar.library.library import Library
+from attar.reader.reader import Reader
+from attar.store.store import Store
 from benchmarks.document_files import zip_of
 from benchmarks.fuzz.mutations import Json, mutated_bytes, mutated_json, texts
 from benchmarks.fuzz.reading import default_reader, small_reader

@@ -13,14 +13,18 @@ from pathlib import Path
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from attar.documents import read_sources
+from attar.documents.sources import read_sources
 from attar.errors import AttarError
-from attar.library import Library
-from attar.memory import Memory
-from attar.nn import Network, NetworkOptions, PhraseNetwork, PhraseOptions, TransformerShape
-from attar.reader import NamesReader, Reader
+from attar.library.library import Library
+from attar.memory.memory import Memory
+from attar.nn.network import Network
+from attar.nn.network_options import NetworkOptions
+from attar.nn.phrases import PhraseNetwork
+from attar.options import PhraseOptions, TransformerShape
+from attar.reader.names import NamesReader
 from attar.reader.phrase_files import save_phrase_reader
-from attar.text import Vocabulary
+from attar.reader.reader import Reader
+from attar.text.vocabulary import Vocabulary
 from benchmarks.fuzz.mutations import json_values, mutated_bytes, texts
 from benchmarks.fuzz.target import Target, refused
 
@@ -88,7 +92,7 @@ def text_target(folder: Path) -> Iterator[Target]:
 @contextmanager
 def library_target(folder: Path) -> Iterator[Target]:
     """A library: whatever is taken can be listed, shown, asked, exported and checked."""
-    from attar.store import export_store
+    from attar.store.parquet import export_store
 
     readers = {"names": small_reader(), "phrases": default_reader()}
     libraries = {kind: Library(folder / kind, reader, keep_text=True) for kind, reader in readers.items()}

@@ -10,11 +10,16 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from attar.memory import FORMS_OF, INDEXED, Cooccurrence, Memory, PhraseIndex
-from attar.search import SignatureOptions, SignatureRecord, Statistics, Sums
-from attar.store import Store
+from attar.memory.cooccurrence import Cooccurrence
+from attar.memory.forms import FORMS_OF, INDEXED
+from attar.memory.memory import Memory
+from attar.memory.phrases import PhraseIndex
+from attar.search.records import SignatureRecord
+from attar.search.signatures import SignatureOptions, Sums
+from attar.search.statistics import Statistics
 from attar.store.format import DocumentEntry, decompress, encode, read_entry, unwrap, wrap
-from attar.text import NameTable
+from attar.store.store import Store
+from attar.text.name_table import NameTable
 from benchmarks.fuzz.mutations import mutated_bytes, texts
 from benchmarks.fuzz.target import Target, in_fork, refused
 

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from attar.bench import baselines
-from attar.ops import AffineGates, encode_adaptive, softmax_lookup
+from attar.ops.lookups import softmax_lookup
+from attar.ops.reference import AffineGates
+from attar.ops.scan import encode_adaptive
 
 
 @pytest.mark.parametrize("name", ["numpy", "torch", "sdpa"])

@@ -14,7 +14,7 @@ from attar.bench.demo import (
     run_demo,
     show_cost,
 )
-from attar.library import Library
+from attar.library.library import Library
 
 pytestmark = pytest.mark.slow
 

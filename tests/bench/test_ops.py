@@ -9,7 +9,7 @@ from attar.bench.cost import QUICK
 from attar.bench.ops import cpu_cases, measure_ops, random_groups
 from attar.bench.report import choose
 from attar.errors import OptionError
-from attar.ops import product_in_use
+from attar.ops.packed.products import product_in_use
 
 
 def assert_measured(row):

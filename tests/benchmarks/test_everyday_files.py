@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from attar.training import read_passages
+from attar.training.questions.data import read_passages
 from attar.training.questions.evaluation import group_documents
 from benchmarks.everyday_files import KINDS, QUESTIONS, as_file, main, recovered
 

@@ -37,9 +37,9 @@ def test_a_failure_is_made_small():
 
 def test_a_refusal_is_one_line():
     with refused():
-        raise FormatError("file", "a reader's", "another")
+        raise FormatError.expected("file", "a reader's", "another")
     with pytest.raises(AssertionError, match="a refusal of"), refused():
-        raise FormatError("file", "a reader's\n", "another")
+        raise FormatError.expected("file", "a reader's\n", "another")
     with pytest.raises(KeyError), refused():
         raise KeyError
 

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from attar.reader import POSITIONS, PhraseReader, Reader
+from attar.reader.phrase_config import POSITIONS
+from attar.reader.phrases import PhraseReader
+from attar.reader.reader import Reader
 from benchmarks.prune_reader import prune
 from tests.reader.conftest import (  # noqa: F401  # fixtures
     make_tokenizer,

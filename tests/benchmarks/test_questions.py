@@ -5,7 +5,7 @@ import json
 import pytest
 
 from attar.errors import OptionError
-from attar.library import Library
+from attar.library.library import Library
 from benchmarks import questions as rows
 
 pytestmark = pytest.mark.slow  # whole benchmarks with the default reader

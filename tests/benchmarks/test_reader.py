@@ -3,7 +3,8 @@
 import pytest
 
 from attar.errors import FormatError
-from attar.reader import NamesReader, Reader
+from attar.reader.names import NamesReader
+from attar.reader.reader import Reader
 from benchmarks import reader as rows
 
 pytestmark = pytest.mark.slow  # whole benchmarks with the default reader

@@ -195,7 +195,7 @@ def test_the_memory_of_a_process_is_measured():
 def test_a_report_is_printed_with_its_notes(capsys):
     from rich.console import Console
 
-    from attar.bench import this_machine
+    from attar.bench.report import this_machine
 
     row = Row("overload", 1.0, 1.0, None, None, note="memory 5 MB")
     server.print_report(server.Report(this_machine(), "wrk", [row]), Console(width=200))

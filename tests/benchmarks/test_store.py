@@ -10,15 +10,18 @@ import torch
 from typer import Typer
 from typer.testing import CliRunner
 
-from attar.bench import QUICK, Timer
 from attar.bench.comparison import measure
+from attar.bench.cost import QUICK, Timer
 from attar.cloze.documents import DocumentWriter
 from attar.errors import OptionError
-from attar.nn import Network, NetworkOptions
-from attar.ops import product_in_use
-from attar.reader import NamesReader, Reader
-from attar.store import Snapshot, Store
-from attar.text import Vocabulary
+from attar.nn.network import Network
+from attar.nn.network_options import NetworkOptions
+from attar.ops.packed.products import product_in_use
+from attar.reader.names import NamesReader
+from attar.reader.reader import Reader
+from attar.store.store import Store
+from attar.store.transactions import Snapshot
+from attar.text.vocabulary import Vocabulary
 from benchmarks import filled_stores
 from benchmarks.filled_stores import FilledStores, Sizes
 from benchmarks.store import Options, all_cases, main, run, store_cases

@@ -1,7 +1,10 @@
 """Made-up stories are coherent, seeded, and marked as the finder of names would mark them."""
 
 from attar.cloze.documents import count_names
-from attar.text import CapitalFinder, NameTable, Vocabulary, iterate_sentences, mark_names
+from attar.text.name_table import NameTable
+from attar.text.names import CapitalFinder, mark_names
+from attar.text.tokens import iterate_sentences
+from attar.text.vocabulary import Vocabulary
 from benchmarks.stories import story_document, tell_stories, tell_story
 
 STORIES = list(tell_stories(seed=1, count=200))

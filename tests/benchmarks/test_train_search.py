@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from attar.search import ReaderEncoder, StateMap, Statistics
-from attar.training import Passage
-from attar.training.questions.data import Question
+from attar.search.records import ReaderEncoder
+from attar.search.state_map import StateMap
+from attar.search.statistics import Statistics
+from attar.training.questions.data import Passage, Question
 from benchmarks import train_search
 from benchmarks.fit_search import fit, load_map
 from benchmarks.train_search import MapNetwork, Text, _Root, ranking_loss, signatures
@@ -75,7 +76,7 @@ def test_training_lowers_the_loss_of_ranking(monkeypatch):
 
 
 def test_a_map_is_learned_from_passages_and_fitted(saved_phrases, tmp_path):  # noqa: F811
-    from attar.reader import PhraseReader
+    from attar.reader.phrases import PhraseReader
 
     encoder = ReaderEncoder(PhraseReader(saved_phrases))
     names = ("Ann", "Bob", "Lee")

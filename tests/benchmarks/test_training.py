@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from attar.training import TrainingOptions
+from attar.training.options import TrainingOptions
 from benchmarks.training import build_stories, main, profile_step
 
 pytestmark = [pytest.mark.usefixtures("unchecked_shapes"), pytest.mark.slow]

@@ -14,10 +14,11 @@ import pytest
 import torch
 
 from attar.cli.main import main
-from attar.cloze import DocumentWriter
-from attar.nn import Network, NetworkOptions
-from attar.reader import NamesReader
-from attar.text import Vocabulary
+from attar.cloze.documents import DocumentWriter
+from attar.nn.network import Network
+from attar.nn.network_options import NetworkOptions
+from attar.reader.names import NamesReader
+from attar.text.vocabulary import Vocabulary
 from benchmarks.stories import story_document, tell_stories
 
 SMALL = ("--hidden-size", 4, "--embedding-size", 4, "--epochs", 1, "--batch-size", 8, "--questions", 2)

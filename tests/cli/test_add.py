@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attar.store import Store
+from attar.store.store import Store
 from benchmarks.document_files import docx_of, eml_of, epub_of, html_of, pdf_of, xlsx_of, zip_of
 from benchmarks.stories import tell_stories
 
@@ -278,7 +278,7 @@ def test_append_adds_tokens(filled, texts):
 
 
 def test_an_interrupted_add_says_what_is_stored(place, attar, monkeypatch):
-    from attar.library import Library
+    from attar.library.library import Library
 
     def interrupted(self, documents, **options):
         raise KeyboardInterrupt

@@ -10,11 +10,12 @@ import msgspec
 import pytest
 
 from attar.cli.quotes import Quotes
-from attar.library import Library
-from attar.nn import Network, NetworkOptions
-from attar.reader import NamesReader
+from attar.library.library import Library
+from attar.nn.network import Network
+from attar.nn.network_options import NetworkOptions
+from attar.reader.names import NamesReader
 from attar.results import Answer
-from attar.text import Vocabulary
+from attar.text.vocabulary import Vocabulary
 
 
 def test_ask_prints_names_and_probabilities(filled):

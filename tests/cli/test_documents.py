@@ -8,10 +8,11 @@ import sys
 
 import pytest
 
-from attar.library import Library
-from attar.nn import Network, NetworkOptions
-from attar.reader import NamesReader
-from attar.text import Vocabulary
+from attar.library.library import Library
+from attar.nn.network import Network
+from attar.nn.network_options import NetworkOptions
+from attar.reader.names import NamesReader
+from attar.text.vocabulary import Vocabulary
 
 
 @pytest.mark.parametrize(

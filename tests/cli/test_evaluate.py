@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from attar.reader import load_reader
+from attar.reader.files import load_reader
 
 from .conftest import Ran, Run, assert_one_line
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from attar.cli.prompt import Prompt, history_file
-from attar.library import Library
+from attar.library.library import Library
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from attar.reader import load_reader
-from attar.text import Vocabulary
+from attar.reader.files import load_reader
+from attar.text.vocabulary import Vocabulary
 from benchmarks.question_files import write_folder
 from benchmarks.stories import story_document, tell_stories
 

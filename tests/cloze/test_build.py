@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attar.cloze import BuildOptions, ClozeSet, build_set
-from attar.cloze.build import _cut_windows, split_documents
+from attar.cloze.build import _cut_windows, build_set, split_documents
 from attar.cloze.documents import count_names
+from attar.cloze.options import BuildOptions
+from attar.cloze.sets import ClozeSet
 from attar.errors import AttarError, FormatError, OptionError
-from attar.text import CapitalFinder, NameTable
+from attar.text.name_table import NameTable
+from attar.text.names import CapitalFinder
 from attar.text.vocabulary import Vocabulary
 from benchmarks.question_files import most_frequent_name
 from benchmarks.stories import tell_stories

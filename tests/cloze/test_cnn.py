@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attar.cloze import ClozeDocument, ClozeSet, DocumentWriter, Question, cnn
+from attar.cloze import cnn
 from attar.cloze.cnn import (
     QuestionFile,
     _split_tokens,
@@ -16,6 +16,8 @@ from attar.cloze.cnn import (
     parse_question,
     read_folder,
 )
+from attar.cloze.documents import ClozeDocument, DocumentWriter, Question
+from attar.cloze.sets import ClozeSet
 from attar.errors import FormatError
 from benchmarks.question_files import format_question, ungroup_questions, write_folder
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attar.cloze import ClozeDocument, DocumentWriter, Question
-from attar.cloze.documents import _schema, read_documents, read_note
+from attar.cloze.documents import ClozeDocument, DocumentWriter, Question, _schema, read_documents, read_note
 from attar.errors import FormatError
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

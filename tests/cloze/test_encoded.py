@@ -9,17 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attar.cloze import (
-    ClozeDocument,
-    DocumentWriter,
-    EncodedSplit,
-    Question,
-    encode_split,
-    open_split,
-)
 from attar.cloze import encoded as encoded_module
+from attar.cloze.documents import ClozeDocument, DocumentWriter, Question
+from attar.cloze.encoded import EncodedSplit, encode_split, open_split
 from attar.errors import FormatError
-from attar.text import Vocabulary
+from attar.text.vocabulary import Vocabulary
 from benchmarks.question_files import write_folder
 from benchmarks.stories import story_document, tell_stories
 

@@ -3,8 +3,9 @@
 import json
 from pathlib import Path
 
-from attar.cloze import BuildOptions, build_set
-from attar.text import ENTITIES, VOCABULARY_SIZE
+from attar.cloze.build import build_set
+from attar.cloze.options import BuildOptions
+from attar.text.vocabulary import ENTITIES, VOCABULARY_SIZE
 
 
 def test_the_defaults_are_those_of_the_vocabulary() -> None:

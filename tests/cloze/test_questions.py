@@ -8,17 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attar.cloze import (
-    ClozeDocument,
-    DrawnQuestions,
-    EncodedSplit,
-    QuestionDrawer,
-    concatenate_ranges,
-    draw_questions,
-    encode_split,
-)
-from attar.cloze.documents import count_names
-from attar.text import Vocabulary
+from attar.cloze.documents import ClozeDocument, count_names
+from attar.cloze.encoded import EncodedSplit, encode_split
+from attar.cloze.questions import DrawnQuestions, QuestionDrawer, concatenate_ranges, draw_questions
+from attar.text.vocabulary import Vocabulary
 from benchmarks.stories import story_document, tell_stories
 
 VOCABULARY_FILE = Vocabulary(("met", "in", "the", "house", "."), entities=20)

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from attar.cluster import split
-from attar.library import Library
-from attar.reader import Reader
+from attar.cluster.shards import split
+from attar.library.library import Library
+from attar.reader.reader import Reader
 
 from .servers import TEXTS, Server
 

@@ -12,11 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from attar.cluster import Workers, connected, encode, find_sources, shard_paths, split
-from attar.documents import find_files
+from attar.cluster.connection import connected
+from attar.cluster.encoding import Workers, encode
+from attar.cluster.shards import shard_paths, split
+from attar.cluster.sources import find_sources
+from attar.documents.sources import find_files
 from attar.errors import AttarError, NameTakenError, OptionError, UnavailableError
-from attar.library import Library, read_files
-from attar.store import Store, export_store
+from attar.library.drafts import read_files
+from attar.library.library import Library
+from attar.store.parquet import export_store
+from attar.store.store import Store
 from benchmarks.cluster_reading import Killer, contents, write_stories
 
 # Ray's own warnings.

@@ -9,11 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attar.cluster import ShardedLibrary, Workers, fit_statistics, shard_paths, split
+from attar.cluster.encoding import Workers
+from attar.cluster.refitting import fit_statistics
+from attar.cluster.sharded import ShardedLibrary
+from attar.cluster.shards import shard_paths, split
 from attar.errors import OptionError
-from attar.library import Library, refitting
-from attar.search import SignatureRecord, Statistics
-from attar.store import Signatures, Store
+from attar.library import refitting
+from attar.library.library import Library
+from attar.search.records import SignatureRecord
+from attar.search.statistics import Statistics
+from attar.store.signatures import Signatures
+from attar.store.store import Store
 from benchmarks.stories import story_texts
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]

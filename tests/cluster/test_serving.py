@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attar import Client, wire
-from attar.cluster import shard_of
+from attar.cluster.shards import shard_of
 
 from .servers import QUESTIONS, TEXTS, refused, rounded
 

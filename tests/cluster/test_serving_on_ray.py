@@ -14,7 +14,8 @@ import httpx
 import pytest
 
 from attar import Client, wire
-from attar.cluster import Replicas, shard_of, split
+from attar.cluster.serving import Replicas
+from attar.cluster.shards import shard_of, split
 from attar.errors import OptionError
 
 from .servers import QUESTIONS, TEXTS, Server, rounded

@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 
 from attar import wire
-from attar.cluster import LocalShard, ShardedLibrary, shard_of, shard_paths, split
+from attar.cluster.shard import LocalShard
+from attar.cluster.sharded import ShardedLibrary
+from attar.cluster.shards import shard_of, shard_paths, split
 from attar.errors import NameTakenError, UnavailableError, UnknownDocumentError
-from attar.library import Draft, Library
-from attar.reader import Reader
+from attar.library.drafts import Draft
+from attar.library.library import Library
+from attar.reader.reader import Reader
 from attar.search import scan
-from attar.server import AskJob, LookupJob
+from attar.server.backend import AskJob, LookupJob
 
 pytestmark = pytest.mark.slow
 
@@ -216,7 +219,7 @@ class Down:
     def submit(self, method, *arguments):
         self.calls -= 1
         if self.calls < 0:
-            raise UnavailableError("shard 1", "a running one", "none")
+            raise UnavailableError.expected("shard 1", "a running one", "none")
         return self.shard.submit(method, *arguments)
 
     def close(self):

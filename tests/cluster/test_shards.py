@@ -13,10 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attar.cluster import is_sharded, shard_of, shard_paths, split
+from attar.cluster.shards import is_sharded, shard_of, shard_paths, split
 from attar.errors import AttarError, FormatError, OptionError, ReaderMismatchError, StoreError
-from attar.memory import Memory
-from attar.store import Record, Signatures, Store
+from attar.memory.memory import Memory
+from attar.store.format import Record
+from attar.store.signatures import Signatures
+from attar.store.store import Store
 
 NAMES = [f"letters/{number}" for number in range(60)] + ["Emma", "straße", "x" * 600]
 

@@ -5,11 +5,18 @@ import zipfile
 import fsspec
 import pytest
 
-from attar.cluster import find_sources
-from attar.cluster.sources import UrlFile, _groups, datasource, from_table, read_documents, to_table
-from attar.documents import SourceFile
+from attar.cluster.sources import (
+    UrlFile,
+    _groups,
+    datasource,
+    find_sources,
+    from_table,
+    read_documents,
+    to_table,
+)
+from attar.documents.sources import SourceFile
 from attar.errors import AttarError, FormatError
-from attar.library import Draft
+from attar.library.drafts import Draft
 
 
 @pytest.fixture
@@ -112,7 +119,10 @@ def test_a_task_reads_many_small_files_or_one_large_one(tmp_path):
 
 
 def test_documents_and_errors_pass_through_a_block():
-    documents = [Draft.of("a", "Ann left 🙂."), FormatError("b.pdf", "a PDF file", "none", "leave it out")]
+    documents = [
+        Draft.of("a", "Ann left 🙂."),
+        FormatError.expected("b.pdf", "a PDF file", "none", "leave it out"),
+    ]
     draft, fault = from_table(to_table(documents))
     assert draft == documents[0]
     assert (type(fault), str(fault)) == (FormatError, str(documents[1]))

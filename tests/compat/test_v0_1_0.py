@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from attar.cloze import ClozeSet
-from attar.library import Library
-from attar.reader import Reader
-from attar.store import Store, import_store
+from attar.cloze.sets import ClozeSet
+from attar.library.library import Library
+from attar.reader.reader import Reader
+from attar.store.parquet import import_store
+from attar.store.store import Store
 
 FILES = Path(__file__).parent / "v0_1_0"
 EXPECTED = json.loads((FILES / "expected.json").read_text())

@@ -153,7 +153,7 @@ def check_attar(words: list[str], whole: bool) -> None:
 
 def check_curl(words: list[str]) -> None:
     """The route must be one of the server's, with its method."""
-    from attar.server import describe_api
+    from attar.server.app import describe_api
 
     (url,) = (word for word in words if word.startswith("http"))
     path = re.sub(r"^https?://[^/]+", "", url).partition("?")[0]

@@ -24,7 +24,7 @@ import pytest
 
 from attar.cli.main import main
 from attar.cli.prompt import Prompt
-from attar.library import Library
+from attar.library.library import Library
 from benchmarks.stories import tell_stories
 
 ROOT = Path(__file__).resolve().parents[2]

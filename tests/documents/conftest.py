@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attar.documents import SourceDocument, find_files, read_source_file
+from attar.documents.sources import SourceDocument, find_files, read_source_file
 
 TEXT = """To all members of the Harbour Street choir
 

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from attar.documents import decode_text, read_bytes
+from attar.documents.plain import decode_text
+from attar.documents.sources import read_bytes
 from attar.errors import FormatError
 
 WORDS = "Brontë’s café – “naïve” and déjà vu, £12 in all. " * 3

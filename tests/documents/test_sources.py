@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from attar.documents import find_files, read_source_file, read_sources
+from attar.documents.sources import find_files, read_source_file, read_sources
 from attar.errors import AttarError, FormatError
 from benchmarks.document_files import docx_of
 

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from attar.library import Library
-from attar.memory import Memory
+from attar.library.library import Library
+from attar.memory.memory import Memory
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
-from attar.reader import NamesReader, Reader
+from attar.reader.names import NamesReader
+from attar.reader.reader import Reader
 from attar.text.vocabulary import Vocabulary
 from benchmarks.stories import tell_stories
 

@@ -4,10 +4,12 @@ import lmdb
 import pytest
 
 from attar.errors import DtypeError, FormatError, NameTakenError, OptionError
-from attar.library import Draft, Library, drafts
-from attar.memory import Memory
+from attar.library import drafts
+from attar.library.drafts import Draft
+from attar.library.library import Library
+from attar.memory.memory import Memory
 from attar.results import Change
-from attar.store import Store
+from attar.store.store import Store
 
 
 def kinds(changes):
@@ -69,7 +71,7 @@ def test_documents_before_a_refused_one_are_added_and_reported(library, texts):
 def test_documents_before_an_error_of_the_source_are_added(library, texts):
     def source():
         yield from named(texts[:2])
-        raise FormatError("third", "text", "nothing")
+        raise FormatError.expected("third", "text", "nothing")
 
     with pytest.raises(FormatError, match="third"):
         library.add_many(source())

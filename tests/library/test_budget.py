@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from attar.errors import OptionError
-from attar.library import Library
-from attar.reader import Reader
-from attar.store import Store, export_store, import_store
+from attar.library.library import Library
+from attar.reader.reader import Reader
+from attar.store.parquet import export_store, import_store
+from attar.store.store import Store
 
 pytestmark = pytest.mark.slow
 

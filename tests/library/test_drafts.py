@@ -5,10 +5,11 @@ import lzma
 
 import pytest
 
-from attar.documents import find_files
+from attar.documents.sources import find_files
 from attar.errors import FormatError
-from attar.library import Library, gone_documents, read_files
-from attar.store import Origin
+from attar.library.drafts import gone_documents, read_files
+from attar.library.library import Library
+from attar.store.origin import Origin
 
 
 @pytest.fixture

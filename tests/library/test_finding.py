@@ -3,8 +3,7 @@
 import pytest
 
 from attar.errors import OptionError, UnknownDocumentError
-from attar.library import find_document
-from attar.library.finding import similar_names
+from attar.library.finding import find_document, similar_names
 
 
 @pytest.fixture

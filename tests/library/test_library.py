@@ -13,8 +13,9 @@ from attar.errors import (
     StoreError,
     UnknownDocumentError,
 )
-from attar.library import Library, cache
+from attar.library import cache
 from attar.library.cache import MemoryCache
+from attar.library.library import Library
 from attar.results import Change
 
 QUESTIONS = ["Who left?", "___ is the new owner .", "Where did it happen?"]

@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from attar.errors import NameTakenError, OptionError, UnknownDocumentError
-from attar.library import Library
 from attar.library.adding import SEPARATOR
-from attar.memory import Memory
+from attar.library.library import Library
+from attar.memory.memory import Memory
 
 NAMES = st.sampled_from(["emma", "novels/emma", "two\nlines", "x" * 700])
 SENTENCES = (

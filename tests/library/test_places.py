@@ -2,10 +2,11 @@
 
 import pytest
 
-from attar.documents import find_files
-from attar.library import Draft, Library, read_files
-from attar.reader import Reader
-from attar.store import Origin, unpack_parts
+from attar.documents.sources import find_files
+from attar.library.drafts import Draft, read_files
+from attar.library.library import Library
+from attar.reader.reader import Reader
+from attar.store.origin import Origin, unpack_parts
 from benchmarks.document_files import pdf_of
 
 pytestmark = pytest.mark.slow

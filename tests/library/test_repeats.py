@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from attar.errors import NameTakenError, OptionError
-from attar.library import Library
 from attar.library.adding import CHANGE_IDS
+from attar.library.library import Library
 
 TEXT = "Then Zoe met Max in Oslo."
 

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from attar.errors import BusyError, OptionError, ReaderMismatchError, RecordError
-from attar.library import Draft, Library
+from attar.library.drafts import Draft
+from attar.library.library import Library
 from attar.library.rereading import _locked
 from attar.reader import folders
-from attar.store import Origin, Store, import_store
+from attar.store.origin import Origin
+from attar.store.parquet import import_store
+from attar.store.store import Store
 
 pytestmark = pytest.mark.slow
 

@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 
 from attar.errors import FormatError, OptionError
-from attar.library import Library, SearchPart
+from attar.library.library import Library
+from attar.library.parts import SearchPart
 from attar.library.searching import SearchState
-from attar.reader import Reader
+from attar.reader.reader import Reader
 from attar.results import Refit
-from attar.search import SignatureRecord, Statistics
-from attar.store import Signatures, key_of
-from attar.store.signatures import STATISTICS_KEY
+from attar.search.records import SignatureRecord
+from attar.search.statistics import Statistics
+from attar.store.format import key_of
+from attar.store.signatures import STATISTICS_KEY, Signatures
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,12 @@ import pytest
 
 from attar.cli.main import main
 from attar.errors import ReaderMismatchError
-from attar.library import Library
-from attar.memory import JOINT, Memory
-from attar.reader import NamesReader, PhraseReader, Reader
+from attar.library.library import Library
+from attar.memory.memory import Memory
+from attar.memory.phrases import JOINT
+from attar.reader.names import NamesReader
+from attar.reader.phrases import PhraseReader
+from attar.reader.reader import Reader
 
 pytestmark = pytest.mark.slow
 

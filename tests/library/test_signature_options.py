@@ -3,12 +3,15 @@
 import pytest
 
 from attar.errors import OptionError
-from attar.library import Library
 from attar.library.drafts import Draft, encode_texts
-from attar.reader import Reader
+from attar.library.library import Library
+from attar.reader.reader import Reader
 from attar.results import Refit
-from attar.search import SignatureOptions, SignatureRecord, Statistics
-from attar.store import Signatures, key_of
+from attar.search.records import SignatureRecord
+from attar.search.signatures import SignatureOptions
+from attar.search.statistics import Statistics
+from attar.store.format import key_of
+from attar.store.signatures import Signatures
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from attar import Memory
 from attar.errors import OptionError, ShapeError
-from attar.memory import FORMS_OF, INDEXED, Cooccurrence
-from attar.text import NameTable
+from attar.memory.cooccurrence import Cooccurrence
+from attar.memory.forms import FORMS_OF, INDEXED
+from attar.text.name_table import NameTable
 
 K = 5
 CLOSE = {"rtol": 0, "atol": 1e-4}

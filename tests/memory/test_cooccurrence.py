@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attar.errors import OptionError, ShapeError
-from attar.memory import Cooccurrence, weigh_cooccurrences
+from attar.memory.cooccurrence import Cooccurrence, weigh_cooccurrences
 
 # Ids 0 and 1 are not words, 2 to 6 are names, and 7 and 8 are common words.
 FIRST, LIMIT, COMMON, WORDS = 2, 5, 9, 14

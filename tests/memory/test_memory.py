@@ -11,10 +11,10 @@ import torch
 
 from attar import Memory, ops
 from attar.errors import AttarError, DtypeError, OptionError, ShapeError
-from attar.memory import FORMS_OF, INDEXED, Cooccurrence
-from attar.memory.forms import UNPACK_FROM
-from attar.nn import attention
-from attar.text import NameTable
+from attar.memory.cooccurrence import Cooccurrence
+from attar.memory.forms import FORMS_OF, INDEXED, UNPACK_FROM
+from attar.nn.mechanisms import attention
+from attar.text.name_table import NameTable
 
 SIZES = [1, 2, 3, 64, 100]
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from attar import Memory
 from attar.errors import OptionError, RecordError
-from attar.memory import JOINT, PhraseIndex
-from attar.text import NameTable, sentence_spans
+from attar.memory.phrases import JOINT, PhraseIndex
+from attar.text.name_table import NameTable
+from attar.text.tokens import sentence_spans
 
 A = "Ann Lee left. Bob ran home on Monday."
 B = "Zoë 🙂 met Tom in 1999! He \ud800 slept.\n\nThen it rained."

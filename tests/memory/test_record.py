@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from attar import Memory
 from attar.errors import RecordError
-from attar.memory import FORMS, FORMS_OF, INDEXED, NUMBERS_AT, Cooccurrence
-from attar.text import NameTable
+from attar.memory.cooccurrence import Cooccurrence
+from attar.memory.forms import FORMS, FORMS_OF, INDEXED
+from attar.memory.record import NUMBERS_AT
+from attar.text.name_table import NameTable
 
 PRECISIONS = ["float32", "float16", "int8"]
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attar.errors import RecordError
-from attar.memory import Cooccurrence
+from attar.memory.cooccurrence import Cooccurrence
 
 FIRST, LIMIT = 2, 5
 

@@ -32,7 +32,8 @@ def compiled(backend, *names):
 
 
 def assert_compiles(name, backend):
-    from attar.nn import Memories, attention
+    from attar.nn.mechanisms import attention
+    from attar.nn.mechanisms.base import Memories
 
     module = attention(name, 3, **({} if name in ("none", "softmax") else {"scale": "sqrt"}))
     lengths = torch.tensor([4, 1])  # adaptive is unrolled token by token: few of them

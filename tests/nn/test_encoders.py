@@ -7,16 +7,10 @@ import pytest
 import torch
 
 from attar.errors import AttarError, DtypeError, OptionError, ShapeError
-from attar.nn import (
-    ENCODERS,
-    LONGEST_LOOK,
-    Transformer,
-    TransformerShape,
-    cut_long_sentences,
-    encoder,
-    sort_backward,
-)
-from attar.nn.transformer import cut_windows
+from attar.nn.encoders import ENCODERS, LONGEST_LOOK, encoder
+from attar.nn.gru import cut_long_sentences, sort_backward
+from attar.nn.transformer import Transformer, cut_windows
+from attar.options import TransformerShape
 
 WHOLE = ("bidirectional", "transformer")
 STREAMING = tuple(name for name in ENCODERS if name not in WHOLE)

@@ -5,7 +5,8 @@ import torch
 
 pytest.importorskip("triton")
 
-from attar.nn import encoder, gru
+from attar.nn import gru
+from attar.nn.encoders import encoder
 
 pytestmark = pytest.mark.gpu
 

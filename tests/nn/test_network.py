@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from attar.errors import AttarError, OptionError
-from attar.nn import COPY_MECHANISMS, ENCODERS, MECHANISMS
+from attar.nn.encoders import ENCODERS
+from attar.nn.mechanisms import COPY_MECHANISMS, MECHANISMS
 from attar.nn.network import NAME_SCALE, WORD_SCALE, Documents, Network, Questions
 from attar.nn.network_options import NetworkOptions
 

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from attar.nn import LONGEST, PhraseNetwork, PhraseOptions, QuickQuestions, TransformerShape, valid_spans
+from attar.nn.phrases import PhraseNetwork, QuickQuestions, valid_spans
+from attar.options import LONGEST, PhraseOptions, TransformerShape
 
 SHAPE = TransformerShape(vocabulary=30, size=16, layers=1, heads=2, feedforward=32, positions=32)
 SENTENCES = torch.tensor([[0, 0, 0, 1, 1, 1, 2, 2, 0]])

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from attar.memory.forms import look_up_ridge
-from attar.nn import RidgeReadout
-from attar.ops import RIDGE
+from attar.nn.phrases import RidgeReadout
+from attar.ops.lookups import RIDGE
 
 K, D, P = 6, 5, 9
 

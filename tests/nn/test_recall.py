@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from attar.nn import attention
+from attar.nn.mechanisms import attention
 
 KEYS = VALUES = PAIRS = 8
 SIZE = 32

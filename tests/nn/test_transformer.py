@@ -5,7 +5,8 @@ import torch
 from torch.nn import functional
 
 from attar.errors import FormatError
-from attar.nn import Transformer, TransformerShape, from_published
+from attar.nn.transformer import Transformer, from_published
+from attar.options import TransformerShape
 
 SHAPE = TransformerShape(vocabulary=11, size=8, layers=2, heads=2, feedforward=12, positions=16)
 

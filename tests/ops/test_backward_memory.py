@@ -3,7 +3,10 @@
 import pytest
 import torch
 
-from attar.ops import AffineGates, encode, encode_adaptive, reference
+from attar.ops import reference
+from attar.ops.gram import encode
+from attar.ops.reference import AffineGates
+from attar.ops.scan import encode_adaptive
 from benchmarks.allocations import peak_bytes
 from benchmarks.ops_gpu import plain_scan
 

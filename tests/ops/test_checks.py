@@ -4,7 +4,10 @@ import pytest
 import torch
 
 from attar.errors import AttarError, DeviceError, DtypeError, OptionError, ShapeError
-from attar.ops import AffineGates, encode, encode_adaptive, encode_gated, lookup, softmax_lookup
+from attar.ops.gram import encode, encode_gated
+from attar.ops.lookups import lookup, softmax_lookup
+from attar.ops.reference import AffineGates
+from attar.ops.scan import encode_adaptive
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

@@ -6,7 +6,11 @@ import pytest
 import torch
 
 from attar.errors import DeviceError, DtypeError, MissingError, OptionError
-from attar.ops import AffineGates, checks, choose_backend, encode, encode_adaptive
+from attar.ops import checks
+from attar.ops.checks import choose_backend
+from attar.ops.gram import encode
+from attar.ops.reference import AffineGates
+from attar.ops.scan import encode_adaptive
 
 
 class OnAGPU:

@@ -29,20 +29,22 @@ def compiled(backend, *names):
 
 
 def read(f, alpha, queries, lengths):
-    from attar.ops import encode, lookup
+    from attar.ops.gram import encode
+    from attar.ops.lookups import lookup
 
     return lookup(encode(f, alpha=alpha, lengths=lengths), queries)
 
 
 def read_gated(f, alpha, queries, lengths):
-    from attar.ops import encode_gated, lookup
+    from attar.ops.gram import encode_gated
+    from attar.ops.lookups import lookup
 
     gate = torch.eye(f.shape[2])
     return lookup(encode_gated(f, gate, gate[0], beta=alpha, lengths=lengths), queries)
 
 
 def ask_softmax(f, alpha, queries, lengths):
-    from attar.ops import softmax_lookup
+    from attar.ops.lookups import softmax_lookup
 
     return softmax_lookup(f * alpha[:, :, None], queries, lengths=lengths)
 

@@ -3,7 +3,9 @@
 import pytest
 import torch
 
-from attar.ops import AffineGates, encode_adaptive, fast_scan, scan
+from attar.ops import fast_scan, scan
+from attar.ops.reference import AffineGates
+from attar.ops.scan import encode_adaptive
 
 CHUNK = 8
 STRENGTHS = {"blind": 0.0, "mild": 0.3, "strong": 3.0, "saturated": 100.0}

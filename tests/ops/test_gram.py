@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attar.ops import encode
+from attar.ops.gram import encode
 
 BACKENDS = ["torch"]
 LENGTHS = [0, 1, 2, 31, 32, 33, 70]

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attar.ops import encode
+from attar.ops.gram import encode
 
 BACKENDS = ["reference", "torch"]
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attar.ops import encode, encode_gated
+from attar.ops.gram import encode, encode_gated
 
 BACKENDS = ["reference", "torch"]
 

@@ -5,7 +5,9 @@ import torch
 
 from attar import memory as memories
 from attar.errors import ShapeError
-from attar.ops import RIDGE, encode, lookup, reference, ridge_lookup, softmax_lookup
+from attar.ops import reference
+from attar.ops.gram import encode
+from attar.ops.lookups import RIDGE, lookup, ridge_lookup, softmax_lookup
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 

@@ -2,7 +2,8 @@
 
 import torch
 
-from attar.ops import AffineGates, reference, squash
+from attar.ops import reference
+from attar.ops.reference import AffineGates, squash
 
 F = torch.tensor([[[1.0, 2.0], [3.0, -1.0]]], dtype=torch.float64)
 

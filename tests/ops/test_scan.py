@@ -5,8 +5,10 @@ import torch
 from torch import nn
 
 from attar.errors import DtypeError
-from attar.ops import AffineGates, encode, encode_adaptive, scan
-from attar.ops.reference import squash
+from attar.ops import scan
+from attar.ops.gram import encode
+from attar.ops.reference import AffineGates, squash
+from attar.ops.scan import encode_adaptive
 
 BACKENDS = ["torch"]
 BACKWARDS = ["checkpoint", "invert"]

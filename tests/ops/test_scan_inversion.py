@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
-from attar.ops import AffineGates, encode_adaptive, reference, scan
-from attar.ops.scan import decay_budget, decay_of, undo_segment
+from attar.ops import reference, scan
+from attar.ops.reference import AffineGates
+from attar.ops.scan import decay_budget, decay_of, encode_adaptive, undo_segment
 
 
 def unstep(C, f, alpha, beta):

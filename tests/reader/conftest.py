@@ -8,14 +8,16 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from attar.memory import Memory
+from attar.memory.memory import Memory
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
 from attar.nn.phrases import PhraseNetwork, PhraseOptions, QuickQuestions
 from attar.nn.transformer import TransformerShape
-from attar.reader import NamesReader, PhraseReader, Reader
+from attar.reader.names import NamesReader
 from attar.reader.phrase_files import SavedPhrases
-from attar.text import PieceTokenizer
+from attar.reader.phrases import PhraseReader
+from attar.reader.reader import Reader
+from attar.text.pieces import PieceTokenizer
 from attar.text.vocabulary import Vocabulary
 from benchmarks.stories import Story, tell_stories
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from attar.errors import DtypeError, FormatError, OptionError, ShapeError
-from attar.nn import COPY_MECHANISMS, MECHANISMS
+from attar.nn.mechanisms import COPY_MECHANISMS, MECHANISMS
 from attar.nn.network import Questions
 from attar.reader.batches import pad_texts
 from attar.reader.encoding import QuestionBatch
-from attar.text import NameTable
+from attar.text.name_table import NameTable
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,8 @@ from attar.reader.batches import (
     piece_length,
     split_at_sentences,
 )
-from attar.text import NameTable, ReadText
+from attar.text.name_table import NameTable
+from attar.text.reading import ReadText
 
 
 def text_of(*sentences: int) -> ReadText:

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from attar.errors import OptionError
-from attar.memory import FIXED_SIZE, JOINT, Memory
-from attar.reader import PhraseReader, Reader
-from attar.text import sentence_spans
+from attar.memory.budget import FIXED_SIZE
+from attar.memory.memory import Memory
+from attar.memory.phrases import JOINT
+from attar.reader.phrases import PhraseReader
+from attar.reader.reader import Reader
+from attar.text.tokens import sentence_spans
 from tests.reader.test_phrases import ODD, SHORT, article, story
 
 pytestmark = pytest.mark.slow

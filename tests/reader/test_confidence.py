@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attar.memory import PhraseIndex
-from attar.reader import FEATURES, Calibration
-from attar.reader.confidence import features_of
+from attar.memory.phrases import PhraseIndex
+from attar.reader.confidence import FEATURES, Calibration, features_of
 from attar.reader.phrase_scores import Query, ScoredPhrases, combined, rank, total_of
 
 TABLE = np.eye(8, dtype=np.float32)

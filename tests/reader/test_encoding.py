@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from attar.nn import COPY_MECHANISMS, MECHANISMS
+from attar.nn.mechanisms import COPY_MECHANISMS, MECHANISMS
 from attar.reader.batches import PendingText, pad_texts
 from attar.reader.encoding import TextEncoder, write_memories
-from attar.text import NameTable, ReadText
+from attar.text.name_table import NameTable
+from attar.text.reading import ReadText
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from attar.nn import LONGEST_LOOK, Documents
-from attar.nn import encoder as make_encoder
+from attar.nn.encoders import LONGEST_LOOK
+from attar.nn.encoders import encoder as make_encoder
+from attar.nn.network import Documents
 from attar.reader import fast_encoding
 from attar.reader.encoding import QuestionBatch, TextEncoder
 from attar.reader.fast_encoding import FastTextEncoder

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from attar.library import Library
-from attar.reader import Reader
+from attar.library.library import Library
 from attar.reader.fast_questions import FastEncoder, FastQuestions, _gelu
+from attar.reader.reader import Reader
 
 pytestmark = pytest.mark.slow
 

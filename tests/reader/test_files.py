@@ -10,8 +10,10 @@ import torch
 
 import attar
 from attar.errors import AttarError, FormatError, OptionError
-from attar.reader import NamesReader, Reader, folders, shipped_reader
-from attar.reader.folders import fingerprint_of
+from attar.reader import folders
+from attar.reader.folders import fingerprint_of, shipped_reader
+from attar.reader.names import NamesReader
+from attar.reader.reader import Reader
 
 TEXT, QUESTION = "Then Ann met Bob.", "Who left?"
 

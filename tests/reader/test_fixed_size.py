@@ -7,10 +7,13 @@ import pytest
 import torch
 
 from attar.errors import OptionError
-from attar.memory import FIXED_SIZE, Memory
-from attar.nn import PhraseNetwork
-from attar.reader import FixedSizeReader, PhraseReader, Reader, save_phrase_reader
-from attar.reader.phrase_files import SavedPhrases
+from attar.memory.budget import FIXED_SIZE
+from attar.memory.memory import Memory
+from attar.nn.phrases import PhraseNetwork
+from attar.reader.fixed_size import FixedSizeReader
+from attar.reader.phrase_files import SavedPhrases, save_phrase_reader
+from attar.reader.phrases import PhraseReader
+from attar.reader.reader import Reader
 from tests.reader.test_phrases import story
 
 pytestmark = pytest.mark.slow

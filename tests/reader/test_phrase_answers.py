@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from attar.errors import DtypeError, OptionError, ShapeError
-from attar.memory import JOINT, PhraseIndex
-from attar.nn import LONGEST, valid_spans
-from attar.reader import PhraseReader
+from attar.memory.phrases import JOINT, PhraseIndex
+from attar.nn.phrases import valid_spans
+from attar.options import LONGEST
 from attar.reader.phrase_scores import rank
 from attar.reader.phrase_texts import cut_windows
+from attar.reader.phrases import PhraseReader
 from attar.results import ABSENT
 from tests.reader.test_confidence import asked
 from tests.text.test_kinds import KINDS

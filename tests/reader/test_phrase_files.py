@@ -8,8 +8,11 @@ import safetensors.torch
 import torch
 
 from attar.errors import FormatError
-from attar.reader import FEATURES, Calibration, PhraseReader, Reader, with_calibration
+from attar.reader.confidence import FEATURES, Calibration
 from attar.reader.folders import fingerprint_of
+from attar.reader.phrase_files import with_calibration
+from attar.reader.phrases import PhraseReader
+from attar.reader.reader import Reader
 from tests.reader.conftest import make_tokenizer
 
 TEXT, QUESTION = "Ann met Bob in Bath. He wrote a letter.", "Who met Bob?"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attar.memory import PhraseIndex
+from attar.memory.phrases import PhraseIndex
 from attar.reader import phrase_scores
 from attar.reader.phrase_scores import Query, content_words
 

@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attar.errors import DtypeError, OptionError
-from attar.memory import JOINT, Memory
-from attar.reader import PhraseReader, Reader
+from attar.memory.memory import Memory
+from attar.memory.phrases import JOINT
 from attar.reader.phrase_texts import PARAGRAPH, WINDOW, cut_windows
-from attar.text import sentence_spans
+from attar.reader.phrases import PhraseReader
+from attar.reader.reader import Reader
+from attar.text.tokens import sentence_spans
 
 SHORT = "Ann met Bob in Bath. He wrote a letter to the house of Lee."
 ODD = {

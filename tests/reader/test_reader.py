@@ -5,12 +5,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from attar.errors import DtypeError, OptionError, ShapeError
-from attar.nn import COPY_MECHANISMS, MECHANISMS
+from attar.nn.mechanisms import COPY_MECHANISMS, MECHANISMS
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
-from attar.reader import NamesReader, Reader, batches
+from attar.reader import batches
 from attar.reader import names as module
-from attar.text import NameTable
+from attar.reader.names import NamesReader
+from attar.reader.reader import Reader
+from attar.text.name_table import NameTable
 
 ALL = (*MECHANISMS, *COPY_MECHANISMS)
 EXTENDABLE = ("gru", "lookahead", "second-order")

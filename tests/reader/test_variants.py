@@ -7,15 +7,13 @@ import pytest
 from msgspec.structs import replace
 
 from attar.errors import FormatError
-from attar.library import Library
-from attar.memory import FIXED_SIZE
-from attar.reader import (
-    FixedSizeReader,
-    PhraseReader,
-    Reader,
-    shipped_reader,
-    with_calibration,
-)
+from attar.library.library import Library
+from attar.memory.budget import FIXED_SIZE
+from attar.reader.fixed_size import FixedSizeReader
+from attar.reader.folders import shipped_reader
+from attar.reader.phrase_files import with_calibration
+from attar.reader.phrases import PhraseReader
+from attar.reader.reader import Reader
 
 pytestmark = pytest.mark.slow
 

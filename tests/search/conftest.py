@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attar.search import Statistics
+from attar.search.statistics import Statistics
 
 SIZE, PIECES = 24, 200
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from attar.errors import FormatError
-from attar.search import from_passages, read_beir
+from attar.search.data import from_passages, read_beir
 
 
 @pytest.fixture

@@ -7,7 +7,9 @@ import pytest
 import safetensors.torch
 
 from attar.errors import FormatError, OptionError
-from attar.search import Evaluation, from_passages, load_encoder
+from attar.search.data import from_passages
+from attar.search.encoders import load_encoder
+from attar.search.evaluation import Evaluation
 from tests.training.questions.conftest import HEADS, LAYERS, SIZE, make_tokenizer, published_weights
 
 CONFIG = {

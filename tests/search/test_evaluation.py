@@ -5,8 +5,9 @@ import builtins
 import numpy as np
 import pytest
 
-from attar.search import Evaluation, from_passages, load_encoder
-from attar.search.evaluation import FIGURES, evaluation_table, interval, per_query
+from attar.search.data import from_passages
+from attar.search.encoders import load_encoder
+from attar.search.evaluation import FIGURES, Evaluation, evaluation_table, interval, per_query
 
 pytestmark = pytest.mark.slow
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attar.library import Library
+from attar.library.library import Library
 from attar.library.rounds import _found, run_rounds
-from attar.reader import Reader
+from attar.reader.reader import Reader
 from attar.search import scan
-from attar.store import key_of
+from attar.store.format import key_of
 from benchmarks.search import fill_library, made_up, queries_like
 
 pytestmark = pytest.mark.slow

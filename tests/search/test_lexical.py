@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attar.search import Lexical
+from attar.search.lexical import Lexical
 
 
 def counts(*words):

@@ -5,8 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from attar.search import InvertedLists, best
-from attar.search.lists import ListKeeper
+from attar.search.lists import InvertedLists, ListKeeper
+from attar.search.scan import best
 from benchmarks.search import made_up, queries_like
 
 pytestmark = pytest.mark.slow

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from attar.errors import RecordError
-from attar.search import SignatureOptions, SignatureRecord, Sums
-from attar.search.records import merged
+from attar.search.records import SignatureRecord, merged
+from attar.search.signatures import SignatureOptions, Sums
 
 OPTIONS = SignatureOptions(16)
 

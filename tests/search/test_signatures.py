@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from attar.errors import OptionError, ShapeError
-from attar.search import SignatureOptions, Sums, pack, query_of, scores, unpack
-from attar.search.signatures import root_of, triangle_of
+from attar.search.scan import scores
+from attar.search.signatures import SignatureOptions, Sums, pack, query_of, root_of, triangle_of, unpack
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from attar.errors import FormatError, OptionError, ShapeError
-from attar.search import Statistics
-from attar.search.statistics import default_statistics
+from attar.search.statistics import Statistics, default_statistics
 
 SIZE, PIECES = 24, 200
 
@@ -91,7 +90,8 @@ def test_a_projection_needs_a_document_and_a_size_that_fits(statistics):
 
 @pytest.mark.slow
 def test_the_shipped_reader_has_statistics():
-    from attar.reader import SHIPPED, Reader
+    from attar.reader.folders import SHIPPED
+    from attar.reader.reader import Reader
 
     network = Reader.load().network.options.encoder
     found = default_statistics(Reader.load().fingerprint)

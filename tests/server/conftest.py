@@ -20,12 +20,14 @@ import torch
 import uvicorn
 from prometheus_client.parser import text_string_to_metric_families
 
-from attar.library import Library
+from attar.library.library import Library
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
-from attar.reader import NamesReader, Reader
-from attar.server import Settings, make_app
+from attar.reader.names import NamesReader
+from attar.reader.reader import Reader
+from attar.server.app import make_app
 from attar.server.run import uvicorn_options
+from attar.server.settings import Settings
 from attar.text.vocabulary import Vocabulary
 from benchmarks.stories import Story, tell_stories
 

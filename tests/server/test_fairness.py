@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from attar.library import Library
+from attar.library.library import Library
 from benchmarks.server_rows import serving
 from benchmarks.stories import tell_stories
 

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, settings
 from schemathesis.checks import positive_data_acceptance, unsupported_method
 from starlette.routing import compile_path
 
-from attar.library import Library
-from attar.server import Settings, describe_api, make_app
-from attar.server.app import ROUTES
+from attar.library.library import Library
+from attar.server.app import ROUTES, describe_api, make_app
+from attar.server.settings import Settings
 
 schema = schemathesis.openapi.from_dict(describe_api())
 # One process and the same cases every time; `make fuzz` tries others.

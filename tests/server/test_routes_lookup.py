@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attar import vectors, wire
-from attar.library import Library
+from attar.library.library import Library
 from attar.server import local
 
 SIZE = 6

@@ -13,7 +13,7 @@ def answers_of(served, name, question):
 
 
 def test_answers_are_those_of_the_library(served, folder, make_reader):
-    from attar.library import Library
+    from attar.library.library import Library
 
     with Library(folder, make_reader("named"), read_only=True) as library:
         wanted = msgspec.to_builtins(library.ask("0", "Who left?"))

@@ -16,7 +16,7 @@ import pytest
 
 import attar
 from attar.errors import OptionError, UnavailableError
-from attar.library import Library
+from attar.library.library import Library
 from attar.server.run import listen
 from attar.server.settings import Address
 

@@ -6,9 +6,10 @@ import threading
 import pytest
 
 from attar import AsyncClient, Client
-from attar.library import Library
-from attar.reader import Reader
-from attar.server import Settings, make_app
+from attar.library.library import Library
+from attar.reader.reader import Reader
+from attar.server.app import make_app
+from attar.server.settings import Settings
 
 pytestmark = pytest.mark.slow
 

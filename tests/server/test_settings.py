@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from attar.errors import OptionError
-from attar.server import Address, Settings, is_loopback, read_token, require_token
+from attar.server.settings import Address, Settings, is_loopback, read_token, require_token
 
 
 def test_a_token_is_not_in_the_repr():

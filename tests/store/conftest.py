@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attar.memory import Cooccurrence, Memory
-from attar.store import Store
-from attar.text import NameTable
+from attar.memory.cooccurrence import Cooccurrence
+from attar.memory.memory import Memory
+from attar.store.store import Store
+from attar.text.name_table import NameTable
 
 READER = "reader-1"
 MakeMemory = Callable[..., Memory]

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from attar.errors import AttarError, FormatError, RecordError, StoreError, UnknownDocumentError
-from attar.memory import Memory
-from attar.store import Store
+from attar.memory.memory import Memory
 from attar.store.lmdb_env import Environment
+from attar.store.store import Store
 
 NOBODY = 65534
 

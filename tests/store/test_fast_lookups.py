@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from attar.memory import Memory
-from attar.store import Store, lookups
+from attar.memory.memory import Memory
+from attar.store import lookups
+from attar.store.store import Store
 from attar.text.names import NameTable
 
 fast_lookups = pytest.importorskip("attar.store.fast_lookups")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attar.errors import OptionError, RecordError
-from attar.store import Store, format, maintenance
+from attar.store import format, maintenance
 from attar.store.format import (
     HEADER_KEY,
     LONGEST_PLAIN_KEY,
@@ -21,6 +21,7 @@ from attar.store.format import (
     wrap,
 )
 from attar.store.maintenance import MIGRATIONS, migrate
+from attar.store.store import Store
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 

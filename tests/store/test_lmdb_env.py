@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from attar.errors import BusyError
-from attar.store import Store
+from attar.store.store import Store
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from attar.errors import RecordError, ShapeError, UnknownDocumentError
-from attar.memory import Memory
-from attar.store import Snapshot, Store, lookups
-from attar.text import NameTable
+from attar.memory.memory import Memory
+from attar.store import lookups
+from attar.store.store import Store
+from attar.store.transactions import Snapshot
+from attar.text.name_table import NameTable
 
 LONG = 512  # from this size on, a fast lookup releases the GIL
 SIZE = 40  # its float32 triangle has pages of its own; that of 6 shares one

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from attar.errors import StoreError
-from attar.store import Store
 from attar.store.format import HEADER_KEY, encode, key_of, read_entry, wrap
+from attar.store.store import Store
 
 
 @pytest.fixture

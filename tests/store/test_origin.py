@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from attar.errors import RecordError
-from attar.store import Origin, pack_parts, unpack_parts
 from attar.store.format import DocumentEntry, decode_entry, encode
+from attar.store.origin import Origin, pack_parts, unpack_parts
 
 PARTS = [(0, "page 1"), (900, "page 2")]
 

@@ -9,8 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from attar.errors import FormatError, OptionError, ReaderMismatchError
-from attar.store import Origin, Store, export_store, import_store, parquet, read_export_info
+from attar.store import parquet
 from attar.store.format import encode, wrap
+from attar.store.origin import Origin
+from attar.store.parquet import export_store, import_store, read_export_info
+from attar.store.store import Store
 
 
 @pytest.fixture

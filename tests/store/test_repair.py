@@ -12,9 +12,11 @@ import msgspec
 import pytest
 
 from attar.errors import BusyError, RecordError, StoreError
-from attar.store import Signatures, Store, repair_store
 from attar.store.format import HEADER_KEY, encode, key_of, wrap
 from attar.store.pages import PageFile
+from attar.store.repair import repair_store
+from attar.store.signatures import Signatures
+from attar.store.store import Store
 
 
 @pytest.fixture

@@ -6,9 +6,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from attar.memory import Memory
-from attar.store import Signatures, Store, key_of, repair_store
-from attar.store.signatures import _CHANGES
+from attar.memory.memory import Memory
+from attar.store.format import key_of
+from attar.store.repair import repair_store
+from attar.store.signatures import _CHANGES, Signatures
+from attar.store.store import Store
 
 
 def memory(number=1):

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from attar.errors import OptionError, ReaderMismatchError, StoreError, UnknownDocumentError
-from attar.store import Fault, Store, digest_of
-from attar.store.format import encode, wrap
+from attar.store.format import digest_of, encode, wrap
+from attar.store.store import Store
+from attar.store.validation import Fault
 
 NAMES = ["a", "a/b", "two\nlines", "Ωμέγα 🜁", "x" * 10_000, "x" * 10_000 + "y", "x" * 478]
 

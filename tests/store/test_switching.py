@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from attar.errors import StoreError
-from attar.memory import Memory
-from attar.store import Origin, Store, source_version
+from attar.memory.memory import Memory
+from attar.store.origin import Origin
+from attar.store.store import Store
+from attar.store.switching import source_version
 
 
 def memory_of(number: int, reader: str, size: int = 8) -> Memory:

@@ -11,8 +11,8 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from attar.errors import BusyError, OptionError, ReaderMismatchError, StoreError, UnknownDocumentError
-from attar.memory import Memory
-from attar.store import Store
+from attar.memory.memory import Memory
+from attar.store.store import Store
 
 SMALL_MAP = 2**18
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attar.text import NameTable
+from attar.text.name_table import NameTable
 
 
 def learn(*names: str) -> list[int | None]:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attar.errors import RecordError
-from attar.text import NameTable
+from attar.text.name_table import NameTable
 
 
 def learn(table: NameTable, *names: str) -> list[int | None]:

@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attar.errors import MissingError
-from attar.text import CapitalFinder, NameTable, SpacyFinder, Vocabulary, iterate_sentences, mark_names
+from attar.text.name_table import NameTable
+from attar.text.names import CapitalFinder, SpacyFinder, mark_names
+from attar.text.tokens import iterate_sentences
+from attar.text.vocabulary import Vocabulary
 
 COMMON = "when then the after house said walked rose grace people never loudly running little death red new"
 VOCABULARY = Vocabulary(

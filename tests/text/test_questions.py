@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attar.errors import AttarError, FormatError
-from attar.text import NameTable, Vocabulary
+from attar.text.name_table import NameTable
 from attar.text.questions import read_question
+from attar.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary((), {"will": (2, 90)})
 

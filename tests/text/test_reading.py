@@ -9,20 +9,12 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from attar.errors import AttarError, OptionError
-from attar.text import (
-    LONGEST_SENTENCE,
-    CapitalFinder,
-    NameFinder,
-    NameTable,
-    ReadText,
-    TextReader,
-    Vocabulary,
-    iterate_sentences,
-    mark_names,
-    start_of_titles,
-)
+from attar.text.name_table import NameTable
+from attar.text.names import CapitalFinder, NameFinder, mark_names, start_of_titles
 from attar.text.questions import read_question
-from attar.text.tokens import ends_sentence
+from attar.text.reading import ReadText, TextReader
+from attar.text.tokens import LONGEST_SENTENCE, ends_sentence, iterate_sentences
+from attar.text.vocabulary import Vocabulary
 from benchmarks.stories import tell_stories
 
 STORIES = list(tell_stories(seed=3, count=30))

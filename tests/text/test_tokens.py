@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from attar.text import LONGEST_SENTENCE, iterate_sentences, tokens
-from attar.text.tokens import ends_sentence
+from attar.text import tokens
+from attar.text.tokens import LONGEST_SENTENCE, ends_sentence, iterate_sentences
 
 
 def sentences(text: str) -> list[list[str]]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attar.errors import FormatError
-from attar.text import Vocabulary
+from attar.text.vocabulary import Vocabulary
 
 TEXT = "The dog saw Rex and Rex saw the dog. Then Mary gave a rose to Rex. In May the dog slept, said Mary."
 

@@ -9,8 +9,9 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
-from attar.cloze import VOCABULARY_FILE, ClozeDocument, DocumentWriter
-from attar.text import Vocabulary
+from attar.cloze.documents import ClozeDocument, DocumentWriter
+from attar.cloze.sets import VOCABULARY_FILE
+from attar.text.vocabulary import Vocabulary
 from attar.training import fit
 from attar.training.options import TrainingOptions
 from attar.training.run_folder import HISTORY, RUN

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from attar.cloze import ClozeDocument, EncodedSplit, Question, encode_split
-from attar.text import Vocabulary
+from attar.cloze.documents import ClozeDocument, Question
+from attar.cloze.encoded import EncodedSplit, encode_split
+from attar.text.vocabulary import Vocabulary
 from attar.training.batches import _ALIGNMENT, Batch, ClozeBatches, _shuffled_numbers, pack, unpack
 from attar.training.data import open_splits, shared_vocabulary
 

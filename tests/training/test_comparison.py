@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from attar.errors import AttarError, FormatError, OptionError
-from attar.reader import load_reader
+from attar.reader.files import load_reader
 from attar.training import comparison as module
 from attar.training import run_folder
 from attar.training.comparison import (

@@ -7,16 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attar.cloze import (
-    VOCABULARY_FILE,
-    ClozeDocument,
-    EncodedSplit,
-    Question,
-    encode_split,
-    open_split,
-)
+from attar.cloze.documents import ClozeDocument, Question
+from attar.cloze.encoded import EncodedSplit, encode_split, open_split
+from attar.cloze.sets import VOCABULARY_FILE
 from attar.errors import FormatError
-from attar.text import ENTITIES, Vocabulary
+from attar.text.vocabulary import ENTITIES, Vocabulary
 from attar.training.batches import Batch, ClozeBatches
 from attar.training.data import EpochStream, _join, check_splits, open_splits, shared_vocabulary, warn_skipped
 from benchmarks.question_files import write_folder
@@ -106,7 +101,7 @@ class TestMalformedFiles:
             open_splits([malformed], "training", WORDS_OF_STORIES)
 
     def test_are_logged_as_a_warning(self, caplog: pytest.LogCaptureFixture) -> None:
-        warn_skipped(FormatError("bad.question, line 3", "five blocks", "2"))
+        warn_skipped(FormatError.expected("bad.question, line 3", "five blocks", "2"))
         assert caplog.messages == ["attar: skipped bad.question, line 3: expected five blocks, got 2"]
 
 

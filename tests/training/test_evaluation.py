@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from attar.cloze import ClozeDocument, ClozeSet, EncodedSplit, Question, encode_split
+from attar.cloze.documents import ClozeDocument, Question
+from attar.cloze.encoded import EncodedSplit, encode_split
+from attar.cloze.sets import ClozeSet
 from attar.errors import FormatError
-from attar.memory import Memory
-from attar.nn import Network, NetworkOptions
-from attar.reader import NamesReader, Reader
-from attar.text import Vocabulary
+from attar.memory.memory import Memory
+from attar.nn.network import Network
+from attar.nn.network_options import NetworkOptions
+from attar.reader.names import NamesReader
+from attar.reader.reader import Reader
+from attar.text.vocabulary import Vocabulary
 from attar.training.batches import ClozeBatches
 from attar.training.data import open_splits, shared_vocabulary
 from attar.training.evaluation import (

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from attar.errors import FormatError, OptionError
-from attar.reader import SHIPPED, load_reader
+from attar.reader.files import load_reader
+from attar.reader.folders import SHIPPED
 from attar.training.data import TrainingData, load_initial
 from attar.training.fit import fine_tuning_options, initial_network, train
 from attar.training.options import TrainingOptions

@@ -16,10 +16,10 @@ import pytest
 import torch
 from pytorch_lightning.callbacks import ProgressBar
 
-from attar.cloze import ClozeDocument, DocumentWriter, Question
+from attar.cloze.documents import ClozeDocument, DocumentWriter, Question
 from attar.errors import FormatError, OptionError
-from attar.reader import load_reader
-from attar.text import Vocabulary
+from attar.reader.files import load_reader
+from attar.text.vocabulary import Vocabulary
 from attar.training.fit import (
     Training,
     _processes,

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attar.errors import AttarError, OptionError
-from attar.reader import load_reader
+from attar.reader.files import load_reader
 from attar.training import run_folder
 from attar.training.fit import train
 from attar.training.run_folder import RUN, lock_folder

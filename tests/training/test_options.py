@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from attar.errors import OptionError
-from attar.text import Vocabulary
+from attar.text.vocabulary import Vocabulary
 from attar.training.options import TrainingOptions, network_options
 
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from attar.errors import AttarError, FormatError
-from attar.reader import load_reader
-from attar.text import Vocabulary
+from attar.reader.files import load_reader
+from attar.text.vocabulary import Vocabulary
 from attar.training import run_folder
 from attar.training.fit import train
 from attar.training.options import TrainingOptions

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree
 
 from attar.errors import OptionError, ShapeError
-from attar.ops import (
+from attar.ops.checks import (
     Backend,
     Device,
     Dtype,
@@ -23,10 +23,10 @@ from attar.ops import (
     check_device,
     check_floats,
     check_shape,
-    lookup,
     shape_of,
     token_counts,
 )
+from attar.ops.lookups import lookup
 
 Scale = Literal["sqrt", "mean"] | None
 States = Float[Tensor, "B n k"]
@@ -39,7 +39,7 @@ Module = TypeVar("Module", bound=nn.Module)
 def check_size(what: str, size: object) -> None:
     """Refuse a size that is not a whole number from 1 up."""
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise OptionError(what, "a whole number from 1 up", repr(size))
+        raise OptionError.expected(what, "a whole number from 1 up", repr(size))
 
 
 def class_named(
@@ -47,12 +47,12 @@ def class_named(
 ) -> type[Module]:
     """The class of that name, if its constructor takes these keyword options."""
     if name not in classes:
-        raise OptionError(what, "one of " + ", ".join(classes), repr(name))
+        raise OptionError.expected(what, "one of " + ", ".join(classes), repr(name))
     parameters = inspect.signature(classes[name]).parameters.values()
     known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     unknown = [option for option in options if option not in known]
     if unknown:
-        raise OptionError(f"option of {name!r}", "one of " + ", ".join(known), ", ".join(unknown))
+        raise OptionError.expected(f"option of {name!r}", "one of " + ", ".join(known), ", ".join(unknown))
     return classes[name]
 
 
@@ -149,7 +149,7 @@ class Mechanism(nn.Module, ABC):
 
     def merge(self, earlier: Memories, later: Memories) -> Memories:
         """The memories of two texts that were read separately, as if they had been read as one."""
-        raise OptionError(
+        raise OptionError.expected(
             "merge",
             "a mechanism that forgets nothing",
             repr(self.name),
@@ -178,7 +178,7 @@ class Mechanism(nn.Module, ABC):
         check_floats("hidden", hidden, "B n k")
         batch, n, k = hidden.shape
         if k != self.size:
-            raise ShapeError("hidden", f"[B, n, {self.size}]", shape_of(hidden))
+            raise ShapeError.expected("hidden", f"[B, n, {self.size}]", shape_of(hidden))
         if lengths is None:
             return hidden.new_full((batch,), n, dtype=torch.int64)
         return token_counts(lengths, hidden)
@@ -208,7 +208,7 @@ class ScaledMechanism(Mechanism):
     def __init__(self, size: int, *, scale: Scale = None, device: Device = None, dtype: Dtype = None) -> None:
         super().__init__(size, device=device, dtype=dtype)
         if scale not in (None, "sqrt", "mean"):
-            raise OptionError("scale", "None, 'sqrt' or 'mean'", repr(scale))
+            raise OptionError.expected("scale", "None, 'sqrt' or 'mean'", repr(scale))
         self.scale: Scale = scale
 
     def encode(self, hidden: States, lengths: Lengths = None, **inputs: Any) -> Memories:

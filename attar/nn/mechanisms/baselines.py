@@ -3,7 +3,8 @@
 import torch
 
 from attar.nn.mechanisms.base import Mechanism, Memories, Queries, States, add_tokens
-from attar.ops import Lengths, check_floats, check_shape, is_traced, softmax_lookup
+from attar.ops.checks import Lengths, check_floats, check_shape, is_traced
+from attar.ops.lookups import softmax_lookup
 
 
 class NoAttention(Mechanism):

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from attar.errors import DtypeError, OptionError, ShapeError
 from attar.nn.mechanisms.base import Memories, Scale, ScaledMechanism, add_memories, add_tokens
-from attar.ops import (
-    RIDGE,
+from attar.ops.checks import (
     Device,
     Dtype,
     Lengths,
@@ -22,8 +21,8 @@ from attar.ops import (
     check_floats,
     check_shape,
     length_mask,
-    ridge_lookup,
 )
+from attar.ops.lookups import RIDGE, ridge_lookup
 
 NO_NAME = -1
 
@@ -98,10 +97,12 @@ class KeyedAttention(KeyMechanism):
         )
         self.ridge = RIDGE if ridge is True else float(ridge)
         if not 0 <= self.ridge < math.inf:
-            raise OptionError("ridge", "a number above 0, True for the default, or False", repr(ridge))
+            raise OptionError.expected(
+                "ridge", "a number above 0, True for the default, or False", repr(ridge)
+            )
         if self.ridge and scale is not None:
             remedy = "the readout of a ridge does not grow with the text"
-            raise OptionError("scale with a ridge", "None", repr(scale), remedy)
+            raise OptionError.expected("scale with a ridge", "None", repr(scale), remedy)
 
     def merge(self, earlier: Memories, later: Memories) -> Memories:
         """The sum: two texts read separately are one text, if their tokens have the same embeddings."""
@@ -123,7 +124,9 @@ class KeyedAttention(KeyMechanism):
     ) -> Float[Tensor, "B k width"]:
         """Σ key xᵀ, summed in float32 or float64, continuing from `initial`; `values` must be given."""
         if values is None:
-            raise OptionError("values", "the tokens' embeddings [B, n, d]", "none", "give values=...")
+            raise OptionError.expected(
+                "values", "the tokens' embeddings [B, n, d]", "none", "give values=..."
+            )
         check_floats("values", values, "B n d")
         batch, n, d = *hidden.shape[:2], values.shape[2]
         check_shape("values", values, (batch, n, d), "one value per token")
@@ -185,7 +188,9 @@ class NamedAttention(KeyMechanism):
         token, document, name = _named_tokens(names, hidden, lengths)
         known = int(name.max()) + 1 if name.numel() else 0
         if count is not None and count < known:
-            raise ShapeError("names", f"numbers from {NO_NAME} to {count - 1}", str(known - 1), "raise count")
+            raise ShapeError.expected(
+                "names", f"numbers from {NO_NAME} to {count - 1}", str(known - 1), "raise count"
+            )
         dtype = accumulation_dtype(hidden.dtype)
         batch, size = hidden.shape[0], self.size
         if initial is None:
@@ -211,9 +216,11 @@ def _named_tokens(
     ([1, 2], [0, 1], [7, 5])
     """
     if names is None:
-        raise OptionError("names", "the name of each token [B, n], -1 for none", "none", "give names=...")
+        raise OptionError.expected(
+            "names", "the name of each token [B, n], -1 for none", "none", "give names=..."
+        )
     if names.is_floating_point() or names.dtype == torch.bool:
-        raise DtypeError("names", "whole numbers", str(names.dtype))
+        raise DtypeError.expected("names", "whole numbers", str(names.dtype))
     batch, n = hidden.shape[:2]
     check_shape("names", names, (batch, n), "one number per token")
     ids = names.long()
@@ -221,7 +228,7 @@ def _named_tokens(
         counts = torch.as_tensor(lengths, dtype=torch.int64, device=names.device)
         ids = ids.masked_fill(torch.arange(n, device=names.device) >= counts[:, None], NO_NAME)
     if ids.numel() and int(ids.min()) < NO_NAME:
-        raise ShapeError("names", f"numbers from {NO_NAME} up", str(int(ids.min())))
+        raise ShapeError.expected("names", f"numbers from {NO_NAME} up", str(int(ids.min())))
     document, position = (ids != NO_NAME).nonzero(as_tuple=True)
     return document * n + position, document, ids[document, position]
 

@@ -19,18 +19,10 @@ from attar.nn.mechanisms.base import (
     States,
     add_memories,
 )
-from attar.ops import (
-    AffineGates,
-    Backend,
-    Device,
-    Dtype,
-    Lengths,
-    accumulation_dtype,
-    encode,
-    encode_adaptive,
-    encode_gated,
-    gated,
-)
+from attar.ops.checks import Backend, Device, Dtype, Lengths, accumulation_dtype
+from attar.ops.gram import encode, encode_gated
+from attar.ops.reference import AffineGates, gated
+from attar.ops.scan import encode_adaptive
 
 
 class LinearAttention(MatrixMechanism):
@@ -108,7 +100,7 @@ class ForgettingAttention(MatrixMechanism):
     ) -> None:
         super().__init__(size, scale=scale, backend=backend)
         if not span > 0:
-            raise OptionError("span", "a number of tokens above 0", repr(span))
+            raise OptionError.expected("span", "a number of tokens above 0", repr(span))
         self.gate = nn.Linear(size, size, device=device, dtype=dtype)
         nn.init.constant_(self.gate.bias, gate_bias)
         # α and β of a state, in this order. From 0, so that all tokens start alike.
@@ -174,7 +166,7 @@ class AdaptiveAttention(ForgettingAttention):
             size, gate_bias=gate_bias, span=span, scale=scale, backend=backend, device=device, dtype=dtype
         )
         if backward not in ("checkpoint", "invert"):
-            raise OptionError("backward", "'checkpoint' or 'invert'", repr(backward))
+            raise OptionError.expected("backward", "'checkpoint' or 'invert'", repr(backward))
         self.backward: Literal["checkpoint", "invert"] = backward
         self.read_weight = nn.Parameter(torch.zeros(2, size, device=device, dtype=dtype))
 

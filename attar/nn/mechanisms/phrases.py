@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from attar.errors import DtypeError, OptionError, ShapeError
 from attar.nn.mechanisms.base import Mechanism, Memories, States, add_tokens, check_size
 from attar.nn.phrases import SpanVectors, at_spans
-from attar.ops import (
+from attar.ops.checks import (
     Device,
     Dtype,
     Lengths,
@@ -17,9 +17,9 @@ from attar.ops import (
     check_shape,
     is_traced,
     length_mask,
-    lookup,
     shape_of,
 )
+from attar.ops.lookups import lookup
 
 NO_SPAN = -1
 
@@ -103,12 +103,12 @@ class PhraseAttention(Mechanism):
         """The first and last token of each phrase, 0 where there is none, and whether there is one."""
         if spans is None:
             expected = "the first and last token of each phrase [B, p, 2], -1 for none"
-            raise OptionError("spans", expected, "none", "give spans=...")
+            raise OptionError.expected("spans", expected, "none", "give spans=...")
         if spans.is_floating_point() or spans.dtype == torch.bool:
-            raise DtypeError("spans", "whole numbers", str(spans.dtype))
+            raise DtypeError.expected("spans", "whole numbers", str(spans.dtype))
         batch, n = hidden.shape[:2]
         if spans.ndim != 3 or spans.shape[0] != batch or spans.shape[2] != 2:
-            raise ShapeError("spans", f"[{batch}, p, 2]", shape_of(spans))
+            raise ShapeError.expected("spans", f"[{batch}, p, 2]", shape_of(spans))
         check_device("spans", spans, hidden)
         first, last = spans.long().unbind(2)
         # Reading values would break a compiled graph in two.
@@ -118,6 +118,6 @@ class PhraseAttention(Mechanism):
             )
             if bool(wrong.any()):
                 expected = f"first ≤ last among {n} tokens, or {NO_SPAN} twice"
-                raise ShapeError("spans", expected, str(spans[wrong][0].tolist()))
+                raise ShapeError.expected("spans", expected, str(spans[wrong][0].tolist()))
         real = (first >= 0) & (last < tokens[:, None])
         return first.where(real, 0), last.where(real, 0), real

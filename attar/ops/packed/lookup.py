@@ -43,7 +43,9 @@ def packed_lookup(packed: Buffer, query: Numbers, out: Numbers | None = None) ->
     q = _aligned(_as_array("query", query))
     k = q.size
     if q.ndim != 1 or k == 0:
-        raise ShapeError("query", "[k] with k ≥ 1", str(list(q.shape)), "packed_lookup_many takes more")
+        raise ShapeError.expected(
+            "query", "[k] with k ≥ 1", str(list(q.shape)), "packed_lookup_many takes more"
+        )
     C = _as_triangle("packed", packed, k, q.dtype)
     R = np.empty_like(q) if out is None else _as_output(out, q)
     _multiply(_aligned(C), q, R)
@@ -101,13 +103,13 @@ def packed_lookup_many(
     """
     q = _aligned(_as_array("queries", queries))
     if q.ndim != 2 or q.shape[1] == 0:
-        raise ShapeError("queries", "[m, k] with k ≥ 1", str(list(q.shape)))
+        raise ShapeError.expected("queries", "[m, k] with k ≥ 1", str(list(q.shape)))
     m, k = q.shape
     rows = _as_rows(packed, k, q.dtype)
     chosen = range(len(rows)) if documents is None else _as_indices(documents, len(rows))
     if len(chosen) != m:
         what = "packed" if documents is None else "documents"
-        raise ShapeError(what, f"one for each of {m} queries", str(len(chosen)))
+        raise ShapeError.expected(what, f"one for each of {m} queries", str(len(chosen)))
     R = np.empty_like(q) if out is None else _as_output(out, q)
     compiled = (COMPILED.module or COMPILED.missed(m)) if q.dtype == np.float32 else None
     if compiled is None:
@@ -143,7 +145,7 @@ def packed_update(
     """
     F = _aligned(_as_array("f", f))
     if F.ndim not in (1, 2) or F.shape[-1] == 0:
-        raise ShapeError("f", "[k] or [r, k] with k ≥ 1", str(list(F.shape)))
+        raise ShapeError.expected("f", "[k] or [r, k] with k ≥ 1", str(list(F.shape)))
     k = F.shape[-1]
     C = _writable("packed", _as_triangle("packed", packed, k, F.dtype))
     weights = _as_weights(weight, F.size // k)
@@ -168,7 +170,7 @@ def _as_weights(weight: Any, count: int) -> list[float]:
         return [weight] * count
     weights = np.asarray(weight, np.float64)
     if weights.shape not in ((), (count,)):
-        raise ShapeError("weight", f"one number, or [{count}]", str(list(weights.shape)))
+        raise ShapeError.expected("weight", f"one number, or [{count}]", str(list(weights.shape)))
     return [float(weights)] * count if weights.ndim == 0 else [float(w) for w in weights]
 
 
@@ -176,7 +178,7 @@ def _as_triangle(what: str, packed: object, k: int, dtype: np.dtype[Any]) -> Arr
     """The buffer of one memory as an array, if it is the triangle for k."""
     C = _as_array(what, packed, dtype)
     if C.size != triangle_size(k) or C.ndim != 1:
-        raise ShapeError(what, f"[{triangle_size(k)}], the triangle for k = {k}", str(list(C.shape)))
+        raise ShapeError.expected(what, f"[{triangle_size(k)}], the triangle for k = {k}", str(list(C.shape)))
     return C
 
 
@@ -190,7 +192,9 @@ def _as_rows(packed: Any, k: int, dtype: np.dtype[Any]) -> Array | list[Array]:
         return [_aligned(_as_triangle(f"packed[{i}]", row, k, dtype)) for i, row in enumerate(packed)]
     rows = _aligned(_as_array("packed", packed, dtype))
     if rows.ndim != 2 or rows.shape[1] != triangle_size(k):
-        raise ShapeError("packed", f"[D, {triangle_size(k)}], triangles for k = {k}", str(list(rows.shape)))
+        raise ShapeError.expected(
+            "packed", f"[D, {triangle_size(k)}], triangles for k = {k}", str(list(rows.shape))
+        )
     return rows
 
 
@@ -202,12 +206,12 @@ def _as_indices(documents: Sequence[int] | Array | Tensor, count: int) -> list[i
     """
     indices = np.asarray(documents)
     if indices.ndim != 1:
-        raise ShapeError("documents", "[m], one per query", str(list(indices.shape)))
+        raise ShapeError.expected("documents", "[m], one per query", str(list(indices.shape)))
     if indices.size and indices.dtype.kind not in "iu":
-        raise DtypeError("documents", "whole numbers", str(indices.dtype))
+        raise DtypeError.expected("documents", "whole numbers", str(indices.dtype))
     if indices.size and (indices.min() < 0 or indices.max() >= count):
         wrong = indices.min() if indices.min() < 0 else indices.max()
-        raise ShapeError("documents", f"numbers from 0 to {count - 1}", str(wrong))
+        raise ShapeError.expected("documents", f"numbers from 0 to {count - 1}", str(wrong))
     as_list: list[int] = indices.tolist()
     return as_list
 
@@ -216,7 +220,7 @@ def _as_output(out: Any, like: Array) -> Array:
     """The caller's own array for readouts, checked."""
     array = _writable("out", _as_array("out", out, like.dtype))
     if array.shape != like.shape:
-        raise ShapeError("out", str(list(like.shape)), str(list(array.shape)))
+        raise ShapeError.expected("out", str(list(like.shape)), str(list(array.shape)))
     return array
 
 
@@ -239,39 +243,41 @@ def _as_array(what: str, numbers: object, dtype: np.dtype[Any] | None = None) ->
         numbers = _from_bytes(what, numbers, dtype or np.dtype(np.float32))
     elif not isinstance(numbers, np.ndarray):
         kinds = "a numpy array, a torch tensor or a buffer"
-        raise DtypeError(what, kinds, type(numbers).__name__, "np.asarray makes one")
+        raise DtypeError.expected(what, kinds, type(numbers).__name__, "np.asarray makes one")
     own = numbers.dtype
     if own is not dtype and own not in KERNELS:
-        raise DtypeError(what, "float32 or float64", str(own), "convert it when it is stored")
+        raise DtypeError.expected(what, "float32 or float64", str(own), "convert it when it is stored")
     if dtype is not None and own != dtype:
-        raise DtypeError(what, f"{dtype} as the others", str(own), "convert one of them")
+        raise DtypeError.expected(what, f"{dtype} as the others", str(own), "convert one of them")
     if not numbers.flags.c_contiguous:
         remedy = "it is used in place: make it contiguous"
-        raise ShapeError(what, "numbers without gaps", f"strides {list(numbers.strides)}", remedy)
+        raise ShapeError.expected(what, "numbers without gaps", f"strides {list(numbers.strides)}", remedy)
     return numbers
 
 
 def _from_tensor(what: str, tensor: Tensor) -> Array:
     if not tensor.is_cpu:
         remedy = "call .cpu() first, or use attar.ops.lookup there"
-        raise DeviceError(what, "a tensor on the CPU", str(tensor.device), remedy)
+        raise DeviceError.expected(what, "a tensor on the CPU", str(tensor.device), remedy)
     if tensor.dtype not in (torch.float32, torch.float64):
-        raise DtypeError(what, "float32 or float64", str(tensor.dtype), f"call {what}.float() first")
+        raise DtypeError.expected(what, "float32 or float64", str(tensor.dtype), f"call {what}.float() first")
     if tensor.requires_grad:
         remedy = "call .detach(), or use unpack and attar.ops.lookup, which differentiate"
-        raise DtypeError(what, "a tensor without gradient", "requires_grad=True", remedy)
+        raise DtypeError.expected(what, "a tensor without gradient", "requires_grad=True", remedy)
     array: Array = tensor.numpy()
     return array
 
 
 def _from_bytes(what: str, numbers: Bytes, dtype: np.dtype[Any]) -> Array:
     if isinstance(numbers, memoryview) and numbers.format not in FORMATS[dtype.char]:
-        raise DtypeError(what, f"bytes of {dtype}", f"a buffer of format {numbers.format!r}")
+        raise DtypeError.expected(what, f"bytes of {dtype}", f"a buffer of format {numbers.format!r}")
     try:
         return np.frombuffer(numbers, dtype)
     except ValueError as problem:  # an odd number of bytes, none, or gaps between them
         expected = f"numbers of {dtype.itemsize} bytes without gaps"
-        raise ShapeError(what, expected, f"{memoryview(numbers).nbytes} bytes", str(problem)) from None
+        raise ShapeError.expected(
+            what, expected, f"{memoryview(numbers).nbytes} bytes", str(problem)
+        ) from None
 
 
 def _aligned(array: Array) -> Array:
@@ -282,8 +288,10 @@ def _aligned(array: Array) -> Array:
 def _writable(what: str, array: Array) -> Array:
     """The array, if it can be written in place."""
     if not array.flags.writeable:
-        raise OptionError(what, "memory that may be written", "read-only memory", "update a copy of it")
+        raise OptionError.expected(
+            what, "memory that may be written", "read-only memory", "update a copy of it"
+        )
     if not array.flags.aligned:
         remedy = f"store it at a multiple of {array.itemsize} bytes"
-        raise OptionError(what, "an aligned address", "an odd address", remedy)
+        raise OptionError.expected(what, "an aligned address", "an odd address", remedy)
     return array

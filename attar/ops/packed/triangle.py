@@ -31,7 +31,7 @@ def pack(memory: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch p"]:
     """
     check_real("memory", memory)
     if memory.ndim < 2 or memory.shape[-1] != memory.shape[-2] or memory.shape[-1] == 0:
-        raise ShapeError("memory", "[..., k, k] with k ≥ 1", shape_of(memory))
+        raise ShapeError.expected("memory", "[..., k, k] with k ≥ 1", shape_of(memory))
     lower, _ = _indices(memory.shape[-1], memory.device)
     # index_select takes 1.3 ns per value here; indexing with rows and columns takes 4.
     return memory.flatten(-2).index_select(-1, lower)
@@ -45,7 +45,7 @@ def unpack(packed: Float[Tensor, "*batch p"]) -> Float[Tensor, "*batch k k"]:
     """
     check_real("packed", packed)
     if packed.ndim < 1:
-        raise ShapeError("packed", "[..., k(k+1)/2]", shape_of(packed))
+        raise ShapeError.expected("packed", "[..., k(k+1)/2]", shape_of(packed))
     k = _matrix_size(packed.shape[-1])
     _, whole = _indices(k, packed.device)
     return packed.index_select(-1, whole).view(*packed.shape[:-1], k, k)
@@ -70,7 +70,7 @@ def _matrix_size(p: int, what: str = "packed") -> int:
     if k < 1 or triangle_size(k) != p:
         lower = triangle_size(max(k, 1))
         remedy = f"the nearest sizes are {lower} and {lower + max(k, 1) + 1}"
-        raise ShapeError(what, "k(k+1)/2 numbers", str(p), remedy)
+        raise ShapeError.expected(what, "k(k+1)/2 numbers", str(p), remedy)
     return k
 
 
@@ -105,7 +105,7 @@ def quantize(
     """
     check_real("packed", packed)
     if scale_dtype not in SCALE_DTYPES:
-        raise DtypeError("scale_dtype", " or ".join(map(str, SCALE_DTYPES)), str(scale_dtype))
+        raise DtypeError.expected("scale_dtype", " or ".join(map(str, SCALE_DTYPES)), str(scale_dtype))
     C = packed.detach().to(accumulation_dtype(packed.dtype))
     scales = _row_scales(C, scale_dtype)
     unit = _level_size(scales.to(C.dtype))
@@ -123,7 +123,7 @@ def dequantize(
     """
     check_real("scales", scales)
     if values.dtype != torch.int8:
-        raise DtypeError("values", "int8", str(values.dtype))
+        raise DtypeError.expected("values", "int8", str(values.dtype))
     check_shape("scales", scales, (*values.shape[:-1], _matrix_size(values.shape[-1], "values")))
     check_device("scales", scales, values)
     summed = torch.promote_types(accumulation_dtype(scales.dtype), accumulation_dtype(dtype))

@@ -11,8 +11,9 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from attar.errors import FormatError
-from attar.nn import TransformerShape, from_published
-from attar.text import PieceTokenizer
+from attar.nn.transformer import from_published
+from attar.options import TransformerShape
+from attar.text.pieces import PieceTokenizer
 from attar.training.questions.batches import CLS, PAD, SEP
 from attar.training.questions.vocabulary import prune_vocabulary
 
@@ -53,7 +54,9 @@ def load_base(path: str | Path) -> Base:
         tokenizer = (file.parent / "tokenizer.json").read_bytes()
     except (OSError, SafetensorError) as fault:
         came = getattr(fault, "strerror", None) or str(fault)
-        raise FormatError(str(path), "the weights and tokenizer.json of an encoder", came, _REMEDY) from fault
+        raise FormatError.expected(
+            str(path), "the weights and tokenizer.json of an encoder", came, _REMEDY
+        ) from fault
     for name in [name for name in weights if name.endswith(".scale")]:  # of matrices in int8, one per row
         matrix = f"{name.removesuffix('.scale')}.weight"
         weights[matrix] = weights[matrix].float() * weights.pop(name)[:, None]
@@ -67,7 +70,9 @@ def check_special_pieces(tokenizer: PieceTokenizer, source: str) -> None:
     numbers = (tokenizer.pad, tokenizer.cls, tokenizer.sep)
     if numbers != (PAD, CLS, SEP):
         expected = f"[PAD], [CLS] and [SEP] as {PAD}, {CLS} and {SEP}, as in BERT"
-        raise FormatError(f"{source}: tokenizer.json", expected, ", ".join(map(str, numbers)), _REMEDY)
+        raise FormatError.expected(
+            f"{source}: tokenizer.json", expected, ", ".join(map(str, numbers)), _REMEDY
+        )
 
 
 def _shape(weights: dict[str, Tensor], file: Path) -> TransformerShape:
@@ -78,7 +83,7 @@ def _shape(weights: dict[str, Tensor], file: Path) -> TransformerShape:
         positions = len(weights["embeddings.position_embeddings.weight"])
         feedforward = len(weights["encoder.layer.0.intermediate.dense.weight"])
     except (KeyError, ValueError) as fault:
-        raise FormatError(
+        raise FormatError.expected(
             str(file), "the weights of an encoder of BERT's shape", str(fault), _REMEDY
         ) from fault
     layers = len({name.split(".")[2] for name in weights if name.startswith("encoder.layer.")})
@@ -87,9 +92,11 @@ def _shape(weights: dict[str, Tensor], file: Path) -> TransformerShape:
         try:
             heads = int(json.loads(config.read_text(encoding="utf-8"))["num_attention_heads"])
         except (ValueError, KeyError, TypeError) as fault:
-            raise FormatError(str(config), "num_attention_heads in it", str(fault), _REMEDY) from fault
+            raise FormatError.expected(
+                str(config), "num_attention_heads in it", str(fault), _REMEDY
+            ) from fault
     elif size != usual.size:
-        raise FormatError(str(config), "the encoder's config", "none", _REMEDY)
+        raise FormatError.expected(str(config), "the encoder's config", "none", _REMEDY)
     if size % heads:
-        raise FormatError(str(config), f"a number of heads that divides {size}", str(heads))
+        raise FormatError.expected(str(config), f"a number of heads that divides {size}", str(heads))
     return TransformerShape(vocabulary, size, layers, heads, feedforward, positions)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from attar.text import sentence_spans
+from attar.text.tokens import sentence_spans
 from attar.training.questions.metrics import Given
 
 _WORD = re.compile(r"\w+")

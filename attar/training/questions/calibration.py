@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.progress import Progress, ignore_progress
-from attar.reader import FEATURES, Calibration, PhraseReader
+from attar.reader.confidence import FEATURES, Calibration
+from attar.reader.phrases import PhraseReader
 from attar.training.questions.data import Passage
 from attar.training.questions.metrics import exact
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from attar.documents import read_sources
+from attar.documents.sources import read_sources
 from attar.errors import FormatError
 from attar.files import MAX_DECOMPRESSED
 
@@ -54,11 +54,13 @@ def read_passages(path: str | Path, max_bytes: int = MAX_DECOMPRESSED) -> list[P
         with _open(path, max_bytes) as file:
             passages = list(_read_lines(path, file) if ".jsonl" in path.name else _read_squad(path, file))
     except (lzma.LZMAError, gzip.BadGzipFile, EOFError, UnicodeDecodeError) as fault:
-        raise FormatError(str(path), _EXPECTED, str(fault) or "an incomplete file") from fault
+        raise FormatError.expected(str(path), _EXPECTED, str(fault) or "an incomplete file") from fault
     except OSError as fault:
-        raise FormatError(str(path), _EXPECTED, fault.strerror or str(fault), "check the path") from fault
+        raise FormatError.expected(
+            str(path), _EXPECTED, fault.strerror or str(fault), "check the path"
+        ) from fault
     if not any(passage.questions for passage in passages):
-        raise FormatError(str(path), "a file with questions", "one without any")
+        raise FormatError.expected(str(path), "a file with questions", "one without any")
     return passages
 
 
@@ -86,7 +88,7 @@ class _Decompressed(io.RawIOBase):
         self._read += len(part)
         if self._read > self._most:
             expected = f"at most {self._most:,} bytes when decompressed"
-            raise FormatError(str(self._path), expected, "more", "decompress it first")
+            raise FormatError.expected(str(self._path), expected, "more", "decompress it first")
         buffer[: len(part)] = part
         return len(part)
 
@@ -102,7 +104,7 @@ def _read_squad(path: Path, file: IO[str]) -> Iterator[Passage]:
         raise
     except (ValueError, RecursionError) as fault:
         # json names line and column.
-        raise FormatError(str(path), _EXPECTED, f"something else ({fault})") from fault
+        raise FormatError.expected(str(path), _EXPECTED, f"something else ({fault})") from fault
     where = str(path)
     try:
         for at, article in enumerate(content["data"]):
@@ -113,7 +115,7 @@ def _read_squad(path: Path, file: IO[str]) -> Iterator[Passage]:
                     paragraph["context"], title, _questions(paragraph, "qas", "answer_start", where)
                 )
     except (KeyError, TypeError, AttributeError) as fault:
-        raise FormatError(where, "SQuAD's fields", _missing(fault)) from fault
+        raise FormatError.expected(where, "SQuAD's fields", _missing(fault)) from fault
 
 
 def _read_lines(path: Path, file: IO[str]) -> Iterator[Passage]:
@@ -124,11 +126,13 @@ def _read_lines(path: Path, file: IO[str]) -> Iterator[Passage]:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as fault:
-            raise FormatError(where, "a JSON object", f"something else ({fault})") from fault
+            raise FormatError.expected(where, "a JSON object", f"something else ({fault})") from fault
         try:
             yield _passage(row, path, where)
         except (KeyError, TypeError, AttributeError) as fault:
-            raise FormatError(where, "a passage with `context` and `questions`", _missing(fault)) from fault
+            raise FormatError.expected(
+                where, "a passage with `context` and `questions`", _missing(fault)
+            ) from fault
 
 
 def _passage(row: dict[str, Any], path: Path, where: str) -> Passage:
@@ -164,7 +168,7 @@ def _questions(row: dict[str, Any], name: str, start: str, where: str) -> tuple[
             first, words = int(answer[start]), _string(answer["text"], where)
             if first < 0 or first + len(words) > len(text) or not words:
                 came = f"{words!r} at {first}"
-                raise FormatError(where, "answers that are characters of the passage", came)
+                raise FormatError.expected(where, "answers that are characters of the passage", came)
             spans.append((first, first + len(words)))
         questions.append(Question(_string(each["question"], where), tuple(spans)))
     return tuple(questions)
@@ -172,7 +176,7 @@ def _questions(row: dict[str, Any], name: str, start: str, where: str) -> tuple[
 
 def _string(value: object, where: str) -> str:
     if not isinstance(value, str):
-        raise FormatError(where, "a string", type(value).__name__)
+        raise FormatError.expected(where, "a string", type(value).__name__)
     return value
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.text import PieceText, PieceTokenizer
+from attar.text.pieces import PieceText, PieceTokenizer
 from attar.training.questions.data import Passage, Question
 
 Array = NDArray[Any]

@@ -13,12 +13,14 @@ from typing import Any
 import torch
 
 from attar.errors import AttarError, FormatError
-from attar.memory import Memory
-from attar.nn import TransformerShape
+from attar.memory.memory import Memory
+from attar.options import TransformerShape
 from attar.progress import Progress, ignore_progress
-from attar.reader import NamesReader, Reader
+from attar.reader.names import NamesReader
+from attar.reader.reader import Reader
 from attar.results import Answer
-from attar.text import PieceTokenizer, sentence_spans
+from attar.text.pieces import PieceTokenizer
+from attar.text.tokens import sentence_spans
 from attar.training.questions.baselines import BASELINES
 from attar.training.questions.data import Passage, Question
 from attar.training.questions.encoded import Encoded
@@ -125,7 +127,7 @@ def evaluate_teacher(file: str | Path, documents: Sequence[Asked]) -> Measured:
         shape = TransformerShape(**json.loads(shape_file.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as fault:
         remedy = "give teacher.safetensors in the folder of its run"
-        raise FormatError(
+        raise FormatError.expected(
             str(shape_file), "the shape of the teacher's encoder", str(fault), remedy
         ) from fault
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -255,7 +257,7 @@ def evaluate_questions(
     """The rows of the table: the reader, the baselines, and the teacher if its file is given."""
     documents = group_documents(passages, paragraphs)
     if not any(document.questions for document in documents):
-        raise FormatError("questions", "some whose answers are known", "none")
+        raise FormatError.expected("questions", "some whose answers are known", "none")
     rows = [evaluate_reader(reader, documents, progress=progress), *evaluate_baselines(documents)]
     return rows if teacher is None else [*rows, evaluate_teacher(teacher, documents)]
 

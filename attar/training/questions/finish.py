@@ -7,8 +7,11 @@ from msgspec import to_builtins
 from torch import nn
 
 from attar.errors import FormatError, OptionError
-from attar.nn import PhraseNetwork, QuickQuestions
-from attar.reader import SHIPPED, PhraseReader, Reader, SavedPhrases, save_phrase_reader, with_calibration
+from attar.nn.phrases import PhraseNetwork, QuickQuestions
+from attar.reader.folders import SHIPPED
+from attar.reader.phrase_files import SavedPhrases, save_phrase_reader, with_calibration
+from attar.reader.phrases import PhraseReader
+from attar.reader.reader import Reader
 from attar.training.questions.calibration import FEWEST, calibrate
 from attar.training.questions.data import Passage
 from attar.training.questions.encoded import Encoded
@@ -80,7 +83,7 @@ def load_phrases(path: str) -> PhraseReader:
     reader = Reader.load(path)
     if not isinstance(reader, PhraseReader):
         remedy = "fine-tune a names reader with attar train --init-from"
-        raise OptionError("init", "a reader for real questions", "a names reader", remedy)
+        raise OptionError.expected("init", "a reader for real questions", "a names reader", remedy)
     return reader
 
 
@@ -92,7 +95,7 @@ def calibrate_only(run: QuestionRun, passages: list[Passage]) -> dict[str, Any]:
     found = calibrate(load_phrases(options.init), passages, options.accuracy or None, run.progress)
     if found is None:
         expected = f"at least {FEWEST} questions with an answer, and some without"
-        raise FormatError(", ".join(options.data), expected, "fewer")
+        raise FormatError.expected(", ".join(options.data), expected, "fewer")
     source = Path(options.init) if Path(options.init).is_dir() else SHIPPED / options.init
     with_calibration(source, options.folder, found, {"calibration": options.described()})
     return {"reader": str(options.folder), "held_out": {}, "calibration": to_builtins(found), "history": []}

@@ -7,7 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
-from attar.nn import LONGEST, PhraseNetwork, valid_spans
+from attar.nn.phrases import PhraseNetwork, valid_spans
+from attar.options import LONGEST
 from attar.training.questions.batches import SEP, Batch, text_batch
 from attar.training.questions.data import Question
 from attar.training.questions.encoded import Array, Encoded

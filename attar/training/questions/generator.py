@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
-from attar.nn import Transformer, TransformerShape
+from attar.nn.transformer import Transformer
+from attar.options import TransformerShape
 from attar.training.questions.batches import CLS, SEP, Batch, padded
 
 LONGEST_QUESTION = 26

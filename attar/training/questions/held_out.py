@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attar.nn import LONGEST, PhraseNetwork, QuickQuestions, valid_spans
+from attar.nn.phrases import PhraseNetwork, QuickQuestions, valid_spans
+from attar.options import LONGEST
 from attar.training.questions.batches import padded, text_batch
 from attar.training.questions.encoded import Encoded
 from attar.training.questions.metrics import exact, f1, holds

@@ -58,17 +58,17 @@ class QuestionOptions:
         object.__setattr__(self, "data", tuple(map(str, self.data)))
         check_ranges(self)
         if not self.data:
-            raise OptionError("data", "at least one file of questions", "none")
+            raise OptionError.expected("data", "at least one file of questions", "none")
         if bool(self.base) == bool(self.init):
             came = "both" if self.base else "neither"
-            raise OptionError("--base and --init", "one of them", came)
+            raise OptionError.expected("--base and --init", "one of them", came)
         if self.calibrate_only and not self.init:
-            raise OptionError("--calibrate-only", "the reader to calibrate, by --init", "none")
+            raise OptionError.expected("--calibrate-only", "the reader to calibrate, by --init", "none")
         if self.match not in MATCHES:
-            raise OptionError("match", " or ".join(MATCHES), repr(self.match))
+            raise OptionError.expected("match", " or ".join(MATCHES), repr(self.match))
         if self.init and self.texts:
             remedy = "omit one of them"
-            raise OptionError("texts", "a new reader, with a teacher", "--init", remedy)
+            raise OptionError.expected("texts", "a new reader, with a teacher", "--init", remedy)
         if not self.epochs:
             object.__setattr__(self, "epochs", 3 if self.init else 7)
         if not self.batch_tokens:

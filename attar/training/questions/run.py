@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from attar.errors import FormatError, OptionError
 from attar.files import atomic_file
-from attar.nn import TransformerShape
+from attar.options import TransformerShape
 from attar.progress import Progress
 from attar.training.processes import Processes
 from attar.training.questions.batches import Batch
@@ -49,7 +49,7 @@ class QuestionRun:
         if options.accumulate % self.processes.count:
             expected = f"a multiple of {self.processes.count}, the processes that torchrun started"
             remedy = f"add --accumulate {self.processes.count}"
-            raise OptionError("accumulate", expected, str(options.accumulate), remedy)
+            raise OptionError.expected("accumulate", expected, str(options.accumulate), remedy)
         on_gpu = torch.cuda.is_available()
         self.device = torch.device("cuda", self.processes.local_rank) if on_gpu else torch.device("cpu")
         self.workers = options.num_workers if options.num_workers >= 0 else _WORKERS if on_gpu else 0
@@ -64,7 +64,7 @@ class QuestionRun:
         if used and not resume and not replace:
             came = "a reader" if reader.exists() else "an unfinished run"
             remedy = f"add --resume or --replace, or {OTHER_OUT}"
-            raise OptionError(str(self.options.folder), "a new folder", came, remedy)
+            raise OptionError.expected(str(self.options.folder), "a new folder", came, remedy)
         if resume and file.is_file():
             self._check_same(json.loads(file.read_text(encoding="utf-8")), begun)
             history = self.folder / HISTORY
@@ -90,7 +90,7 @@ class QuestionRun:
                     continue  # of texts
                 except OSError as fault:
                     came = fault.strerror or str(fault)
-                    raise FormatError(path, "a file to read", came, "check the path") from fault
+                    raise FormatError.expected(path, "a file to read", came, "check the path") from fault
         return found
 
     def _check_same(self, then: dict[str, Any], now: dict[str, Any]) -> None:
@@ -103,13 +103,15 @@ class QuestionRun:
             else:
                 expected, came = f"{changed[0]} {expected}", came
             remedy = "give the same, or start again with --replace"
-            raise OptionError(f"{self.options.folder}: {part} to resume with", expected, came, remedy)
+            raise OptionError.expected(
+                f"{self.options.folder}: {part} to resume with", expected, came, remedy
+            )
 
     def check_questions(self, labelled: int) -> None:
         """Refuse sets without any known answer."""
         if not labelled:
             files = ", ".join(self.options.data)
-            raise FormatError(
+            raise FormatError.expected(
                 files, "questions with answers in their passages", "none that can be learned from"
             )
 
@@ -175,7 +177,7 @@ class QuestionRun:
                 return dict(loaded)
         except (OSError, ValueError, EOFError) as fault:
             remedy = "remove it and resume again"
-            raise FormatError(str(file), "arrays of an earlier stage", str(fault), remedy) from fault
+            raise FormatError.expected(str(file), "arrays of an earlier stage", str(fault), remedy) from fault
 
     def loader(self, batches: Dataset[Batch]) -> DataLoader[Batch]:
         """Batches in order."""

@@ -185,4 +185,4 @@ def load_weights(file: Path, module: nn.Module) -> None:
         module.load_state_dict({name: value.float() for name, value in weights.items()})
     except (OSError, SafetensorError, RuntimeError) as fault:
         came = f"another file ({str(fault).splitlines()[0]})"
-        raise FormatError(str(file), "the weights of this network", came) from fault
+        raise FormatError.expected(str(file), "the weights of this network", came) from fault

@@ -5,8 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from attar.nn import (
-    LONGEST,
+from attar.nn.phrases import (
     EncodedQuestions,
     EncodedTexts,
     PhraseNetwork,
@@ -15,6 +14,7 @@ from attar.nn import (
     following,
     valid_spans,
 )
+from attar.options import LONGEST
 from attar.training.questions.batches import Batch
 
 TEMPERATURE = 1.5

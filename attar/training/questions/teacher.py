@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
-from attar.nn import LONGEST, Transformer, TransformerShape, following
+from attar.nn.phrases import following
+from attar.nn.transformer import Transformer
+from attar.options import LONGEST, TransformerShape
 from attar.training.questions.batches import SEP, Batch, padded
 from attar.training.questions.encoded import Encoded
 

@@ -14,10 +14,12 @@ import numpy as np
 import torch
 
 from attar.errors import OptionError
-from attar.nn import PhraseNetwork, PhraseOptions, QuickQuestions, valid_spans
+from attar.nn.phrases import PhraseNetwork, QuickQuestions, valid_spans
+from attar.options import PhraseOptions
 from attar.progress import Progress, ignore_progress
-from attar.reader import POSITIONS, PhraseReader
-from attar.text import PieceTokenizer
+from attar.reader.phrase_config import POSITIONS
+from attar.reader.phrases import PhraseReader
+from attar.text.pieces import PieceTokenizer
 from attar.training.fit import without_known_warnings
 from attar.training.questions.base import Base, check_special_pieces, load_base
 from attar.training.questions.batches import QuestionBatches, QuestionsAlone
@@ -137,7 +139,9 @@ def _fine_tune(run: QuestionRun) -> dict[str, Any]:
     check_special_pieces(saved.tokenizer, run.options.init)
     if run.options.values and saved.options.values:
         came = f"a reader that has one of size {saved.options.values}"
-        raise OptionError("values", "a reader without a readout for memories of fixed size", came, "omit it")
+        raise OptionError.expected(
+            "values", "a reader without a readout for memories of fixed size", came, "omit it"
+        )
     training, held = _read_sets(run, _read_data(run), saved.tokenizer)
     if run.options.values:
         return _add_readout(run, saved, training)

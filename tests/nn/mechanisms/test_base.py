@@ -10,7 +10,9 @@ import pytest
 import torch
 from torch.utils import _pytree
 
-from attar.nn import COPY_MECHANISMS, ENCODERS, MECHANISMS, Memories, attention, encoder, length_scale
+from attar.nn.encoders import ENCODERS, encoder
+from attar.nn.mechanisms import COPY_MECHANISMS, MECHANISMS, attention
+from attar.nn.mechanisms.base import Memories, length_scale
 
 MATRIX = ("linear", "gated", "decayed", "adaptive")
 

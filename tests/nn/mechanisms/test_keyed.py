@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from attar.errors import OptionError, ShapeError
-from attar.nn import COPY_MECHANISMS, KeyedAttention, Memories, attention
+from attar.nn.mechanisms import COPY_MECHANISMS, attention
+from attar.nn.mechanisms.base import Memories
+from attar.nn.mechanisms.keyed import KeyedAttention
 from attar.ops import reference
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.bfloat16: 0.1}

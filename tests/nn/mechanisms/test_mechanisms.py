@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
-from attar.nn import MECHANISMS, Memories, attention
+from attar.nn.mechanisms import MECHANISMS, attention
+from attar.nn.mechanisms.base import Memories
 from attar.ops import reference
 
 MATRIX = ("linear", "gated", "decayed", "adaptive")

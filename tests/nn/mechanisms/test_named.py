@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from attar.errors import DtypeError, OptionError, ShapeError
-from attar.nn import COPY_MECHANISMS, NamedAttention, attention
+from attar.nn.mechanisms import COPY_MECHANISMS, attention
+from attar.nn.mechanisms.keyed import NamedAttention
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.bfloat16: 0.1}
 

@@ -4,17 +4,11 @@ import pytest
 import torch
 
 from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
-from attar.nn import (
-    COPY_MECHANISMS,
-    MECHANISMS,
-    Memories,
-    PhraseAttention,
-    PhraseNetwork,
-    PhraseOptions,
-    TransformerShape,
-    attention,
-    valid_spans,
-)
+from attar.nn.mechanisms import COPY_MECHANISMS, MECHANISMS, attention
+from attar.nn.mechanisms.base import Memories
+from attar.nn.mechanisms.phrases import PhraseAttention
+from attar.nn.phrases import PhraseNetwork, valid_spans
+from attar.options import PhraseOptions, TransformerShape
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.bfloat16: 0.1}
 NONE = [-1, -1]

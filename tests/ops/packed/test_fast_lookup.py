@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attar.errors import AttarError
-from attar.ops import packed_lookup, packed_lookup_many
 from attar.ops.packed import fast_lookup, products
+from attar.ops.packed.lookup import packed_lookup, packed_lookup_many
 from attar.ops.packed.products import COMPILED, LazyModule, look_up_at, places_at, product_in_use
 
 # One more and one less than four rows, a vector of sixteen columns, and two; a lookup that lets go of the GIL.

@@ -10,8 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
-from attar.ops import encode, lookup, pack, packed_lookup, packed_lookup_many, packed_update, unpack
+from attar.ops.gram import encode
+from attar.ops.lookups import lookup
+from attar.ops.packed.lookup import packed_lookup, packed_lookup_many, packed_update
 from attar.ops.packed.products import COMPILED, RELEASE_FROM
+from attar.ops.packed.triangle import pack, unpack
 
 SIZES = [1, 2, 3, 64, 100, 127, 128, 129]
 DTYPES = [np.float32, np.float64]

@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from attar.errors import AttarError
-from attar.ops import pack, packed_lookup
 from attar.ops.packed import lookup
+from attar.ops.packed.lookup import packed_lookup
+from attar.ops.packed.triangle import pack
 
 K = 6
 

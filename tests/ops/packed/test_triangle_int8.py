@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attar.errors import DtypeError, ShapeError
-from attar.ops import dequantize, encode, pack, quantize, unpack
-from attar.ops.packed.triangle import SCALE_DTYPES
+from attar.ops.gram import encode
+from attar.ops.packed.triangle import SCALE_DTYPES, dequantize, pack, quantize, unpack
 
 
 def memories_of(*shape, spread=1.0):

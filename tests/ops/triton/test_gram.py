@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attar.errors import DtypeError
-from attar.ops import encode, encode_gated
+from attar.ops.gram import encode, encode_gated
 from attar.ops.triton import gates as gate_kernels
 from attar.ops.triton import gram as kernels
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from attar.errors import DtypeError, OptionError
-from attar.ops import AffineGates, encode_adaptive
+from attar.ops.reference import AffineGates
+from attar.ops.scan import encode_adaptive
 from attar.ops.triton import gates as gate_kernels
 from attar.ops.triton import large_scan
 from attar.ops.triton import scan as kernels

@@ -24,7 +24,7 @@ import torch
 from attar.bench.demo import TEXTS
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
-from attar.reader import NamesReader
+from attar.reader.names import NamesReader
 from attar.text.vocabulary import Vocabulary
 from benchmarks.stories import Story, tell_stories
 

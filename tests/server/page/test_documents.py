@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from attar.store import Store
+from attar.store.store import Store
 
 TEXT = "Then Ann Lee met Bob Stone in Paris. Bob Stone married Elizabeth Grey."
 OTHER = "Then Eve Hill came to Rome. Ann Lee left."

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from attar.memory import Memory
-from attar.store import Store
-from attar.text import NameTable
+from attar.memory.memory import Memory
+from attar.store.store import Store
+from attar.text.name_table import NameTable
 
 TEXTS = {"emma": "Emma Woodhouse, handsome, clever, and rich", "ch. 2\n": None, "x" * 600: ""}
 

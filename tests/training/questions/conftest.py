@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from attar.text import PieceTokenizer
+from attar.text.pieces import PieceTokenizer
 from attar.training.questions.options import QuestionOptions
 
 PEOPLE = ("Ann", "Bob", "Clara", "Dora", "Emil", "Frida", "Gus", "Hanna")

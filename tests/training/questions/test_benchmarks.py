@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from attar.reader import Reader
-from attar.training import read_passages, train_questions
+from attar.reader.reader import Reader
 from attar.training.questions.base import load_base
+from attar.training.questions.data import read_passages
+from attar.training.questions.train import train_questions
 from benchmarks import question_ablation, question_budgets
 
 from .conftest import MakeOptions

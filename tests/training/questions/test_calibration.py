@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from attar.reader import FEATURES
+from attar.reader.confidence import FEATURES
 from attar.training.questions.calibration import FEWEST, calibrate, fit_calibration
 from attar.training.questions.data import Passage, Question
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attar.errors import FormatError, OptionError
-from attar.reader import Reader
+from attar.reader.reader import Reader
 from attar.results import Answer
 from attar.training.questions.base import load_base
 from attar.training.questions.data import Passage, Question
@@ -65,7 +65,7 @@ class Scripted:
         self, memories: Sequence[Known], questions: Sequence[str], **_: Any
     ) -> list[list[Answer]]:
         if any(question == "Who left?" for question in questions):
-            raise OptionError("question", "another", "this one")
+            raise OptionError.expected("question", "another", "this one")
         return [
             self.answer(memory.text, question) for memory, question in zip(memories, questions, strict=True)
         ]

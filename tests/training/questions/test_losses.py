@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from attar.nn import LONGEST, PhraseNetwork, PhraseOptions, QuickQuestions, TransformerShape
-from attar.text import PieceTokenizer
+from attar.nn.phrases import PhraseNetwork, QuickQuestions
+from attar.options import LONGEST, PhraseOptions, TransformerShape
+from attar.text.pieces import PieceTokenizer
 from attar.training.questions.batches import Batch, QuestionBatches, QuestionsAlone
 from attar.training.questions.data import Passage, Question
 from attar.training.questions.encoded import Encoded, token_spans

@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 
 from attar.errors import OptionError
-from attar.reader import Reader
+from attar.reader.reader import Reader
 from attar.training.processes import Processes
 from attar.training.questions import stage
 from attar.training.questions.options import QuestionOptions

@@ -11,7 +11,9 @@ import safetensors.torch
 import torch
 
 from attar.errors import AttarError, FormatError, OptionError
-from attar.reader import FixedSizeReader, PhraseReader, Reader
+from attar.reader.fixed_size import FixedSizeReader
+from attar.reader.phrases import PhraseReader
+from attar.reader.reader import Reader
 from attar.training.questions import stage
 from attar.training.questions.base import load_base
 from attar.training.questions.options import QuestionOptions

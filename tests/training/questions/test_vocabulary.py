@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import attar.reader
-from attar.text import PieceTokenizer
+from attar.text.pieces import PieceTokenizer
 from attar.training.questions.vocabulary import prune_vocabulary
 
 TEXTS = (
