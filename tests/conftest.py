@@ -76,6 +76,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndFold
 
 install_import_hook(modules_with_shapes(), "beartype.beartype")
 
+from attar.reader.reader import Reader  # noqa: E402  # after the hook
+from benchmarks.tiny_reader import save_tiny_reader  # noqa: E402
+
 
 @pytest.fixture(autouse=True)
 def fixed_seeds() -> None:
@@ -110,3 +113,15 @@ def unchecked_shapes() -> Iterator[None]:
 def device() -> str:
     """Where tests marked `gpu` run: a CUDA device, or the CPU under Triton's interpreter."""
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@pytest.fixture(scope="session")
+def tiny_reader_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a phrase reader with random weights, which reads a page in milliseconds."""
+    return save_tiny_reader(tmp_path_factory.mktemp("readers") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def tiny_reader(tiny_reader_folder: Path) -> Reader:
+    """A phrase reader with random weights: for tests of what a reader is part of, not of its answers."""
+    return Reader.load(tiny_reader_folder)
