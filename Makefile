@@ -6,17 +6,23 @@ unexport PYTHONDONTWRITEBYTECODE
 # Linters and the site are made two at a time.
 MAKEFLAGS += --jobs=2
 
-.PHONY: demo test quick lint style types imports docs bench fuzz crash screenshot way release clean
+.PHONY: demo test nightly quick lint style types imports docs bench fuzz crash screenshot way release clean
 
 demo: .venv/demo
 	$(BIN)/attar demo
 
 test: lint docs
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 -m "not nightly"
+
+# The long ones: fuzzers, kills, all page and Ray tests, the wheel.
+nightly: .venv/ready
+	$(BIN)/python -m pytest -n 2 -m nightly
+	$(BIN)/python -m benchmarks.fuzz --seconds $(SECONDS)
+	$(BIN)/python -m benchmarks.crash --kills $(KILLS)
 
 # Lint and all tests that are not marked slow, with fewer examples of properties: under two minutes on two cores.
 quick: lint
-	$(BIN)/python -m pytest -n 2 -m "not slow" --hypothesis-profile quick
+	$(BIN)/python -m pytest -n 2 -m "not slow and not nightly" --hypothesis-profile quick
 
 lint: types style imports
 
@@ -54,7 +60,7 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.cluster_serve
 	$(BIN)/python -m benchmarks.scale
 
-# Structure-aware fuzzing of all that enters, for a set time; a minute of it is part of `make test`.
+# Structure-aware fuzzing of all that enters, for a set time; part of `make nightly`.
 SECONDS ?= 600
 fuzz: .venv/ready
 	$(BIN)/python -m benchmarks.fuzz --seconds $(SECONDS)
