@@ -9,11 +9,20 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from attar.nn.phrases import PhraseNetwork, QuickQuestions
 from attar.options import PhraseOptions, TransformerShape
 from attar.reader.phrase_files import save_phrase_reader
+from attar.reader.phrases import PhraseReader
 from attar.reader.reader import Reader
+from attar.search.records import ReaderEncoder
+from attar.search.statistics import STATISTICS_FILE, Statistics
 
 _WORDS = (
     "the a in of to and he she it they was were had left met ran wrote moved worked gave letter house town "
     "what who when where which how many ann bob lee bath may"
+)
+# What its statistics for search are fitted to.
+_TEXTS = (
+    "Ann Lee wrote a letter to Bob. He left the house in Bath in May.",
+    "They met in the town of Lyme, where many worked. She gave it to Jo March.",
+    "It was 1802. Quiet folk ran, vexed by 3,456 zebras; who had moved them?",
 )
 
 
@@ -32,7 +41,7 @@ def tiny_tokenizer(*more_words: str) -> bytes:
 
 
 def save_tiny_reader(folder: Path, *, seed: int = 0) -> Path:
-    """Write a reader with the weights of a seed to a folder; each seed has its own fingerprint."""
+    """Write a reader with the weights of a seed to a folder, with statistics for search; each seed has its own."""
     tokenizer = tiny_tokenizer()
     pieces = len(Tokenizer.from_str(tokenizer.decode()).get_vocab())
     shape = TransformerShape(vocabulary=pieces, size=16, layers=1, heads=2, feedforward=32)
@@ -44,7 +53,17 @@ def save_tiny_reader(folder: Path, *, seed: int = 0) -> Path:
             for weights in (*network.parameters(), *quick.parameters()):
                 weights.add_(0.2 * torch.randn_like(weights))
     save_phrase_reader(folder, network.eval(), quick.eval(), tokenizer)
+    _statistics(Reader.load(folder)).save(folder / STATISTICS_FILE)
     return folder
+
+
+def _statistics(reader: Reader) -> Statistics:
+    assert isinstance(reader, PhraseReader)
+    encoder = ReaderEncoder(reader)
+    statistics = Statistics.empty(encoder.fingerprint, size=encoder.size, pieces=encoder.pieces)
+    for ids, states in encoder.encode(_TEXTS):
+        statistics = statistics.with_document(ids, states)
+    return statistics
 
 
 def load_tiny_reader(folder: Path, *, seed: int = 0) -> Reader:

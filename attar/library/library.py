@@ -76,8 +76,7 @@ class Library:
         self.keep_text, self.budget = keep_text, budget
         self._cache = MemoryCache(cache)
         self._lists_from = lists_from
-        own = self.store, lambda: self.reader, self._reader_path
-        self._searching = Searching(*own, lists_from, signatures)
+        self._searching = Searching(self.store, lambda: self.reader, lists_from, signatures)
         self._part: SearchPart | None = None
 
     @property
@@ -120,8 +119,8 @@ class Library:
         given, path = _reader_and_path(reader)
         done = reread(self.store, given, path, set_aside=set_aside, progress=progress)
         self._reader, self._reader_path = given, path
-        own = self.store, lambda: self.reader, path
-        self._searching = Searching(*own, self._lists_from, self._searching.options)
+        options = self._searching.options
+        self._searching = Searching(self.store, lambda: self.reader, self._lists_from, options)
         self._part = None  # made again when it is needed
         return done
 

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentError
@@ -68,13 +67,12 @@ class Searching:
         self,
         store: Store,
         reader: "Callable[[], Reader]",
-        folder: Path | None,
         lists_from: int | None = None,
         options: SignatureOptions | None = None,
     ) -> None:
         # Those of a new library; another must have them already.
         self.options = options
-        self._store, self._reader, self._folder = store, reader, folder
+        self._store, self._reader = store, reader
         self._lists_from = LISTS_FROM if lists_from is None else lists_from
         self._lock = threading.Lock()
         self._signer: Signer | None = None
@@ -118,7 +116,7 @@ class Searching:
                 encoder = ReaderEncoder(reader)
                 statistics, options = (None, self.options) if stored is None else _stored(stored)
                 if statistics is None:
-                    statistics = default_statistics(reader.fingerprint, self._folder)
+                    statistics = default_statistics(reader.fingerprint, reader.folder)
                 fits = statistics is not None and statistics.fit_states(encoder.size, encoder.pieces)
                 signer = Signer.of(encoder, statistics, options) if statistics is not None and fits else None
                 if signer is not None and self.options not in (None, signer.options):

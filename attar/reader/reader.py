@@ -28,6 +28,8 @@ class Reader(ABC):
 
     fingerprint: str
     about: dict[str, Any]
+    # Where it was loaded from: statistics for search lie beside its files.
+    folder: Path | None = None
 
     @classmethod
     def load(cls, path: str | Path | None = None, *, finder: NameFinder | None = None) -> "Reader":
@@ -39,7 +41,9 @@ class Reader(ABC):
             from attar.reader.phrase_files import load_phrase_reader
             from attar.reader.phrases import PhraseReader
 
-            return PhraseReader(load_phrase_reader(folder, config))
+            reader = PhraseReader(load_phrase_reader(folder, config))
+            reader.folder = folder
+            return reader
         if kind == "variant":
             from attar.reader.fixed_size import load_variant
 
