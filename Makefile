@@ -40,10 +40,10 @@ imports: .venv/ready
 docs: .venv/ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# Everything that is measured against a target; `attar bench` measures the paper's Table 1. Rows that need a GPU say
+# Everything that is measured against a target. Rows that need a GPU say
 # so and are left out where there is none. With QUESTIONS=FILE (SQuAD's JSON) also questions to all documents.
 bench: .venv/ready
-	$(BIN)/attar bench ops
+	$(BIN)/python -m benchmarks.ops
 	$(BIN)/python -m benchmarks.ops_gpu
 	$(BIN)/python -m benchmarks.store
 	$(BIN)/python -m benchmarks.reader

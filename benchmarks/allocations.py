@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attar import ops
-from attar.bench.comparison import Comparison, check, relative_error, sampled
-from attar.bench.cost import Contender
+from attar.bench.cost import Contender, check, relative_error
+from benchmarks.comparison import Comparison, sampled
 
 
 class Allocations(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from attar import ops
-from attar.bench.comparison import Case, Comparison, Goal, compare, compare_with_limit, relative_error
-from attar.bench.cost import Contender, Timer
+from attar.bench.cost import Contender, Timer, relative_error
 from attar.ops.bank import MemoryBank
+from benchmarks.comparison import Case, Comparison, Goal, compare, compare_with_limit
 
 BANK_TOLERANCES = {torch.bfloat16: 1e-2, torch.int8: 5e-2}
 # Different memories in the bank; documents repeat them, since bandwidth does not depend on values.

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attar.bench.comparison import Case, Comparison, Goal, WrongResultError
+from attar.bench.cost import WrongResultError
 from attar.cluster.connection import connected
 from attar.cluster.encoding import Workers, encode
 from attar.cluster.sources import find_sources
@@ -32,6 +32,7 @@ from attar.store.signatures import Signatures
 from attar.store.store import Store
 from attar.store.validation import Fault
 from benchmarks.command import run_command
+from benchmarks.comparison import Case, Comparison, Goal
 from benchmarks.stories import story_texts
 
 _ACTORS = 2

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from attar.bench.report import Report, print_report, report_json
 from attar.errors import AttarError
+from benchmarks.report import Report, print_report, report_json
 
 ReaderFolder = Annotated[
     Path | None, typer.Option("--reader", help="A reader's folder, or the name of a shipped one.")

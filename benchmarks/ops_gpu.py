@@ -12,16 +12,17 @@ import torch
 from torch import Tensor
 
 from attar import ops
-from attar.bench.comparison import Case, Comparison, Goal, compare, relative_error, sampled, tolerance_for
-from attar.bench.cost import QUICK, Contender, Effort, Timer
-from attar.bench.ops import encode_vs_bmm, exact_inputs, random_states, scan_inputs, unit_rows
-from attar.bench.report import Report, run_cases, this_machine
+from attar.bench.cost import QUICK, Contender, Effort, Timer, relative_error, tolerance_for
+from attar.bench.report import this_machine
 from attar.cli.output import progress_bar
 from attar.ops.checks import Backend
 from attar.progress import Progress, ignore_progress
 from benchmarks.allocations import backward_bytes
 from benchmarks.bank_gpu import BANK_TOLERANCES, bank_cases
 from benchmarks.command import Json, Only, Quick, run_command, show
+from benchmarks.comparison import Case, Comparison, Goal, compare, sampled
+from benchmarks.ops import encode_vs_bmm, exact_inputs, random_states, scan_inputs, unit_rows
+from benchmarks.report import Report, run_cases
 
 TOLERANCE = tolerance_for(torch.bfloat16)
 # Gates are not linear in what they read, so an error in one reading affects all later ones.

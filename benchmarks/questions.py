@@ -22,9 +22,8 @@ import torch
 import typer
 from numpy.typing import NDArray
 
-from attar.bench.comparison import Case, Comparison, Goal, compare, compare_with_limit
 from attar.bench.cost import QUICK, Contender, Effort, Timer
-from attar.bench.report import Report, run_cases, this_machine
+from attar.bench.report import this_machine
 from attar.cli.output import progress_bar
 from attar.errors import OptionError
 from attar.library.library import Library
@@ -34,7 +33,9 @@ from attar.reader.phrases import PhraseReader
 from attar.reader.reader import Reader
 from attar.training.questions.data import read_passages
 from benchmarks.command import Json, Only, Quick, run_command, show
+from benchmarks.comparison import Case, Comparison, Goal, compare, compare_with_limit
 from benchmarks.load import drive_now
+from benchmarks.report import Report, run_cases
 from benchmarks.server_rows import check_statuses, json_request, serving
 from benchmarks.stories import tell_stories
 

@@ -12,9 +12,8 @@ import torch
 import typer
 from torch import nn
 
-from attar.bench.comparison import Case, Comparison, Goal, compare, compare_with_limit
 from attar.bench.cost import QUICK, Contender, Effort, Timer
-from attar.bench.report import Report, run_cases, this_machine
+from attar.bench.report import this_machine
 from attar.cli.output import progress_bar
 from attar.documents.sources import read_sources
 from attar.errors import FormatError, OptionError
@@ -23,6 +22,8 @@ from attar.progress import Progress, ignore_progress
 from attar.reader.names import NamesReader
 from attar.reader.reader import Reader
 from benchmarks.command import Json, Only, Quick, ReaderFolder, run_command, show
+from benchmarks.comparison import Case, Comparison, Goal, compare, compare_with_limit
+from benchmarks.report import Report, run_cases
 from benchmarks.stories import story_texts
 
 CHARACTERS = 4_000  # about 750 tokens, as in the paper

@@ -12,13 +12,14 @@ from typing import Annotated
 
 import typer
 
-from attar.bench.comparison import Case, Comparison, Goal
-from attar.bench.report import Report, run_cases, this_machine
+from attar.bench.report import this_machine
 from attar.cli.output import progress_bar
 from attar.errors import OptionError
 from attar.library.library import Library
 from attar.progress import Progress, ignore_progress
 from benchmarks.command import Json, Only, Quick, run_command, show
+from benchmarks.comparison import Case, Comparison, Goal
+from benchmarks.report import Report, run_cases
 
 LIMIT = 0.5
 BARE = "-c", "pass"

@@ -13,19 +13,8 @@ import torch
 import typer
 
 from attar.bench.baselines import Floats, softmax_numpy
-from attar.bench.comparison import (
-    Case,
-    Comparison,
-    Goal,
-    WrongResultError,
-    compare,
-    compare_with_limit,
-    relative_error,
-    tolerance_for,
-)
-from attar.bench.cost import QUICK, Contender, Effort, Timer
-from attar.bench.ops import compiled_product, shuffled_forever
-from attar.bench.report import Report, quantity, run_cases, this_machine
+from attar.bench.cost import QUICK, Contender, Effort, Timer, WrongResultError, relative_error, tolerance_for
+from attar.bench.report import quantity, this_machine
 from attar.cli.output import progress_bar
 from attar.errors import OptionError
 from attar.memory.record import NUMBERS_AT
@@ -33,7 +22,10 @@ from attar.progress import Progress, ignore_progress
 from attar.store.lookups import compile_lookups
 from attar.store.store import Store
 from benchmarks.command import Json, Only, Quick, ReaderFolder, run_command, show
+from benchmarks.comparison import Case, Comparison, Goal, compare, compare_with_limit
 from benchmarks.filled_stores import FilledStore, FilledStores, Sizes, file_size
+from benchmarks.ops import shuffled_forever
+from benchmarks.report import Report, run_cases
 from benchmarks.store_reader import accuracy_cases, adding_case
 
 DTYPES = ("float32", "float16", "int8")
@@ -75,11 +67,10 @@ def run(options: Options, *, only: str | None = None, progress: Progress = ignor
     """Measure every row; progress is reported before each one, and while a store is filled."""
     machine = this_machine()  # before the first row adds to its load
     compile_lookups()  # a program that asks often has the compiled lookups
-    product = compiled_product()
     torch.manual_seed(0)
     with FilledStores(options.sizes(), options.place, progress) as stores:
         cases, notes = all_cases(options, stores)
-        notes += [f"{product[0].upper()}{product[1:]}.", *machine.busy_notes()]
+        notes += machine.busy_notes()
         return run_cases(machine, cases, only, progress, notes, judged=not options.quick)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attar.bench.comparison import Case, Comparison, Goal, compare
 from attar.bench.cost import Contender, Timer
 from attar.cloze.encoded import EncodedSplit
 from attar.memory.forms import FORMS_OF
@@ -24,6 +23,7 @@ from attar.text.name_table import NameTable
 from attar.text.vocabulary import Vocabulary
 from attar.training.data import open_splits
 from attar.training.evaluation import evaluate
+from benchmarks.comparison import Case, Comparison, Goal, compare
 from benchmarks.stories import story_texts
 
 # What a library stores by default.

@@ -7,8 +7,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attar.ops.reference import AffineGates
-
 Floats = NDArray[np.float32]
 
 
@@ -85,16 +83,3 @@ class TokenIndex:
         readouts: Floats = (weights[:, None] @ self.states[places])[:, 0]
         readouts /= weights.sum(1, keepdims=True)
         return readouts
-
-
-@torch.no_grad()
-def plain_adaptive_loop(h: Tensor, f: Tensor, cell: AffineGates) -> Tensor:
-    """The adaptive scan as a good torch user writes it: read, gate, decay and write in place."""
-    logits, rows = cell.of_hidden(h).unbind(1), f.unbind(1)
-    C = f.new_zeros(f.shape[0], f.shape[2], f.shape[2])
-    for token, row in zip(logits, rows, strict=True):
-        reading = torch.bmm(C, row[:, :, None])[:, :, 0]
-        gates = cell.of_reading(token, reading)
-        C.mul_(gates[:, :1, None])
-        C.baddbmm_(row[:, :, None], (gates[:, 1:] * row)[:, None, :])
-    return C

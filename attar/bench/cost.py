@@ -1,4 +1,4 @@
-"""What a run costs, in seconds, by interleaved timing.
+"""What a run costs, in seconds, by interleaved timing; results are checked before they are timed.
 
 Contenders are timed interleaved, A B A B …, so that other programs on the machine disturb all of them alike.
 """
@@ -11,6 +11,7 @@ from typing import Literal
 
 import torch
 from threadpoolctl import threadpool_limits
+from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -120,3 +121,57 @@ def limited_threads(count: int | None) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(before)
+
+
+class WrongResultError(Exception):
+    """A result too far from the reference to be worth timing."""
+
+
+def check(contender: Contender) -> None:
+    """Refuse a contender whose result is wrong; NaN is wrong."""
+    error = contender.error()
+    if not error <= contender.tolerance:
+        raise WrongResultError(f"{contender.name} is off by {error:.1e}, more than {contender.tolerance:.0e}")
+
+
+def keep_correct(contenders: Sequence[Contender], notes: list[str]) -> list[Contender]:
+    """The contenders that run and are right; `notes` receives a line about each of the others."""
+    correct = []
+    for contender in contenders:
+        try:
+            check(contender)
+            correct.append(contender)
+        except WrongResultError as wrong:
+            notes.append(str(wrong))
+        except Exception as refusal:  # other libraries refuse a chip or a shape with errors of any kind
+            notes.append(f"{contender.name} refused: {first_line(refusal)}")
+    return correct
+
+
+def relative_error(result: Tensor, expected: Tensor) -> float:
+    """The largest ‖result − expected‖ / ‖expected‖ of any document, in float64.
+
+    >>> relative_error(torch.tensor([[3.0, 4.0]]), torch.tensor([[3.0, 5.0]])) == 1 / 34**0.5
+    True
+    """
+    if result.shape != expected.shape:
+        return float("inf")
+    exact = expected.detach().double().to(result.device).flatten(1)
+    difference = result.detach().double().flatten(1) - exact
+    errors = difference.norm(dim=1) / exact.norm(dim=1).clamp_min(torch.finfo(torch.float64).tiny)
+    return float(errors.max()) if errors.isfinite().all() else float("inf")
+
+
+def tolerance_for(dtype: torch.dtype) -> float:
+    """The error of one rounding to the type, or what long sums in float32 may add.
+
+    >>> tolerance_for(torch.bfloat16), tolerance_for(torch.float32)
+    (0.0078125, 1e-05)
+    """
+    return max(torch.finfo(dtype).eps, 1e-5)
+
+
+def first_line(problem: BaseException) -> str:
+    """The first line of an exception's message, at most 120 characters."""
+    first = (str(problem).strip() or type(problem).__name__).splitlines()[0]
+    return first if len(first) <= 120 else first[:119] + "…"

@@ -15,8 +15,7 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from attar.bench.comparison import keep_correct, relative_error, tolerance_for
-from attar.bench.cost import QUICK, Contender, Effort, Timer
+from attar.bench.cost import QUICK, Contender, Effort, Timer, keep_correct, relative_error, tolerance_for
 from attar.bench.table1_methods import Kind, Method, methods_for_many, methods_for_one
 from attar.progress import Progress, ignore_progress
 

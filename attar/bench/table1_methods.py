@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attar import ops
 from attar.bench import baselines
-from attar.bench.comparison import relative_error
+from attar.bench.cost import relative_error
 
 TOP = 100  # tokens that FAISS selects for softmax
 

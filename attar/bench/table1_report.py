@@ -8,7 +8,6 @@ import torch
 from rich.console import Console
 
 from attar.bench.baselines import faiss_is_installed
-from attar.bench.ops import compiled_product
 from attar.bench.report import Machine, print_plain, print_table, quantity, this_machine
 from attar.bench.table1 import ENCODER, Costs, Sizes, measure_costs, sizes_for
 from attar.bench.table1_predictions import (
@@ -54,11 +53,10 @@ def measure_table(
     """Measure all of Table 1 on "cpu" or "cuda"; by default on a GPU if there is one."""
     device = choose_device(device)
     machine = this_machine()  # before the first size adds to its load
-    product = compiled_product()  # it must not be compiled in the middle
     torch.manual_seed(0)
     sizes = sizes_for(k, device, quick=quick)
     costs = measure_costs(sizes, device, quick=quick, progress=progress)
-    notes = [*costs.notes, *notes_on(machine, device, sizes, product)]
+    notes = [*costs.notes, *notes_on(machine, device, sizes)]
     exponents = fit_exponents(costs, sizes)
     return Table1(machine, device, sizes, costs, exponents, predict(costs, sizes, device), notes)
 
@@ -78,7 +76,7 @@ def choose_device(device: str | None) -> str:
     return device
 
 
-def notes_on(machine: Machine, device: str, sizes: Sizes, product: str) -> list[str]:
+def notes_on(machine: Machine, device: str, sizes: Sizes) -> list[str]:
     """How the numbers were measured."""
     on_cpu = device == "cpu"
     clock = "CPU time of one thread" if on_cpu else "the device's own time, without kernel launches"
@@ -89,8 +87,6 @@ def notes_on(machine: Machine, device: str, sizes: Sizes, product: str) -> list[
         "fixed cost of a call no longer shows; ± is the 95 % interval of the fit.",
         "In parentheses: the lower quartile of one side against the upper quartile of the other.",
     ]
-    if on_cpu:
-        notes.append(product[0].upper() + product[1:] + ".")
     if not on_cpu:
         notes.append("FAISS is measured on a CPU only: --device cpu.")
     elif not faiss_is_installed():

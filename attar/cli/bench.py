@@ -1,4 +1,4 @@
-"""`attar bench`: the paper's Table 1; `attar bench ops`: the operations compared with their alternatives."""
+"""`attar bench`: the paper's Table 1."""
 
 import os
 from pathlib import Path
@@ -6,19 +6,13 @@ from typing import Annotated
 
 import typer
 
-from attar.cli.options import explicit_options
 from attar.cli.output import progress_bar
-from attar.errors import OptionError
-
-app = typer.Typer()
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Tiny sizes, to test that it runs; nothing is judged.")]
 
 
-@app.callback(invoke_without_command=True)
 def table1(
-    context: typer.Context,
     size: Annotated[int, typer.Option(min=1, help="Hidden size k; 100 in the paper.")] = 100,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Save a log-log plot: .png, .svg or .pdf.")] = None,
@@ -32,9 +26,6 @@ def table1(
 
     For example: attar bench --plot table1.png
     """
-    if context.invoked_subcommand is not None:
-        _refuse_options(context)
-        return
     _use_one_blas_thread()
     from rich.console import Console
 
@@ -58,41 +49,6 @@ def table1(
         print_table1(table, Console())
     if not table.correct:
         raise typer.Exit(1)
-
-
-@app.command()
-def ops(
-    only: Annotated[str | None, typer.Option(help="Only rows whose name contains this text.")] = None,
-    as_json: AsJson = False,
-    quick: Quick = False,
-) -> None:
-    """Compare the operations with torch and softmax; wrong results are not timed.
-
-    For example: attar bench ops --only lookup
-    """
-    _use_one_blas_thread()
-    from rich.console import Console
-
-    from attar.bench.ops import measure_ops
-    from attar.bench.report import print_report, report_json
-
-    with progress_bar() as progress:
-        report = measure_ops(quick=quick, only=only, progress=progress)
-    if as_json:
-        print(report_json(report))
-    else:
-        print_report(report, Console())
-    if not report.correct:
-        raise typer.Exit(1)
-
-
-def _refuse_options(context: typer.Context) -> None:
-    """Refuse options before a subcommand's name, which would have no effect."""
-    given = sorted(explicit_options(context))
-    if given:
-        option = next(o.opts[0] for o in context.command.params if o.name == given[0])
-        command = context.invoked_subcommand
-        raise OptionError.expected(option, f"the command's options after {command}", f"{option} before it")
 
 
 def _use_one_blas_thread() -> None:

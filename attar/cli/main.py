@@ -74,12 +74,12 @@ def _add_others(app: typer.Typer) -> None:
     app.command("evaluate-questions")(questions.evaluate_questions)
     app.command("search-eval")(search.search_eval)
     app.command("serve", cls=RayCommand)(serve.serve)
-    app.add_typer(bench.app, name="bench")
+    app.command("bench")(bench.table1)
 
 
 def demo() -> None:
     """Show the library on two short texts, then measure softmax attention and a memory as documents grow."""
-    from attar.bench.demo import run_demo
+    from attar.cli.demo import run_demo
 
     run_demo()
 

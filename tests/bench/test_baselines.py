@@ -6,8 +6,6 @@ import torch
 
 from attar.bench import baselines
 from attar.ops.lookups import softmax_lookup
-from attar.ops.reference import AffineGates
-from attar.ops.scan import encode_adaptive
 
 
 @pytest.mark.parametrize("name", ["numpy", "torch", "sdpa"])
@@ -19,12 +17,6 @@ def test_every_softmax_baseline_equals_softmax_lookup(name):
     else:
         found = getattr(baselines, f"softmax_{name}")(hidden, query)
     torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
-
-
-def test_the_plain_adaptive_loop_equals_encode_adaptive():
-    h, f = torch.randn(2, 40, 4), torch.randn(2, 40, 4)
-    cell = AffineGates(torch.randn(2, 4), torch.randn(2, 4), torch.tensor([2.0, 0.0]))
-    torch.testing.assert_close(baselines.plain_adaptive_loop(h, f, cell), encode_adaptive(h, f, cell))
 
 
 def test_softmax_in_numpy_and_torch_take_many_queries():

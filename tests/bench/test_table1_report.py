@@ -84,5 +84,5 @@ def test_devices_that_are_not_there_are_refused(monkeypatch):
 
 def test_without_faiss_a_line_says_what_to_install(table, monkeypatch):
     monkeypatch.setattr(table1_report, "faiss_is_installed", lambda: False)
-    notes = notes_on(table.machine, "cpu", table.sizes, "packed")
+    notes = notes_on(table.machine, "cpu", table.sizes)
     assert any("pip install '.[search]'" in note for note in notes)

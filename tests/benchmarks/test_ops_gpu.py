@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from attar.bench.comparison import measure
 from attar.bench.cost import QUICK, Timer
 from attar.ops.gram import encode
 from benchmarks.bank_gpu import bank_cases
+from benchmarks.comparison import measure
 from benchmarks.ops_gpu import delta_reference, encode_cases, plain_scan, run, scan_cases
 
 TIMER = Timer(QUICK)

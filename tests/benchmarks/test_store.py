@@ -10,7 +10,6 @@ import torch
 from typer import Typer
 from typer.testing import CliRunner
 
-from attar.bench.comparison import measure
 from attar.bench.cost import QUICK, Timer
 from attar.cloze.documents import DocumentWriter
 from attar.errors import OptionError
@@ -23,6 +22,7 @@ from attar.store.store import Store
 from attar.store.transactions import Snapshot
 from attar.text.vocabulary import Vocabulary
 from benchmarks import filled_stores
+from benchmarks.comparison import measure
 from benchmarks.filled_stores import FilledStores, Sizes
 from benchmarks.store import Options, all_cases, main, run, store_cases
 from benchmarks.store_reader import RoundedNetwork, accuracy_cases, adding_vs_reading, round_memory

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from attar import memory as memories
 from attar.errors import ShapeError
 from attar.ops import reference
 from attar.ops.gram import encode
@@ -140,12 +139,6 @@ class TestRidge:
         inputs = memory.requires_grad_(), torch.randn(2, 2, 3).double().requires_grad_()
         assert torch.autograd.gradcheck(ridge_lookup, inputs)
         assert torch.autograd.gradgradcheck(ridge_lookup, inputs)
-
-    def test_is_the_same_as_in_memories(self):
-        memory, queries = written(torch.randn(9, 1, 4), torch.randn(9, 1, 3)), torch.randn(1, 5, 4)
-        assert memories.RIDGE == RIDGE
-        expected = memories.forms.look_up_ridge(memory[0].numpy(), queries[0].numpy())
-        torch.testing.assert_close(ridge_lookup(memory, queries)[0], torch.from_numpy(expected))
 
     def test_an_empty_memory_reads_as_zero(self):
         assert not ridge_lookup(torch.zeros(2, 3, 7), torch.randn(2, 4, 3)).any()

@@ -1,7 +1,7 @@
 """Lookups in packed memories on the CPU, and tokens written into them, without unpacking or copying.
 
 Memories are numpy arrays, torch CPU tensors or raw bytes, such as a store's read-only memoryview, whose values have
-the query's dtype. The product is BLAS's, or the compiled one once it is loaded (`products`).
+the query's dtype.
 """
 
 from collections.abc import Sequence
@@ -10,17 +10,27 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.linalg import blas, lapack
 from torch import Tensor
 
 from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
-from attar.ops.packed.products import COMPILED, KERNELS, RELEASE_FROM, Array, look_up_at, places_at
 from attar.ops.packed.triangle import triangle_size
 
+Array: TypeAlias = npt.NDArray[Any]
 Bytes: TypeAlias = memoryview | bytes | bytearray
-Buffer: TypeAlias = npt.NDArray[Any] | Tensor | Bytes
+Buffer: TypeAlias = Array | Tensor | Bytes
 # Readouts have the type of the queries: arrays for arrays, tensors for tensors.
 Numbers = TypeVar("Numbers", npt.NDArray[Any], Tensor)
 
+FLOAT = np.dtype(np.float32)
+DOUBLE = np.dtype(np.float64)
+# BLAS and LAPACK on packed triangles, in place:
+# spmv(k, 1.0, packed, x, 1, offset_x, 0.0, y, 1, offset_y, 0, 1) fills y with C x;
+SPMV = {FLOAT: blas.sspmv, DOUBLE: blas.dspmv}
+# spr(k, w, x, packed, 1, offset_x, 0, 1) adds w x xᵀ to packed;
+SPR = {FLOAT: blas.sspr, DOUBLE: blas.dspr}
+# trttp(matrix, "U") is the packed triangle of a matrix.
+TRTTP = {FLOAT: lapack.strttp, DOUBLE: lapack.dtrttp}
 # The formats that a memoryview may have: bytes, or values of the dtype itself.
 FORMATS = {"f": ("B", "f"), "d": ("B", "d")}
 # Bits of an array's flags: contiguous and aligned; also writable.
@@ -48,7 +58,7 @@ def packed_lookup(packed: Buffer, query: Numbers, out: Numbers | None = None) ->
         )
     C = _as_triangle("packed", packed, k, q.dtype)
     R = np.empty_like(q) if out is None else _as_output(out, q)
-    _multiply(_aligned(C), q, R)
+    SPMV[q.dtype](k, 1.0, _aligned(C), q, 1, 0, 0.0, R, 1, 0, 0, 1)
     return _like_queries(R, query, out)
 
 
@@ -60,7 +70,7 @@ def _lookup_if_plain(packed: Array, query: Array, out: Array | None) -> Array | 
     k, dtype = query.size, query.dtype
     R = np.empty(k, dtype) if out is None else out
     if (
-        dtype in KERNELS
+        dtype in SPMV
         and packed.dtype is R.dtype is dtype
         and query.ndim == packed.ndim == R.ndim == 1
         and 0 < k == R.size
@@ -68,21 +78,9 @@ def _lookup_if_plain(packed: Array, query: Array, out: Array | None) -> Array | 
         and query.flags.num & packed.flags.num & PLAIN == PLAIN
         and R.flags.num & PLAIN_WRITABLE == PLAIN_WRITABLE
     ):
-        _multiply(packed, query, R)
+        SPMV[dtype](k, 1.0, packed, query, 1, 0, 0.0, R, 1, 0, 0, 1)
         return R
     return None
-
-
-def _multiply(C: Array, q: Array, R: Array) -> None:
-    """R ← C q."""
-    k, dtype = q.size, q.dtype
-    compiled = (COMPILED.module or COMPILED.missed()) if dtype == np.float32 else None
-    if compiled is None:
-        KERNELS[dtype].spmv(k, 1.0, C, q, 1, 0, 0.0, R, 1, 0, 0, 1)
-    elif k < RELEASE_FROM:
-        compiled.look_up_array(C, q, R)
-    else:
-        look_up_at(compiled, places_at(np.array([C.ctypes.data])), q[None], R[None])
 
 
 def packed_lookup_many(
@@ -111,21 +109,10 @@ def packed_lookup_many(
         what = "packed" if documents is None else "documents"
         raise ShapeError.expected(what, f"one for each of {m} queries", str(len(chosen)))
     R = np.empty_like(q) if out is None else _as_output(out, q)
-    compiled = (COMPILED.module or COMPILED.missed(m)) if q.dtype == np.float32 else None
-    if compiled is None:
-        x, y, spmv = q.reshape(-1), R.reshape(-1), KERNELS[q.dtype].spmv
-        for document, at in zip(chosen, range(0, q.size, k), strict=True):
-            spmv(k, 1.0, rows[document], x, 1, at, 0.0, y, 1, at, 0, 1)
-    else:
-        look_up_at(compiled, places_at(_addresses(rows, chosen)), q, R)
+    x, y, spmv = q.reshape(-1), R.reshape(-1), SPMV[q.dtype]
+    for document, at in zip(chosen, range(0, q.size, k), strict=True):
+        spmv(k, 1.0, rows[document], x, 1, at, 0.0, y, 1, at, 0, 1)
     return _like_queries(R, queries, out)
-
-
-def _addresses(rows: Array | list[Array], chosen: Sequence[int]) -> Array:
-    if isinstance(rows, list):
-        return np.array([rows[document].ctypes.data for document in chosen], np.int64)
-    offsets: Array = rows.itemsize * rows.shape[1] * np.array(chosen, np.int64)
-    return offsets + rows.ctypes.data
 
 
 def packed_update(
@@ -149,15 +136,14 @@ def packed_update(
     k = F.shape[-1]
     C = _writable("packed", _as_triangle("packed", packed, k, F.dtype))
     weights = _as_weights(weight, F.size // k)
-    kernels = KERNELS[F.dtype]
     if len(weights) < PRODUCT_FROM:
-        spr, x = kernels.spr, F.reshape(-1)
+        spr, x = SPR[F.dtype], F.reshape(-1)
         for at, w in enumerate(weights):
             spr(k, w, x, C, 1, at * k, 0, 1)
     else:
         product = (F * np.array(weights, F.dtype)[:, None]).T @ F
         # Its transpose is the same matrix in column order, which LAPACK reads without a copy.
-        np.add(C, kernels.trttp(product.T, "U")[0], out=C)
+        np.add(C, TRTTP[F.dtype](product.T, "U")[0], out=C)
 
 
 def _as_weights(weight: Any, count: int) -> list[float]:
@@ -245,7 +231,7 @@ def _as_array(what: str, numbers: object, dtype: np.dtype[Any] | None = None) ->
         kinds = "a numpy array, a torch tensor or a buffer"
         raise DtypeError.expected(what, kinds, type(numbers).__name__, "np.asarray makes one")
     own = numbers.dtype
-    if own is not dtype and own not in KERNELS:
+    if own is not dtype and own not in SPMV:
         raise DtypeError.expected(what, "float32 or float64", str(own), "convert it when it is stored")
     if dtype is not None and own != dtype:
         raise DtypeError.expected(what, f"{dtype} as the others", str(own), "convert one of them")

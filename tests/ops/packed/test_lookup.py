@@ -1,8 +1,5 @@
 """Packed memories: the triangle and back, lookups and updates in place, one buffer or many."""
 
-import sys
-import threading
-
 import numpy as np
 import pytest
 import torch
@@ -13,18 +10,10 @@ from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
 from attar.ops.gram import encode
 from attar.ops.lookups import lookup
 from attar.ops.packed.lookup import packed_lookup, packed_lookup_many, packed_update
-from attar.ops.packed.products import COMPILED, RELEASE_FROM
 from attar.ops.packed.triangle import pack, unpack
 
 SIZES = [1, 2, 3, 64, 100, 127, 128, 129]
 DTYPES = [np.float32, np.float64]
-
-
-@pytest.fixture(autouse=True)
-def by_blas(monkeypatch):
-    """BLAS throughout, however many lookups were made before; `test_packed_compiled` is about the other."""
-    monkeypatch.setattr(COMPILED, "module", None)
-    monkeypatch.setattr(COMPILED, "_left", 0)
 
 
 def symmetric(*shape, dtype=np.float64):
@@ -98,13 +87,13 @@ class TestPackAndUnpack:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 class TestLookup:
-    @pytest.mark.parametrize("k", [*SIZES, RELEASE_FROM, RELEASE_FROM + 1])
+    @pytest.mark.parametrize("k", [*SIZES, 512, 513])
     def test_is_the_product_of_matrix_and_query(self, k, dtype):
         matrix, query = symmetric(k, dtype=dtype), np.random.standard_normal(k).astype(dtype)
         expected = matrix.astype(np.float64) @ query
         assert np.allclose(packed_lookup(triangle(matrix), query), expected, **close(dtype))
 
-    @pytest.mark.parametrize("k", [3, RELEASE_FROM])
+    @pytest.mark.parametrize("k", [3, 512])
     def test_overwrites_the_given_output_array(self, k, dtype):
         matrix, query = symmetric(k, dtype=dtype), np.ones(k, dtype)
         out = np.full(k, np.nan, dtype)
@@ -137,7 +126,7 @@ class TestLookup:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 class TestLookupMany:
-    @pytest.mark.parametrize("k", [1, 3, 100, RELEASE_FROM])
+    @pytest.mark.parametrize("k", [1, 3, 100, 512])
     @pytest.mark.parametrize("chosen", [None, [2, 0, 2, 1], []], ids=["each its own", "by index", "none"])
     def test_equals_one_lookup_after_the_other(self, k, chosen, dtype):
         packed = triangle(symmetric(3, k, dtype=dtype))
@@ -167,7 +156,7 @@ class TestLookupMany:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 class TestUpdate:
-    @pytest.mark.parametrize("k", [*SIZES, RELEASE_FROM])
+    @pytest.mark.parametrize("k", [*SIZES, 512])
     def test_adds_the_outer_product_in_place(self, k, dtype):
         matrix, f = symmetric(k, dtype=dtype), np.random.standard_normal(k).astype(dtype)
         packed = triangle(matrix)
@@ -295,37 +284,3 @@ class TestInvalidArguments:
     def test_are_refused_by_an_update(self, packed, f, weight, kind, says):
         with pytest.raises(kind, match=says):
             packed_update(packed, f, weight)
-
-
-@pytest.fixture
-def steps_of_another_thread():
-    """A count that another thread raises whenever it gets the GIL, which nobody is made to hand over."""
-    steps, done, interval = [0], threading.Event(), sys.getswitchinterval()
-
-    def step():
-        while not done.wait(0.0001):
-            steps[0] += 1
-
-    other = threading.Thread(target=step)
-    other.start()
-    sys.setswitchinterval(60)
-    yield steps
-    sys.setswitchinterval(interval)
-    done.set()
-    other.join()
-
-
-def test_a_long_compiled_lookup_releases_the_gil_and_blas_holds_it(steps_of_another_thread):
-    pytest.importorskip("numba")
-    k = 2000  # milliseconds a call
-    packed, query = np.zeros(k * (k + 1) // 2, np.float32), np.zeros(k, np.float32)
-    steps, out = steps_of_another_thread, np.empty_like(query)
-    COMPILED.now()
-
-    def steps_during(call):
-        before = steps[0]
-        call()
-        return steps[0] - before
-
-    assert all(steps_during(lambda: packed_update(packed, query)) == 0 for _ in range(20))
-    assert any(steps_during(lambda: packed_lookup(packed, query, out)) for _ in range(1000))

@@ -21,7 +21,7 @@ from urllib.parse import quote
 import pytest
 import torch
 
-from attar.bench.demo import TEXTS
+from attar.cli.demo import TEXTS
 from attar.nn.network import Network
 from attar.nn.network_options import NetworkOptions
 from attar.reader.names import NamesReader

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from attar.bench.demo import QUESTIONS, TEXTS
+from attar.cli.demo import QUESTIONS, TEXTS
 
 ANSWER = {"text": "740 euros", "probability": 0.97, "kind": "money", "document": "letter"}
 

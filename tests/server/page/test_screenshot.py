@@ -2,7 +2,7 @@
 
 from playwright.sync_api import expect
 
-from attar.bench.demo import QUESTIONS
+from attar.cli.demo import QUESTIONS
 
 QUESTION = "How much is the rent?"
 # Fonts that Debian has, so that the picture is the same on every machine.

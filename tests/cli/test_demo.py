@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from attar.bench.cost import QUICK
-from attar.bench.demo import (
+from attar.cli.demo import (
     ADDED,
     QUESTIONS,
     QUESTIONS_AFTER,

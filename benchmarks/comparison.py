@@ -9,10 +9,9 @@ from statistics import median, quantiles
 from typing import Literal
 
 import msgspec
-import torch
 from torch import Tensor
 
-from attar.bench.cost import Contender, Timer
+from attar.bench.cost import Contender, Timer, WrongResultError, check, first_line, keep_correct
 
 Verdict = Literal["met", "missed", "not judged", "alone", "wrong", "failed"]
 
@@ -105,31 +104,6 @@ class Row(msgspec.Struct, frozen=True):
         return None if self.verdict == "not judged" else self.verdict == "met"
 
 
-class WrongResultError(Exception):
-    """A result too far from the reference to be worth timing."""
-
-
-def check(contender: Contender) -> None:
-    """Refuse a contender whose result is wrong; NaN is wrong."""
-    error = contender.error()
-    if not error <= contender.tolerance:
-        raise WrongResultError(f"{contender.name} is off by {error:.1e}, more than {contender.tolerance:.0e}")
-
-
-def keep_correct(contenders: Sequence[Contender], notes: list[str]) -> list[Contender]:
-    """The contenders that run and are right; `notes` receives a line about each of the others."""
-    correct = []
-    for contender in contenders:
-        try:
-            check(contender)
-            correct.append(contender)
-        except WrongResultError as wrong:
-            notes.append(str(wrong))
-        except Exception as refusal:  # other libraries refuse a chip or a shape with errors of any kind
-            notes.append(f"{contender.name} refused: {_one_line(refusal)}")
-    return correct
-
-
 def compare(
     ours: Contender,
     baselines: Sequence[Contender],
@@ -168,7 +142,7 @@ def measure(case: Case, *, judged: bool = True) -> Row:
     except WrongResultError as wrong:
         return change(row, verdict="wrong", note=str(wrong))
     except Exception as failure:
-        return change(row, note=f"{type(failure).__name__}: {_one_line(failure)}")
+        return change(row, note=f"{type(failure).__name__}: {first_line(failure)}")
     row = change(row, against=result.against or row.against, unit=result.unit, note=result.note)
     row = change(row, verdict="alone", ours=median(result.ours))
     if result.theirs is None:
@@ -177,35 +151,6 @@ def measure(case: Case, *, judged: bool = True) -> Row:
     verdict = "met" if goal.reached(ratio) else "missed"
     row = change(row, theirs=median(result.theirs), ratio=ratio, low=low, high=high)
     return change(row, verdict=verdict if judged else "not judged")
-
-
-def _one_line(problem: BaseException) -> str:
-    """The first line of an exception's message, at most 120 characters."""
-    first = (str(problem).strip() or type(problem).__name__).splitlines()[0]
-    return first if len(first) <= 120 else first[:119] + "…"
-
-
-def relative_error(result: Tensor, expected: Tensor) -> float:
-    """The largest ‖result − expected‖ / ‖expected‖ of any document, in float64.
-
-    >>> relative_error(torch.tensor([[3.0, 4.0]]), torch.tensor([[3.0, 5.0]])) == 1 / 34**0.5
-    True
-    """
-    if result.shape != expected.shape:
-        return float("inf")
-    exact = expected.detach().double().to(result.device).flatten(1)
-    difference = result.detach().double().flatten(1) - exact
-    errors = difference.norm(dim=1) / exact.norm(dim=1).clamp_min(torch.finfo(torch.float64).tiny)
-    return float(errors.max()) if errors.isfinite().all() else float("inf")
-
-
-def tolerance_for(dtype: torch.dtype) -> float:
-    """The error of one rounding to the type, or what long sums in float32 may add.
-
-    >>> tolerance_for(torch.bfloat16), tolerance_for(torch.float32)
-    (0.0078125, 1e-05)
-    """
-    return max(torch.finfo(dtype).eps, 1e-5)
 
 
 def sampled(tensor: Tensor, count: int = 8) -> Tensor:

@@ -12,8 +12,7 @@ import torch
 from rich.console import Console
 
 from attar import ops
-from attar.bench.comparison import relative_error
-from attar.bench.cost import Contender, Effort, Timer
+from attar.bench.cost import Contender, Effort, Timer, relative_error
 from attar.bench.report import print_plain, print_table, quantity
 from attar.library.library import Library
 

@@ -1,4 +1,4 @@
-"""`attar bench ops`: the operations on a CPU, compared with their alternatives."""
+"""The operations on a CPU, compared with torch and softmax: `python -m benchmarks.ops`."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -13,19 +13,13 @@ from torch import Tensor
 from attar import ops
 from attar.bench import baselines
 from attar.bench.baselines import Floats
-from attar.bench.comparison import (
-    Case,
-    Comparison,
-    Goal,
-    compare,
-    relative_error,
-    sampled,
-    tolerance_for,
-)
-from attar.bench.cost import QUICK, Contender, Effort, Timer
-from attar.bench.report import Report, run_cases, this_machine
-from attar.ops.packed.products import COMPILED, product_in_use
+from attar.bench.cost import QUICK, Contender, Effort, Timer, relative_error, tolerance_for
+from attar.bench.report import this_machine
+from attar.cli.output import progress_bar
 from attar.progress import Progress, ignore_progress
+from benchmarks.command import Json, Only, Quick, run_command, show
+from benchmarks.comparison import Case, Comparison, Goal, compare, sampled
+from benchmarks.report import Report, run_cases
 
 TOLERANCE = tolerance_for(torch.float32)
 BATCH = 64  # documents per call
@@ -85,12 +79,6 @@ def cpu_cases(effort: Effort, *, quick: bool = False) -> list[Case]:
     ]
 
 
-def compiled_product() -> str:
-    """Wait for the compiled product, which a program that asks often has, and name the one in use."""
-    COMPILED.now()
-    return f"packed memories were multiplied by: {product_in_use()}"
-
-
 def lookup_vs_softmax(timer: Timer, n: int, held: int, k: int = 100) -> Comparison:
     """One query to one document at a time, out of many more documents than the cache holds.
 
@@ -100,7 +88,7 @@ def lookup_vs_softmax(timer: Timer, n: int, held: int, k: int = 100) -> Comparis
     hidden, packed, exact = _documents(n, k, held)
     query = _queries(1, k)[0]
     expected = torch.einsum("nij,j->ni", exact, torch.from_numpy(query).double())
-    out, product = np.empty(k, dtype=np.float32), compiled_product()
+    out = np.empty(k, dtype=np.float32)
 
     def error() -> float:
         readouts = [ops.packed_lookup(row, query, out).copy() for row in packed[: len(expected)]]
@@ -110,7 +98,7 @@ def lookup_vs_softmax(timer: Timer, n: int, held: int, k: int = 100) -> Comparis
     ours = Contender(
         "attar.ops.packed_lookup", lambda: ops.packed_lookup(next(walk), query, out), error, TOLERANCE
     )
-    return compare(ours, _softmaxes(hidden, query), timer, notes=[product])
+    return compare(ours, _softmaxes(hidden, query), timer)
 
 
 def _softmaxes(hidden: Floats, query: Floats) -> list[Contender]:
@@ -142,7 +130,7 @@ def many_lookups_vs_softmax(timer: Timer, n: int, held: int, k: int = 100) -> Co
     hidden, packed, exact = _documents(n, k, held)
     many = min(BATCH, len(hidden), len(exact))
     queries = _queries(many, k)
-    out, asked, product = np.empty_like(queries), torch.from_numpy(queries), compiled_product()
+    out, asked = np.empty_like(queries), torch.from_numpy(queries)
     tensors, first = torch.from_numpy(hidden), np.arange(many)
 
     def contender(name: str, lookup: Callable[[Any], Any], groups: list[Any], expected: Tensor) -> Contender:
@@ -180,7 +168,6 @@ def many_lookups_vs_softmax(timer: Timer, n: int, held: int, k: int = 100) -> Co
             contender(f"{title} (SDPA)", at_once, adjacent, softmax),
         ],
         timer,
-        notes=[product],
     )
 
 
@@ -261,7 +248,7 @@ def scan_vs_loop(timer: Timer, shape: Shape) -> Comparison:
         return Contender(name, run, lambda: relative_error(sampled(run()), expected), 10 * TOLERANCE)
 
     ours = contender("attar.ops.encode_adaptive", ops.encode_adaptive)
-    return compare(ours, [contender("the plain loop in torch", baselines.plain_adaptive_loop)], timer)
+    return compare(ours, [contender("the plain loop in torch", plain_adaptive_loop)], timer)
 
 
 def scan_inputs(shape: Shape, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor, ops.AffineGates]:
@@ -280,3 +267,27 @@ def unit_rows(shape: Shape, device: str, dtype: torch.dtype) -> Tensor:
 def exact_inputs(h: Tensor, f: Tensor, cell: ops.AffineGates) -> tuple[Tensor, Tensor, ops.AffineGates]:
     """Some of the documents, and the gates, in float64."""
     return sampled(h).double(), sampled(f).double(), ops.AffineGates(*(x.double() for x in cell.tensors()))
+
+
+@torch.no_grad()
+def plain_adaptive_loop(h: Tensor, f: Tensor, cell: ops.AffineGates) -> Tensor:
+    """The adaptive scan as a good torch user writes it: read, gate, decay and write in place."""
+    logits, rows = cell.of_hidden(h).unbind(1), f.unbind(1)
+    C = f.new_zeros(f.shape[0], f.shape[2], f.shape[2])
+    for token, row in zip(logits, rows, strict=True):
+        reading = torch.bmm(C, row[:, :, None])[:, :, 0]
+        gates = cell.of_reading(token, reading)
+        C.mul_(gates[:, :1, None])
+        C.baddbmm_(row[:, :, None], (gates[:, 1:] * row)[:, None, :])
+    return C
+
+
+def main(only: Only = None, json: Json = False, quick: Quick = False) -> None:
+    """Compare the operations with torch and softmax; wrong results are not timed."""
+    with progress_bar() as progress:
+        report = measure_ops(only=only, quick=quick, progress=progress)
+    show(report, json)
+
+
+if __name__ == "__main__":
+    run_command(main)
