@@ -26,11 +26,9 @@ from attar.calls import (
 )
 from attar.errors import UnavailableError
 from attar.results import Answer, Change, Document, DocumentDetails, Hit
-from attar.vectors import pack_queries, unpack_readouts
 
 if TYPE_CHECKING:
     import httpx
-    from numpy.typing import NDArray
 
 # The longest that a server may make a client wait before it tries again, in seconds.
 _LONGEST_WAIT = 10.0
@@ -41,7 +39,7 @@ _Partial = TypeVar("_Partial", wire.Answers, wire.ManyAnswers, wire.Hits, wire.P
 
 
 class _Base:
-    """What both clients share: the connection's options, and the deprecated `put`."""
+    """What both clients share: the connection's options, and when a call is repeated."""
 
     _class: str
 
@@ -67,12 +65,6 @@ class _Base:
         self._retries, self._transport_error = retries, httpx.TransportError
         # The connection broke, or time ran out: the server may have answered, or may answer the next time.
         self._lost = httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError
-
-    def put(self, name: str, text: str, *, title: str = "", replace: bool = True) -> Any:
-        """Deprecated: use `add`, whose default is `replace=False`."""
-        message = "put is deprecated and will be removed in the next version; use add(..., replace=True)"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return self.add(name, text, title=title, replace=replace)  # type: ignore[attr-defined]
 
     def _wait_after_fault(self, call: Call[Any], fault: Exception, tries: int) -> float:
         """The seconds to wait before a call whose answer was lost is repeated; raises if it must not be."""
@@ -150,11 +142,6 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
     def search(self, query: str, *, top: int = 10) -> list[Hit]:
         """Like `Library.search`."""
         return _whole(self._send(search_call(query, top))).hits
-
-    def lookup(self, names: str | Sequence[str], vectors: "NDArray[Any]") -> "NDArray[Any]":
-        """The readouts of vectors `[m, k]`, all from one document or each from its own."""
-        body = pack_queries([names] if isinstance(names, str) else names, vectors)
-        return unpack_readouts(self._send(Call("POST", wire.LOOKUP, bytes, body)))
 
     def merge(
         self,
@@ -275,11 +262,6 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
     async def search(self, query: str, *, top: int = 10) -> list[Hit]:
         """Like `Library.search`."""
         return _whole(await self._send(search_call(query, top))).hits
-
-    async def lookup(self, names: str | Sequence[str], vectors: "NDArray[Any]") -> "NDArray[Any]":
-        """The readouts of vectors `[m, k]`, all from one document or each from its own."""
-        body = pack_queries([names] if isinstance(names, str) else names, vectors)
-        return unpack_readouts(await self._send(Call("POST", wire.LOOKUP, bytes, body)))
 
     async def merge(
         self,

@@ -1,15 +1,14 @@
 """What goes over HTTP as JSON, defined once for server and client: paths, bodies of requests and replies, problems."""
 
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 
-from attar import results
 from attar.errors import OptionError, ShapeError
-from attar.results import Answer, Change, Document, DocumentDetails, Hit
+from attar.results import Answer, Change, Document, Hit
 
 DOCUMENTS = "/v1/documents"  # and /v1/documents/{name}, /v1/documents/{name}/append
-ASK, LOOKUP, MERGE, REMOVE, SEARCH = "/v1/ask", "/v1/lookup", "/v1/merge", "/v1/remove", "/v1/search"
+ASK, MERGE, REMOVE, SEARCH = "/v1/ask", "/v1/merge", "/v1/remove", "/v1/search"
 FILES = "/v1/files"
 JSON, MEDIA = "application/json", "application/octet-stream"
 KEY_HEADER = "idempotency-key"
@@ -24,10 +23,7 @@ Question = Annotated[
     str, msgspec.Meta(max_length=10_000, description="a sentence, perhaps with a blank: ___")
 ]
 Text = Annotated[str, msgspec.Meta(description="at most --max-text characters")]
-Vector = Annotated[list[float], msgspec.Meta(min_length=1, max_length=MAX_LIST)]
 Top = Annotated[int, msgspec.Meta(ge=1, le=1_000, description="answers per question, at most; null: all")]
-Numbers = list[float]
-Value = TypeVar("Value")
 
 
 class RequestBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -91,41 +87,21 @@ class Ask(RequestBody):
         >>> Ask(document="emma", questions=["Who left?", "Who came?"]).pairs()
         (['emma', 'emma'], ['Who left?', 'Who came?'])
         """
-        if self.asks_all:
-            return _paired("question", "", None, self.question, self.questions)
-        return _paired("question", self.document, self.documents, self.question, self.questions)
-
-
-class Lookup(RequestBody):
-    """A raw vector for a document, or lists: one vector per document, or one of either for all."""
-
-    document: Name | None = None
-    vector: Vector | None = None
-    documents: Names | None = None
-    vectors: Annotated[list[Vector], msgspec.Meta(max_length=MAX_LIST)] | None = None
-
-    @property
-    def single(self) -> bool:
-        """Whether it is one vector for one document, which gets the `Readout` reply."""
-        return self.documents is None and self.vectors is None
-
-    def pairs(self) -> tuple[list[str], list[Numbers]]:
-        """Documents' names and vectors, of equal length."""
-        return _paired("vector", self.document, self.documents, self.vector, self.vectors)
-
-
-class Explain(RequestBody):
-    """A question, and a text or a document whose text is kept."""
-
-    question: Question
-    text: Text | None = None
-    document: Name | None = None
-
-
-class Compare(RequestBody):
-    """The document whose lookup is compared with softmax attention over as many states."""
-
-    document: Name
+        names = self.documents if self.document is None else [self.document]
+        questions = self.questions if self.question is None else [self.question]
+        _check_one_given("question", self.question, self.questions)
+        if not self.asks_all:
+            _check_one_given("document", self.document, self.documents)
+        names = [""] if names is None else names
+        questions = questions or []
+        if not names or not questions:
+            raise OptionError.expected("questions", "at least one, and a document", "none")
+        names = names * len(questions) if len(names) == 1 else names
+        questions = questions * len(names) if len(questions) == 1 else questions
+        if len(names) != len(questions):
+            expected = f"one for each of {len(names)} documents"
+            raise ShapeError.expected("questions", expected, str(len(questions)))
+        return names, questions
 
 
 class Search(RequestBody):
@@ -173,61 +149,6 @@ class ManyAnswers(msgspec.Struct, omit_defaults=True):
     missing: list[str] = []
 
 
-class Readout(msgspec.Struct):
-    """What one lookup returned."""
-
-    document: str
-    readout: Numbers
-    seconds: float
-    bytes: int
-
-
-class Readouts(msgspec.Struct):
-    """What each lookup returned, in order."""
-
-    readouts: list[Numbers]
-    seconds: float
-    bytes: int
-
-
-class Explanation(results.Explanation, frozen=True):
-    """A text's tokens, each token's weight for the question, the answers, and the seconds the server took."""
-
-    seconds: float
-
-
-class Cost(msgspec.Struct):
-    """What one lookup took: the median of several measured times, and the bytes read."""
-
-    seconds: float
-    bytes: int
-
-
-class Comparison(msgspec.Struct):
-    """What a lookup in a document's memory took, and one by softmax over as many states, both measured."""
-
-    document: str
-    tokens: int
-    size: int
-    lookup: Cost
-    softmax: Cost
-
-
-class Picture(msgspec.Struct):
-    """A memory's numbers as rows, labelled where each row belongs to a name; large memories are subsampled."""
-
-    rows: int
-    columns: int
-    labels: list[str]
-    values: list[Numbers]
-
-
-class ShownDocument(DocumentDetails, frozen=True):
-    """One document in full; `memory` only if the request asks for it."""
-
-    memory: Picture | None = None
-
-
 class Changes(msgspec.Struct):
     """What happened to each document of a file."""
 
@@ -257,19 +178,7 @@ class Problem(msgspec.Struct, omit_defaults=True):
     instance: str = ""
 
 
-def _paired(
-    word: str, name: str | None, names: list[str] | None, value: Value | None, values: list[Value] | None
-) -> tuple[list[str], list[Value]]:
-    """Names and values of equal length, each given once or as a list; a single one is repeated for all."""
-    for each, one, many in (("document", name, names), (word, value, values)):
-        if (one is None) == (many is None):
-            raise OptionError.expected(each, f'"{each}" or "{each}s"', "neither" if one is None else "both")
-    names = [name] if name is not None else names or []
-    values = [value] if value is not None else values or []
-    if not names or not values:
-        raise OptionError.expected(f"{word}s", "at least one, and a document", "none")
-    names = names * len(values) if len(names) == 1 else names
-    values = values * len(names) if len(values) == 1 else values
-    if len(names) != len(values):
-        raise ShapeError.expected(f"{word}s", f"one for each of {len(names)} documents", str(len(values)))
-    return names, values
+def _check_one_given(word: str, one: str | None, many: list[str] | None) -> None:
+    """Refuse a body that has both a value and a list of values, or neither."""
+    if (one is None) == (many is None):
+        raise OptionError.expected(word, f'"{word}" or "{word}s"', "neither" if one is None else "both")

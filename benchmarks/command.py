@@ -14,8 +14,6 @@ from benchmarks.report import Report, print_report, report_json
 ReaderFolder = Annotated[
     Path | None, typer.Option("--reader", help="A reader's folder, or the name of a shipped one.")
 ]
-# The reader of 0.1.0, for which the targets of a server were set: its questions cost little beside the server itself.
-NAMES = Path("names")
 Only = Annotated[str | None, typer.Option(help="Only rows whose name contains this text.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Tiny sizes, to test that it runs; nothing is judged.")]

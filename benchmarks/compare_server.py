@@ -6,7 +6,6 @@ hardly depends on it.
 
 import tempfile
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from statistics import median
 from typing import Annotated
@@ -19,13 +18,11 @@ from attar.bench.report import Machine, print_plain, print_table, quantity, this
 from attar.cli.output import progress_bar
 from attar.errors import OptionError
 from attar.progress import Progress, ignore_progress
-from benchmarks.command import Json, run_command
+from benchmarks.command import Json, ReaderFolder, run_command
 from benchmarks.load import drive_now
 from benchmarks.server import fill
-from benchmarks.server_rows import ServerProcess, check_statuses, lookups, questions, serving
+from benchmarks.server_rows import ServerProcess, check_statuses, questions, serving
 
-# The small reader of 0.1.0: in the package that runs this, so that checkouts from before it had this name read it too.
-NAMES = Path(str(files("attar.reader") / "readers" / "names"))
 COLUMNS = ["what", "first", "second", "second / first", "least", "most"]
 WARM_UP = 2.0
 
@@ -59,7 +56,7 @@ def run(
     seconds: float = 2.0,
     connections: int = 16,
     documents: int = 200,
-    reader: Path = NAMES,
+    reader: Path | None = None,
     progress: Progress = ignore_progress,
 ) -> Report:
     """Serve one library from both checkouts, and drive them in turns."""
@@ -68,11 +65,11 @@ def run(
             raise OptionError.expected(
                 str(checkout), "a checkout, with attar/__main__.py", "a folder without it"
             )
-    requests = {"/v1/ask": questions(documents), "/v1/lookup": lookups(documents)}
+    requests = {"/v1/ask": questions(documents)}
     rows = [Row(path, [], [], []) for path in requests]
     with tempfile.TemporaryDirectory(prefix="attar-compare-") as place:
         folder = Path(place) / "library"
-        fill(folder, reader, documents)
+        reader = fill(folder, reader, documents)
         one, other = (serving(folder, reader, "--read-only", checkout=each) for each in checkouts)
         with one as first, other as second:
             for server in (first, second):
@@ -105,7 +102,7 @@ def main(
     seconds: Annotated[float, typer.Option(min=0.1, help="Seconds per route, server and round.")] = 2.0,
     connections: Annotated[int, typer.Option(min=1, help="Concurrent connections.")] = 16,
     documents: Annotated[int, typer.Option(min=1, help="Documents in the library.")] = 200,
-    reader: Annotated[Path, typer.Option(help="The reader's folder, which both must know.")] = NAMES,
+    reader: ReaderFolder = None,
     json: Json = False,
 ) -> None:
     """Compare the CPU time per request of the servers of two checkouts."""

@@ -125,7 +125,7 @@ def run(
     rows = []
     with tempfile.TemporaryDirectory(prefix="attar-floods-") as place:
         folder = Path(place) / "library"
-        fill(folder, reader, DOCUMENTS)
+        reader = fill(folder, reader, DOCUMENTS)
         for done, flood in enumerate(floods):
             progress(flood.what, done, len(floods))
             with serving(folder, reader) as server:

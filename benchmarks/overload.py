@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 
 from attar.bench.report import Machine, print_plain, print_table, this_machine
-from benchmarks.command import NAMES, Json, ReaderFolder, run_command
+from benchmarks.command import Json, ReaderFolder, run_command
 from benchmarks.load import Load, drive_now
 from benchmarks.server import GROWTH, fill, growth_of, memory_text
 from benchmarks.server_rows import ServerProcess, check_statuses, questions, serving
@@ -64,13 +64,13 @@ def run(
     factor: float = 4.0,
     usual: Sequence[int] = (64, 256),
     connections: int = 512,
-    reader: Path | None = NAMES,
+    reader: Path | None = None,
     options: Sequence[str] = (),
 ) -> Overload:
     """Fill a library, serve it with options of `attar serve`, and overload it."""
     with tempfile.TemporaryDirectory(prefix="attar-overload-") as place:
         folder = Path(place) / "library"
-        fill(folder, reader, documents)
+        reader = fill(folder, reader, documents)
         with apart(), serving(folder, reader, "--read-only", *options) as server:
             _own_cores()
             return overload(server, documents, seconds, factor, usual, connections)
@@ -197,7 +197,7 @@ def main(
     seconds: Annotated[float, typer.Option(min=0.1, help="Seconds of overload.")] = 30.0,
     factor: Annotated[float, typer.Option(min=1.0, help="Times the full rate that is offered.")] = 4.0,
     connections: Annotated[int, typer.Option(min=1, help="Connections while overloaded.")] = 512,
-    reader: ReaderFolder = NAMES,
+    reader: ReaderFolder = None,
     json: Json = False,
 ) -> None:
     """Offer a server several times the questions that it can answer; exit code 1 if a target is missed."""

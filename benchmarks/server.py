@@ -10,22 +10,17 @@ from statistics import median
 from typing import Annotated
 
 import msgspec
-import numpy as np
 import typer
 from rich.console import Console
 
 from attar.bench.report import Machine, print_plain, print_table, quantity, this_machine
 from attar.cli.output import progress_bar
 from attar.library.library import Library
-from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
-from benchmarks.command import NAMES, Json, Quick, ReaderFolder, run_command
+from benchmarks.command import Json, Quick, ReaderFolder, run_command
 from benchmarks.load import drive_now, find_wrk
 from benchmarks.server_rows import (
     COLUMNS,
-    SIZE,
-    TOKENS,
-    VARIANTS,
     WRK_SECONDS,
     Drive,
     Row,
@@ -33,12 +28,12 @@ from benchmarks.server_rows import (
     check_statuses,
     drives_for,
     json_request,
-    lookups,
     measure,
     questions,
     serving,
 )
 from benchmarks.stories import tell_stories
+from benchmarks.tiny_reader import save_tiny_reader
 
 # Rounds of batched and unbatched questions in turns, and the ratio that batching should reach.
 ROUNDS, BATCHED_OVER_UNBATCHED = 3, 2.0
@@ -56,7 +51,7 @@ class Options:
     documents: int = 10_000
     seconds: float = 10.0
     connections: int = 64
-    reader: Path | None = NAMES
+    reader: Path | None = None
     quick: bool = False
     soak: float | None = None
 
@@ -76,7 +71,7 @@ def run(options: Options, progress: Progress = ignore_progress) -> Report:
     with tempfile.TemporaryDirectory(prefix="attar-bench-") as place:
         progress(f"reading {documents:,} documents", 0, 1)
         folder = Path(place) / "library"
-        fill(folder, options.reader, documents)
+        options = replace(options, reader=fill(folder, options.reader, documents))
         measured = _soak_rows if options.soak else _table_rows
         rows = measured(folder, options, documents, progress)
     if options.quick:
@@ -104,7 +99,7 @@ def _table_rows(folder: Path, options: Options, documents: int, progress: Progre
             rows.append(measure(pair, two_workers, seconds))
         progress("batched compared with unbatched", len(rows), total)
         with serving(folder, options.reader, "--read-only", "--max-batch", "1") as unbatched:
-            rows.append(batched_vs_unbatched(server, unbatched, drives[1], seconds))
+            rows.append(batched_vs_unbatched(server, unbatched, drives[0], seconds))
     return rows
 
 
@@ -138,7 +133,7 @@ def soak(
     minutes: float,
     on_status: Callable[[str], None],
 ) -> Row:
-    """Half of the server's capacity for minutes: questions, lookups, and sometimes a new document."""
+    """Half of the server's capacity for minutes: questions, and sometimes a new document."""
     requests = mixed_requests(documents)
     seconds = 60 * minutes
     full = drive_now(server.port, requests, connections, min(5.0, seconds))
@@ -182,9 +177,8 @@ def soak(
 
 
 def mixed_requests(documents: int) -> list[bytes]:
-    """Questions and lookups in turn; one request in a thousand writes a document."""
-    pairs = zip(questions(documents), itertools.cycle(lookups(documents)), strict=False)
-    requests = [request for pair in pairs for request in pair]
+    """Questions; one request in a thousand writes a document."""
+    requests = questions(documents)
     text = "Then Ann met Bob in Rome. Bob left for Paris, and Ann wrote to him every day. "
     for at in range(0, len(requests), WRITES):
         # Every text differs from the one before, since an equal one would change nothing.
@@ -217,19 +211,14 @@ def memory_text(before: int | None, growth: float | None) -> str:
     return f"{quantity(before, 'B')}, {growth:+.1%}".replace("%", " %")
 
 
-def fill(folder: Path, reader: Path | None, documents: int) -> None:
-    """Read stories into a library, and make up memories and stored states for raw lookups."""
-    rng = np.random.default_rng(0)
-    with Library(folder, reader, dtype="float32", durability="none") as library:
+def fill(folder: Path, reader: Path | None, documents: int) -> Path:
+    """Read stories into a library with a reader, or a tiny one beside it; the reader's path."""
+    if reader is None:
+        reader = save_tiny_reader(folder.with_name("reader"))
+    with Library(folder, reader, durability="none") as library:
         stories = tell_stories(0, documents)
         library.add_many((f"story {at}", story.text) for at, story in enumerate(stories))
-        fingerprint = library.reader.fingerprint
-        with library.store.transaction() as changes:
-            for at in range(min(documents, VARIANTS)):
-                states = rng.standard_normal((TOKENS, SIZE), np.float32) / 10
-                triangle = Memory.of("linear", states.T @ states, tokens=TOKENS, reader=fingerprint)
-                changes.put(f"triangle {at}", triangle)
-                changes.put(f"states {at}", Memory.of("softmax", states, tokens=TOKENS, reader=fingerprint))
+    return reader
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -243,7 +232,7 @@ def main(
     documents: Annotated[int, typer.Option(min=1, help="Documents in the library.")] = 10_000,
     seconds: Annotated[float, typer.Option(min=0.1, help="Seconds per row.")] = 10.0,
     connections: Annotated[int, typer.Option(min=1, help="Concurrent connections.")] = 64,
-    reader: ReaderFolder = NAMES,
+    reader: ReaderFolder = None,
     soak: Annotated[
         float | None, typer.Option(min=0.1, help="Run this many minutes at half load instead of the table.")
     ] = None,

@@ -14,17 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from attar.bench.report import quantity
 from attar.errors import OptionError
-from attar.vectors import pack_queries
-from attar.wire import MEDIA
 from benchmarks.load import Load, drive_by_wrk, drive_now, find_wrk, request_for
 
 COLUMNS = ["what", "requests/s", "items/s", "p50", "p99", "target", ""]
-QUESTION = "___ left the house before the night ."
-SIZE, TOKENS = 128, 750
+QUESTION = "Who left the house before the night?"
 # Different requests, sent in turn.
 VARIANTS = 200
 # The shortest load, in seconds, for which wrk is used.
@@ -115,7 +111,7 @@ class Drive:
 
 
 class Row(msgspec.Struct):
-    """What a server reached; an item is a question or a lookup, of which a request may have many."""
+    """What a server reached; an item is a question, of which a request may have many."""
 
     what: str
     requests_per_second: float | None
@@ -162,33 +158,12 @@ def batches_of_questions(documents: int) -> list[bytes]:
     return [json_request("/v1/ask", body) for body in bodies]
 
 
-def lookups(documents: int) -> list[bytes]:
-    """Requests with one vector each, as JSON."""
-    vectors = np.random.default_rng(0).standard_normal((VARIANTS, SIZE), np.float32)
-    names = [f"triangle {at % min(documents, VARIANTS)}" for at in range(VARIANTS)]
-    return [
-        json_request("/v1/lookup", {"document": name, "vector": vector.tolist()})
-        for name, vector in zip(names, vectors, strict=True)
-    ]
-
-
-def packed_lookups(kind: str, documents: int) -> list[bytes]:
-    """Requests with 1,024 packed vectors each, each for its own document."""
-    names = [f"{kind} {at % min(documents, VARIANTS)}" for at in range(1_024)]
-    vectors = np.random.default_rng(0).standard_normal((4, 1_024, SIZE), np.float32)
-    return [request_for("/v1/lookup", pack_queries(names, each), MEDIA) for each in vectors]
-
-
 def drives_for(documents: int, connections: int) -> list[Drive]:
-    """The rows: questions and raw lookups, alone and in batches, and softmax for comparison."""
+    """The rows: questions alone and in batches."""
     few = max(1, connections // 8)
-    triangles, states = packed_lookups("triangle", documents), packed_lookups("states", documents)
     return [
-        Drive("/lookup, one vector, JSON", lookups(documents), 1, connections, 6_000, 0.040),
         Drive("/ask, one question", questions(documents), 1, connections, 2_500, 0.060),
         Drive("/ask, 256 questions", batches_of_questions(documents), 256, few, 10_000),
-        Drive("/lookup, 1,024 vectors, packed", triangles, 1_024, few, 100_000),
-        Drive(f"the same by softmax over {TOKENS} states", states, 1_024, few),
     ]
 
 

@@ -30,7 +30,7 @@ LIBRARY_ONLY = {
     "reread",
     "search_state",
 }
-CLIENT_ONLY = {"add_file", "lookup", "put"}
+CLIENT_ONLY = {"add_file"}
 PARAMETERS_OF_LIBRARY_ONLY = {
     "add_many": {"shared_names", "batch_size", "batch", "on_refused", "progress", "seen"},
     "append": {"progress"},
@@ -195,21 +195,6 @@ def test_many_questions_are_sent_in_parts(kind):
     assert [len(body.questions) for body in bodies] == [256, 256, 88]
     assert [name for body in bodies for name in body.documents] == names
     assert {body.top for body in bodies} == {None}
-
-
-def test_put_warns_and_replaces_by_default():
-    bodies = []
-
-    def reply(request):
-        bodies.append(msgspec.json.decode(request.content))
-        change = {"name": "emma", "change": "replaced", "tokens": 7, "bytes": 400}
-        return httpx.Response(200, json=change)
-
-    with connect(reply) as client, pytest.warns(DeprecationWarning, match="use add"):
-        assert client.put("emma", "Ann left.") == attar.Change("emma", "replaced", 7, 400)
-    with connect(reply) as client:
-        client.add("emma", "Ann left.")
-    assert [body["replace"] for body in bodies] == [True, False]
 
 
 def problem(status, kind=""):

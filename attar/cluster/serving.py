@@ -29,11 +29,8 @@ _SLICE = 0.25
 _ONGOING = 64
 _METHODS = {
     "answer": "ask",
-    "look_up": "ask",
     "rounds": "search",
     "prepare_search": "search",
-    "explain": "slow",
-    "compare": "slow",
 }
 
 
@@ -85,7 +82,7 @@ class ShardServer:
         # Any process of the shard may get the next question to all documents: none of them loads the reader then.
         self._backend.prepare()
         # One call of a kind at a time, as in a server of one process: a long change does not hold questions up.
-        self._locks = {kind: threading.Lock() for kind in ("ask", "search", "write", "slow", "read")}
+        self._locks = {kind: threading.Lock() for kind in ("ask", "search", "write", "read")}
 
     def call(self, method: str, arguments: tuple[Any, ...]) -> Any:
         """The result of a method of `ShardBackend`, or its error."""

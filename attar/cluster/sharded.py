@@ -14,8 +14,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from attar import wire
 from attar.cluster.scatter import Scatter
 from attar.cluster.shard import LocalShard, Shard
@@ -25,8 +23,8 @@ from attar.library.drafts import Draft
 from attar.library.finding import closest
 from attar.library.library import Library
 from attar.library.rounds import ask_rounds, search_rounds
-from attar.results import Answer, Change, Document, Explanation, Hit
-from attar.server.backend import AskJob, AskResult, Listed, LookupJob, LookupResult, Partial
+from attar.results import Answer, Change, Document, DocumentDetails, Hit
+from attar.server.backend import AskJob, AskResult, Listed, Partial
 from attar.store.format import key_of
 from attar.store.maintenance import Stats
 
@@ -98,42 +96,6 @@ class ShardedLibrary(Scatter):
             errors[at][1] if at in errors else AskResult(answers[at], read[at]) for at in range(len(jobs))
         ]
 
-    def look_up(self, jobs: list[LookupJob]) -> list[LookupResult | Exception]:
-        """The result of each job, or its error."""
-        return [self._look_up(job) for job in jobs]
-
-    def look_up_now(self, job: LookupJob) -> LookupResult | None:
-        """Return None; shards never answer inline."""
-        return None
-
-    def _look_up(self, job: LookupJob) -> LookupResult | Exception:
-        if len(job.names) == 1:
-            own = {self._of(job.names[0]): list(range(len(job.vectors)))}
-        else:
-            own = _places(self._of(name) for name in job.names)
-        sent = {
-            number: ([job if len(job.names) == 1 else _some_vectors(job, places)],)
-            for number, places in own.items()
-        }
-        readouts: list[Any] = [None] * len(job.vectors)
-        read, errors = 0, []
-        for number, results in self.scatter("look_up", sent).items():
-            result = results if isinstance(results, Exception) else results[0]
-            if isinstance(result, Exception):
-                errors.append((own[number][0], result))
-                continue
-            read += result.bytes
-            for place, each in zip(own[number], result.readouts, strict=True):
-                readouts[place] = each
-        if errors:
-            return min(errors, key=_first)[1]
-        if not job.packed:
-            return LookupResult(readouts, read)
-        padded = np.zeros((len(readouts), max(map(len, readouts))), np.float32)
-        for row, readout in zip(padded, readouts, strict=True):
-            row[: len(readout)] = readout
-        return LookupResult(padded, read)
-
     def ask_all(self, questions: Sequence[str], top: int | None = 5) -> Partial[list[list[Answer]]]:
         """The answers to questions from all documents, as `Library.ask_all` gives them."""
         return self.over_all(lambda question: ask_rounds(question, top), questions)
@@ -172,24 +134,10 @@ class ShardedLibrary(Scatter):
     def __bool__(self) -> bool:
         return True
 
-    def show(self, name: str, with_memory: bool = False) -> wire.ShownDocument:
-        """One document in full."""
-        shown: wire.ShownDocument = self._named(name, "show", name, with_memory)
+    def show(self, name: str) -> DocumentDetails:
+        """Like `Library.show`."""
+        shown: DocumentDetails = self._named(name, "show", name)
         return shown
-
-    def explain(self, text: str | None, document: str | None, question: str) -> Explanation:
-        """The weight of each token of a text, or of a document's text, for a question."""
-        explained: Explanation
-        if document is None:
-            explained = self.anywhere("explain", text, None, question)
-        else:
-            explained = self._named(document, "explain", None, document, question)
-        return explained
-
-    def compare(self, name: str) -> wire.Comparison:
-        """What a lookup in a document's memory takes, and one by softmax over as many states."""
-        compared: wire.Comparison = self._named(name, "compare", name)
-        return compared
 
     def add(self, name: str, text: str, title: str = "", replace: bool = False) -> Change:
         """Add a document to its shard."""
@@ -320,10 +268,6 @@ def _first(error: tuple[int, Exception]) -> int:
 
 def _some_questions(job: AskJob, places: Sequence[int]) -> AskJob:
     return AskJob([job.names[at] for at in places], [job.questions[at] for at in places], job.top)
-
-
-def _some_vectors(job: LookupJob, places: Sequence[int]) -> LookupJob:
-    return LookupJob([job.names[at] for at in places], job.vectors[places], job.packed)
 
 
 def _key(document: Document) -> bytes:

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import attar
 from attar import wire
 from attar.library.library import Library
-from attar.results import Change
+from attar.results import Change, DocumentDetails
 from attar.server import routes
 from attar.server.admission import Admission
 from attar.server.backend import Backend
@@ -74,7 +74,6 @@ _LIST_QUERY: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 _FLAG = {"type": "string", "enum": ["0", "1"], "default": "0"}
-_SHOW_QUERY = {"memory": ("1: also the numbers of the memory", _FLAG)}
 _FILE_QUERY: dict[str, tuple[str, dict[str, Any]]] = {
     "name": ("the file's name", {"type": "string", "minLength": 1, "maxLength": wire.MAX_NAME}),
     "replace": ("1: another text of that name is replaced", _FLAG),
@@ -84,18 +83,7 @@ _FILE_QUERY: dict[str, tuple[str, dict[str, Any]]] = {
 # "…/append" before the name alone.
 ROUTES = (
     Route("POST", wire.ASK, routes.ask, wire.Ask, {200: wire.Answers | wire.ManyAnswers}, (404,)),
-    Route(
-        "POST",
-        wire.LOOKUP,
-        routes.lookup,
-        wire.Lookup,
-        {200: wire.Readout | wire.Readouts},
-        (404,),
-        binary=True,
-    ),
     Route("POST", wire.SEARCH, routes.search, wire.Search, {200: wire.Hits}),
-    Route("POST", "/v1/explain", routes.explain, wire.Explain, {200: wire.Explanation}, (404,)),
-    Route("POST", "/v1/compare", routes.compare, wire.Compare, {200: wire.Comparison}, (404,)),
     Route("GET", wire.DOCUMENTS, routes.list_documents, None, {200: wire.Page}, query=_LIST_QUERY),
     Route(
         "POST",
@@ -113,7 +101,7 @@ ROUTES = (
     Route(
         "PUT", _DOCUMENT, routes.put_document, wire.PutDocument, {201: Change, 200: Change}, (403, 404, 409)
     ),
-    Route("GET", _DOCUMENT, routes.show_document, None, {200: wire.ShownDocument}, (404,), query=_SHOW_QUERY),
+    Route("GET", _DOCUMENT, routes.show_document, None, {200: DocumentDetails}, (404,)),
     Route("DELETE", _DOCUMENT, routes.remove_document, None, {204: None}, (403, 404)),
     Route("GET", "/healthz", routes.health),
     Route("GET", "/readyz", routes.readiness),
@@ -207,7 +195,7 @@ class _Endpoint:
         request = Request(scope, receive, send)
         route = self.route(request.method)
         scope[ROUTE] = route.name
-        body = () if route.body is None else (await read_body(request, route.body, route.binary),)
+        body = () if route.body is None else (await read_body(request, route.body),)
         reply = await route.handler(self._service, request, *body)
         if isinstance(reply, Response):
             await reply(scope, receive, send)

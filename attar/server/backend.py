@@ -9,8 +9,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from attar import wire
 from attar.library.drafts import Draft
-from attar.memory.forms import Floats
-from attar.results import Answer, Change, Document, Explanation, Hit
+from attar.results import Answer, Change, Document, DocumentDetails, Hit
 from attar.store.maintenance import Stats
 
 Value = TypeVar("Value")
@@ -28,21 +27,6 @@ class AskResult(NamedTuple):
     """The answers to each question, and the bytes of the memories that were read."""
 
     answers: list[list[Answer]]
-    bytes: int
-
-
-class LookupJob(NamedTuple):
-    """The vectors `[m, k]` of one request, with one name for all or one each; `packed`: readouts of one width."""
-
-    names: list[str]
-    vectors: Floats
-    packed: bool
-
-
-class LookupResult(NamedTuple):
-    """One readout per vector, and the bytes of the memories that were read."""
-
-    readouts: Sequence[Floats] | Floats
     bytes: int
 
 
@@ -72,12 +56,6 @@ class Backend(Protocol):
     def answer(self, jobs: list[AskJob]) -> list[AskResult | Exception]:
         """The result of each job of a batch, or its error; one job's error does not affect the others."""
 
-    def look_up(self, jobs: list[LookupJob]) -> list[LookupResult | Exception]:
-        """The result of each job of a batch, or its error."""
-
-    def look_up_now(self, job: LookupJob) -> LookupResult | None:
-        """The result of a job that takes less time than waking a thread; None for others."""
-
     def ask_all(self, questions: Sequence[str], top: int | None) -> Partial[list[list[Answer]]]:
         """The answers to questions from all documents."""
 
@@ -87,14 +65,8 @@ class Backend(Protocol):
     def page(self, after: str | None, limit: int) -> Partial[Listed]:
         """Some documents in the order of names."""
 
-    def show(self, name: str, with_memory: bool) -> wire.ShownDocument:
+    def show(self, name: str) -> DocumentDetails:
         """One document in full."""
-
-    def explain(self, text: str | None, document: str | None, question: str) -> Explanation:
-        """The weight of each token of a text, or of a document's text, for a question."""
-
-    def compare(self, name: str) -> wire.Comparison:
-        """What a lookup in a document's memory takes, and one by softmax over as many states."""
 
     def add(self, name: str, text: str, title: str, replace: bool) -> Change:
         """Add a document."""

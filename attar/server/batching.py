@@ -1,4 +1,4 @@
-"""Queues in front of one thread each: a batcher for questions and lookups, a serial executor for slow work."""
+"""Queues in front of one thread each: a batcher for questions, a serial executor for slow work."""
 
 import asyncio
 import time

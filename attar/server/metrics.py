@@ -47,8 +47,8 @@ _STORE = {
     "readers": "Reader slots in use.",
 }
 
-Work = Literal["ask", "lookup"]
-_WORK: tuple[Work, ...] = ("ask", "lookup")
+Work = Literal["ask"]
+_WORK: tuple[Work, ...] = ("ask",)
 Counts = NDArray[np.float64]
 
 
@@ -126,7 +126,7 @@ class Metrics(Collector):
         self._observe(self._latencies[route], _SECONDS, seconds)
 
     def count_batch(self, work: Work, size: int) -> None:
-        """Count a batch of questions or lookups."""
+        """Count a batch of questions."""
         self._observe(self._batches[work], _SIZES, size)
 
     def set_in_flight(self, requests: int) -> None:
@@ -134,7 +134,7 @@ class Metrics(Collector):
         self._own[self._gauges.start] = requests
 
     def set_queue_length(self, work: Work, length: int) -> None:
-        """Set the number of questions or lookups that wait."""
+        """Set the number of questions that wait."""
         self._own[self._gauges.start + 1 + _WORK.index(work)] = length
 
     def _observe(self, columns: slice, limits: Sequence[float], value: float) -> None:
@@ -166,16 +166,14 @@ class Metrics(Collector):
             self._latencies,
             sums,
         )
-        yield _histogram(
-            "attar_batch_size", "Questions or lookups per batch.", "work", _SIZES, self._batches, sums
-        )
+        yield _histogram("attar_batch_size", "Questions per batch.", "work", _SIZES, self._batches, sums)
         # What a killed process had in flight is lost with it.
         processes = {
             row: int(each) for row, each in enumerate(rows[:, self._process.start]) if _is_alive(int(each))
         }
         in_flight, *waiting = rows[list(processes), self._gauges].sum(0)
         yield GaugeMetricFamily("attar_requests_in_flight", "Requests that are being answered.", in_flight)
-        queues = GaugeMetricFamily("attar_queue_length", "Questions or lookups that wait.", labels=["work"])
+        queues = GaugeMetricFamily("attar_queue_length", "Questions that wait.", labels=["work"])
         for work, length in zip(_WORK, waiting, strict=True):
             queues.add_metric([work], length)
         yield queues

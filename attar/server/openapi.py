@@ -40,7 +40,6 @@ class Route:
     replies: dict[int, Shape] = field(default_factory=lambda: {200: None})
     errors: tuple[int, ...] = ()
     _: KW_ONLY
-    binary: bool = False  # whether packed vectors are read and returned too
     query: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
     required: tuple[str, ...] = ()  # parameters of the query that must be given
     documented: bool = True
@@ -119,9 +118,9 @@ def _operation(route: Route) -> dict[str, Any]:
     if parameters:
         operation["parameters"] = parameters
     if route.body is not None:
-        operation["requestBody"] = {"required": True, "content": _content(route.body, route.binary)}
+        operation["requestBody"] = {"required": True, "content": _content(route.body)}
     for status, shape in route.replies.items():
-        content = {} if status == 204 else {"content": _content(shape, route.binary)}
+        content = {} if status == 204 else {"content": _content(shape)}
         operation["responses"][str(status)] = {"description": route.summary} | content
     problem = {MEDIA_TYPE: {"schema": {"$ref": f"{_SCHEMAS}Problem"}}}
     errors = {*route.errors, *_COMMON_ERRORS}
@@ -132,15 +131,14 @@ def _operation(route: Route) -> dict[str, Any]:
     return operation
 
 
-def _content(shape: Shape, binary: bool) -> dict[str, Any]:
+def _content(shape: Shape) -> dict[str, Any]:
     """The media types of a body and their schemas."""
     if shape is None:
         return {_TEXT: {"schema": {"type": "string"}}}
     if shape is bytes:
         return {_BINARY: {"schema": {"type": "string", "format": "binary"}}}
     schemas = [{"$ref": _SCHEMAS + struct.__name__} for struct in _structs(shape)]
-    content = {_JSON: {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}}
-    return content | ({_BINARY: {"schema": {"type": "string", "format": "binary"}}} if binary else {})
+    return {_JSON: {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}}
 
 
 def _structs(shape: Shape) -> Sequence[type[msgspec.Struct]]:

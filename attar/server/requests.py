@@ -1,21 +1,16 @@
-"""Reading requests: a body of the right type, a document's name, query parameters, valid vectors and lengths."""
+"""Reading requests: a body of the right type, a document's name, query parameters and lengths."""
 
-import math
-from array import array
 from collections.abc import Sequence
 from functools import cache
-from itertools import chain
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import msgspec
-import numpy as np
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from attar import wire
-from attar.errors import FormatError, OptionError, ShapeError
-from attar.memory.forms import Floats
+from attar.errors import FormatError, OptionError
 from attar.server.problems import ProblemError, printable
 
 JSON = "application/json"
@@ -24,21 +19,18 @@ _DOCUMENTS, _APPEND = b"/v1/documents/", b"/append"
 _decoder = cache(msgspec.json.Decoder)
 
 
-async def read_body(
-    request: Request, struct: type[msgspec.Struct] | type[bytes], binary: bool = False
-) -> Any:
-    """The JSON body as a struct, or its bytes: of a file, or where `binary` allows packed vectors and they are sent.
+async def read_body(request: Request, struct: type[msgspec.Struct] | type[bytes]) -> Any:
+    """The JSON body as a struct, or the bytes of a file.
 
     The content type is required: a browser does not send it to another site without that site's consent.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if (binary or struct is bytes) and media_type == wire.MEDIA:
-        return await request.body()
     expected = wire.MEDIA if struct is bytes else JSON
     if media_type != expected:
         came = printable(media_type, 60) or "none"
         raise ProblemError(415, f"content-type: expected {expected}, got {came}", {"accept": expected})
-    return _decoder(struct).decode(await request.body())
+    body = await request.body()
+    return body if struct is bytes else _decoder(struct).decode(body)
 
 
 def document_name(request: Request) -> str:
@@ -104,37 +96,3 @@ def check_count(what: str, values: Sequence[object], limit: int) -> None:
         raise OptionError.expected(
             what, f"at most {limit:,} per request", came, "split them over several requests"
         )
-
-
-def vectors_from(lists: list[list[float]]) -> Floats:
-    """Lists of numbers as float32 vectors `[m, k]`; refused if their sizes differ or a number is too large.
-
-    >>> vectors_from([[1.0, 2.0]]).tolist()
-    [[1.0, 2.0]]
-    """
-    first, *others = lists
-    size = len(first)
-    if not size or any(len(other) != size for other in others):
-        sizes = ", ".join(map(str, sorted({len(each) for each in lists})))
-        raise ShapeError.expected("vectors", "one size for all, from 1 up", sizes)
-    # Half the time of np.array, and no warning where a number is too large.
-    numbers = array("f", chain.from_iterable(lists) if others else first)
-    vectors: Floats = np.frombuffer(numbers, np.float32).reshape(len(lists), size)
-    check_finite(vectors)
-    return vectors
-
-
-def check_finite(vectors: Floats) -> None:
-    """Refuse NaN and infinity."""
-    if not all_finite(vectors):
-        raise OptionError.expected("vectors", "finite float32 numbers", "NaN or infinity")
-
-
-def all_finite(numbers: Floats) -> bool:
-    """Whether all numbers are finite.
-
-    >>> all_finite(np.array([1, 2], np.float32)), all_finite(np.array([np.inf], np.float32))
-    (True, False)
-    """
-    # The sum of squares is finite only if all numbers are: one pass, unless some are very large.
-    return math.isfinite(np.vdot(numbers, numbers)) or bool(np.isfinite(numbers).all())

@@ -2,21 +2,17 @@
 
 import time
 
-import msgspec
-import numpy as np
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from attar import wire
-from attar.errors import OptionError
 from attar.library.drafts import Draft, read_upload
-from attar.results import Change
+from attar.results import Change, DocumentDetails
 from attar.server import requests
-from attar.server.backend import AskJob, LookupJob
+from attar.server.backend import AskJob
 from attar.server.problems import ProblemError
 from attar.server.service import Service
-from attar.vectors import pack_readouts, unpack_queries
 
 PAGE_SIZE, MAX_PAGE_SIZE = 100, 1_000
 # Bytes that a file may have when it is decompressed, at least: its pictures count too.
@@ -81,10 +77,10 @@ async def list_documents(service: Service, request: Request) -> wire.Page:
     return wire.Page(found[:limit], after, total, missing)
 
 
-async def show_document(service: Service, request: Request) -> wire.ShownDocument:
-    """Show a document; with `memory=1` also the numbers of its memory."""
-    name, with_memory = requests.document_name(request), requests.query_flag(request, "memory")
-    return await service.read(lambda: service.backend.show(name, with_memory))
+async def show_document(service: Service, request: Request) -> DocumentDetails:
+    """Show a document with its text."""
+    name = requests.document_name(request)
+    return await service.read(lambda: service.backend.show(name))
 
 
 async def remove_document(service: Service, request: Request) -> Response:
@@ -117,54 +113,6 @@ async def search(service: Service, request: Request, body: wire.Search) -> wire.
     started = time.perf_counter()
     hits, missing = await service.search(body.query, body.top)
     return wire.Hits(body.query, hits, time.perf_counter() - started, missing)
-
-
-async def lookup(
-    service: Service, request: Request, body: wire.Lookup | bytes
-) -> wire.Readout | wire.Readouts | Response:
-    """Look vectors up, as JSON or packed (`attar.vectors` has the layout)."""
-    started = time.perf_counter()
-    if isinstance(body, bytes):
-        names, vectors = unpack_queries(body, service.settings.max_questions)
-        requests.check_finite(vectors)
-        readouts, _ = await service.look_up(LookupJob(names, vectors, packed=True))
-        return Response(pack_readouts(np.asarray(readouts)), media_type=wire.MEDIA)
-    names, lists = body.pairs()
-    requests.check_count("vectors", lists, service.settings.max_questions)
-    # A readout has one number per name of its document: their sizes differ.
-    readouts, read = await service.look_up(LookupJob(names, requests.vectors_from(lists), packed=False))
-    seconds, numbers = time.perf_counter() - started, [readout.tolist() for readout in readouts]
-    return (
-        wire.Readout(names[0], numbers[0], seconds, read)
-        if body.single
-        else wire.Readouts(numbers, seconds, read)
-    )
-
-
-async def explain(service: Service, request: Request, body: wire.Explain) -> Response:
-    """The weight of each token of a text for a question; the text may be that of a document, if kept."""
-    if (body.text is None) == (body.document is None):
-        raise OptionError.expected(
-            "explain", '"text" or "document"', "neither" if body.text is None else "both"
-        )
-    requests.check_length("text", len(body.text or ""), service.settings.max_text)
-    started = time.perf_counter()
-
-    def run() -> bytes:
-        explained = service.backend.explain(body.text, body.document, body.question)
-        seconds = time.perf_counter() - started
-        # A million tokens are encoded here, not on the event loop.
-        return msgspec.json.encode(
-            wire.Explanation(explained.tokens, explained.weights, explained.answers, seconds)
-        )
-
-    return Response(await service.run_slow(run), media_type=wire.JSON)
-
-
-async def compare(service: Service, request: Request, body: wire.Compare) -> wire.Comparison:
-    """Measure a lookup in the document's memory, and softmax attention over as many states."""
-    name = body.document
-    return await service.run_slow(lambda: service.backend.compare(name))
 
 
 async def health(service: Service, request: Request) -> Response:

@@ -126,14 +126,11 @@ def _open_library(settings: Settings) -> "Library":
     """The library of the settings, with all that its first questions would wait for."""
     import torch
 
-    from attar.ops.packed.products import COMPILED
     from attar.server.app import open_library
 
     torch.set_num_threads(1)
     library = open_library(settings)
     library.reader  # noqa: B018  # loads it
-    # Before the first lookups, which would share the core with the compiler for seconds.
-    COMPILED.now()
     return library
 
 

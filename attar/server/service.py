@@ -1,4 +1,4 @@
-"""The library on executors: questions and lookups in batches, writes and slow reads one at a time."""
+"""The library on executors: questions in batches, writes and slow reads one at a time."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ from typing import NoReturn, TypeVar
 
 from attar.errors import AttarError, UnknownDocumentError
 from attar.results import Answer, Hit
-from attar.server.backend import AskJob, AskResult, Backend, LookupJob, LookupResult, Partial
+from attar.server.backend import AskJob, AskResult, Backend, Partial
 from attar.server.batching import Batcher, SerialExecutor
 from attar.server.metrics import Metrics
 from attar.server.problems import ProblemError
@@ -16,12 +16,6 @@ from attar.server.settings import Settings
 from attar.store.maintenance import Stats
 
 Value = TypeVar("Value")
-
-# A lookup takes a tenth of a question's time: ten times as many may wait.
-_LOOKUPS_PER_QUESTION = 10
-# Lookups of at most this many vectors may run on the event loop: a single client gets 1.9 times the rate, 64 clients
-# the same.
-_INLINE_VECTORS = 16
 
 
 class Service:
@@ -37,14 +31,6 @@ class Service:
             max_queue=settings.max_queue,
             on_batch=partial(metrics.count_batch, "ask"),
             on_queue=partial(metrics.set_queue_length, "ask"),
-        )
-        self._lookups = Batcher[LookupJob, LookupResult](
-            backend.look_up,
-            name="lookup",
-            max_batch=settings.max_batch,
-            max_queue=_LOOKUPS_PER_QUESTION * settings.max_queue,
-            on_batch=partial(metrics.count_batch, "lookup"),
-            on_queue=partial(metrics.set_queue_length, "lookup"),
         )
         # A thread each: a list does not wait for a long explanation, nor an operator for a list.
         self._writes, self._slow, self._reads, self._searches, self._status = map(
@@ -67,7 +53,6 @@ class Service:
         self.ready = False
         executors = (
             self._asks,
-            self._lookups,
             self._writes,
             self._slow,
             self._reads,
@@ -95,16 +80,6 @@ class Service:
     async def search(self, query: str, top: int) -> Partial[list[Hit]]:
         """Find the documents that fit a query best."""
         return await self._searches.run(lambda: self.backend.search(query, top))
-
-    async def look_up(self, job: LookupJob) -> LookupResult:
-        """Look vectors up."""
-        try:
-            if len(job.vectors) <= _INLINE_VECTORS and (result := self.backend.look_up_now(job)) is not None:
-                self.metrics.count_batch("lookup", len(job.vectors))
-                return result
-            return await self._lookups.submit(job, len(job.vectors))
-        except UnknownDocumentError as error:
-            await self._raise_with_suggestions(job.names, error)
 
     async def write(self, work: Callable[[], Value]) -> Value:
         """Run a change of the library, one at a time."""

@@ -16,7 +16,7 @@ from attar.errors import OptionError
 from benchmarks.command import run_command
 from benchmarks.fuzz.documents import documents_target
 from benchmarks.fuzz.folders import cloze_target, import_target, reader_target
-from benchmarks.fuzz.http import http_phrases_target, http_target
+from benchmarks.fuzz.http import http_target
 from benchmarks.fuzz.reading import library_target, source_target, text_target
 from benchmarks.fuzz.records import (
     envelope_target,
@@ -41,11 +41,10 @@ TARGETS = {
     "text": text_target,
     "library": library_target,
     "http": http_target,
-    "http-phrases": http_phrases_target,
 }
 # Examples in one turn of a target: those in forks and over HTTP take longer.
 _EXAMPLES = {"store": 40, "import": 40, "reader": 40, "cloze": 40}
-_EXAMPLES |= {"documents": 60, "library": 60, "text": 60, "http": 60, "http-phrases": 60}
+_EXAMPLES |= {"documents": 60, "library": 60, "text": 60, "http": 60}
 
 
 def fuzz(name: str, folder: Path, examples: int, seed: int | None) -> tuple[int, str]:

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,11 @@ from urllib.parse import quote
 from hypothesis import strategies as st
 
 from attar.library.library import Library
-from attar.reader.reader import Reader
 from attar.store.store import Store
 from benchmarks.document_files import zip_of
 from benchmarks.fuzz.mutations import Json, mutated_bytes, mutated_json, texts
-from benchmarks.fuzz.reading import default_reader, small_reader
 from benchmarks.fuzz.target import Target
+from benchmarks.tiny_reader import save_tiny_reader
 
 # Memory may grow while caches fill; a leak of a request's size would pass this within the hour.
 _GROWTH = 1.5
@@ -37,17 +36,13 @@ BODIES: list[tuple[str, str, Json | bytes]] = [
     ("POST", "/v1/search", {"query": "Who left?", "top": 2}),
     ("POST", "/v1/files?name=a.md&replace=1", b"# Ann\n\nThen *Bob* left."),
     ("POST", "/v1/files?name=a.zip&replace=1", zip_of({"a.txt": b"Bob left.", "b.html": b"<p>Ann met Bob."})),
-    ("POST", "/v1/lookup", {"document": "kept", "vector": [1.0, 0.0, 0.0, 0.5]}),
-    ("POST", "/v1/lookup", {"documents": ["kept"], "vectors": [[1.0, 0.0, 0.0, 0.5]]}),
-    ("POST", "/v1/explain", {"question": "Who left?", "text": "Then Ann met Bob."}),
-    ("POST", "/v1/compare", {"document": "kept"}),
     ("POST", "/v1/merge", {"new": "both", "documents": ["kept", "other"], "title": "", "replace": True}),
     ("POST", "/v1/remove", {"documents": ["both"]}),
     ("PUT", "/v1/documents/other", {"text": "Then Ann met Bob.", "title": "Ann"}),
     ("POST", "/v1/documents/other/append", {"text": "Bob left."}),
     ("DELETE", "/v1/documents/both", None),
     ("GET", "/v1/documents?after=a&limit=2", None),
-    ("GET", "/v1/documents/kept?memory=1", None),
+    ("GET", "/v1/documents/kept", None),
     ("GET", "/healthz", None),
     ("GET", "/readyz", None),
     ("GET", "/metrics", None),
@@ -120,16 +115,14 @@ def _dumped(value: Json) -> bytes:
 class Server:
     """`attar serve` in a process of its own."""
 
-    def __init__(self, folder: Path, reader: Reader) -> None:
-        with Library(folder / "store", reader, keep_text=True) as library:
+    def __init__(self, folder: Path) -> None:
+        reader = save_tiny_reader(folder / "reader")
+        with Library(folder / "store", reader) as library:
             library.add("kept", "Then Ann met Bob. Bob left.")
-        command = [sys.executable, "-m", "attar", "serve", str(folder / "store")]
-        if reader is not default_reader():
-            reader.save(folder / "reader")
-            command += ["--reader", str(folder / "reader")]
+        command = [sys.executable, "-m", "attar", "serve", str(folder / "store"), "--reader", str(reader)]
         limits = ["--port", "0", "--max-text", "20000", "--max-body", "100000", "--timeout", "20"]
         self.log = (folder / "log").open("w+b")
-        self.process = subprocess.Popen([*command, *limits, "--keep-text"], stderr=self.log)
+        self.process = subprocess.Popen([*command, *limits], stderr=self.log)
         self.store = folder / "store"
         self.port = self._port()
         for _ in range(20):  # caches fill
@@ -192,20 +185,10 @@ def _plain(method: str, path: str, body: Json | bytes) -> bytes:
     return b"%s%s\r\n\r\n%s" % (head.encode(), _media_type(body), data)
 
 
-def http_target(folder: Path) -> AbstractContextManager[Target]:
-    """A server of a names reader, which has lookups."""
-    return _target(folder, small_reader())
-
-
-def http_phrases_target(folder: Path) -> AbstractContextManager[Target]:
-    """A server of the default reader, which searches and answers questions to all documents."""
-    return _target(folder, default_reader())
-
-
 @contextmanager
-def _target(folder: Path, reader: Reader) -> Iterator[Target]:
+def http_target(folder: Path) -> Iterator[Target]:
     """No 5xx but 503, still answering afterwards, its memory bounded and its store whole."""
-    server = Server(folder, reader)
+    server = Server(folder)
 
     def check(example: tuple[list[bytes], bool]) -> None:
         if server.process.poll() is not None:

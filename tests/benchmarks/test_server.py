@@ -77,9 +77,9 @@ def test_every_row_has_requests():
     assert all(each.requests for each in drives_for(3, 8))
 
 
-def test_a_soak_sends_questions_lookups_and_documents():
+def test_a_soak_sends_questions_and_documents():
     kinds = {request.split(b" ", 2)[1] for request in server.mixed_requests(3)}
-    assert kinds == {b"/v1/ask", b"/v1/lookup", b"/v1/documents/soaked"}
+    assert kinds == {b"/v1/ask", b"/v1/documents/soaked"}
 
 
 @pytest.mark.skipif(find_wrk() is None, reason="wrk is not installed")
@@ -106,9 +106,9 @@ def test_wrk_sends_requests_and_counts_responses():
 def test_every_row_of_the_table_is_driven_at_a_tiny_size():
     report = server.run(server.Options(quick=True, connections=4))
     names = [row.what for row in report.rows]
-    assert names[:5] == [drive.what for drive in drives_for(8, 4)]
-    assert names[5:] == [
-        "/lookup, one vector, JSON, --workers 2",
+    assert names[:2] == [drive.what for drive in drives_for(8, 4)]
+    assert names[2:] == [
+        "/ask, one question, --workers 2",
         "/ask, one question, unbatched (--max-batch 1)",
     ]
     assert report.driver == "the built-in client"

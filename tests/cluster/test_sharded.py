@@ -3,7 +3,6 @@
 import random
 import shutil
 
-import numpy as np
 import pytest
 
 from attar import wire
@@ -15,7 +14,7 @@ from attar.library.drafts import Draft
 from attar.library.library import Library
 from attar.reader.reader import Reader
 from attar.search import scan
-from attar.server.backend import AskJob, LookupJob
+from attar.server.backend import AskJob
 
 pytestmark = pytest.mark.slow
 
@@ -144,16 +143,6 @@ def test_an_unknown_document_fails_its_own_request_and_is_suggested_from_all_sha
     assert sharded.similar("doc 01") is None
     with pytest.raises(UnknownDocumentError, match="did you mean"):
         sharded.show("doc 1")
-
-
-def test_lookups_of_several_shards_keep_their_order(whole, sharded):
-    names = [f"doc {at:02}" for at in range(6)]
-    vectors = np.random.default_rng(0).normal(size=(6, whole.memory(names[0]).size)).astype(np.float32)
-    (result,) = sharded.look_up([LookupJob(names, vectors, packed=False)])
-    for name, vector, readout in zip(names, vectors, result.readouts, strict=True):
-        np.testing.assert_array_equal(readout, whole.memory(name).astype("float32").lookup(vector[None])[0])
-    (packed,) = sharded.look_up([LookupJob(names, vectors, packed=True)])
-    assert packed.readouts.shape == (6, max(map(len, result.readouts)))
 
 
 def test_documents_are_listed_in_the_order_of_one_store(whole, sharded):

@@ -16,22 +16,16 @@ from typing import Any
 
 import httpx
 import pytest
-import torch
 import uvicorn
 from prometheus_client.parser import text_string_to_metric_families
 
 from attar.library.library import Library
-from attar.nn.network import Network
-from attar.nn.network_options import NetworkOptions
-from attar.reader.names import NamesReader
 from attar.reader.reader import Reader
 from attar.server.app import make_app
 from attar.server.run import uvicorn_options
 from attar.server.settings import Settings
-from attar.text.vocabulary import Vocabulary
 from benchmarks.stories import Story, tell_stories
 
-ENTITIES = 60
 URL = "http://localhost"
 
 # Parts of requests that are sent as bytes.
@@ -154,20 +148,6 @@ def stories() -> list[Story]:
 
 
 @pytest.fixture(scope="session")
-def make_reader(stories: list[Story]) -> Callable[[str], Reader]:
-    vocabulary = Vocabulary.build([story.text for story in stories], size=150, entities=ENTITIES)
-
-    def make(mechanism: str) -> Reader:
-        torch.manual_seed(5)
-        sizes = {"words": len(vocabulary), "entities": ENTITIES, "embedding_size": 5, "hidden_size": 6}
-        return NamesReader(
-            Network(NetworkOptions(mechanism=mechanism, encoder="lookahead", **sizes)), vocabulary
-        )
-
-    return make
-
-
-@pytest.fixture(scope="session")
 def listening_at() -> Callable[[Any], Listening]:
     """Serves an application on a real port."""
     return Listening
@@ -179,15 +159,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def make(
-    folder: Path, make_reader: Callable[[str], Reader], stories: list[Story]
-) -> Callable[..., tuple[Any, Library]]:
+def make(folder: Path, tiny_reader: Reader, stories: list[Story]) -> Callable[..., tuple[Any, Library]]:
     """Makes an application over the first stories, named "0", "1" and so on, and its library."""
 
-    def start(
-        mechanism: str = "named", documents: int = 2, keep_text: bool = True, **settings: Any
-    ) -> tuple[Any, Library]:
-        library = Library(folder, make_reader(mechanism), dtype="float32", keep_text=keep_text)
+    def start(documents: int = 2, keep_text: bool = True, **settings: Any) -> tuple[Any, Library]:
+        library = Library(folder, tiny_reader, keep_text=keep_text)
         library.add_many([(str(at), stories[at].text) for at in range(documents)])
         return make_app(Settings(store=folder, log_level="error", **settings), library), library
 
@@ -285,13 +261,6 @@ def held(make, listening_at, monkeypatch):
         each.close()
 
 
-@pytest.fixture(scope="module")
-def reader_folder(tmp_path_factory, make_reader):
-    folder = tmp_path_factory.mktemp("reader")
-    make_reader("named").save(folder)
-    return folder
-
-
 class Running:
     """A server process and the lines of its log."""
 
@@ -337,11 +306,11 @@ class Running:
 
 
 @pytest.fixture
-def start(folder, reader_folder):
+def start(folder, tiny_reader_folder):
     started = []
 
     def run(*words, **options):
-        started.append(Running(folder, "--reader", reader_folder, *words, **options))
+        started.append(Running(folder, "--reader", tiny_reader_folder, *words, **options))
         return started[-1]
 
     yield run

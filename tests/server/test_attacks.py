@@ -21,11 +21,10 @@ AUTHORIZATION = f"authorization: Bearer {TOKEN}"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory, make_reader):
+def server(tmp_path_factory, tiny_reader_folder):
     place = tmp_path_factory.mktemp("flooded")
-    make_reader("named").save(place / "reader")
-    fill(place / "library", place / "reader", 8)
-    with serving(place / "library", place / "reader") as running:
+    fill(place / "library", tiny_reader_folder, 8)
+    with serving(place / "library", tiny_reader_folder) as running:
         yield running
 
 

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import re
 import socket
 import time
 
@@ -120,14 +119,6 @@ def test_head_and_body_may_be_sent_apart(listen):
         answer = read_all(connection)
     assert answer.startswith(b"HTTP/1.1 200")
     assert b'"answers":' in answer
-
-
-def test_pipelined_requests_are_answered_in_order(listen):
-    asked, looked_up = (b"".join(request(*each)) for each in (("/v1/ask", ASK), ("/v1/lookup", LOOKUP)))
-    last = b"".join(request("/v1/lookup", LOOKUP, CLOSE))
-    answers = listen().send_raw(looked_up + looked_up + asked + looked_up + asked + last)
-    kinds = [kind.decode() for kind in re.findall(rb'"(readout|answers)":', answers)]
-    assert kinds == ["readout", "readout", "answers", "readout", "answers", "readout"]
 
 
 def test_an_http_1_0_client_is_disconnected_after_its_answer(listen):

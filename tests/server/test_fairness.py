@@ -3,16 +3,12 @@
 import contextlib
 import http.client
 import json
-import os
 import resource
-import signal
 import threading
 import time
 
 import pytest
 
-from attar.library.library import Library
-from benchmarks.server_rows import serving
 from benchmarks.stories import tell_stories
 
 QUICK = [
@@ -22,7 +18,6 @@ QUICK = [
     ("GET", "/v1/documents", None),
     ("GET", "/v1/documents/0", None),
     ("POST", "/v1/ask", {"document": "0", "question": "Who left?"}),
-    ("POST", "/v1/lookup", {"document": "0", "vector": [0.5] * 6}),
 ]
 
 
@@ -55,7 +50,7 @@ class Long:
 
 @pytest.fixture
 def held(make, listening_at, monkeypatch):
-    """A server whose explanations and additions wait for `go`."""
+    """A server whose additions wait for `go`."""
     app, library = make()
     go = threading.Event()
 
@@ -66,7 +61,6 @@ def held(make, listening_at, monkeypatch):
 
         return waiting
 
-    monkeypatch.setattr(library.reader, "explain", wait_then(library.reader.explain))
     monkeypatch.setattr(library, "add", wait_then(library.add))
     listening = listening_at(app)
     yield listening, go
@@ -74,61 +68,25 @@ def held(make, listening_at, monkeypatch):
     listening.close()
 
 
-@pytest.mark.parametrize(
-    ("request_line", "status"),
-    [
-        (("POST", "/v1/explain", {"text": "Ann left.", "question": "Who left?"}), 200),
-        (("PUT", "/v1/documents/new", {"text": "Ann left."}), 201),
-    ],
-    ids=["explain", "add"],
-)
-def test_quick_routes_are_answered_while_long_work_waits(held, request_line, status):
+def test_quick_routes_are_answered_while_long_work_waits(held):
     listening, go = held
-    long = Long(listening.port, *request_line)
+    long = Long(listening.port, "PUT", "/v1/documents/new", {"text": "Ann left."})
     assert [call(listening.port, *each)[0] for each in QUICK] == [200] * len(QUICK)
     assert long.statuses == []
     go.set()
     long.thread.join(60)
-    assert long.statuses == [status]
+    assert long.statuses == [201]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", ["/v1/explain", "/v1/documents/new"])
-def test_quick_routes_are_answered_while_a_long_text_is_read(listen, path):
+def test_quick_routes_are_answered_while_a_long_text_is_read(listen):
     text = "".join(story.text + "\n" for story in tell_stories(5, 150)) * 4
     listening = listen(timeout=300)
-    request = (
-        ("PUT", path, {"text": text})
-        if "documents" in path
-        else ("POST", path, {"text": text, "question": "Who left?"})
-    )
-    long = Long(listening.port, *request)
+    long = Long(listening.port, "PUT", "/v1/documents/new", {"text": text})
     assert [call(listening.port, *each)[0] for each in QUICK] == [200] * len(QUICK)
     assert long.statuses == []
     long.thread.join(300)
-    assert long.statuses in ([200], [201])
-
-
-@pytest.mark.slow
-def test_quick_routes_are_answered_while_the_longest_text_is_explained(folder):
-    """By a process with the default reader, for ten seconds of its computing; the whole text would take minutes."""
-    with Library(folder) as library:
-        library.add("0", "Ann left.")
-    text = ("".join(story.text + "\n" for story in tell_stories(5, 150)) * 40)[:3_900_000]
-    assert len(text) == 3_900_000
-    with serving(folder, None, "--timeout", "3000") as server:
-        try:
-            before = server.cpu_seconds()
-            long = Long(server.port, "POST", "/v1/explain", {"text": text, "question": "Who left?"})
-            rounds = 0
-            while server.cpu_seconds() < before + 10:
-                assert [call(server.port, *each)[0] for each in QUICK[:4]] == [200] * 4
-                assert long.statuses == []
-                rounds += 1
-            assert rounds > 1
-        finally:
-            os.kill(server.process, signal.SIGKILL)  # it would finish the request first
-    long.thread.join(60)
+    assert long.statuses == [201]
 
 
 def test_a_server_whose_disk_takes_no_writes_is_not_ready_and_says_why(listen):

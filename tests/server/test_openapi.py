@@ -24,10 +24,10 @@ few = settings(
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory, make_reader, stories, listening_at):
+def address(tmp_path_factory, tiny_reader, stories, listening_at):
     """The address of a server with a document "0"."""
     folder = tmp_path_factory.mktemp("served") / "library"
-    library = Library(folder, make_reader("named"), dtype="float32", keep_text=True)
+    library = Library(folder, tiny_reader)
     library.add("0", stories[0].text)
     listening = listening_at(make_app(Settings(store=folder, log_level="error"), library))
     yield listening.url

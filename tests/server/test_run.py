@@ -176,10 +176,10 @@ def test_a_public_address_needs_a_token(folder):
 
 
 @pytest.mark.slow
-def test_a_port_in_use_is_reported_in_one_line(folder, reader_folder):
+def test_a_port_in_use_is_reported_in_one_line(folder, tiny_reader_folder):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code, line = run_serve(folder, "--reader", reader_folder, "--port", port)
+        code, line = run_serve(folder, "--reader", tiny_reader_folder, "--port", port)
     assert (code, "in use" in line) == (2, True)
 
 

@@ -5,10 +5,8 @@ import socket
 import threading
 from urllib.parse import quote
 
-import numpy as np
 import pytest
 
-from attar import vectors, wire
 from attar.server import local
 from attar.store.format import checksum
 
@@ -59,18 +57,6 @@ def test_other_questions_of_the_batch_are_answered_if_one_breaks_the_reader(serv
     questions = ["Who left?", "Who broke it?", "Who came?", "Who left?"]
     calls = [("POST", "/v1/ask", QUESTION | {"question": question}) for question in questions]
     assert [response.status_code for response in served.call_concurrently(calls)] == [200, 500, 200, 200]
-
-
-def test_a_truncated_record_is_500(serve, refused):
-    served = serve("linear")
-    with served.library.store._environment.map.begin(write=True) as writing:
-        writing.put(b"m1", bytes(writing.get(b"m1"))[:-40])
-    for media, body in (
-        ("application/json", b'{"document": "1", "vector": [1, 2, 3, 4, 5, 6]}'),
-        (wire.MEDIA, vectors.pack_queries(["1"] * 20, np.ones((20, 6)))),
-    ):
-        response = served.post("/v1/lookup", content=body, headers={"content-type": media})
-        refused(response, 500)
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,11 @@
 import asyncio
 
 import msgspec
-import numpy as np
 import pytest
 
 import attar
 from attar import calls as module
-from attar.errors import AttarError, FormatError, ShapeError
+from attar.errors import AttarError, FormatError
 
 pytestmark = pytest.mark.slow
 
@@ -76,8 +75,8 @@ def without_times(document):
     return type(document), {name: fields[name] for name in fields if name not in ("created", "changed")}
 
 
-def test_a_client_does_what_a_library_does(listen, make_reader, stories, tmp_path):
-    with attar.Library(tmp_path / "own", make_reader("named"), dtype="float32", keep_text=True) as library:
+def test_a_client_does_what_a_library_does(listen, tiny_reader, stories, tmp_path):
+    with attar.Library(tmp_path / "own", tiny_reader) as library:
         library.add_many([(str(at), stories[at].text) for at in range(2)])
         expected = list(scenario(library))
     with attar.Client(listen().url) as client:
@@ -89,7 +88,7 @@ def test_a_client_does_what_a_library_does(listen, make_reader, stories, tmp_pat
 
 
 def test_the_async_client_does_what_the_client_does(listen):
-    url = listen("linear").url
+    url = listen().url
 
     async def use():
         async with attar.AsyncClient(url) as client:
@@ -99,7 +98,6 @@ def test_the_async_client_does_what_the_client_does(listen):
             yield await client.ask("new", "Who left?", top=1)
             yield await client.ask_many("new", ["Who left?"] * 300, top=1)
             yield without_times(await client.show("new"))
-            yield (await client.lookup("new", np.eye(1, 6))).tolist()
             yield await client.merge("both", ["more", "new"])
             yield [each.name async for each in client.documents(after="0", limit=2)]
             with pytest.raises(attar.NameTakenError):
@@ -120,7 +118,6 @@ def test_the_async_client_does_what_the_client_does(listen):
             client.ask("new", "Who left?", top=1),
             client.ask_many("new", ["Who left?"] * 300, top=1),
             without_times(client.show("new")),
-            client.lookup("new", np.eye(1, 6)).tolist(),
             client.merge("both", ["more", "new"]),
             ["1", "both"],
             None,
@@ -140,18 +137,6 @@ def test_documents_are_listed_in_pages(listen, monkeypatch):
 def test_more_questions_than_one_request_takes(client):
     answers = client.ask_many("0", ["Who left?"] * 600, top=1)
     assert answers == [client.ask("0", "Who left?", top=1)] * 600
-
-
-def test_vectors_are_looked_up(listen):
-    with attar.Client(listen("linear").url) as client:
-        readouts = client.lookup(["0", "1"], np.eye(2, 6))
-        assert readouts.shape == (2, 6)
-        np.testing.assert_allclose(client.lookup("0", np.eye(2, 6))[0], readouts[0], rtol=1e-5)
-
-
-def test_vectors_of_another_size_are_refused(client):
-    with pytest.raises(ShapeError, match="6"):
-        client.lookup("0", np.ones((1, 5)))
 
 
 def test_a_question_without_a_blank_is_refused(client):

@@ -6,13 +6,10 @@ import { QuestionHistory } from "./history.js";
 import { fillNames } from "./library.js";
 import { address, go } from "./routes.js";
 import { GENERAL_EXAMPLES, SAMPLES, SAMPLE_EXAMPLES } from "./samples.js";
-import { ask, askEach, putDocument, showDocument } from "./server.js";
+import { ask, putDocument, showDocument } from "./server.js";
 
-// Documents that are asked one by one where the reader cannot search.
-const MOST = 200;
-
-/** Start the view; `asked(question)` is called after each answer. */
-export function startAsking({ library, asked: told }) {
+/** Start the view. */
+export function startAsking({ library }) {
   const [form, field, scope] = [byId("question-form"), byId("question"), byId("scope")];
   const [button, problem] = [byId("ask-button"), byId("ask-problem")];
   const past = new QuestionHistory();
@@ -46,12 +43,11 @@ export function startAsking({ library, asked: told }) {
         await library.ready();
         choose(mine.document);
         const about = scope.value || null;
-        const reply = await (about === null ? askAll(mine.question) : ask(mine.question, about));
+        const reply = await ask(mine.question, about);
         // Another question may have been asked in the meantime.
         if (mine !== asked) return;
         showAnswers(reply, about);
         past.add(mine);
-        told(mine.question);
       } catch (fault) {
         if (mine === asked) asked = null;
         throw fault;
@@ -59,17 +55,6 @@ export function startAsking({ library, asked: told }) {
         draw();
       }
     });
-  }
-
-  /** Answers from all documents; a library whose reader cannot search is asked about each of them. */
-  async function askAll(question) {
-    try {
-      return await ask(question, null);
-    } catch (fault) {
-      const names = library.shown.slice(0, MOST).map(({ name }) => name);
-      if (![422, 501].includes(fault.status) || !names.length) throw fault;
-      return together(await askEach(question, names));
-    }
   }
 
   function draw() {
@@ -150,15 +135,4 @@ export function startAsking({ library, asked: told }) {
   });
 
   return { show };
-}
-
-/** The answers of several documents as one reply: the most likely first, and "not found" first if all say so. */
-function together({ results, seconds, bytes }) {
-  const all = results.flatMap(({ document, answers }) => answers.map((answer) => ({ ...answer, document })));
-  const isAbsent = ({ kind }) => kind === "none";
-  const found = all.filter((answer) => !isAbsent(answer)).sort((a, b) => b.probability - a.probability);
-  const absent = all.filter(isAbsent).sort((a, b) => a.probability - b.probability)[0];
-  const isNowhere = results.every(({ answers }) => answers.length === 0 || isAbsent(answers[0]));
-  const answers = absent && isNowhere ? [absent, ...found] : found;
-  return { document: null, answers: answers.slice(0, 8), seconds, bytes };
 }

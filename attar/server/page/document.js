@@ -43,7 +43,6 @@ export function startDocument({ library, append, remove }) {
     byId("document-actions").replaceChildren(
       element("a", { class: "button", href: address("ask", { document: name }) }, "Ask this document"),
       element("button", { type: "button", class: "quiet", onclick: () => append(name) }, "Append"),
-      element("a", { class: "button quiet", href: address("inside", { document: name }) }, "Inside"),
       element("button", { type: "button", class: "quiet", onclick: () => remove(name) }, "Delete"),
     );
     byId("document-no-text").hidden = text !== null;

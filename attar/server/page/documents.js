@@ -2,9 +2,10 @@
 
 import { marked } from "./answers.js";
 import { byId, element, say, working } from "./elements.js";
-import { age, bytes, count, counted } from "./figures.js";
+import { age, bytes, count, counted, seconds } from "./figures.js";
+import { libraryFigures } from "./metrics.js";
 import { address } from "./routes.js";
-import { search } from "./server.js";
+import { metrics, search } from "./server.js";
 
 // Rows that are drawn at once, and the milliseconds without a key after which texts are searched.
 const ROWS = 100;
@@ -17,8 +18,8 @@ export function startDocuments({ library, append, remove }) {
   let rows = ROWS;
   // Of names that match: the ones that were not loaded with the list.
   let others = [];
-  let canSearch = true;
   let timer = 0;
+  let figures = {};
 
   function matching() {
     const wanted = filter.value.trim().toLowerCase();
@@ -32,12 +33,30 @@ export function startDocuments({ library, append, remove }) {
     const found = matching();
     list.replaceChildren(...found.slice(0, rows).map(row));
     more.hidden = found.length <= rows && (library.next === null || filter.value.trim() !== "");
-    byId("library-count").textContent = library.isLoaded ? counted(library.count, "document") : "";
+    drawFacts();
     const none = byId("no-documents");
     none.hidden = found.length > 0 || !library.isLoaded;
     none.textContent = library.count ? "No name matches." : "There are no documents yet.";
     filter.hidden = library.isLoaded && library.count === 0;
     return found.length;
+  }
+
+  function drawFacts() {
+    const parts = library.isLoaded ? [counted(library.count, "document")] : [];
+    if (figures.memory) parts.push(`${bytes(figures.memory)} of memory`);
+    if (figures.file) parts.push(`${bytes(figures.file)} on disk`);
+    if (figures.question) parts.push(`a question takes ${seconds(figures.question)}`);
+    byId("library-facts").textContent = parts.join(" · ");
+  }
+
+  /** Read the figures of the library; a server may keep its metrics from its users. */
+  async function show() {
+    try {
+      figures = libraryFigures(await metrics());
+    } catch {
+      figures = {};
+    }
+    drawFacts();
   }
 
   function row({ name, title, tokens, bytes: size, date, changed: moment, fault }) {
@@ -85,11 +104,10 @@ export function startDocuments({ library, append, remove }) {
       return;
     }
     try {
-      const [names, found] = await Promise.all([library.startingWith(wanted), canSearch ? search(wanted) : null]);
+      const [names, found] = await Promise.all([library.startingWith(wanted), search(wanted)]);
       if (wanted !== filter.value.trim()) return;
       others = names;
-      canSearch = found !== null;
-      showPassages(found ?? [], wanted);
+      showPassages(found, wanted);
       const shown = draw();
       byId("filter-said").textContent = `${counted(shown, "name")} match.`;
     } catch (fault) {
@@ -145,5 +163,5 @@ export function startDocuments({ library, append, remove }) {
     for (const moment of list.querySelectorAll("time")) moment.textContent = age(moment.dateTime);
   }, 30_000);
 
-  return { focusNear };
+  return { focusNear, show };
 }

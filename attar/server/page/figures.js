@@ -35,18 +35,6 @@ export function counted(number, word) {
   return `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 }
 
-/** 12.3 → "12.3", 1234 → "1,234". */
-export function rate(number) {
-  return number >= 100 ? count(Math.round(number)) : threeDigits(number);
-}
-
-/** 0.624 → "62.4 %"; very small shares are not shown as zero. */
-export function percent(share) {
-  const hundredths = share * 100;
-  if (hundredths > 0 && hundredths < 0.1) return "< 0.1 %";
-  return `${hundredths.toFixed(1)} %`;
-}
-
 /** 0.624 → "62 %"; no answer is certain, and none that is shown impossible. */
 export function wholePercent(share) {
   const hundredths = Math.round(share * 100);

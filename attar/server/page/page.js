@@ -8,7 +8,6 @@ import { startDocument } from "./document.js";
 import { startDocuments } from "./documents.js";
 import { byId, say } from "./elements.js";
 import { counted } from "./figures.js";
-import { startInside } from "./inside.js";
 import { Library } from "./library.js";
 import { go, startRoutes } from "./routes.js";
 import { showDocument } from "./server.js";
@@ -17,8 +16,7 @@ import { startUploads } from "./uploads.js";
 const library = new Library();
 const append = startAppending({ appended });
 const deletions = startDeletions({ leaving, back, gone, failed });
-const inside = startInside({ library });
-const asking = startAsking({ library, asked: inside.asked });
+const asking = startAsking({ library });
 const documents = startDocuments({ library, append, remove: deletions.start });
 const one = startDocument({ library, append, remove: deletions.start });
 const pasting = startPasting({ added, appended, before: deletions.cancel });
@@ -38,9 +36,11 @@ byId("skip").addEventListener("click", () => setTimeout(() => byId("question").f
 
 function shown(view, values, before) {
   if (view === "ask") asking.show(values);
-  if (view === "documents" && values.paste) pasting.open(true);
+  if (view === "documents") {
+    documents.show();
+    if (values.paste) pasting.open(true);
+  }
   if (view === "document") one.show(values, before);
-  if (view === "inside") inside.show(values);
 }
 
 async function load() {

@@ -1,8 +1,8 @@
-// The views and their addresses: #ask?question=…&document=…, #documents, #document?name=…, #inside?document=….
+// The views and their addresses: #ask?question=…&document=…, #documents, #document?name=….
 
 import { byId } from "./elements.js";
 
-const VIEWS = { ask: "Ask", documents: "Documents", document: "Document", inside: "Inside" };
+const VIEWS = { ask: "Ask", documents: "Documents", document: "Document" };
 
 /** The address of a view; values that are empty are left out. */
 export function address(view, values = {}) {

@@ -27,9 +27,9 @@ export function listDocuments(after, limit) {
   return call("GET", `v1/documents?${asked}`);
 }
 
-/** One document with its text, and with the numbers of its memory if asked for. */
-export async function showDocument(name, withMemory = false) {
-  return call("GET", pathOf(name) + (withMemory ? "?memory=1" : ""));
+/** One document with its text. */
+export async function showDocument(name) {
+  return call("GET", pathOf(name));
 }
 
 /** Add a document; another text of that name is refused with 409 unless this one may `replace` it. */
@@ -51,28 +51,9 @@ export function ask(question, document, top = 8) {
   return call("POST", "v1/ask", document === null ? { question, top } : { document, question, top });
 }
 
-/** The same question to each of some documents. */
-export function askEach(question, documents, top = 8) {
-  return call("POST", "v1/ask", { documents, question, top });
-}
-
-/** The documents that a search finds, each with its best sentences; null if the library's reader cannot search. */
+/** The documents that a search finds, each with its best sentences. */
 export async function search(query) {
-  try {
-    return (await call("POST", "v1/search", { query })).hits;
-  } catch (fault) {
-    if ([404, 405, 422, 501].includes(fault.status)) return null;
-    throw fault;
-  }
-}
-
-/** `about` is { document } where its text is kept, or { text }. */
-export function explain(about, question) {
-  return call("POST", "v1/explain", { ...about, question });
-}
-
-export function measureSoftmax(document) {
-  return call("POST", "v1/compare", { document });
+  return (await call("POST", "v1/search", { query })).hits;
 }
 
 /** Prometheus's text; a 401 does not open the dialog, as nobody clicked. */

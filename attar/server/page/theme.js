@@ -27,10 +27,7 @@
 
   document.addEventListener("DOMContentLoaded", () => {
     const button = document.getElementById("theme");
-    const show = () => {
-      button.setAttribute("aria-pressed", String(isDark()));
-      document.dispatchEvent(new Event("themechange"));
-    };
+    const show = () => button.setAttribute("aria-pressed", String(isDark()));
     button.addEventListener("click", () => {
       root.dataset.theme = isDark() ? "light" : "dark";
       keep(root.dataset.theme);
