@@ -7,7 +7,7 @@ import pytest
 
 import attar
 from attar import calls as module
-from attar.errors import AttarError, FormatError
+from attar.errors import AttarError
 
 pytestmark = pytest.mark.slow
 
@@ -137,11 +137,6 @@ def test_documents_are_listed_in_pages(listen, monkeypatch):
 def test_more_questions_than_one_request_takes(client):
     answers = client.ask_many("0", ["Who left?"] * 600, top=1)
     assert answers == [client.ask("0", "Who left?", top=1)] * 600
-
-
-def test_a_question_without_a_blank_is_refused(client):
-    with pytest.raises(FormatError):
-        client.ask("0", "He left.")
 
 
 def test_a_missing_token_and_a_read_only_library_deny_access(listen):
