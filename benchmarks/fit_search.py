@@ -16,11 +16,11 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from attar.search.encoders import load_encoder
 from attar.search.records import ReaderEncoder
 from attar.search.state_map import StateMap
 from attar.search.statistics import Statistics
 from benchmarks.command import run_command
+from benchmarks.retrieval.encoders import load_encoder
 
 
 def read_training_lines(path: Path) -> Iterator[str]:
@@ -60,7 +60,6 @@ def main(
 ) -> None:
     """Fit statistics to texts and write them to a file."""
     encoder = load_encoder(reader)
-    assert isinstance(encoder, ReaderEncoder)
     statistics = fit(encoder, read_training_lines(texts), every, None if map is None else load_map(map))
     statistics.save(out)
     print(f"{statistics.documents:,} paragraphs, {statistics.tokens:,} tokens: {out.stat().st_size:,} bytes")

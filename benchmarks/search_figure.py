@@ -1,6 +1,6 @@
 """`python -m benchmarks.search_figure squad.json`: nDCG@10 against bytes per document, of the ways to rank.
 
-The files are what `attar search-eval SET --json` prints; each becomes a panel.
+The files are what `python -m benchmarks.retrieval SET --json` prints; each becomes a panel.
 """
 
 import json
@@ -26,13 +26,13 @@ FAMILIES = (
 
 
 def read_rows(file: Path) -> dict[str, Any]:
-    """What `attar search-eval --json` printed."""
+    """What `python -m benchmarks.retrieval --json` printed."""
     try:
         found = json.loads(file.read_bytes())
         if not all(row["bytes"] > 0 and len(row["figures"][FIGURE]) == 3 for row in found["rows"]):
             raise KeyError(FIGURE)
     except (OSError, ValueError, KeyError, TypeError) as fault:
-        remedy = "write it by attar search-eval SET --json"
+        remedy = "write it by python -m benchmarks.retrieval SET --json"
         raise FormatError.expected(
             str(file), "rows with bytes and nDCG@10", repr(fault)[:80], remedy
         ) from fault
@@ -95,7 +95,7 @@ def draw(sets: Sequence[dict[str, Any]], figure: Path) -> None:
 
 
 def main(
-    files: Annotated[list[Path], typer.Argument(help="What attar search-eval --json printed.")],
+    files: Annotated[list[Path], typer.Argument(help="What python -m benchmarks.retrieval --json printed.")],
     figure: Annotated[Path, typer.Option(help="The picture.")] = Path("docs/figures/search.png"),
 ) -> None:
     """Draw nDCG@10 against bytes per document."""

@@ -20,11 +20,11 @@ import torch
 import typer
 from torch import Tensor, nn
 
-from attar.search.encoders import load_encoder
 from attar.search.records import ReaderEncoder
 from attar.search.statistics import WEIGHT_POWER, Statistics, default_statistics, inverse_frequencies
 from attar.training.questions.data import Passage, read_passages
 from benchmarks.command import run_command
+from benchmarks.retrieval.encoders import load_encoder
 
 SIZE, HIDDEN = 128, 512
 IMITATION_LR, RANKING_LR = 2e-3, 4e-4
@@ -265,9 +265,8 @@ def main(
     batch_size: Annotated[int, typer.Option(min=2, help="Passages per step of ranking.")] = 64,
 ) -> None:
     """Learn the map and write it to a file."""
-    encoders = [load_encoder(reader), load_encoder(base)]
     passages = [passage for path in data for passage in read_passages(path) if passage.questions]
-    own, published = (each for each in encoders if isinstance(each, ReaderEncoder))
+    own, published = load_encoder(reader), load_encoder(base)
     network = train(
         own, published, passages, imitation_steps=imitation_steps, steps=steps, batch_size=batch_size
     )

@@ -72,7 +72,6 @@ def _add_others(app: typer.Typer) -> None:
     app.command("compare", cls=accepting_former(TrainingOptions, jobs="side_by_side"))(train.compare)
     app.command("train-questions")(questions.train_questions)
     app.command("evaluate-questions")(questions.evaluate_questions)
-    app.command("search-eval")(search.search_eval)
     app.command("serve", cls=RayCommand)(serve.serve)
     app.command("bench")(bench.table1)
 

@@ -36,5 +36,5 @@ def test_a_picture_is_drawn(tmp_path):
 
 @pytest.mark.parametrize("rows", [[{"name": "a"}], [{"name": "a", "bytes": 0, "figures": {}}], 3])
 def test_other_files_are_refused(tmp_path, rows):
-    with pytest.raises(FormatError, match="attar search-eval SET --json"):
+    with pytest.raises(FormatError, match="retrieval SET --json"):
         search_figure.read_rows(written(tmp_path, rows))

@@ -32,7 +32,7 @@ def test_help_names_every_command(flag):
         *("demo", "add", "append", "ask", "merge", "remove", "list", "show", "reread"),
         *("export", "import"),
         *("train", "evaluate", "compare", "train-questions", "evaluate-questions"),
-        *("serve", "search", "search-eval", "shard", "store", "cloze", "bench"),
+        *("serve", "search", "shard", "store", "cloze", "bench"),
     }
 
 

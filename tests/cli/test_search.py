@@ -1,4 +1,4 @@
-"""`attar search`, `attar ask` without a name, `search-eval` and `store refit`, with the reader that ships."""
+"""`attar search`, `attar ask` without a name and `store refit`, with the reader that ships."""
 
 import json
 
@@ -120,24 +120,9 @@ def test_refit_of_a_folder_of_shards_fits_all_of_them(run):
     assert run("store", "refit", "library-2") == (0, ["made 2 signatures"], [])
 
 
-def test_search_eval_prints_a_table(run, tmp_path):
-    (tmp_path / "set" / "qrels").mkdir(parents=True)
-    rows = [json.dumps({"_id": name, "text": text}) for name, text in TEXTS.items()]
-    (tmp_path / "set" / "corpus.jsonl").write_text("\n".join(rows))
-    (tmp_path / "set" / "queries.jsonl").write_text('{"_id": "q", "text": "drinking tea"}')
-    (tmp_path / "set" / "qrels" / "test.tsv").write_text("q\ttea\t1\n")
-    code, lines, _ = run("search-eval", "set", "--no-baselines", "--sizes", "128")
-    assert code == 0
-    assert lines[0].startswith("set: 2 documents, 1 queries")
-    assert any("default" in line for line in lines)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("search-eval", "nothing.json"), "nothing.json"),
-        (("search-eval", ".", "--sizes", "a"), "--sizes"),
-        (("search-eval", "."), "corpus.jsonl"),
         (("search", "nowhere", "tea"), "nowhere"),
     ],
 )

@@ -50,13 +50,15 @@ def load_base(path: str | Path) -> Base:
     path = Path(path)
     file = path / "model.safetensors" if path.is_dir() else path
     try:
-        weights = safetensors.torch.load(file.read_bytes())
+        loaded = safetensors.torch.load(file.read_bytes())
         tokenizer = (file.parent / "tokenizer.json").read_bytes()
     except (OSError, SafetensorError) as fault:
         came = getattr(fault, "strerror", None) or str(fault)
         raise FormatError.expected(
             str(path), "the weights and tokenizer.json of an encoder", came, _REMEDY
         ) from fault
+    # BERT itself is published with a prefix.
+    weights = {name.removeprefix("bert."): value for name, value in loaded.items()}
     for name in [name for name in weights if name.endswith(".scale")]:  # of matrices in int8, one per row
         matrix = f"{name.removesuffix('.scale')}.weight"
         weights[matrix] = weights[matrix].float() * weights.pop(name)[:, None]

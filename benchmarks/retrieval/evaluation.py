@@ -1,4 +1,4 @@
-"""`attar search-eval`: ways to rank documents, measured on one set that is encoded once."""
+"""Ways to rank documents, measured on one set that is encoded once."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 from attar.errors import MissingError
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
-from attar.search import baselines, scan
-from attar.search.data import RetrievalSet
+from attar.search import scan
 from attar.search.lexical import Lexical
 from attar.search.moments import standardised
 from attar.search.ranking import RERANKED, SIGNATURE_WEIGHT, WORDS_WEIGHT, rerank
-from attar.search.records import TokenEncoder, Tokens
+from attar.search.records import ReaderEncoder, Tokens
 from attar.search.signatures import DTYPES, SignatureOptions, Sums, pack, query_of
 from attar.search.state_map import Floats, unit_rows
 from attar.search.statistics import Projection, Statistics
+from benchmarks.retrieval import baselines
+from benchmarks.retrieval.sets import RetrievalSet
 
 _RESAMPLES = 1_000
 _WORDS = "BM25 of word pieces"
@@ -49,7 +50,7 @@ class Evaluation:
     def __init__(
         self,
         data: RetrievalSet,
-        encoder: TokenEncoder,
+        encoder: ReaderEncoder,
         statistics: Statistics | None = None,
         *,
         sizes: Sequence[int] = (64, 128),
@@ -189,7 +190,7 @@ class Evaluation:
         return Measured(name, size, figures, middle - began, 1e3 * (end - middle) / len(found))
 
 
-def _encoded(encoder: TokenEncoder, texts: Sequence[str], what: str, progress: Progress) -> list[Tokens]:
+def _encoded(encoder: ReaderEncoder, texts: Sequence[str], what: str, progress: Progress) -> list[Tokens]:
     found = []
     for at, tokens in enumerate(encoder.encode(texts)):
         progress(what, at, len(texts))

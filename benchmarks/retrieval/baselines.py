@@ -32,7 +32,7 @@ def bm25_index(documents: Sequence[str]) -> Callable[[Sequence[str]], Floats]:
     try:
         import bm25s
     except ImportError as fault:
-        raise MissingError.expected("bm25", "bm25s", "none", install_command("search")) from fault
+        raise MissingError("BM25 of words needs bm25s", install_command("dev")) from fault
     try:
         import Stemmer
 
@@ -98,7 +98,7 @@ class Muvera:
         try:
             from fastembed.postprocess import muvera
         except ImportError as fault:
-            raise MissingError.expected("muvera", "fastembed", "none", install_command("dev")) from fault
+            raise MissingError("MUVERA needs fastembed", install_command("dev")) from fault
         self._encoder: Any = muvera.Muvera(dim=size, **_MUVERA)
         self.numbers: int = self._encoder.embedding_size
 

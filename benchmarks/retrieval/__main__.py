@@ -1,0 +1,58 @@
+"""Measure ways to rank documents: nDCG@10 and recall with 95 % intervals, bytes, and time.
+
+python -m benchmarks.retrieval squad2-dev.json.xz
+python -m benchmarks.retrieval cranfield --reader all-MiniLM-L6-v2
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attar.cli.output import columns, print_json, progress_bar
+from attar.search.statistics import default_statistics
+from benchmarks.command import Json, run_command
+from benchmarks.retrieval.encoders import load_encoder
+from benchmarks.retrieval.evaluation import Evaluation, evaluation_table
+from benchmarks.retrieval.sets import read_set
+
+
+def main(
+    data: Annotated[Path, typer.Argument(metavar="SET", help="A BEIR-style folder, or SQuAD's JSON.")],
+    reader: Annotated[Path | None, typer.Option(help="A reader, or a published BERT-like encoder.")] = None,
+    queries: Annotated[int, typer.Option(min=0, help="Queries, drawn at random; 0: all.")] = 500,
+    sizes: Annotated[str, typer.Option(help="Sizes k of signatures, with commas.")] = "64,128",
+    articles: Annotated[bool, typer.Option("--articles", help="One document per article of SQuAD.")] = False,
+    own_statistics: Annotated[
+        bool, typer.Option("--own-statistics", help="Fit statistics to the set; do not use the reader's.")
+    ] = False,
+    baselines: Annotated[
+        bool, typer.Option("--baselines/--no-baselines", help="Also bm25s, MaxSim and MUVERA.")
+    ] = True,
+    json: Json = False,
+) -> None:
+    """Measure ways to rank documents."""
+    chosen = read_set(data)
+    chosen = (chosen.by_article() if articles else chosen).sample(queries)
+    encoder = load_encoder(reader)
+    statistics = None if own_statistics else default_statistics(encoder.fingerprint, reader)
+    with progress_bar() as progress:
+        ranks = tuple(map(int, sizes.split(",")))
+        evaluation = Evaluation(chosen, encoder, statistics, sizes=ranks, progress=progress)
+        rows = list(evaluation.run(baseline=baselines))
+    counts = {"documents": len(chosen.documents), "queries": len(chosen.queries)}
+    if json:
+        shown = [row.to_json() for row in rows]
+        print_json({"set": data.name, **counts, "rows": shown, "left_out": evaluation.left_out})
+    else:
+        fitted = "the set's own" if statistics is None else f"{statistics.documents:,} other"
+        sizes_of = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+        print(f"{data.name}: {sizes_of}; statistics of {fitted} documents")
+        print(columns(evaluation_table(rows)))
+    for line in evaluation.left_out:
+        print(line, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,34 @@
+"""The encoder whose states signatures are made of: a reader's own, or a published BERT-like one in a folder."""
+
+import hashlib
+from pathlib import Path
+
+from attar.nn.phrases import PhraseNetwork
+from attar.options import PhraseOptions
+from attar.reader.phrase_files import SavedPhrases
+from attar.reader.phrases import PhraseReader
+from attar.reader.reader import Reader
+from attar.search.records import ReaderEncoder
+from attar.text.pieces import PieceTokenizer
+from attar.training.questions.base import load_base
+
+
+def load_encoder(path: str | Path | None) -> ReaderEncoder:
+    """The encoder of a reader, or a folder with `tokenizer.json`, `config.json` and `model.safetensors`."""
+    if path is not None and (Path(path) / "model.safetensors").is_file():
+        return ReaderEncoder(_published(Path(path)), trained=False)
+    reader = Reader.load(path)
+    assert isinstance(reader, PhraseReader)
+    return ReaderEncoder(reader)
+
+
+def _published(folder: Path) -> PhraseReader:
+    """A published encoder as a reader that nobody has trained: only its states are used."""
+    base = load_base(folder)
+    network = PhraseNetwork(PhraseOptions(encoder=base.shape))
+    network.encoder.load_state_dict(base.weights)
+    digest = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    tokenizer = PieceTokenizer(base.tokenizer)
+    reader = PhraseReader(SavedPhrases(network.eval(), None, tokenizer, digest, {}, 0.4, None))
+    reader.signature_layers = base.shape.layers
+    return reader
