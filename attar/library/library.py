@@ -9,18 +9,20 @@ from attar.errors import AttarError, StoreError
 from attar.library.adding import Adder
 from attar.library.cache import MemoryCache
 from attar.library.drafts import Draft, former_batch
-from attar.library.finding import document_fields, suggesting
+from attar.library.finding import document_fields, similar_names, suggesting
 from attar.library.parts import SearchPart
 from attar.library.places import with_places
 from attar.library.rereading import reread
 from attar.library.rounds import TOGETHER, ask_rounds, check_asked, run_again, search_rounds
 from attar.library.searching import Searching, SearchState
+from attar.library.served import check_disk
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.reader.folders import find_reader, read_fingerprint
 from attar.results import Answer, Change, Document, DocumentDetails, Hit, Refit, Reread
 from attar.store.format import Record
 from attar.store.lmdb_env import Durability
+from attar.store.maintenance import Stats
 from attar.store.store import Store
 
 if TYPE_CHECKING:
@@ -298,6 +300,29 @@ class Library:
         """A document's memory."""
         with suggesting(self.store, [name]):
             return self.store.memory(name)
+
+    # What a server needs in addition (`attar.library.served`).
+
+    @property
+    def fingerprint(self) -> str:
+        """The reader's."""
+        return self.reader.fingerprint
+
+    def prepare(self) -> None:
+        """Load what the first question would wait for; torch, to read texts, unless the library is read-only."""
+        self.reader.prepare(texts=not self.store.read_only)
+
+    def similar(self, name: str) -> list[str] | None:
+        """Names like one that no document has; None if there is a document of that name."""
+        return None if name in self else similar_names(self.store, name)
+
+    def stats(self) -> Stats:
+        """Totals, for operators."""
+        return self.store.stats()
+
+    def check_disk(self) -> None:
+        """Refuse if the disk cannot be written."""
+        check_disk(self.store.path)
 
     def __contains__(self, name: str) -> bool:
         return name in self.store
