@@ -15,7 +15,7 @@ from torch import nn
 from attar.bench.cost import QUICK, Contender, Effort, Timer
 from attar.bench.report import this_machine
 from attar.cli.output import progress_bar
-from attar.documents.sources import read_sources
+from attar.documents.workers import read_sources
 from attar.errors import FormatError, OptionError
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress

@@ -17,7 +17,8 @@ from attar.cloze.documents import ClozeDocument, DocumentWriter, count_names
 from attar.cloze.options import SPLITS, BuildOptions
 from attar.cloze.questions import draw_questions
 from attar.cloze.sets import ABOUT_FILE, VOCABULARY_FILE
-from attar.documents.sources import SourceDocument, read_sources
+from attar.documents.sources import SourceDocument
+from attar.documents.workers import read_sources
 from attar.errors import AttarError, FormatError, OptionError
 from attar.files import AtomicFiles, refuse_existing
 from attar.options import to_file

@@ -5,6 +5,15 @@ others are in the extra `documents` and are imported when a file needs them.
 """
 
 from attar.documents.plain import decode_text
-from attar.documents.sources import SourceDocument, find_files, read_bytes, read_sources
+from attar.documents.sources import SourceDocument, find_files, read_bytes
+from attar.documents.workers import FileLimits, FileReader, read_sources
 
-__all__ = ["SourceDocument", "decode_text", "find_files", "read_bytes", "read_sources"]
+__all__ = [
+    "FileLimits",
+    "FileReader",
+    "SourceDocument",
+    "decode_text",
+    "find_files",
+    "read_bytes",
+    "read_sources",
+]

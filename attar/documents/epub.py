@@ -28,7 +28,10 @@ def read_epub(blob: Blob) -> Iterator[Extracted]:
             for item in package.xpath("//*[local-name()='manifest']/*[local-name()='item']")
         }
         builder = TextBuilder()
-        for reference in package.xpath("//*[local-name()='spine']/*[local-name()='itemref']/@idref"):
+        # A page is read once, however often the book names it.
+        for reference in dict.fromkeys(
+            package.xpath("//*[local-name()='spine']/*[local-name()='itemref']/@idref")
+        ):
             folder = place.rpartition("/")[0]
             page = unquote(items.get(reference, "")).partition("#")[0]
             member = _joined(folder, page)

@@ -11,7 +11,10 @@ from attar.files import MAX_DECOMPRESSED
 
 # The most parts of a document, so that a hostile file cannot fill a list of documents; what follows has no part.
 MAX_PARTS = 10_000
+# The most characters of a document: a few kilobytes of a file can stand for gigabytes of text.
+MAX_TEXT = 2**26
 _LONGEST_LABEL = 80
+_PIECE = 2**20
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Control characters without tab and line feed, soft hyphens, and marks of zero width or of direction.
 _INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u2060\ufeff]")
@@ -31,13 +34,17 @@ class Part(NamedTuple):
 
 
 class Extracted(NamedTuple):
-    """A text, its title, its date (ISO 8601), its parts, and its own name if the file gives one."""
+    """A text, its title, its date (ISO 8601), its parts, and its own name if the file gives one.
+
+    `incomplete` says what of the file is missing in the text, if anything.
+    """
 
     text: str
     title: str = ""
     date: str = ""
     parts: tuple[Part, ...] = ()
     name: str | None = None
+    incomplete: str = ""
 
 
 @dataclass
@@ -66,10 +73,14 @@ class Blob:
 
     def data(self) -> bytes:
         """All bytes; of a compressed file at most `max_bytes`."""
-        data = self.file.read(self.max_bytes + 1 if self.compressed else -1)
-        if self.compressed:
+        if not self.compressed:
+            return self.file.read()
+        data = bytearray()
+        # In pieces: to read at most a gigabyte, Python takes a gigabyte.
+        while piece := self.file.read(_PIECE):
+            data += piece
             check_size(self.where, len(data), self.max_bytes)
-        return data
+        return bytes(data)
 
 
 class TextBuilder:
@@ -89,6 +100,11 @@ class TextBuilder:
         self._length = 0
         self._label: str | None = None
         self._parts: list[Part] = []
+        self._missing = ""
+
+    def leave_out(self, missing: str) -> None:
+        """Note that the file has more than the text; the first such note is kept."""
+        self._missing = self._missing or missing
 
     def begin(self, label: str) -> None:
         """Give the next paragraph and those after it a label; an empty one ends the part."""
@@ -98,6 +114,9 @@ class TextBuilder:
         """Add a paragraph; a blank one is left out."""
         text = clean(paragraph)
         if not text:
+            return
+        if self._length + len(text) > MAX_TEXT:
+            self.leave_out(f"what follows after {self._length:,} characters")
             return
         if self._pieces:
             self._pieces.append(joint)
@@ -121,7 +140,8 @@ class TextBuilder:
 
     def build(self, title: str = "", date: str = "", name: str | None = None) -> Extracted:
         """The text so far."""
-        return Extracted("".join(self._pieces), short(title), short(date), tuple(self._parts), name)
+        text = "".join(self._pieces)
+        return Extracted(text, short(title), short(date), tuple(self._parts), name, self._missing)
 
     def _note(self, start: int, label: str) -> None:
         if (self._parts[-1].label if self._parts else "") == label or len(self._parts) > MAX_PARTS:
@@ -166,7 +186,7 @@ def row_sentences(rows: Sequence[Sequence[str]], header: bool | None = None) -> 
         return
     if header and len(cells) == 1:
         header = False
-    names = cells[0] if header else []
+    names = [*map(short, cells[0])] if header else []
     for row in cells[1:] if header else cells:
         yield row_sentence(names, row)
 
@@ -220,7 +240,7 @@ def parsing(where: str, expected: str) -> Iterator[None]:
     """
     try:
         yield
-    except AttarError:
+    except (AttarError, MemoryError):
         raise
     except ImportError as fault:
         what, package = f"{where}", (fault.name or str(fault)).partition(".")[0]

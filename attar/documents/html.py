@@ -36,6 +36,10 @@ _BLOCKS = _HEADINGS | frozenset(
     )
 )
 _BREAK = "\0"
+# libxml2's errors after which it ignores the rest of a page.
+_DROPPING = frozenset(("ERR_RESOURCE_LIMIT", "ERR_INTERNAL_ERROR", "ERR_NAME_TOO_LONG"))
+_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)[^<>]*>")
+_HIDDEN = frozenset(("script", "style", "template", "noscript"))
 # A table with more columns, or longer cells, arranges a page.
 _MAX_COLUMNS, _LONGEST_CELL = 40, 400
 # A block of which most is links is a menu, if it has at least this many.
@@ -57,7 +61,7 @@ def decode_html(data: bytes, where: str) -> str:
     if named is not None and not data.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")):
         try:
             return data.decode(named[1].decode("ascii"))
-        except (LookupError, UnicodeDecodeError):
+        except (LookupError, UnicodeError):  # one of Python's encodings has neither: "undefined"
             pass
     return decode_text(data, where)
 
@@ -130,13 +134,41 @@ def add_html(builder: TextBuilder, root: Any) -> None:
 
 def parse_html(markup: str) -> Any:
     """The tree of a page; None for an empty one. HTML has no entities of its own that could expand."""
-    from lxml import etree
-
     markup = _XML_DECLARATION.sub("", markup).replace("\0", "")
     if not markup.strip():
         return None
-    parser = etree.HTMLParser(no_network=True, remove_comments=True, remove_pis=True, encoding="utf-8")
-    return etree.fromstring(markup.encode("utf-8", "replace"), parser)
+    root, whole = _parse(markup)
+    return root if whole else _parse(_flat(markup))[0]
+
+
+def _parse(markup: str) -> tuple[Any, bool]:
+    """The tree, and whether all of the markup is in it: libxml2 drops what is nested more than 2,048 deep."""
+    from lxml import etree
+
+    # huge_tree: otherwise it drops the rest of a page after 256 open tags, or after an attribute of 10 MB.
+    parser = etree.HTMLParser(
+        no_network=True, remove_comments=True, remove_pis=True, encoding="utf-8", huge_tree=True
+    )
+    root = etree.fromstring(markup.encode("utf-8", "replace"), parser)
+    dropped = any(entry.type_name in _DROPPING for entry in parser.error_log)
+    return root, not dropped
+
+
+def _flat(markup: str) -> str:
+    """The markup as paragraphs that are not nested: an element that is a block begins one, all other tags go."""
+    pieces, end, dropped = ["<p>"], 0, ""
+    for tag in _TAG.finditer(markup):
+        closing, name = tag[1] == "/", tag[2].lower()
+        if not dropped:
+            pieces.append(markup[end : tag.start()].replace("<", "&lt;"))
+            pieces.append("<p>" if name in _BLOCKS else "")
+            dropped = name if name in _HIDDEN and not closing else ""
+        elif closing and name == dropped:
+            dropped = ""
+        end = tag.end()
+    if not dropped:
+        pieces.append(markup[end:].replace("<", "&lt;"))
+    return "".join(pieces)
 
 
 def _remove_around(root: Any) -> bool:

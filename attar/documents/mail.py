@@ -6,6 +6,7 @@ from datetime import datetime
 from email import message_from_bytes, policy
 from email.message import EmailMessage, Message
 from email.utils import getaddresses, parsedate_to_datetime
+from itertools import islice
 
 from attar.documents.extracted import Blob, Extracted, TextBuilder, check_size, clean, parsing, sentence
 from attar.documents.html import decode_html, text_of_html
@@ -19,6 +20,11 @@ _FORWARDED = re.compile(
     r"^\s*(?:-{2,}\s*(?:original|forwarded) message\s*-{2,}|begin forwarded message:?|_{20,})\s*$", re.I
 )
 # mbox puts ">" before a line of the text that begins with "From ".
+# More than any mail program writes.
+_MAX_HEADER_LINES = 2_000
+_LONGEST_HEADER = 20_000
+_MAX_MIME_PARTS = 1_000
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
 _ESCAPED = re.compile(rb"^>(>*From )", re.M)
 
 
@@ -62,22 +68,50 @@ def _messages(blob: Blob) -> Iterator[bytes]:
 
 def _extract(data: bytes, where: str) -> Extracted:
     with parsing(where, "an e-mail"):
-        message = message_from_bytes(data, policy=policy.default)
+        head, missing = _bounded_head(data)
+        message = message_from_bytes(head, policy=policy.default)
         if not message.keys():
             raise FormatError.expected(
                 where, "an e-mail with headers", "none", "rename it to .txt if it is a text"
             )
         builder = TextBuilder()
+        if missing:
+            builder.leave_out("a part of its headers")
         subject, date = _header(message, "Subject"), _date(message)
         builder.add(_introduction(message, date))
         if subject:
             builder.add(sentence(f"Subject: {subject}"))
         _add_text(builder, _body(message, where))
-        names = [clean(part.get_filename() or "a message") for part in message.walk() if _is_attached(part)]
+        parts = [*islice(message.walk(), _MAX_MIME_PARTS + 1)]
+        if len(parts) > _MAX_MIME_PARTS:
+            builder.leave_out(f"the names of attachments after {_MAX_MIME_PARTS:,} parts")
+        names = [clean(part.get_filename() or "a message") for part in parts if _is_attached(part)]
         if names:
             builder.begin("attachments")
             builder.add(sentence("Attachments: " + ", ".join(names)))
     return builder.build(subject, "" if date is None else date.isoformat())
+
+
+def _bounded_head(data: bytes) -> tuple[bytes, bool]:
+    """The e-mail with at most so many header lines, each of at most so many bytes, and whether some were cut.
+
+    The parser of headers is quadratic in the words of one, and goes through all of them for each name.
+    """
+    end = _HEAD_END.search(data)
+    head, rest = (data, b"") if end is None else (data[: end.start()], data[end.start() :])
+    lines = head.split(b"\n", _MAX_HEADER_LINES)
+    cut = len(lines) > _MAX_HEADER_LINES
+    headers: list[bytes] = []
+    size = 0
+    for line in lines[:_MAX_HEADER_LINES]:
+        size = size + len(line) if line[:1] in (b" ", b"\t") else len(line)
+        if size <= _LONGEST_HEADER:
+            headers.append(line)
+        else:
+            cut = True
+            if size == len(line):
+                headers.append(line[:_LONGEST_HEADER])
+    return b"\n".join(headers) + rest, cut
 
 
 def _introduction(message: Message, date: datetime | None) -> str:

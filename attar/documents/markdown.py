@@ -11,12 +11,17 @@ from attar.documents.plain import decode_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from markdown_it.rules_block import StateBlock
     from markdown_it.token import Token
 
 # What some programs write before the text: lines of "key: value" between two lines of dashes.
 _FRONT = re.compile(r"\A---[^\S\n]*\n(.*?\n)---[^\S\n]*(?:\n|\Z)", re.S)
 _FRONT_LINE = re.compile(r"^(title|date)[^\S\n]*:[^\S\n]*(.+)$", re.M | re.I)
-_TAG = re.compile(r"<!--.*?-->|</?[A-Za-z][^<>]*>", re.S)
+# A comment ends before the next one begins: to look for the end of each from its beginning would be quadratic.
+_TAG = re.compile(r"<!--(?:(?!<!--|-->).)*-->|</?[A-Za-z][^<>]*>", re.S)
+# Lists and quotes nested deeper than this are read as plain text: Python's stack is not deeper.
+_DEEPEST = 100
+_TOO_DEEP = "too deep"
 
 
 def read_markdown(blob: Blob) -> Iterator[Extracted]:
@@ -29,10 +34,26 @@ def read_markdown(blob: Blob) -> Iterator[Extracted]:
     with parsing(blob.where, "Markdown"):
         from markdown_it import MarkdownIt
 
-        tokens = MarkdownIt("commonmark").enable("table").parse(text[front.end() :] if front else text)
+        body = text[front.end() :] if front else text
+        parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable("table")
+        parser.block.ruler.before("table", "depth", _note_depth)
+        notes = {_TOO_DEEP: False}
+        tokens = parser.parse(body, notes)
         builder = TextBuilder()
-        first = _add_blocks(builder, tokens)
+        if notes[_TOO_DEEP]:
+            first = ""
+            for paragraph in body.split("\n\n"):
+                builder.add(paragraph)
+        else:
+            first = _add_blocks(builder, tokens)
     yield builder.build(facts.get("title", first), facts.get("date", ""))
+
+
+def _note_depth(state: "StateBlock", first_line: int, last_line: int, silent: bool) -> bool:
+    """A rule that matches nothing: it sees how deep the parser is, which drops what is too deep without a word."""
+    if state.level >= _DEEPEST - 2:
+        state.env[_TOO_DEEP] = True
+    return False
 
 
 def _add_blocks(builder: TextBuilder, tokens: "Sequence[Token]") -> str:

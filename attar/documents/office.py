@@ -4,9 +4,8 @@ import csv
 import io
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time
-from itertools import islice
 from typing import Any
 
 from attar.documents.extracted import (
@@ -18,6 +17,7 @@ from attar.documents.extracted import (
     names_columns,
     parsing,
     row_sentence,
+    short,
 )
 from attar.documents.plain import decode_text
 
@@ -27,7 +27,9 @@ _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 # Deleted text of tracked changes, field codes, and the older copy of a drawing.
 _SKIPPED = frozenset((f"{_W}del", f"{_W}instrText", f"{_W}moveFrom"))
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
-_MAX_COLUMNS, _MAX_ROWS = 1_000, 1_000_000
+_MAX_COLUMNS = 1_000
+# Cells that are there, not those between them and the last row.
+_MAX_CELLS = 2_000_000
 # Up to this many rows, each is a part of its own; of more, several together.
 _ROW_PARTS = 2_000
 
@@ -63,9 +65,8 @@ def read_xlsx(blob: Blob) -> Iterator[Extracted]:
         for sheet in sheets:
             if len(sheets) > 1:
                 builder.heading(sheet.title)
-            rows = islice(sheet.iter_rows(values_only=True, max_col=_MAX_COLUMNS), _MAX_ROWS)
-            numbered = [(number, [*map(_cell, row)]) for number, row in enumerate(rows, 1)]
-            _add_rows(builder, numbered, f"{sheet.title}, " if len(sheets) > 1 else "")
+            rows = sheet.iter_rows(values_only=True, max_col=_MAX_COLUMNS)
+            _add_rows(builder, _present(rows), f"{sheet.title}, " if len(sheets) > 1 else "")
         about = book.properties
         made = about.modified or about.created
         title = about.title or ""
@@ -79,9 +80,9 @@ def read_csv(blob: Blob) -> Iterator[Extracted]:
     with parsing(blob.where, "rows of cells"):
         csv.field_size_limit(2**24)
         delimiter = "\t" if blob.where.lower().split(".")[-1] == "tsv" else _delimiter(text)
-        rows = islice(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), _MAX_ROWS)
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
         builder = TextBuilder()
-        _add_rows(builder, [*enumerate(rows, 1)], "")
+        _add_rows(builder, enumerate(rows, 1), "")
     yield builder.build()
 
 
@@ -93,18 +94,35 @@ def _delimiter(text: str) -> str:
     return best if counts[best] else max(",;\t|", key=head[0].count)
 
 
-def _add_rows(builder: TextBuilder, rows: Sequence[tuple[int, Sequence[str]]], sheet: str) -> None:
-    filled = [
-        (number, cells)
-        for number, row in rows
-        if any(cells := [" ".join(clean(cell).split()) for cell in row])
-    ]
+def _present(rows: Iterable[Sequence[object]]) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a sheet that are in its file, with their numbers.
+
+    openpyxl yields one and the same empty row for all that are missing: up to a million before a stray cell.
+    """
+    before: Sequence[object] | None = None
+    for number, row in enumerate(rows, 1):
+        if row is not before:
+            yield number, [*map(_cell, row)]
+        before = row
+
+
+def _add_rows(builder: TextBuilder, rows: Iterable[tuple[int, Sequence[str]]], sheet: str) -> None:
+    filled: list[tuple[int, list[str]]] = []
+    cells = 0
+    for number, row in rows:
+        texts = [" ".join(clean(cell).split()) for cell in row]
+        while texts and not texts[-1]:
+            texts.pop()
+        cells += len(texts)
+        if cells > _MAX_CELLS:
+            builder.leave_out(f"{sheet}row {number} and what follows")
+            break
+        if texts:
+            filled.append((number, texts))
     if not filled:
         return
-    header = [*filled[0][1]]
-    while header and not header[-1]:
-        header.pop()
-    names = header if len(filled) > 1 and names_columns(header) else []
+    header = filled[0][1]
+    names = [*map(short, header)] if len(filled) > 1 and names_columns(header) else []
     filled = filled[1:] if names else filled
     step = -(-len(filled) // _ROW_PARTS)
     for at, (number, row) in enumerate(filled):

@@ -32,6 +32,8 @@ _ROWS = 64
 _SAMPLE = 8192
 # English, and its neighbours in the West: at most this share of a text's bytes is not ASCII.
 _WESTERN = 0.3
+# Every value of a JSON file repeats the keys around it.
+_LONGEST_PATH = 200
 # What JSON calls the values that Python reads.
 _KINDS: dict[type, str] = {
     dict: "an object",
@@ -203,7 +205,13 @@ def _add_value(builder: TextBuilder, value: object) -> None:
 
 
 def _path(key: str, name: str) -> str:
-    return f"{key}, {name}" if key else name
+    """The key of a value, after those around it; of a long one the end.
+
+    >>> _path("orders, order 2", "customer")
+    'orders, order 2, customer'
+    """
+    path = f"{key}, {short(name)}" if key else short(name)
+    return path if len(path) <= _LONGEST_PATH else "…" + path[-_LONGEST_PATH + 1 :]
 
 
 def _cell(value: object) -> str:

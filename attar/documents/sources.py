@@ -59,7 +59,10 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 class SourceDocument(NamedTuple):
-    """A text, its name, the name of the file or folder that it came from, and its title, date and parts."""
+    """A text, its name, the name of the file or folder that it came from, and its title, date and parts.
+
+    `incomplete` says what of the file is missing in the text, if anything.
+    """
 
     source: str
     name: str
@@ -67,6 +70,7 @@ class SourceDocument(NamedTuple):
     title: str = ""
     date: str = ""
     parts: tuple[Part, ...] = ()
+    incomplete: str = ""
 
 
 class SourceFile(NamedTuple):
@@ -109,12 +113,6 @@ def find_files(paths: Iterable[str | Path], *, allow_empty: bool = False) -> Fou
     return found
 
 
-def read_sources(paths: Iterable[str | Path], on_bad: OnBad | None = None) -> Iterator[SourceDocument]:
-    """Yield the documents of files and folders; `on_bad` is called for a file that cannot be read, or it raises."""
-    for file in find_files(paths).files:
-        yield from read_source_file(file, on_bad=on_bad)
-
-
 def read_source_file(
     file: SourceFile, max_bytes: int = MAX_DECOMPRESSED, on_bad: OnBad | None = None
 ) -> Iterator[SourceDocument]:
@@ -124,7 +122,7 @@ def read_source_file(
     """
     try:
         with open(file.path, "rb") as stream:
-            yield from _read_stream(file, stream, max_bytes, on_bad)
+            yield from read_stream(file, stream, max_bytes, on_bad)
     except AttarError as fault:
         if on_bad is None:
             raise
@@ -151,16 +149,23 @@ def read_bytes(
     """
     name = document_name(file_name) if name is None else name
     file = SourceFile(Path(file_name), name, name, len(data))
-    yield from _read_stream(file, io.BytesIO(data), max_bytes, on_bad)
+    yield from read_stream(file, io.BytesIO(data), max_bytes, on_bad)
 
 
-def _read_stream(
+def read_stream(
     file: SourceFile, stream: IO[bytes], max_bytes: int, on_bad: OnBad | None
 ) -> Iterator[SourceDocument]:
     blob = Blob(str(file.path), file.name, stream, max_bytes, report=on_bad)
-    for each in _read_blob(blob, file.path.name):
-        name = file.name if each.name is None else each.name
-        yield SourceDocument(replace_surrogates(file.source), replace_surrogates(name), each.text, *each[1:4])
+    for extracted in _read_blob(blob, file.path.name):
+        yield SourceDocument(
+            source=replace_surrogates(file.source),
+            name=replace_surrogates(file.name if extracted.name is None else extracted.name),
+            text=extracted.text,
+            title=extracted.title,
+            date=extracted.date,
+            parts=extracted.parts,
+            incomplete=extracted.incomplete,
+        )
 
 
 def _find(path: Path, allow_empty: bool) -> tuple[list[SourceFile], list[SkippedFile]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from attar.documents.sources import read_sources
+from attar.documents.workers import read_sources
 from attar.errors import AttarError
 from attar.library.library import Library
 from attar.memory.memory import Memory

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from attar.documents.sources import find_files, read_source_file, read_sources
+from attar.documents.sources import find_files, read_source_file
+from attar.documents.workers import read_sources
 from attar.errors import AttarError, FormatError
 from benchmarks.document_files import docx_of
 
@@ -172,7 +173,7 @@ from attar.documents import read_sources
 from attar.errors import AttarError
 for path in sys.argv[1:]:
     try:
-        print([document.text for document in read_sources([path])])
+        print([document.text for document in read_sources([path], in_process=True)])
     except AttarError as fault:
         print(fault)
 """

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from attar.documents.sources import read_sources
+from attar.documents.workers import read_sources
 from attar.errors import FormatError
 from attar.files import MAX_DECOMPRESSED
 

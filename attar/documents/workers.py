@@ -1,0 +1,265 @@
+"""Files read in a child process that may die: a parser that hangs, swells or crashes costs one file, not the program.
+
+with FileReader() as reader:
+for document in reader.read(file): ...
+"""
+
+import contextlib
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import msgspec
+
+from attar.documents.extracted import OnBad
+from attar.documents.process import LENGTH, Done, Found, Reply, Request
+from attar.documents.sources import (
+    SourceDocument,
+    SourceFile,
+    document_name,
+    find_files,
+    read_source_file,
+)
+from attar.errors import AttarError, FormatError, MissingError
+from attar.files import MAX_DECOMPRESSED
+from attar.options import option
+
+# A parser may leak: a process that has read this many files is replaced.
+_FILES_PER_PROCESS = 1_000
+# Files whose descriptors are sent ahead, so that the child does not wait while this process works on a document.
+_AHEAD = 2
+
+_PROGRAM = "from attar.documents.process import main; main()"
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Reply).decode
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileLimits:
+    """What reading one file may cost."""
+
+    memory_mb: int = option(1024, "Memory that reading one file may take, in MB.", min=64, max=2**20)
+    cpu_seconds: int = option(120, "CPU time that reading one file may take.", min=1, max=2**20)
+    seconds: float = option(240.0, "Time that reading one file may take.", min=1.0, max=2.0**20)
+
+
+def read_sources(
+    paths: Iterable[str | Path],
+    on_bad: OnBad | None = None,
+    *,
+    limits: FileLimits | None = None,
+    in_process: bool = False,
+) -> Iterator[SourceDocument]:
+    """Yield the documents of files and folders; `on_bad` is called for a file that cannot be read, or it raises.
+
+    Files are read in a child process within `limits`; `in_process` reads them here, without any.
+    """
+    files = find_files(paths).files
+    if in_process:
+        for file in files:
+            yield from read_source_file(file, on_bad=on_bad)
+        return
+    with FileReader(limits) as reader:
+        yield from reader.read_all(files, on_bad)
+
+
+class _Waiting(NamedTuple):
+    """A file whose request was sent."""
+
+    file: SourceFile
+    on_bad: OnBad | None
+    stream: IO[bytes]
+
+
+class FileReader:
+    """Reads files in one child process, which is started when needed and replaced when it dies. For one thread."""
+
+    def __init__(self, limits: FileLimits | None = None, max_bytes: int = MAX_DECOMPRESSED) -> None:
+        self.limits = limits or FileLimits()
+        self.max_bytes = max_bytes
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: socket.socket | None = None
+        self._files = 0
+
+    def read(self, file: SourceFile, on_bad: OnBad | None = None) -> Iterator[SourceDocument]:
+        """Yield the documents of a file; `on_bad` is called for what cannot be read, or it raises."""
+        return self.read_all([file], on_bad)
+
+    def read_bytes(
+        self, file_name: str, data: bytes, *, name: str | None = None, on_bad: OnBad | None = None
+    ) -> Iterator[SourceDocument]:
+        """Yield the documents of a file that is in memory, such as one that was sent to a server."""
+        name = document_name(file_name) if name is None else name
+        file = SourceFile(Path(file_name), name, name, len(data))
+        with tempfile.TemporaryFile() as stream:
+            stream.write(data)
+            stream.seek(0)
+            yield from self._documents(iter([_Waiting(file, on_bad, stream)]))
+
+    def read_all(self, files: Iterable[SourceFile], on_bad: OnBad | None = None) -> Iterator[SourceDocument]:
+        """Yield the documents of files in order."""
+        return self._documents(self._opened(files, on_bad))
+
+    def _opened(self, files: Iterable[SourceFile], on_bad: OnBad | None) -> Iterator[_Waiting]:
+        for file in files:
+            try:
+                yield _Waiting(file, on_bad, open(file.path, "rb"))  # noqa: SIM115  # closed when it is read
+            except OSError as fault:
+                reason = fault.strerror or str(fault)
+                _report(FormatError(f"cannot read {file.path}: {reason}"), on_bad)
+
+    def _documents(self, files: Iterator[_Waiting]) -> Iterator[SourceDocument]:
+        sent: deque[_Waiting] = deque()
+        finished = False
+        try:
+            while True:
+                while not finished and len(sent) < _AHEAD:
+                    if (waiting := next(files, None)) is None:
+                        finished = True
+                    else:
+                        sent.append(waiting)
+                        self._send(waiting, alone=len(sent) == 1)
+                if not sent:
+                    return
+                yield from self._replies(sent[0])
+                sent.popleft().stream.close()
+                if self._process is None:  # it died, and with it the requests that were sent ahead
+                    for waiting in sent:
+                        waiting.stream.seek(0)
+                        self._send(waiting, alone=False)
+        finally:
+            if sent:  # whoever asked has stopped listening, or a file was refused
+                self.close()
+            for waiting in sent:
+                waiting.stream.close()
+
+    def _send(self, waiting: _Waiting, *, alone: bool) -> None:
+        if alone and self._files >= _FILES_PER_PROCESS:
+            self.close()
+        file, limits = waiting.file, self.limits
+        request = _encode(
+            Request(
+                path=str(file.path),
+                source=file.source,
+                name=file.name,
+                bytes=file.bytes,
+                max_bytes=self.max_bytes,
+                memory=limits.memory_mb * 2**20,
+                cpu_seconds=limits.cpu_seconds,
+            )
+        )
+        with contextlib.suppress(OSError):  # if it has just died, its replies say so
+            connection = self._started()
+            socket.send_fds(connection, [LENGTH.pack(len(request))], [waiting.stream.fileno()])
+            connection.sendall(request)
+        self._files += 1
+
+    def _started(self) -> socket.socket:
+        if self._connection is None:
+            self._connection, other = socket.socketpair()
+            with other:
+                # -P: a module in the current folder must not be taken for one of a parser's.
+                command = [sys.executable, "-P", "-c", _PROGRAM, str(other.fileno())]
+                self._process = subprocess.Popen(
+                    command, pass_fds=[other.fileno()], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                )
+            self._files = 0
+        return self._connection
+
+    def _replies(self, waiting: _Waiting) -> Iterator[SourceDocument]:
+        while True:
+            try:
+                reply = _decode(self._receive())
+            except (_EndedError, msgspec.DecodeError, UnicodeDecodeError) as fault:
+                reason = self._why_ended(fault)
+                self.close()
+                _report(FormatError(f"{waiting.file.path}: {reason}", "leave it out"), waiting.on_bad)
+                return
+            if isinstance(reply, Found):
+                yield reply.document
+            elif isinstance(reply, Done):
+                return
+            elif reply.out_of_memory:
+                self.close()  # what is left of its memory is in pieces
+                _report(FormatError(f"{waiting.file.path}: {self._too_much_memory()}"), waiting.on_bad)
+                return
+            else:
+                kind = MissingError if reply.missing else FormatError
+                _report(kind(reply.message), waiting.on_bad)
+
+    def _receive(self) -> bytes:
+        """The next message; waits for at most `seconds`."""
+        deadline = time.monotonic() + self.limits.seconds
+        (length,) = LENGTH.unpack(self._bytes(LENGTH.size, deadline))
+        if length > self.limits.memory_mb * 2**20:
+            raise _EndedError("it sent more than it may have in memory")
+        return self._bytes(length, deadline)
+
+    def _bytes(self, count: int, deadline: float) -> bytes:
+        connection = self._connection
+        if connection is None:
+            raise _EndedError("")
+        data = bytearray()
+        while len(data) < count:
+            ready, _, _ = select.select([connection], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise _EndedError(f"reading it took more than {self.limits.seconds:g} s")
+            try:
+                more = connection.recv(min(count - len(data), 2**20))
+            except OSError:
+                more = b""
+            if not more:
+                raise _EndedError("")
+            data += more
+        return bytes(data)
+
+    def _why_ended(self, fault: Exception) -> str:
+        if str(fault) and isinstance(fault, _EndedError):
+            return str(fault)
+        if self._process is None or isinstance(fault, msgspec.DecodeError | UnicodeDecodeError):
+            return "the process that reads it failed"
+        try:
+            code = self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            return "the process that reads it failed"
+        if code == -signal.SIGXCPU:
+            return f"reading it took more than {self.limits.cpu_seconds} s of CPU time"
+        return self._too_much_memory() if code else "the process that reads it failed"
+
+    def _too_much_memory(self) -> str:
+        return f"reading it took more than {self.limits.memory_mb:,} MB of memory, or failed"
+
+    def close(self) -> None:
+        """End the child process; the next file starts another."""
+        if self._connection is not None:
+            self._connection.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._connection = self._process = None
+
+    def __enter__(self) -> "FileReader":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class _EndedError(Exception):
+    """The child process ended, hung or sent nonsense."""
+
+
+def _report(error: AttarError, on_bad: OnBad | None) -> None:
+    if on_bad is None:
+        raise error
+    on_bad(error)

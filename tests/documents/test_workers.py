@@ -1,0 +1,147 @@
+"""Files are read in a child process: what one of them does to it is one line, and the others are read."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from attar.documents.sources import SourceDocument, find_files, read_bytes
+from attar.documents.workers import FileLimits, FileReader, read_sources
+from attar.errors import AttarError, FormatError
+from tests.documents.attacks import ATTACKS
+
+LIMITS = FileLimits(memory_mb=256, cpu_seconds=20, seconds=60)
+
+
+@pytest.fixture(scope="module")
+def reader() -> FileReader:
+    with FileReader(LIMITS) as reader:
+        yield reader
+
+
+def texts(documents: list[SourceDocument]) -> list[str]:
+    return [document.text for document in documents]
+
+
+class TestReading:
+    def test_documents_are_those_of_reading_in_this_process(self, tmp_path: Path) -> None:
+        (tmp_path / "a.txt").write_text("Ann left.")
+        (tmp_path / "b.md").write_text("# Bob\n\nBob *came*.")
+        (tmp_path / "c.jsonl").write_text('{"id": "x", "text": "Cy ran."}\n{"id": "y", "text": "Di sat."}\n')
+        (tmp_path / "d.html").write_text("<title>Page</title><h1>Ed</h1><p>Ed sang.</p>")
+        here = list(read_sources([tmp_path], in_process=True))
+        assert list(read_sources([tmp_path])) == here
+        assert len(here) == 5
+
+    def test_a_file_that_cannot_be_read_is_reported_and_the_others_are_read(self, tmp_path: Path) -> None:
+        for name in ("a", "b", "c", "d"):
+            (tmp_path / f"{name}.txt").write_text(f"{name} left.")
+        (tmp_path / "b.txt").write_bytes(bytes(range(256)) * 4)
+        faults: list[AttarError] = []
+        assert texts(list(read_sources([tmp_path], faults.append))) == ["a left.", "c left.", "d left."]
+        assert len(faults) == 1
+        assert "b.txt" in str(faults[0])
+
+    def test_without_a_callback_it_raises(self, tmp_path: Path) -> None:
+        (tmp_path / "a.txt").write_bytes(b"")
+        with pytest.raises(FormatError, match=r"a\.txt"):
+            list(read_sources([tmp_path]))
+
+    def test_members_of_an_archive_that_cannot_be_read_are_reported(self, tmp_path: Path) -> None:
+        import zipfile
+
+        with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+            archive.writestr("bad.json", "{")
+            archive.writestr("good.txt", "Ann left.")
+        faults: list[AttarError] = []
+        assert texts(list(read_sources([tmp_path], faults.append))) == ["Ann left."]
+        assert [("bad.json" in str(fault)) for fault in faults] == [True]
+
+
+class TestProcessThatDies:
+    """The child is killed in the middle of a file, as the kernel would do it."""
+
+    def files(self, folder: Path) -> list[str]:
+        for number in range(5):
+            (folder / f"{number}.txt").write_text(f"Document {number}.")
+        # 40 MB of lines: the child is still busy when it is killed.
+        (folder / "2.jsonl").write_text('{"text": "Ann left the house."}\n' * 200_000)
+        return [f"Document {number}." for number in range(5)]
+
+    def test_costs_that_file_only(self, tmp_path: Path) -> None:
+        expected = self.files(tmp_path)
+        faults: list[AttarError] = []
+        with FileReader(LIMITS) as reader:
+            found: list[str] = []
+            for document in reader.read_all(find_files([tmp_path]).files, faults.append):
+                if document.text == "Ann left the house." and not faults and reader._process is not None:
+                    os.kill(reader._process.pid, signal.SIGKILL)
+                    reader._process.wait()
+                if document.text != "Ann left the house.":
+                    found.append(document.text)
+        assert found == expected
+        assert len(faults) == 1
+        assert "2.jsonl" in str(faults[0])
+
+    def test_too_much_time_is_one_line(self, tmp_path: Path) -> None:
+        (tmp_path / "a.jsonl").write_text('{"text": "Ann left."}\n')
+        os.remove(tmp_path / "a.jsonl")
+        os.mkfifo(tmp_path / "slow.txt")
+        descriptor = os.open(tmp_path / "slow.txt", os.O_RDWR)  # never ends: nobody closes it
+        try:
+            with (
+                FileReader(FileLimits(seconds=1.0)) as reader,
+                pytest.raises(FormatError, match="more than 1 s"),
+            ):
+                list(reader.read(find_files([tmp_path / "slow.txt"]).files[0]))
+        finally:
+            os.close(descriptor)
+
+    def test_too_much_cpu_time_is_one_line(self) -> None:
+        with FileReader(FileLimits(cpu_seconds=1)) as reader, pytest.raises(FormatError, match="CPU time"):
+            list(reader.read_bytes("a.md", b"[" * 400_000))
+
+    def test_too_much_memory_is_one_line(self) -> None:
+        text = b"[" + b"[1]," * 8_000_000 + b"1]"
+        limits = FileLimits(memory_mb=64)
+        with FileReader(limits) as reader, pytest.raises(FormatError, match="more than 64 MB of memory"):
+            list(reader.read_bytes("a.json", text))
+        with FileReader(limits) as reader:
+            assert texts(list(reader.read_bytes("a.txt", b"Ann left."))) == ["Ann left."]
+
+
+class TestAttacks:
+    @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+    def test_the_text_is_read_to_its_end_within_the_limits(self, attack, reader: FileReader) -> None:
+        (document,) = reader.read_bytes(attack.file_name, attack.make())
+        assert document.text.endswith(attack.last_words)
+
+    def test_what_is_left_out_is_said(self) -> None:
+        (document,) = read_bytes("a.eml", ATTACKS["200,000 recipients"].make())
+        assert document.incomplete == "a part of its headers"
+
+
+class TestConfinement:
+    """What a parser with a hole could be made to do, done in the child."""
+
+    @pytest.mark.parametrize(
+        ("action", "allowed"),
+        [
+            ("open('/etc/hostname')", False),
+            ("open('/tmp/attar-written', 'w')", False),
+            ("__import__('socket').create_connection(('127.0.0.1', 9))", False),
+            ("__import__('os').system('true')", False),
+            ("__import__('subprocess').run(['true'])", False),
+            ("__import__('os').remove('/tmp/attar-written')", False),
+            ("__import__('json').loads('1')", True),
+        ],
+    )
+    def test_actions(self, action: str, allowed: bool) -> None:
+        import subprocess
+        import sys
+
+        program = f"from attar.documents.process import confine; confine(); {action}"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        assert ("PermissionError: a file that is being read" in done.stderr) != allowed
+        assert (done.returncode == 0) == allowed
