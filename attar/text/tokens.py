@@ -13,7 +13,8 @@ LONGEST_SENTENCE = 256
 
 _BLANK_LINE = re.compile(r"\n\s*\n")
 _SPACE = re.compile(r"\s")
-_CHUNK = re.compile(r"\S+")
+# Bounded: NFC of a run of combining marks is quadratic.
+_CHUNK = re.compile(r"\S{1,256}")
 _QUOTES = str.maketrans(
     {"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "`": "'", "—": "--"}
 )
