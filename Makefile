@@ -46,7 +46,6 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.ops
 	$(BIN)/python -m benchmarks.ops_gpu
 	$(BIN)/python -m benchmarks.store
-	$(BIN)/python -m benchmarks.reader
 	$(BIN)/python -m benchmarks.search
 	$(if $(QUESTIONS),$(BIN)/python -m benchmarks.ask_all "$(QUESTIONS)",@echo "ask all: left out; QUESTIONS=FILE, in SQuAD's JSON, measures it")
 	$(BIN)/python -m benchmarks.startup

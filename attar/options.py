@@ -1,10 +1,9 @@
-"""Options declared once: a dataclass field carries its default, help text, range and former name.
+"""Options declared once: a dataclass field carries its default, help text and range.
 
 The command line derives its flags from these fields (`attar.cli.options`). Nothing here loads torch.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal
 
@@ -15,16 +14,12 @@ def option(
     default: Any = MISSING,
     help: str = "",
     *flags: str,
-    former: str = "",
     min: float | None = None,
     max: float | None = None,
     repr: bool = True,
 ) -> Any:
-    """A dataclass field with a help text; `flags` are more names on the command line, such as "-d".
-
-    `former` is the field's name in version 0.1: files keep it, and the command line accepts it until 0.3.
-    """
-    metadata = {"help": help, "flags": flags, "former": former, "min": min, "max": max}
+    """A dataclass field with a help text; `flags` are more names on the command line, such as "-d"."""
+    metadata = {"help": help, "flags": flags, "min": min, "max": max}
     return field(default=default, metadata=metadata, repr=repr)
 
 
@@ -51,27 +46,6 @@ def check_ranges(options: Any) -> None:
             raise OptionError.expected(each.name, f"{high} or less", str(value))
 
 
-def former_names(options: type) -> dict[str, str]:
-    """Each renamed field's name, and its name in version 0.1."""
-    return {each.name: each.metadata["former"] for each in fields(options) if each.metadata.get("former")}
-
-
-def to_file(options: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of options under the names that files have used since version 0.1."""
-    former = former_names(options)
-    return {former.get(name, name): value for name, value in values.items()}
-
-
-def from_file(what: str, options: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that a file has, under the names of the fields; unknown names are refused."""
-    former = former_names(options)
-    names = {former.get(each.name, each.name): each.name for each in fields(options)}
-    unknown = sorted(set(values).difference(names))
-    if unknown:
-        raise OptionError.expected(what, "one of " + ", ".join(sorted(names)), ", ".join(unknown))
-    return {names[name]: value for name, value in values.items()}
-
-
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
     """What a network is made of: a training run chooses it, a reader's file records it. Defaults are the paper's."""
@@ -83,8 +57,8 @@ class ModelOptions:
     )
     head: str = option("", "paper or copy; by default the one that suits the mechanism.")
     head_size: int = option(0, "Hidden size of the paper head; 0 for --hidden-size.", min=0, max=2**20)
-    hidden_size: int = option(100, "Hidden size k.", former="size", min=1, max=2**20)
-    embedding_size: int = option(100, "Embedding size.", former="embedding", min=1, max=2**20)
+    hidden_size: int = option(100, "Hidden size k.", min=1, max=2**20)
+    embedding_size: int = option(100, "Embedding size.", min=1, max=2**20)
     dropout: float = option(0.0, "Dropout probability.")
     scale: Literal["sqrt", "mean"] | None = option(
         "sqrt",
@@ -93,7 +67,7 @@ class ModelOptions:
     asked: bool = True  # learn a weight for candidates that the question itself mentions
     positive: bool = option(False, "Positive keys and queries (named only).")
     cooccurrence: bool = option(
-        False, "Score names also by co-occurrence with the question's words (named only).", former="company"
+        False, "Score names also by co-occurrence with the question's words (named only)."
     )
 
     def model(self) -> dict[str, Any]:

@@ -12,11 +12,10 @@ ABSENT = "none"
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """A phrase of the document, how likely it is the answer, and where it stands.
 
-    `kind` is person, place, organization, name (another one), date, time, money, number or phrase (anything else); a
-    names reader says name of all. With the kind "none" the text is empty: the answer is not in the document. `quote`
-    is the sentence of the phrase, if the text is kept; `start` and `end` are its characters; `place` is where that is,
-    such as "page 3", if the file had pages, headings or rows. `document` is the name of the document, where all
-    documents were asked.
+    `kind` is person, place, organization, name (another one), date, time, money, number or phrase (anything else).
+    With the kind "none" the text is empty: the answer is not in the document. `quote` is the sentence of the phrase, if
+    the text is kept; `start` and `end` are its characters; `place` is where that is, such as "page 3", if the file had
+    pages, headings or rows. `document` is the name of the document, where all documents were asked.
 
     >>> Answer("Ann Lee", 0.5, "person").absent, Answer("", 0.9, ABSENT).absent
     (False, True)
@@ -38,16 +37,12 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What happened to a document: its name, the change, its tokens and the bytes of its memory.
-
-    `names_full`: the reader has no more ids for names, so names that came later in the text are missing.
-    """
+    """What happened to a document: its name, the change, its tokens and the bytes of its memory."""
 
     name: str
     change: Literal["added", "replaced", "unchanged", "appended", "merged"]
     tokens: int
     bytes: int
-    names_full: bool = False
 
 
 class Reread(msgspec.Struct, frozen=True):
@@ -95,17 +90,10 @@ class Document(msgspec.Struct, frozen=True):
 
 
 class DocumentDetails(Document, frozen=True, kw_only=True):
-    """One document in full: what reads it, the names it can answer with, and its text if kept.
+    """One document in full: the fingerprint of its reader, and its text if kept."""
 
-    `names_full`: as in `Change`.
-    """
-
-    mechanism: str
-    size: int
     reader: str
-    names: list[str]
     text: str | None
-    names_full: bool = False
 
 
 class Sentence(msgspec.Struct, frozen=True, omit_defaults=True):

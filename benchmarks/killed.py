@@ -17,14 +17,10 @@ import numpy as np
 
 from attar.library.library import Library
 from attar.memory.memory import Memory
-from attar.nn.network import Network
-from attar.nn.network_options import NetworkOptions
-from attar.reader.names import NamesReader
-from attar.reader.reader import Reader
 from attar.store.lmdb_env import Durability
 from attar.store.parquet import export_store, import_store
 from attar.store.store import Store
-from attar.text.vocabulary import Vocabulary
+from benchmarks.tiny_reader import save_tiny_reader
 
 Change = Mapping[str, str | None]
 PAIR = ("left", "right/" + "x" * 600)  # the second has a key that is cut and hashed
@@ -162,10 +158,7 @@ def prepare_server(folder: Path) -> None:
     from attar.ops.packed.products import COMPILED
     from attar.server import app, run  # noqa: F401
 
-    vocabulary = Vocabulary(("met", "left", "for", "."), entities=20)
-    options = NetworkOptions(len(vocabulary), 20, mechanism="named", embedding_size=4, hidden_size=4)
-    NamesReader(Network(options), vocabulary).save(folder / _SERVER_READER)
-    Reader.load(folder / _SERVER_READER)
+    save_tiny_reader(folder / _SERVER_READER)
     COMPILED.now()
 
 

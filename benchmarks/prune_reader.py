@@ -15,9 +15,9 @@ import safetensors.torch
 import torch
 import typer
 
-from attar.reader.files import write_folder
 from attar.reader.folders import fingerprint_of
 from attar.reader.phrase_config import POSITIONS
+from attar.reader.phrase_files import write_folder
 from attar.text.pieces import PieceTokenizer
 from attar.training.questions.data import read_passages
 from attar.training.questions.vocabulary import prune_vocabulary

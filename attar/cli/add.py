@@ -56,7 +56,6 @@ class AddOptions:
     name: str | None = option(None, "Name of the document, if there is only one; required for stdin.")
     replace: bool = option(False, "Replace a document that has the name already.")
     sync: bool = option(False, "Remove documents of these folders whose files are gone.")
-    shared_names: bool = option(False, "Share one table of names, so that the documents can be merged.")
     keep_text: bool = option(True, "Keep the text, compressed, to quote from.", "--no-text")
     budget: int | None = option(
         None,
@@ -152,9 +151,6 @@ def add(
     ],
     reader: options.ReaderPath = None,
     ray: options.RayAddress = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="No effect: bad files are always skipped.", hidden=True)
-    ] = False,
     as_json: options.AsJson = False,
     **given: Any,
 ) -> None:
@@ -167,8 +163,6 @@ def add(
 
     attar add stories novels/ contract.pdf
     """
-    if skip_bad:
-        print("attar: --skip-bad has no effect any more; it goes away in 0.3", file=sys.stderr)
     chosen, report = AddOptions(**given), AddReport(as_json)
     if ray is not None:
         from attar.cli.cluster import add_with_ray
@@ -212,9 +206,8 @@ def _add_here(
             library.add_many(
                 chain([] if first is None else [first], drafts),
                 replace=chosen.replace,
-                shared_names=chosen.shared_names,
                 on_change=report.add,
-                on_refused=None if chosen.shared_names else report.refuse,
+                on_refused=report.refuse,
                 progress=bar.tokens_read,
             )
             if chosen.sync:

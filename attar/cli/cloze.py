@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attar.cli.options import AsJson, SkipMalformed, accepting_former, options_from
+from attar.cli.options import AsJson, SkipMalformed, options_from
 from attar.cli.output import print_json, printable, progress_bar
 from attar.cloze.options import BuildOptions
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Build and show sets of cloze questions.", no_args_is_help=True)
 
 
-@app.command(cls=accepting_former(BuildOptions))
+@app.command()
 @options_from(BuildOptions)
 def build(
     sources: Annotated[

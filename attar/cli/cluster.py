@@ -55,8 +55,8 @@ def add_with_ray(
     report: "AddReport",
 ) -> None:
     """Add documents by the processes of a cluster."""
-    if chosen.sync or chosen.shared_names or chosen.name is not None or files == ["-"]:
-        remedy = "leave --sync, --shared-names, --name and stdin to attar add without --ray"
+    if chosen.sync or chosen.name is not None or files == ["-"]:
+        remedy = "leave --sync, --name and stdin to attar add without --ray"
         raise OptionError.expected(
             "--ray", "files, folders and URLs to read", "another option with it", remedy
         )

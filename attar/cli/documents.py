@@ -7,7 +7,6 @@ import typer
 
 from attar.cli import options
 from attar.cli.output import (
-    FULL,
     columns,
     fact_rows,
     note_reader,
@@ -16,7 +15,6 @@ from attar.cli.output import (
     print_json,
     printable,
     progress_bar,
-    shown,
 )
 
 
@@ -64,12 +62,10 @@ def show(store: options.StorePath, name: options.Name, as_json: options.AsJson =
         print_json(document)
         return
     fields = msgspec.to_builtins(document)
-    names, text, full = (fields.pop(each) for each in ("names", "text", "names_full"))
+    text = fields.pop("text")
     rows = fact_rows(fields | {"source": source})
     rows[0] = ("name", one_line(document.name))
     print(columns([row for row in rows if row[1] not in ("", "None")]))
-    if names or full:  # the default reader keeps phrases, and no names
-        print(f"{len(names):,} names{FULL if full else ''}: {', '.join(map(shown, names))}")
     if text is not None:
         print(f"\n{printable(text)}")
 
@@ -142,7 +138,5 @@ def reread(
     print(
         f"{done.documents:,} documents have the reader {name} ({done.reader[:12]}); {done.read:,} were read"
     )
-    if name == "accurate":
-        print("its memories are those of answers: to ask with it, give --reader accurate with each question")
     if done.aside is not None:
         print(f"documents without a kept text are in {one_line(done.aside)}: attar import reads it")

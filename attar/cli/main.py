@@ -9,22 +9,12 @@ import typer
 import attar
 from attar.cli import add, ask, documents, search
 from attar.cli.add import RayCommand
-from attar.cli.options import accepting_former, current_flag
 from attar.cli.output import error_line
 
 _ABOUT = "Read documents into small memories, and answer questions from them with phrases and quotes."
 # The base class of `typer.BadParameter` and the other errors of arguments: click's, which some versions of typer
 # carry under a name of their own.
 _UsageError: Any = typer.BadParameter.__base__
-
-
-class _AddCommand(RayCommand):
-    """`attar add`: with `--ray`, and the flag of version 0.1."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Accept the former name of `--shared-names`."""
-        former = {"--together": "--shared-names"}
-        return super().parse_args(ctx, [current_flag(e, former) if e in former else e for e in args])
 
 
 def make_app(command: str | None = None) -> typer.Typer:
@@ -51,7 +41,7 @@ def make_app(command: str | None = None) -> typer.Typer:
         "reread": documents.reread,
     }
     for name in [command] if command in everyday else everyday:
-        app.command(name, cls=_AddCommand if name == "add" else None)(everyday[name])
+        app.command(name, cls=RayCommand if name == "add" else None)(everyday[name])
     if command not in everyday:
         _add_others(app)
     return app
@@ -60,16 +50,15 @@ def make_app(command: str | None = None) -> typer.Typer:
 def _add_others(app: typer.Typer) -> None:
     """Add the commands that maintain, train, serve and measure; their options are built from dataclasses."""
     from attar.cli import bench, cloze, cluster, questions, serve, store, train
-    from attar.training.options import TrainingOptions
 
     app.add_typer(store.app, name="store")
     app.command("export")(store.export_documents)
     app.command("import")(store.import_documents)
     app.command("shard")(cluster.shard)
     app.add_typer(cloze.app, name="cloze")
-    app.command("train", cls=accepting_former(TrainingOptions))(train.train)
-    app.command("evaluate", cls=accepting_former(batch_size="batch"))(train.evaluate)
-    app.command("compare", cls=accepting_former(TrainingOptions, jobs="side_by_side"))(train.compare)
+    app.command("train")(train.train)
+    app.command("evaluate")(train.evaluate)
+    app.command("compare")(train.compare)
     app.command("train-questions")(questions.train_questions)
     app.command("evaluate-questions")(questions.evaluate_questions)
     app.command("serve", cls=RayCommand)(serve.serve)

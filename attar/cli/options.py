@@ -1,6 +1,5 @@
 """Options of commands: those that several commands share, and flags derived from the fields of a dataclass."""
 
-import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from inspect import Parameter, signature
@@ -9,9 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
-
-from attar.options import former_names
 
 # Names that a shell is offered.
 _COMPLETED = 200
@@ -46,11 +42,10 @@ ReaderPath = Annotated[
     Path | None,
     typer.Option(
         "--reader",
-        help="A reader's folder, or one of the package: answers (default), accurate (right more often, slower), "
-        "fixed (at most 16 kB per document) or names.",
+        help="A reader's folder, or one of the package: answers (default) or fixed (at most 16 kB per document).",
     ),
 ]
-DURABILITY = "sync: survives a power failure; relaxed or none: faster, may lose the last writes."
+DURABILITY = "sync: survives a power failure; relaxed: faster, may lose the last writes."
 Durability = Annotated[str, typer.Option(help=DURABILITY)]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace a document that has the name already.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -127,29 +122,3 @@ def explicit_options(context: typer.Context) -> set[str]:
     """The names of the options that the command line gives."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
     return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
-
-
-def accepting_former(options: type | None = None, **renamed: str) -> type[TyperCommand]:
-    """A command class that accepts the flags of version 0.1, and prints one line for each that is used.
-
-    The names are those of the dataclass's fields, and `renamed`: the new name to the former one.
-    """
-    names = renamed if options is None else former_names(options) | renamed
-    flags = {"--" + old.replace("_", "-"): "--" + new.replace("_", "-") for new, old in names.items()}
-
-    class Command(TyperCommand):
-        former = flags
-
-        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            return super().parse_args(ctx, [current_flag(argument, flags) for argument in args])
-
-    return Command
-
-
-def current_flag(argument: str, flags: Mapping[str, str]) -> str:
-    """An argument with a flag's present name; one line is printed for a former one."""
-    flag, equals, value = argument.partition("=")
-    if flag not in flags:
-        return argument
-    print(f"attar: {flag} is now {flags[flag]}; the old name goes away in 0.3", file=sys.stderr)
-    return flags[flag] + equals + value

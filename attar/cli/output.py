@@ -19,8 +19,6 @@ _LONGEST_NAME = 72
 # Characters that a terminal obeys instead of showing them, or that change the order of others: control characters
 # without tab and line feed, and Unicode's directional formatting; and what UTF-8 cannot encode.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-# After the number of names, where the table of names is full.
-FULL = " (the table of names is full: later names are missing)"
 # Seconds before a progress bar appears.
 _DELAY = 2.0
 
@@ -58,19 +56,15 @@ def error_line(fault: Exception) -> str:
 
 
 def note_reader(store: "Store", path: Path, given: Path | None) -> None:
-    """Say on stderr, in one line, that a library was not made by the default reader, and what to do about it."""
+    """Say on stderr, in one line, that a library was made by a reader that is not in the package."""
     from attar.reader.folders import shipped_reader
 
     fingerprint = store.reader
-    name = None if fingerprint is None else shipped_reader(fingerprint)
-    if given is not None or fingerprint is None or name not in (None, "names"):
+    if given is not None or fingerprint is None or shipped_reader(fingerprint) is not None:
         return
+    line = f"attar: the reader of this library ({fingerprint[:12]}) is not in the package"
     remedy = f"move it to the default reader: attar reread {printable(str(path))}"
-    if name is not None:
-        print(f"attar: this library was made with the reader {name}; {remedy}", file=sys.stderr)
-    else:
-        line = f"attar: the reader of this library ({fingerprint[:12]}) is not in the package"
-        print(f"{line}; ask with --reader DIR, or {remedy}", file=sys.stderr)
+    print(f"{line}; ask with --reader DIR, or {remedy}", file=sys.stderr)
 
 
 def print_json(value: Any) -> None:
@@ -85,7 +79,7 @@ def print_change(change: "Change", *, as_json: bool) -> None:
     if as_json:
         print_json(change)
     else:
-        size = f"{change.tokens:,} tokens, {change.bytes:,} bytes{FULL if change.names_full else ''}"
+        size = f"{change.tokens:,} tokens, {change.bytes:,} bytes"
         print(f"{change.change} {shown(change.name)}: {size}", flush=True)
 
 

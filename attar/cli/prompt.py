@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attar.cli.ask import QUIT, Asker, only_document
+from attar.cli.ask import ask_document, only_document
 from attar.cli.output import error_line, one_line, printable
 from attar.cli.quotes import Quotes
 from attar.errors import AttarError
@@ -16,6 +16,8 @@ from attar.errors import AttarError
 if TYPE_CHECKING:
     from attar.library.library import Library
 
+# Commands that end the prompt.
+_QUIT = (":quit", ":q", ":exit")
 _HELP = """\
 Type a question, or a sentence with ___ for the answer.
 :doc NAME   ask this document; the beginning of its name is enough
@@ -42,7 +44,6 @@ class Prompt:
 
     def _choose(self, document: str | None) -> None:
         self.document = only_document(self.library) if document is None else document
-        self._asker = Asker(self.library, self.document, max(self.top, 2))
         self._quotes = Quotes(self.library, self.document)
 
     def run(self, read_line: Callable[[str], str] = input) -> None:
@@ -59,7 +60,7 @@ class Prompt:
                 except KeyboardInterrupt:  # drops the line, as in a shell
                     print()
                     continue
-                if line in QUIT:
+                if line in _QUIT:
                     return
                 try:
                     self._obey(line)
@@ -88,9 +89,8 @@ class Prompt:
         elif line.startswith(":"):
             print(_HELP if command == ":help" else f"{printable(command)} is none of the commands\n{_HELP}")
         elif line:
-            (answers,) = self._asker.ask([line])
-            if isinstance(answers, AttarError):
-                raise answers
+            # The second answer tells whether the first is unsure.
+            (answers,) = ask_document(self.library, self.document, [line], max(self.top, 2))
             print(self._quotes.lines(answers, self.top))
 
     def _complete(self, typed: str) -> Iterator[str]:

@@ -32,8 +32,6 @@ class Quotes:
 
         The first answer is "unsure" if the second is that there is none, and likelier.
         """
-        if not answers:
-            return "no names in this document"
         self._texts.clear()  # at a prompt, documents may change between two questions
         unsure = len(answers) > 1 and answers[1].absent and answers[1].probability > answers[0].probability
         answers = answers[:top]

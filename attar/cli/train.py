@@ -1,8 +1,6 @@
 """`attar train`, `attar evaluate` and `attar compare`: readers from cloze sets."""
 
 import os
-from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,24 +18,12 @@ if TYPE_CHECKING:
 _NOT_COMPARED = ("mechanism", "seed", "init_from", "freeze", "positive", "cooccurrence", "devices")
 
 
-def _refuse_profile(given: bool) -> None:
-    """Name the command that replaced `attar train --profile`."""
-    if given:
-        command = "python -m benchmarks.training --data SET"
-        raise OptionError.expected(
-            "--profile", f"{command} in a checkout of the repository", "attar train --profile"
-        )
-
-
 @options_from(TrainingOptions)
 def train(
     context: typer.Context,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace a reader or run that is in the folder already.")
-    ] = False,
-    profile: Annotated[
-        bool, typer.Option("--profile", hidden=True, is_eager=True, callback=_refuse_profile)
     ] = False,
     as_json: AsJson = False,
     **given: Any,
@@ -78,9 +64,7 @@ def evaluate(
     data: Annotated[
         list[Path], typer.Option("--data", "-d", help="Folder of a cloze set. Repeat for several sets.")
     ],
-    reader: Annotated[
-        Path | None, typer.Option(help="A names reader's folder; by default the one in the package.")
-    ] = None,
+    reader: Annotated[Path, typer.Option(help="A reader's folder, as attar train writes it.")],
     split: Annotated[str, typer.Option(help="validation or test.")] = "test",
     batch_size: Annotated[int, typer.Option(min=1, help="Documents per batch.")] = 64,
     by_mentions: Annotated[
@@ -91,23 +75,17 @@ def evaluate(
 ) -> None:
     """Measure a reader's accuracy on a cloze set, compared with counting names.
 
-    Prints 95 % confidence intervals, per source if there are several, and the size of a memory.
+    Prints 95 % confidence intervals, per source if there are several.
 
     attar evaluate --data novels --reader reader
     """
     import torch
 
-    from attar.cloze.sets import ClozeSet
-    from attar.reader.names import NamesReader, answers_alone
-    from attar.reader.reader import Reader
+    from attar.reader.files import load_reader
     from attar.training.data import open_splits, warn_skipped
-    from attar.training.evaluation import evaluate, memory_sizes
+    from attar.training.evaluation import evaluate
 
-    saved = Reader.load(reader or "names")
-    if not isinstance(saved, NamesReader):
-        raise OptionError.expected(
-            "reader", "one that answers cloze questions with names", "another", "try --reader names"
-        )
+    saved = load_reader(reader)
     with progress_bar() as progress:
         skip = warn_skipped if skip_malformed else None
         documents = open_splits(data, split, saved.vocabulary, progress, skip)
@@ -120,11 +98,8 @@ def evaluate(
             device=device,
             progress=progress,
         )
-        texts = chain.from_iterable(ClozeSet.open(path).documents(split, on_malformed=skip) for path in data)
-        sizes = memory_sizes(saved, texts, progress) if answers_alone(saved.network) else {}
     if as_json:
-        memories = {"memories": {source: asdict(size) for source, size in sizes.items()}}
-        print_json({"split": split, "reader": saved.fingerprint} | result.to_json() | memories)
+        print_json({"split": split, "reader": saved.fingerprint} | result.to_json())
         return
     whole = result.whole
     print(f"{split}: {whole.questions:,} questions on {whole.documents:,} documents, 95 % intervals")
@@ -141,10 +116,6 @@ def evaluate(
             for name, score in mentions.items():
                 share = score.questions / result.sources[source].questions
                 print(f"{_score_line(f'{source}: mentioned {name}', score)}  of {share:.0%}")
-    for source, size in sizes.items():
-        in_bytes = ", ".join(f"{count:,.0f} bytes in {dtype}" for dtype, count in size.bytes.items())
-        what = f"{source}: mean memory" if len(sizes) > 1 else "mean memory"
-        print(f"{what:<42} {in_bytes} ({size.tokens:,.0f} tokens, {size.names:,.0f} names)")
 
 
 def _score_line(what: str, score: "Score") -> str:

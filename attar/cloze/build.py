@@ -21,7 +21,6 @@ from attar.documents.sources import SourceDocument
 from attar.documents.workers import read_sources
 from attar.errors import AttarError, FormatError, OptionError
 from attar.files import AtomicFiles, refuse_existing
-from attar.options import to_file
 from attar.progress import Progress, ignore_progress
 from attar.text.name_table import NameTable
 from attar.text.names import CapitalFinder, NameFinder, mark_names
@@ -66,7 +65,7 @@ def build_set(
             raise FormatError.expected(", ".join(map(str, sources)), "text with names to ask for", "none")
         about = {
             "sources": [Path(source).name for source in sources],
-            "options": to_file(BuildOptions, asdict(options)),
+            "options": asdict(options),
             "vocabulary": vocabulary.fingerprint,
             "splits": {split: _summary(tally) for split, tally in tallies.items()},
         }

@@ -19,9 +19,7 @@ class BuildOptions:
     test: str = option(_SHARE, "Test texts: as for --validation.")
     only: str = option("", "Put all documents into this split.")
     seed: int = option(0, "Random seed; the same seed gives the same set.", min=0)
-    vocabulary_size: int = option(
-        20_000, "Number of words in a vocabulary that is built.", former="size", min=1
-    )
+    vocabulary_size: int = option(20_000, "Number of words in a vocabulary that is built.", min=1)
     # The default is `attar.text.ENTITIES`, whose package loads numpy.
     entities: int = option(
         600, "Most names of a document that a reader trained on the set can tell apart.", min=1, max=100_000

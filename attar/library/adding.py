@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import pairwise
 from operator import add
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -46,7 +45,7 @@ def _change_of(
     facts: DocumentEntry, change: Literal["added", "replaced", "unchanged", "appended", "merged"]
 ) -> Change:
     """The result of writing a document."""
-    return Change(facts.name, change, facts.tokens, facts.memory_bytes, facts.names_full)
+    return Change(facts.name, change, facts.tokens, facts.memory_bytes)
 
 
 def _change_ids(key: str | None, *texts: str) -> tuple[bytes, ...]:
@@ -102,7 +101,6 @@ class Adder:
                 else:
                     self.on_refused(_name_taken(draft.name, draft.origin.source))
             new = [draft for draft in accepted if not self._is_done(draft, known.get(draft.name))]
-            self._adopt([draft for draft in accepted if _comes_from_elsewhere(draft, known.get(draft.name))])
             if new:
                 self.reader()  # loaded before the time is measured
             with pace.measured(new):
@@ -128,40 +126,6 @@ class Adder:
             self.on_refused(fault)
             new = new[len(now) + 1 :]
         return written, None
-
-    def _adopt(self, drafts: Sequence[Draft]) -> None:
-        """Note the files of documents that the store has without one: those of version 0.1.0."""
-        if not drafts:
-            return
-        with self.store.transaction() as changes:
-            for draft in drafts:
-                if _comes_from_elsewhere(draft, changes.get(draft.name).entry):
-                    changes.put_origin(draft.name, draft.origin)
-
-    def add_with_shared_names(self, drafts: Iterable[Draft]) -> Iterator[Change]:
-        """Read all documents under one table of names and write them atomically: all of them, or none."""
-        by_name: dict[str, Draft] = {}
-        for draft in drafts:
-            if by_name.setdefault(draft.name, draft).digest != draft.digest:
-                what = f"document {quoted(draft.name)}"
-                raise OptionError.expected(what, "one text per name", "two", "give each a name of its own")
-        group = list(by_name.values())
-        known = self._known(group)
-        for draft in group:
-            if self._refuses(draft, known.get(draft.name)):
-                raise _name_taken(draft.name)
-        if all(self._is_done(draft, known.get(draft.name)) for draft in group) and self._share_names(group):
-            yield from (_change_of(known[draft.name], "unchanged") for draft in group)
-            return
-        written: list[Change] = []
-        while not written:
-            reader = self.reader()
-            encoded = self._encode(reader, group, shared_names=True)
-            with self.store.transaction() as changes:
-                if changes.header.reader in (None, reader.fingerprint):
-                    whole = zip(group, encoded, strict=True)
-                    written = [self._put(changes, *each, again=True) for each in whole]
-        yield from written
 
     def append(
         self, name: str, text: str, parts: Parts, key: str | None, reader_of: "Callable[[str], Reader]"
@@ -205,7 +169,7 @@ class Adder:
                     raise _name_taken(new)
             records = [others.get(name) or changes.get(name) for name in parts]
             budget = self.budget or 0
-            whole = cut_to_budget(self.store, _merged(parts, [record.memory for record in records]), budget)
+            whole = cut_to_budget(self.store, reduce(add, [record.memory for record in records]), budget)
             texts = [record.text for record in records]
             # To quote from and to read again: places of phrases are those of the joined text.
             keeps = self.keep_text and None not in texts
@@ -216,7 +180,7 @@ class Adder:
             facts = changes.put(new, whole, signature=signature, origin=origin, **kept)
             return _change_of(facts, "merged")
 
-    def _encode(self, reader: "Reader", drafts: Sequence[Draft], shared_names: bool = False) -> list[Encoded]:
+    def _encode(self, reader: "Reader", drafts: Sequence[Draft]) -> list[Encoded]:
         """What reading makes of documents; those that another process has read for this library are not read again."""
         signer = self.searching.signer(reader)
         projection = None if signer is None else signer.projection
@@ -227,8 +191,7 @@ class Adder:
             if draft.encoded and (draft.encoded.memory.reader, draft.encoded.statistics) == expected
         }
         new = [draft.text for at, draft in enumerate(drafts) if at not in done]
-        options: dict[str, Any] = {"shared_names": shared_names, "progress": self.progress}
-        read = iter(encode_texts(reader, projection, new, **options) if new else [])
+        read = iter(encode_texts(reader, projection, new, progress=self.progress) if new else [])
         whole = [done[at] if at in done else next(read) for at in range(len(drafts))]
         if self.budget is None:
             return whole
@@ -250,10 +213,10 @@ class Adder:
                             return written, fault
                     return written, None
 
-    def _put(self, changes: Transaction, draft: Draft, encoded: Encoded, again: bool = False) -> Change:
+    def _put(self, changes: Transaction, draft: Draft, encoded: Encoded) -> Change:
         # Another process may have written the document since `_known`.
         earlier = _sound_facts(changes, draft.name)
-        if earlier is not None and self._is_done(draft, earlier) and not again:
+        if earlier is not None and self._is_done(draft, earlier):
             return _change_of(earlier, "unchanged")
         if self._refuses(draft, earlier):
             raise _name_taken(draft.name)
@@ -281,22 +244,11 @@ class Adder:
             return False
         return again or not draft.origin.source or draft.origin.source != known.source
 
-    def _share_names(self, group: Sequence[Draft]) -> bool:
-        """Whether documents were read under one table: each one's names are a prefix of the next one's."""
-        with self.store.snapshot() as now:
-            tables = [memory.names for memory in now.memories(draft.name for draft in group)]
-        return all(a.agrees_with(b) for a, b in pairwise(tables))
-
 
 def cut_to_budget(store: Store, memory: Memory, budget: int) -> Memory:
     """The memory within a budget, in the precision that the store keeps; 0: as it is."""
     if not budget:
         return memory
-    if memory.phrases is None:
-        came = f"one of the mechanism {memory.mechanism}"
-        raise OptionError.expected(
-            "budget", "a memory of phrases", came, "leave it out, or use another reader"
-        )
     return within_budget(memory.astype(store.dtype), budget)
 
 
@@ -309,17 +261,6 @@ def _check_merge(names: Sequence[str]) -> None:
             raise OptionError.expected(
                 "merge", "documents that differ", f"{quoted(name)} twice", "name it once"
             )
-
-
-def _merged(names: Sequence[str], memories: Sequence[Memory]) -> Memory:
-    """The sum of documents' memories, in order; memories written with ids must share one table of names."""
-    for at, memory in enumerate(memories[1:], 1):
-        if memory.form != "names" and not all(memory.names.agrees_with(each.names) for each in memories[:at]):
-            expected = "documents read under one table of names"
-            came = f"{quoted(names[0])} and {quoted(names[at])}, whose {memory.mechanism} memories were not"
-            remedy = "add them again, together: attar add STORE FILE… --shared-names --replace"
-            raise OptionError.expected("merge", expected, came, remedy)
-    return reduce(add, memories)
 
 
 def _name_taken(name: str, source: str = "") -> NameTakenError:
@@ -341,8 +282,3 @@ def _sound_facts(source: Snapshot | Transaction, name: str) -> DocumentEntry | N
 def _is_same(draft: Draft, facts: DocumentEntry | None) -> bool:
     """Whether the stored document was read from the same text."""
     return facts is not None and facts.digest == draft.digest
-
-
-def _comes_from_elsewhere(draft: Draft, facts: DocumentEntry | None) -> bool:
-    """Whether the store has the text of a file, but does not know the file."""
-    return facts is not None and _is_same(draft, facts) and bool(draft.origin.source) and not facts.source

@@ -4,13 +4,8 @@ import threading
 from collections import OrderedDict
 from typing import NamedTuple
 
-from attar.memory.forms import INDEXED
 from attar.memory.memory import Memory
 from attar.store.transactions import Snapshot
-
-# A decoded name takes 200 bytes, 615 after a question has looked for parts of names (tracemalloc, nine names
-# per document).
-_NAME_BYTES = 615
 
 
 class _Cached(NamedTuple):
@@ -23,7 +18,7 @@ class _Cached(NamedTuple):
 
 
 class MemoryCache:
-    """Least recently used cache of decoded memories (names decoded, float32), at most `limit` bytes.
+    """Least recently used cache of decoded memories (float32), at most `limit` bytes.
 
     A document that was written again, by any process, is decoded again.
     """
@@ -47,9 +42,8 @@ class MemoryCache:
             if cached is not None and cached.version == version:
                 self._cached.move_to_end(name)
                 return cached.memory, cached.text
-        memory = _decoded(bytes(now.view(name, check=True)))
-        # Only phrases have places in the text.
-        text = now.get(name).text if memory.form in INDEXED and facts.text_bytes is not None else None
+        memory = Memory.from_bytes(bytes(now.view(name, check=True)), check=False).astype("float32")
+        text = now.get(name).text if facts.text_bytes is not None else None
         size = _bytes(memory) + len(text or "")
         self._put(name, _Cached(version, memory, text, size))
         return memory, text
@@ -69,14 +63,4 @@ class MemoryCache:
 
 def _bytes(memory: Memory) -> int:
     """The bytes of a decoded memory; `nbytes` would compress an index of phrases to measure it."""
-    parts = (memory.numbers, memory.state, memory.cooccurrence)
-    numbers = sum(part.nbytes for part in parts if part is not None)
-    index = 0 if memory.phrases is None else memory.phrases.decoded_bytes
-    return numbers + index + _NAME_BYTES * (1 + len(memory.names))
-
-
-def _decoded(data: bytes) -> Memory:
-    """A memory whose names are decoded too."""
-    memory = Memory.from_bytes(data, check=False).astype("float32")
-    memory.names  # noqa: B018  # decoded on first access
-    return memory
+    return memory.numbers.nbytes + (0 if memory.phrases is None else memory.phrases.decoded_bytes)

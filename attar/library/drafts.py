@@ -2,7 +2,6 @@
 
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -178,26 +177,17 @@ def encode_texts(
     projection: Projection | None,
     texts: Sequence[str],
     *,
-    shared_names: bool = False,
     progress: Progress = ignore_progress,
 ) -> list[Encoded]:
     """Read texts: their memories, and the sums that their signatures are made of, from the same pass."""
     collector = None if projection is None else Collector(projection)
     more: dict[str, Any] = {} if collector is None else {"on_states": collector}
-    memories = reader.read_many(texts, shared_names=shared_names, progress=progress, **more)
+    memories = reader.read_many(texts, progress=progress, **more)
     statistics = b"" if projection is None else projection.digest
     return [
         Encoded(memory, None if collector is None else collector.of(at), statistics)
         for at, memory in enumerate(memories)
     ]
-
-
-def former_batch(size: int) -> int:
-    """The argument `batch` of `add_many`, which is `batch_size` now."""
-    warnings.warn(
-        "batch= is now batch_size=; the old name goes away in 0.3", DeprecationWarning, stacklevel=3
-    )
-    return size
 
 
 class Pace:

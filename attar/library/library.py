@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attar.errors import AttarError, StoreError
 from attar.library.adding import Adder
 from attar.library.cache import MemoryCache
-from attar.library.drafts import Draft, former_batch
+from attar.library.drafts import Draft
 from attar.library.finding import document_fields, similar_names, suggesting
 from attar.library.parts import SearchPart
 from attar.library.places import with_places
@@ -145,9 +145,7 @@ class Library:
         documents: "Iterable[tuple[str, str] | Draft]",
         *,
         replace: bool = False,
-        shared_names: bool = False,
         batch_size: int = _BATCH,
-        batch: int | None = None,
         on_change: Callable[[Change], None] | None = None,
         on_refused: Callable[[AttarError], None] | None = None,
         progress: Progress = ignore_progress,
@@ -156,14 +154,12 @@ class Library:
         """Add names and texts, `batch_size` at a time; `on_change` is called for each document once it is on disk.
 
         A refused document ends it, or `on_refused` gets its error and the others are added. `progress` gets the number
-        of tokens of a batch that are read. With `shared_names` all are read under one table of names and written
-        atomically: any mechanism can merge them. Calls that share `seen` refuse a name that one of them had before.
+        of tokens of a batch that are read. Calls that share `seen` refuse a name that one of them had before.
         """
         drafts = (each if isinstance(each, Draft) else Draft.of(*each) for each in documents)
         adder = self._adder(replace, progress, on_refused, seen)
-        size = batch_size if batch is None else former_batch(batch)
         changes = []
-        for change in adder.add_with_shared_names(drafts) if shared_names else adder.add(drafts, size):
+        for change in adder.add(drafts, batch_size):
             changes.append(change)
             if on_change is not None:
                 on_change(change)
@@ -261,8 +257,7 @@ class Library:
     ) -> Change:
         """Make one document of several, which stay; a merge with the same `key` again changes nothing.
 
-        Memories with one vector per name always merge; others must have been added with `shared_names=True`. A record
-        in place of a name is a document of another store of the same reader.
+        A record in place of a name is a document of another store of the same reader.
         """
         given = list(names)
         own = [each for each in given if isinstance(each, str)]
@@ -282,18 +277,13 @@ class Library:
         )
 
     def show(self, name: str) -> DocumentDetails:
-        """One document in full: also its names, and its text if texts are kept."""
+        """One document in full, with its text if it is kept."""
         with suggesting(self.store, [name]):
             record = self.store.get(name)
-        memory = record.memory
         return DocumentDetails(
             **document_fields(record.entry),
-            mechanism=memory.mechanism,
-            size=memory.size,
-            reader=memory.reader,
-            names=list(memory.names.names),
+            reader=record.memory.reader,
             text=record.text,
-            names_full=memory.names.is_full,
         )
 
     def memory(self, name: str) -> Memory:

@@ -38,8 +38,6 @@ def appended_origin(before: Record, parts: Parts, joint: int) -> Origin:
 
 def merged_origin(records: Sequence[Record], joint: int) -> Origin:
     """The origin of merged documents: each one is a part, and so are its parts."""
-    if any(record.memory.phrases is None for record in records):
-        return Origin()  # their answers have no places
     texts = [
         (record.name, unpack_parts(record.entry.parts, record.name), _characters(record))
         for record in records
@@ -50,4 +48,5 @@ def merged_origin(records: Sequence[Record], joint: int) -> Origin:
 def _characters(record: Record) -> int:
     """The characters of a document's text, which need not be kept."""
     phrases = record.memory.phrases
-    return len(record.text or "") if phrases is None else phrases.characters
+    assert phrases is not None
+    return phrases.characters

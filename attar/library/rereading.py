@@ -187,8 +187,7 @@ class _Rereading:
         with self.staged.transaction() as changes:
             for record, memory in zip(records, memories, strict=True):
                 applied, budget = source_version(record.entry), record.entry.budget
-                if memory.phrases is not None:  # a names reader has no budgets
-                    memory = cut_to_budget(self.store, memory, budget)
+                memory = cut_to_budget(self.store, memory, budget)
                 changes.put(record.name, memory, digest=record.entry.digest, applied=applied)
 
 

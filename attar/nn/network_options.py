@@ -1,7 +1,7 @@
 """The options of a network, as a file stores them."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any
 
 import msgspec
@@ -9,7 +9,7 @@ import msgspec
 from attar.errors import OptionError
 from attar.nn.encoders import ENCODERS, JOINS, TWO_WAY
 from attar.nn.mechanisms import COPY_MECHANISMS, MECHANISMS
-from attar.options import ModelOptions, check_ranges, from_file, to_file
+from attar.options import ModelOptions, check_ranges
 
 HEADS = ("paper", "copy")
 # Far beyond any reader, and small enough that no product of two overflows. What a file claims within these ranges is
@@ -61,20 +61,17 @@ class NetworkOptions(ModelOptions):
             raise OptionError.expected("entities", f"names among the {self.words} words", came)
 
     def to_json(self) -> dict[str, Any]:
-        """All options, under the names in files."""
-        options = to_file(NetworkOptions, asdict(self))
-        # Later options are left out at their defaults, so that fingerprints of earlier readers stay the same.
-        for name, default in (("company", False), ("join", "halves"), ("head_size", 0)):
-            if options[name] == default:
-                del options[name]
-        return options
+        """All options, by name."""
+        return asdict(self)
 
     @classmethod
     def from_json(cls, options: Mapping[str, Any]) -> "NetworkOptions":
         """The options that `to_json` returned; unknown names, other types and values out of range are refused."""
-        given = from_file("network option", cls, options)
+        known = {each.name for each in fields(cls)}
+        if unknown := sorted(set(options) - known):
+            raise OptionError.expected("network option", ", ".join(sorted(known)), ", ".join(unknown))
         try:
-            return msgspec.convert(given, cls)
+            return msgspec.convert(options, cls)
         except msgspec.ValidationError as fault:
             if isinstance(fault.__cause__, OptionError):  # raised by `__post_init__`
                 raise fault.__cause__ from None

@@ -1,7 +1,6 @@
 """FixedSizeReader: a phrase reader whose memories never grow: the sums of `attar.nn.phrases` instead of phrase vectors.
 
 What is kept besides, the phrases to choose from and the words of sentences, is cut to fit `FIXED_SIZE`.
-`load_variant` loads readers of the package that have the files of the default one, among them this.
 """
 
 from functools import cached_property
@@ -16,8 +15,8 @@ from attar.memory.forms import Floats
 from attar.memory.memory import Memory
 from attar.memory.phrases import PhraseIndex
 from attar.progress import ignore_progress
-from attar.reader.folders import SHIPPED, read_file, variant_fingerprint
-from attar.reader.phrase_config import VariantConfig
+from attar.reader.folders import DEFAULT, SHIPPED, fixed_size_fingerprint, read_file
+from attar.reader.phrase_config import FixedSizeConfig
 from attar.reader.phrase_files import SavedPhrases, load_phrase_reader
 from attar.reader.phrase_scores import Query
 from attar.reader.phrase_texts import Draft
@@ -100,22 +99,21 @@ class FixedSizeReader(PhraseReader):
         return readout
 
 
-def load_variant(folder: Path, config: bytes) -> PhraseReader:
-    """Load a reader that has the files of another one of the package."""
+def load_fixed_size(folder: Path, config: bytes) -> FixedSizeReader:
+    """Load a reader that has the files of the default one, its large question encoder, and its own calibration."""
     try:
-        given = msgspec.json.decode(config, type=VariantConfig)
+        given = msgspec.json.decode(config, type=FixedSizeConfig)
     except msgspec.DecodeError as fault:
         came = f"another file ({' '.join(str(fault).split())[:200]})"
         raise FormatError.expected(str(folder / "config.json"), "a reader's config", came) from fault
-    base = SHIPPED / given.of
+    base = SHIPPED / DEFAULT
     saved = load_phrase_reader(base, read_file(base / "config.json"))
-    fingerprint = variant_fingerprint(saved.fingerprint, given.memory)
+    fingerprint = fixed_size_fingerprint(saved.fingerprint)
     if given.fingerprint != fingerprint:
         expected, came = f"the reader {given.fingerprint[:12]}", f"files of {fingerprint[:12]}"
         raise FormatError.expected(str(folder), expected, came, "install attar again")
-    saved.fingerprint, saved.calibration = fingerprint, given.calibration or saved.calibration
-    kind = PhraseReader if given.memory == "phrases" else FixedSizeReader
-    return kind(saved, quick=given.question_encoder == "quick")
+    saved.fingerprint, saved.calibration = fingerprint, given.calibration
+    return FixedSizeReader(saved, quick=False)
 
 
 def _of(memory: Memory) -> PhraseIndex:

@@ -16,16 +16,16 @@ from attar.errors import FormatError, ReaderMismatchError
 if TYPE_CHECKING:
     from torch import Tensor
 
-# The readers that ship with the package, by name (docs/reader.md): the default, the same with its large question
-# encoder, the same with memories of fixed size, and the one of version 0.1.0.
+# The readers that ship with the package, by name (docs/reader.md): the default, and the same with memories of fixed
+# size.
 SHIPPED = Path(__file__).parent / "readers"
 DEFAULT = "answers"
-NAMES = (DEFAULT, "accurate", "fixed", "names")
+NAMES = (DEFAULT, "fixed")
 
 
 def shipped_reader(fingerprint: str) -> str | None:
     """The name of the shipped reader with this fingerprint, if there is one."""
-    for name in NAMES:  # the default first: `accurate` has the same memories, and so its fingerprint
+    for name in NAMES:
         folder = SHIPPED / name
         if (folder / "config.json").is_file() and read_fingerprint(folder) == fingerprint:
             return name
@@ -45,9 +45,9 @@ def reader_folder(path: str | Path | None) -> Path:
     return Path(name)
 
 
-def variant_fingerprint(base: str, memory: str) -> str:
-    """The fingerprint of a reader with the files of another: the same if its memories are, too."""
-    return base if memory == "phrases" else hashlib.sha256(f"{base} {memory}".encode()).hexdigest()
+def fixed_size_fingerprint(base: str) -> str:
+    """The fingerprint of a reader with the files of another and memories of fixed size."""
+    return hashlib.sha256(f"{base} fixed size".encode()).hexdigest()
 
 
 def read_fingerprint(path: str | Path | None) -> str:

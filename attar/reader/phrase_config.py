@@ -30,16 +30,13 @@ class PhraseConfig(msgspec.Struct, forbid_unknown_fields=True):
     about: dict[str, Any]
 
 
-class VariantConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """The config of a reader that has the files of another one of the package, and how it differs."""
+class FixedSizeConfig(msgspec.Struct, forbid_unknown_fields=True):
+    """The config of the reader `fixed`, which has the files of the default one, and a calibration of its own."""
 
     format: int
-    kind: Literal["variant"]
+    kind: Literal["fixed size"]
     fingerprint: str
-    of: Literal["answers"]
-    question_encoder: Literal["quick", "large"] = "quick"
-    memory: Literal["phrases", "fixed size"] = "phrases"
-    calibration: Calibration | None = None
+    calibration: Calibration
 
 
 class FormatNumber(msgspec.Struct):

@@ -1,5 +1,6 @@
 """A phrase reader on disk: `config.json`, `tokenizer.json` and `weights.safetensors` with matrices in int8."""
 
+import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from attar.errors import FormatError
+from attar.errors import FormatError, writing_to
 from attar.files import atomic_file
 from attar.memory.forms import Floats
 from attar.options import PhraseOptions
@@ -19,10 +20,10 @@ from attar.reader.confidence import Calibration
 from attar.reader.folders import fingerprint_of, read_file
 from attar.reader.phrase_config import (
     SCALE,
+    FixedSizeConfig,
     FormatNumber,
     NetworkConfig,
     PhraseConfig,
-    VariantConfig,
     Weights,
     check_sizes,
 )
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from attar.nn.phrases import PhraseNetwork, QuickQuestions
 
-_FORMAT, _ALL = 2, slice(None)
+_FORMAT, _ALL = 1, slice(None)
 
 
 @dataclass
@@ -137,8 +138,6 @@ def save_phrase_reader(
     distinct: bool = False,
 ) -> str:
     """Write a phrase reader's folder and return its fingerprint."""
-    from attar.reader.files import write_folder
-
     state = {f"network.{name}": value for name, value in network.state_dict().items()}
     options: dict[str, Any] = {"phrases": asdict(network.options), "density": density}
     if calibration is not None:
@@ -155,18 +154,36 @@ def save_phrase_reader(
     return digest
 
 
+def write_folder(
+    folder: Path, config: dict[str, Any], tokenizer: bytes, weights: dict[str, "Tensor"]
+) -> None:
+    """Write the files of a reader."""
+    import safetensors.torch
+
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        # The config is written last: a folder with a config is complete.
+        (folder / "config.json").unlink(missing_ok=True)
+        files = {
+            "tokenizer.json": tokenizer,
+            "weights.safetensors": safetensors.torch.save(weights),
+            "config.json": (json.dumps(config, indent=2) + "\n").encode(),
+        }
+        for name, data in files.items():
+            with atomic_file(folder / name) as partial:
+                partial.write_bytes(data)
+
+
 def with_calibration(
     source: str | Path, folder: str | Path, calibration: Calibration, about: dict[str, Any]
 ) -> str:
     """Write a phrase reader's folder again with another calibration; its weights stay as they are."""
     import safetensors.torch
 
-    from attar.reader.files import write_folder
-
     source = Path(source)
     written = read_file(source / "config.json")
-    if msgspec.json.decode(written, type=FormatNumber).kind == "variant":  # only the config is its own
-        variant = msgspec.json.decode(written, type=VariantConfig)
+    if msgspec.json.decode(written, type=FormatNumber).kind == "fixed size":  # only the config is its own
+        variant = msgspec.json.decode(written, type=FixedSizeConfig)
         variant.calibration = calibration
         Path(folder).mkdir(parents=True, exist_ok=True)
         with atomic_file(Path(folder) / "config.json") as partial:

@@ -110,13 +110,12 @@ class PhraseReader(Reader):
         self,
         texts: Sequence[str],
         *,
-        shared_names: bool = False,
         batch_size: int | None = None,
         budget: int | None = None,
         progress: Progress = ignore_progress,
         on_states: OnStates | None = None,
     ) -> list[Memory]:
-        """The memories of texts, in order; `shared_names` has no effect, as phrases always merge.
+        """The memories of texts, in order.
 
         With a `batch_size`, windows are encoded together, and rounded in another way than when a memory is extended.
         """

@@ -1,4 +1,4 @@
-"""Reader: texts to memories, memories and questions to answers. There are two kinds, with one interface."""
+"""Reader: texts to memories, memories and questions to answers."""
 
 import json
 from abc import ABC, abstractmethod
@@ -12,7 +12,6 @@ from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.reader.folders import read_file, reader_folder
 from attar.results import Answer, Explanation
-from attar.text.names import NameFinder
 
 if TYPE_CHECKING:
     import torch
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
 class Reader(ABC):
     """Reads texts, and answers questions from memories of them.
 
-    `Reader.load()` gives the default, which answers with phrases of the text. `Reader.load("accurate")` encodes
-    questions with all layers: right more often, slower. `Reader.load("fixed")` makes memories of at most 16 kB, however
-    long the text. `Reader.load("names")` is the small one, which answers with names.
+    `Reader.load()` gives the default. `Reader.load("fixed")` makes memories of at most 16 kB, however long the text.
     """
 
     fingerprint: str
@@ -32,29 +29,24 @@ class Reader(ABC):
     folder: Path | None = None
 
     @classmethod
-    def load(cls, path: str | Path | None = None, *, finder: NameFinder | None = None) -> "Reader":
-        """Load the reader in a folder, or one of the package: "answers" (the default), "accurate", "fixed", "names"."""
+    def load(cls, path: str | Path | None = None) -> "Reader":
+        """Load the reader in a folder, or one of the package: "answers" (the default) or "fixed"."""
         folder = reader_folder(path)
         config = read_file(folder / "config.json")
         kind = _kind(folder, config)
-        if kind == "phrases":
-            from attar.reader.phrase_files import load_phrase_reader
-            from attar.reader.phrases import PhraseReader
+        if kind == "fixed size":
+            from attar.reader.fixed_size import load_fixed_size
 
-            reader = PhraseReader(load_phrase_reader(folder, config))
-            reader.folder = folder
-            return reader
-        if kind == "variant":
-            from attar.reader.fixed_size import load_variant
+            return load_fixed_size(folder, config)
+        from attar.reader.phrase_files import load_phrase_reader
+        from attar.reader.phrases import PhraseReader
 
-            return load_variant(folder, config)
-        # Imported here: a names reader needs torch, a phrase reader does not for a question.
-        from attar.reader.files import load_reader
-        from attar.reader.names import NamesReader
+        reader = PhraseReader(load_phrase_reader(folder, config))
+        reader.folder = folder
+        return reader
 
-        return NamesReader.of(load_reader(folder), finder)
-
-    def prepare(self, *, texts: bool = True) -> None:  # noqa: B027  # a names reader has all at once
+    @abstractmethod
+    def prepare(self, *, texts: bool = True) -> None:
         """Load now what the first question would wait for, and the first text if `texts` will be read."""
 
     @abstractmethod
@@ -74,8 +66,7 @@ class Reader(ABC):
         self,
         texts: Sequence[str],
         *,
-        shared_names: bool = False,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         progress: Progress = ignore_progress,
     ) -> list[Memory]:
         """The memories of texts, in order."""
@@ -138,8 +129,7 @@ class Reader(ABC):
 def inference() -> Iterator[int]:
     """Compute without gradients and with one thread; yields how many threads torch had.
 
-    The steps of a GRU are too small for several threads, which wait for each other at every step: with two, one text
-    was read at a fifth of the speed on a busy machine, and 32 texts at four fifths on an idle one.
+    Threads that share the products of one window wait for each other, and could round them in another way.
 
     >>> import torch
     >>> before = torch.get_num_threads()
@@ -164,7 +154,7 @@ def inference() -> Iterator[int]:
 
 def _kind(folder: Path, config: bytes) -> str:
     try:
-        return str(json.loads(config).get("kind", "names"))
+        return str(json.loads(config).get("kind"))
     except (ValueError, AttributeError, RecursionError) as fault:
         raise FormatError.expected(
             str(folder / "config.json"), "a reader's config", f"another file ({fault})"

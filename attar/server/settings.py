@@ -32,7 +32,7 @@ class Settings:
 
     store: Path = option(help="Folder of the library.")
     reader: Path | None = option(
-        None, "A reader's folder, or one of the package: answers (default), accurate, fixed or names."
+        None, "A reader's folder, or one of the package: answers (default) or fixed."
     )
     token: str | None = option(
         None, "Bearer token that clients must send; visible to local users in ps.", repr=False

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attar.errors import OptionError
-from attar.options import ModelOptions, check_ranges, from_file, option, to_file
+from attar.options import ModelOptions, check_ranges, option
 
 if TYPE_CHECKING:
     from attar.nn.network_options import NetworkOptions
@@ -28,31 +28,23 @@ class TrainingOptions(ModelOptions):
     init_from: str = option(
         "",
         'Fine-tune this reader: its folder, or "default" for the one in the package.',
-        former="start",
     )
     freeze: bool = option(
         False,
         "Train only the parameters that the reader of --init-from lacks (--cooccurrence).",
-        former="frozen",
     )
-    shared_init: bool = option(
-        False, "Initialize the question encoder with the document encoder's weights.", former="alike"
-    )
+    shared_init: bool = option(False, "Initialize the question encoder with the document encoder's weights.")
     epochs: int = option(12, "Number of epochs.", min=1)
-    batch_size: int = option(64, "Documents per step, over all processes.", former="batch", min=1)
+    batch_size: int = option(64, "Documents per step, over all processes.", min=1)
     questions: int = option(10, "Questions drawn per document and epoch.", min=1)
-    lr: float = option(4e-3, "Peak learning rate of Adam.", former="rate")
+    lr: float = option(4e-3, "Peak learning rate of Adam.")
     warmup: float = option(0.02, "Share of the steps in which the learning rate rises.", min=0, max=1)
-    grad_clip: float = option(5.0, "Maximum gradient norm; 0 disables clipping.", former="clip", min=0)
+    grad_clip: float = option(5.0, "Maximum gradient norm; 0 disables clipping.", min=0)
     patience: int = option(0, "Stop after this many epochs without improvement; 0 disables it.", min=0)
     seed: int = option(0, "Random seed.", min=0, max=HIGHEST_SEED)
     precision: str = option("32", "32, bf16-mixed or 16-mixed.")
-    num_workers: int = option(
-        -1, "Processes that prepare batches; -1 chooses a number.", former="workers", min=-1
-    )
-    devices: int = option(
-        1, "Number of GPUs, or of processes without a GPU; torchrun has its own.", former="processes", min=1
-    )
+    num_workers: int = option(-1, "Processes that prepare batches; -1 chooses a number.", min=-1)
+    devices: int = option(1, "Number of GPUs, or of processes without a GPU; torchrun has its own.", min=1)
     skip_malformed: bool = option(False, "Skip malformed .question files, with a warning.")
 
     def __post_init__(self) -> None:
@@ -82,12 +74,12 @@ class TrainingOptions(ModelOptions):
         return Path(self.out)
 
     def to_json(self) -> dict[str, Any]:
-        """The options that determine the result, under the names that files have used since 0.1."""
-        return to_file(TrainingOptions, self._kept())
+        """The options that determine the result."""
+        return self._kept()
 
     def described(self) -> dict[str, Any]:
         """As `to_json`, with names instead of paths: for files that are passed on."""
-        return to_file(TrainingOptions, self._without_paths())
+        return self._without_paths()
 
     def changes(self, earlier: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
         """What differs from the JSON of earlier options: (then, now) by name.
@@ -100,8 +92,8 @@ class TrainingOptions(ModelOptions):
 
     @classmethod
     def from_json(cls, options: Mapping[str, Any]) -> "TrainingOptions":
-        """Options from the names in files; unknown names are refused."""
-        return cls(**from_file("training option", cls, options))
+        """The options that `to_json` returned."""
+        return cls(**options)
 
     def _kept(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in _NOT_KEPT}

@@ -23,9 +23,9 @@ from attar.store.parquet import export_store, import_store, read_export_info
 from attar.store.store import Store
 from attar.text.vocabulary import Vocabulary
 from benchmarks.fuzz.mutations import mutated_bytes, mutated_json, mutated_table, texts
-from benchmarks.fuzz.reading import save_small_phrase_reader, small_reader
 from benchmarks.fuzz.records import memories
 from benchmarks.fuzz.target import Target, in_fork, refused
+from benchmarks.tiny_reader import save_tiny_reader
 
 
 def _written(table: Any) -> bytes:
@@ -79,9 +79,7 @@ def import_target(folder: Path) -> Iterator[Target]:
 @contextmanager
 def reader_target(folder: Path) -> Iterator[Target]:
     """Readers' folders: refused, or they read and answer; one that was not forged answers as the original does."""
-    made, changed = {"names": folder / "names", "phrases": folder / "phrases"}, folder / "changed"
-    small_reader().save(made["names"])
-    save_small_phrase_reader(made["phrases"])
+    made, changed = save_tiny_reader(folder / "made"), folder / "changed"
     text, question = "Then Ann met Bob. Bob left.", "Who left?"
 
     def answers(place: Path) -> list[str]:
@@ -89,27 +87,24 @@ def reader_target(folder: Path) -> Iterator[Target]:
         return [each.text for each in reader.answer(reader.read(text), question)]
 
     # Imports what every fork would.
-    expected = {kind: answers(place) for kind, place in made.items()}
+    expected = answers(made)
 
-    def use(kind: str, forged: bool) -> None:
+    def use(forged: bool) -> None:
         with refused():
             found = answers(changed)
-            if not forged and found != expected[kind]:
+            if not forged and found != expected:
                 raise AssertionError("damaged files that answer otherwise")
 
-    def check(example: tuple[str, tuple[str, bytes], bool]) -> None:
-        kind, (name, data), forged = example
+    def check(example: tuple[tuple[str, bytes], bool]) -> None:
+        (name, data), forged = example
         shutil.rmtree(changed, ignore_errors=True)
-        shutil.copytree(made[kind], changed)
+        shutil.copytree(made, changed)
         (changed / name).write_bytes(data)
         if forged:
             _forge(changed)
-        in_fork(lambda: use(kind, forged))
+        in_fork(lambda: use(forged))
 
-    examples = [
-        st.tuples(st.just(kind), _changed_files(place), st.booleans()) for kind, place in made.items()
-    ]
-    yield Target(st.one_of(examples), check)
+    yield Target(st.tuples(_changed_files(made), st.booleans()), check)
 
 
 def _changed_files(folder: Path) -> st.SearchStrategy[tuple[str, bytes]]:

@@ -1,4 +1,4 @@
-"""The commands as the shell runs them: on a library with a small untrained reader, and on a small cloze set."""
+"""The commands as the shell runs them: on a library with a tiny reader, and on a small cloze set."""
 
 import io
 import json
@@ -11,13 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import torch
 
 from attar.cli.main import main
 from attar.cloze.documents import DocumentWriter
-from attar.nn.network import Network
-from attar.nn.network_options import NetworkOptions
-from attar.reader.names import NamesReader
 from attar.text.vocabulary import Vocabulary
 from benchmarks.stories import story_document, tell_stories
 
@@ -31,16 +27,8 @@ def texts() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def reader(texts, tmp_path_factory) -> Path:
-    """The folder of a reader whose memories depend on the table of names."""
-    torch.manual_seed(5)
-    vocabulary = Vocabulary.build(texts, size=150, entities=40)
-    options = NetworkOptions(
-        len(vocabulary), 40, mechanism="gated", encoder="gru", embedding_size=5, hidden_size=6
-    )
-    folder = tmp_path_factory.mktemp("reader")
-    NamesReader(Network(options), vocabulary).save(folder)
-    return folder
+def reader(tiny_reader_folder) -> Path:
+    return tiny_reader_folder
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from attar.store.store import Store
@@ -86,11 +85,6 @@ def test_a_bad_file_is_named_at_the_end_and_the_others_are_added(place, attar, d
     assert len(errors) == 1
     assert errors[0].startswith("attar: stories/story1.txt: expected ")
     assert listed() == ["story0", "sub/story2"]
-
-
-def test_skip_bad_is_accepted_with_a_line(place, attar):
-    code, _, errors = attar("add", "S", "stories", "--skip-bad")
-    assert (code, errors) == (0, ["attar: --skip-bad has no effect any more; it goes away in 0.3"])
 
 
 def test_hidden_and_other_files_are_listed_and_are_no_mistake(place, attar, listed):
@@ -313,15 +307,7 @@ def test_a_killed_add_keeps_what_it_reported_and_continues(place, reader, attar,
     attar("add", "T", many)
     with Store.open("S") as interrupted, Store.open("T") as uninterrupted:
         for row in rows:
-            one, other = interrupted.memory(row["id"]), uninterrupted.memory(row["id"])
-            assert (one.tokens, one.names) == (other.tokens, other.names)
-            np.testing.assert_allclose(one.to_float32(), other.to_float32(), rtol=2e-3, atol=2e-3)
-
-
-def test_the_former_flag_for_shared_names_is_accepted_with_one_line(place, attar):
-    code, _, errors = attar("add", "S", "stories", "--together")
-    assert (code, errors) == (0, ["attar: --together is now --shared-names; the old name goes away in 0.3"])
-    assert attar("merge", "S", "all", "story0", "story1")[0] == 0
+            assert interrupted.memory(row["id"]) == uninterrupted.memory(row["id"])
 
 
 @pytest.mark.slow

@@ -11,18 +11,15 @@ import pytest
 
 from attar.cli.quotes import Quotes
 from attar.library.library import Library
-from attar.nn.network import Network
-from attar.nn.network_options import NetworkOptions
-from attar.reader.names import NamesReader
 from attar.results import Answer
-from attar.text.vocabulary import Vocabulary
+from benchmarks.tiny_reader import save_tiny_reader
 
 
-def test_ask_prints_names_and_probabilities(filled):
+def test_ask_prints_phrases_probabilities_and_sentences(filled):
     code, lines, _ = filled("ask", "S", "story0", "Who left?", "--top", "3")
     assert code == 0
     assert len(lines) == 3
-    assert all(re.fullmatch(r"\S.* {2,}\d+%", line) for line in lines)
+    assert all(re.match(r"\S.* {2,}\d+%", line) for line in lines)
 
 
 def test_several_questions_and_a_file_of_them(filled):
@@ -30,7 +27,7 @@ def test_several_questions_and_a_file_of_them(filled):
     _, (line,), _ = filled("ask", "S", "story0", "Who left?", "--questions", "questions", "--json")
     result = json.loads(line)
     assert [each["question"] for each in result["questions"]] == ["Who left?", "Who came?", "___ left ."]
-    assert set(result["questions"][0]["answers"][0]) == {"text", "probability", "kind"}
+    assert {"text", "probability", "kind"} <= set(result["questions"][0]["answers"][0])
     assert "___ left ." in filled("ask", "S", "story0", "--questions", "questions")[1]
 
 
@@ -40,57 +37,10 @@ def test_questions_come_down_a_pipe_one_per_line(filled):
     assert [lines[0], lines[3]] == ["Who left?", "___ came ."]
 
 
-def test_in_a_pipe_the_commands_of_the_prompt_choose_documents_and_end_the_questions(filled):
-    typed = b":doc STORY1\nWho left?\n:doc sub\nWho left?\n:quit\nWho came?\n"
-    code, (line,), errors = filled("ask", "S", "story0", "--json", stdin=typed)
-    assert (code, errors) == (0, [])
-    rows = json.loads(line)["questions"]
-    assert [(row["question"], row["document"]) for row in rows] == [
-        ("Who left?", "story1"),
-        ("Who left?", "sub/story2"),
-    ]
-    alone = [json.loads(filled("ask", "S", name, "Who left?", "--json")[1][0]) for name in ("story1", "sub")]
-    assert [row["answers"] for row in rows] == [each["questions"][0]["answers"] for each in alone]
-    lines = filled("ask", "S", "story0", "--top", "1", stdin=typed)[1]
-    assert [lines[0], lines[3]] == ["Who left?", "Who left?"]
-
-
-COMMANDS = "expected a question, :doc NAME, :all or :quit, got"
-
-
-@pytest.mark.parametrize(
-    ("typed", "answered", "faults"),
-    [
-        (b":list\n", [], [f"command: {COMMANDS} ':list'"]),
-        (
-            b"Who left?\n:list\nWho came?\n",
-            ["Who left?", "Who came?"],
-            [f"stdin, line 2: command: {COMMANDS} ':list'"],
-        ),
-        (
-            b"Who left?\n:doc nowhere\nWho?\n:doc story1\nWho came?\n",
-            ["Who left?", "Who came?"],
-            ["stdin, line 2: document 'nowhere'", "stdin, line 3: document 'nowhere'"],
-        ),
-        (
-            b":doc\nWho left?\nWho came?\n",
-            ["Who left?", "Who came?"],
-            [f"stdin, line 1: command: {COMMANDS} ':doc'"],
-        ),
-    ],
-)
-def test_in_a_pipe_bad_commands_are_named_and_the_other_lines_answered(filled, typed, answered, faults):
-    code, lines, errors = filled("ask", "S", "story0", "--top", "1", stdin=typed)
-    assert code == 2
-    assert [line for line in lines if line.startswith("Who")] == answered
-    assert len(errors) == len(faults)
-    assert all(fault in error for fault, error in zip(faults, errors, strict=True))
-
-
 def test_an_empty_pipe_is_one_line(filled):
     code, _, (error,) = filled("ask", "S", "story0", stdin=b"\n")
     assert code == 2
-    assert "questions: expected at least one" in error
+    assert error == "attar: no question; type at least one, or give --questions FILE"
 
 
 @pytest.mark.parametrize("arguments", [("",), (" ", "Who left?"), ("story0", "")])
@@ -101,7 +51,7 @@ def test_an_empty_question_is_named_as_one(filled, arguments):
 
 
 def test_a_bad_line_is_named_and_the_others_are_answered(filled):
-    Path("questions").write_text("Who came?\n\nThey left .\n___ met ___ .\nWho left?\n")
+    Path("questions").write_text("Who came?\n\n?\n...\nWho left?\n")
     code, lines, errors = filled("ask", "S", "story0", "--questions", "questions", "--top", "1")
     assert code == 2
     assert [lines[0], lines[3]] == ["Who came?", "Who left?"]
@@ -174,8 +124,7 @@ def test_an_unknown_document_is_one_line_with_similar_names(filled):
 
 
 def test_another_reader_is_refused_in_one_line(filled, texts):
-    vocabulary = Vocabulary.build(texts, size=150, entities=40)
-    NamesReader(Network(NetworkOptions(len(vocabulary), 40, hidden_size=6)), vocabulary).save("other")
+    save_tiny_reader(Path("other"), seed=6)
     code, lines, (error,) = filled("ask", "S", "story0", "Who left?", "--reader", "other")
     assert (code, lines) == (2, [])
     assert "expected its reader" in error
@@ -195,9 +144,9 @@ class Terminal:
 
 
 @pytest.fixture
-def quoted(tmp_path):
+def quoted(tmp_path, tiny_reader):
     """A library whose text is quoted from, and an answer: the second Bob."""
-    with Library(tmp_path / "library", "names") as library:
+    with Library(tmp_path / "library", tiny_reader) as library:
         library.add("letters", TEXT)
         start = TEXT.index("Bob wrote")
         quote = TEXT.partition("\n\n")[2]

@@ -2,17 +2,14 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from attar.library.library import Library
-from attar.nn.network import Network
-from attar.nn.network_options import NetworkOptions
-from attar.reader.names import NamesReader
-from attar.text.vocabulary import Vocabulary
+from benchmarks.tiny_reader import save_tiny_reader
 
 
 @pytest.mark.parametrize(
@@ -41,11 +38,7 @@ def test_a_mistake_is_one_line_and_code_2(filled, arguments, listed):
     assert len(listed()) == 3
 
 
-def test_merging_documents_read_separately_says_how_to_read_them(filled, listed):
-    code, _, (error,) = filled("merge", "S", "both", "story0", "story1")
-    assert code == 2
-    assert "attar add STORE FILE… --shared-names --replace" in error
-    filled("add", "S", "stories", "--shared-names", "--replace")
+def test_merge_makes_a_new_document(filled, listed):
     _, (line,), _ = filled("merge", "S", "both", "story0", "story1", "--json")
     assert json.loads(line)["change"] == "merged"
     assert "both" in listed()
@@ -64,13 +57,6 @@ def test_list_gives_names_tokens_and_bytes(filled):
     assert len(filled("list", "S", "--after", "story0")[1]) == 3
 
 
-def test_show_prints_no_line_of_names_if_the_reader_keeps_none(place, attar):
-    attar("add", "S", "stories/story0.txt", "--reader", "answers")
-    code, lines, _ = attar("show", "S", "story0")
-    assert code == 0
-    assert not [line for line in lines if re.match(r"\d+ names", line)]
-
-
 def test_list_prints_names_in_full(place, attar, listed):
     name = "letters/" + 30 * "long " + "name"
     attar("add", "S", "stories/story0.txt", "--name", name)
@@ -86,10 +72,7 @@ def test_documents_are_shown_and_appended_to_by_the_beginning_of_their_names_but
     )
     code, _, (error,) = filled("remove", "S", "sub")
     assert code == 2
-    expected = (
-        "document 'sub': expected one in the store, got no such name; list the documents to see their names"
-    )
-    assert error.endswith(expected)
+    assert error == "attar: there is no document 'sub'; list the documents to see their names"
     assert len(listed()) == 3
 
 
@@ -101,6 +84,7 @@ def test_the_shell_completes_names_of_documents(filled):
     }
     program = """
 import sys
+from pathlib import Path
 from attar.cli.main import make_app
 try:
     make_app()(prog_name="attar")
@@ -111,22 +95,8 @@ finally:
     assert ran.stdout.split() == ["story0", "story1"], ran.stderr
 
 
-def test_a_library_of_another_shipped_reader_says_so_and_answers(place, attar):
-    code, _, errors = attar("add", "S", "stories/story0.txt", "--reader", "names")
-    assert (code, errors) == (0, [])
-    for command in (["list", "S"], ["show", "S", "story0"]):
-        code, lines, (note,) = attar(*command)
-        assert code == 0
-        assert lines
-        assert note == (
-            "attar: this library was made with the reader names; "
-            "move it to the default reader: attar reread S"
-        )
-
-
 def test_reread_moves_a_library_to_another_reader(filled, texts, listed):
-    vocabulary = Vocabulary.build(texts, size=150, entities=40)
-    NamesReader(Network(NetworkOptions(len(vocabulary), 40, hidden_size=6)), vocabulary).save("other")
+    save_tiny_reader(Path("other"), seed=6)
     code, lines, errors = filled("reread", "S", "--reader", "other")
     assert (code, errors) == (0, [])
     assert lines[0].startswith("3 documents have the reader other (")
@@ -140,8 +110,7 @@ def test_reread_moves_a_library_to_another_reader(filled, texts, listed):
 
 def test_reread_refuses_documents_without_texts_or_sets_them_aside(filled, texts, listed):
     filled("add", "S", "stories/story0.txt", "--name", "x", "--no-text")
-    vocabulary = Vocabulary.build(texts, size=150, entities=40)
-    NamesReader(Network(NetworkOptions(len(vocabulary), 40, hidden_size=6)), vocabulary).save("other")
+    save_tiny_reader(Path("other"), seed=6)
     code, lines, (error,) = filled("reread", "S", "--reader", "other")
     assert (code, lines) == (2, [])
     assert "got 1 without a kept text" in error
@@ -157,9 +126,7 @@ def test_show_prints_what_is_stored(place, attar, texts):
     _, (line,), _ = attar("show", "S", "story0", "--json")
     record = json.loads(line)
     assert (record["name"], record["text"], record["dtype"]) == ("story0", texts[0], "int8")
-    assert record["names"]
     shown = attar("show", "S", "story0")[1]
-    assert record["names"][0] in "\n".join(shown)
     assert ["source", str(place / "stories" / "story0.txt")] in [line.split() for line in shown]
 
 
@@ -193,14 +160,3 @@ def test_control_characters_of_a_document_do_not_reach_the_terminal(place, attar
     code, lines, errors = attar("ask", "S", f"m{escape}", "Who left?", f"Who{escape} left?")
     assert code == 2
     assert "\x1b" not in "".join(lines + errors)
-
-
-def test_a_full_table_of_names_is_said_when_added_and_shown(place, attar):
-    names = ["Q" + "".join("abcdefghij"[int(digit)] for digit in str(at)) for at in range(60)]
-    (place / "crowd.txt").write_text(" ".join(f"Then {name} left." for name in names))
-    _, lines, _ = attar("add", "S", "crowd.txt")
-    assert "table of names is full: later names are missing" in lines[0]
-    _, lines, _ = attar("show", "S", "crowd")
-    assert any(line.startswith("40 names (the table of names is full") for line in lines)
-    _, (line,), _ = attar("show", "S", "crowd", "--json")
-    assert json.loads(line)["names_full"] is True

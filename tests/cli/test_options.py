@@ -1,4 +1,4 @@
-"""Flags are derived from the fields of a dataclass, and former names are accepted with one line."""
+"""Flags are derived from the fields of a dataclass."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -7,16 +7,16 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from attar.cli.options import accepting_former, explicit_options, options_from
+from attar.cli.options import explicit_options, options_from
 from attar.options import option
 
 
 @dataclass
 class Options:
     names: tuple[str, ...] = option(("a",), "Names.", "-n")
-    lr: float = option(0.5, "Learning rate.", former="rate", min=0)
+    lr: float = option(0.5, "Learning rate.", min=0)
     epochs: int = option(3, "Epochs.", min=1)
-    use_bias: bool = option(False, "Add a bias.", former="bias")
+    use_bias: bool = option(False, "Add a bias.")
     internal: int = 3
 
 
@@ -24,7 +24,7 @@ class Options:
 def app() -> typer.Typer:
     made = typer.Typer(rich_markup_mode=None)
 
-    @made.command(cls=accepting_former(Options, top="best"))
+    @made.command()
     @options_from(Options, lr=0.25)
     def command(
         context: typer.Context, top: Annotated[int, typer.Option(help="Top.")] = 1, **given: Any
@@ -54,7 +54,6 @@ def test_help_has_every_field_with_a_help_text_once(app: typer.Typer) -> None:
     assert "Learning rate. [default: 0.25]" in words
     assert "Epochs. [default: 3; x>=1]" in words
     assert "--internal" not in text
-    assert "--rate" not in text
     assert "--no-use-bias" not in text
 
 
@@ -63,20 +62,3 @@ def test_the_range_of_whole_numbers_is_checked(app: typer.Typer) -> None:
     assert ran.exit_code == 2
     assert "Invalid value for '--epochs'" in ran.stderr
     assert CliRunner().invoke(app, ["--epochs", "1"]).exit_code == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "notice"),
-    [
-        (["--rate", "1"], "attar: --rate is now --lr; the old name goes away in 0.3\n"),
-        (["--rate=1"], "attar: --rate is now --lr; the old name goes away in 0.3\n"),
-        (["--lr", "1", "--bias"], "attar: --bias is now --use-bias; the old name goes away in 0.3\n"),
-        (["--lr", "1", "--best", "4"], "attar: --best is now --top; the old name goes away in 0.3\n"),
-    ],
-    ids=["a field", "with an equals sign", "a switch", "an option of the command"],
-)
-def test_former_names_are_accepted_with_one_line(app: typer.Typer, arguments: list[str], notice: str) -> None:
-    ran = CliRunner().invoke(app, arguments)
-    assert ran.exit_code == 0, ran.stderr
-    assert "'lr': 1.0" in ran.stdout
-    assert ran.stderr == notice

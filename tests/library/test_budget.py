@@ -1,7 +1,5 @@
 """A library with a budget: documents keep to it when they are added, appended, merged and read again."""
 
-from pathlib import Path
-
 import pytest
 
 from attar.errors import OptionError
@@ -9,10 +7,11 @@ from attar.library.library import Library
 from attar.reader.reader import Reader
 from attar.store.parquet import export_store, import_store
 from attar.store.store import Store
+from benchmarks.stories import tell_stories
 
 pytestmark = pytest.mark.slow
 
-TEXT = (Path(__file__).parents[2] / "docs" / "log.md").read_text()
+TEXT = " ".join(story.text for story in tell_stories(3, 20))
 BUDGET = 3_000
 
 
@@ -69,24 +68,8 @@ def test_an_export_has_it(library, tmp_path):
         assert other.entry("log").budget == BUDGET
 
 
-def test_float32_keeps_to_it_with_fewer_phrases(reader, tmp_path):
-    with Library(tmp_path / "library", reader, dtype="float32", budget=BUDGET) as library:
-        library.add("log", TEXT[:4_000])
-        assert library.show("log").bytes <= BUDGET
-        library.append("log", TEXT[4_000:5_000])
-        assert library.show("log").bytes <= BUDGET
-
-
 @pytest.mark.parametrize("budget", [0, -1, 2.5, True])
 def test_what_is_no_number_of_bytes_is_refused(reader, tmp_path, budget):
     expected = pytest.raises(OptionError, match="budget: expected a number of bytes from 1 up")
     with Library(tmp_path / "library", reader, budget=budget) as library, expected:
         library.add("log", TEXT[:100])
-
-
-def test_a_names_reader_has_none(tmp_path):
-    expected = pytest.raises(
-        OptionError, match="budget: expected a memory of phrases, got one of the mechanism"
-    )
-    with Library(tmp_path / "library", "names", budget=BUDGET) as library, expected:
-        library.add("log", TEXT[:400])

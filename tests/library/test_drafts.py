@@ -174,11 +174,3 @@ def test_a_document_that_was_appended_to_is_not_replaced_by_its_file(folder, add
     assert "a" not in changes
     assert (gone, len(bad)) == ([], 1)
     assert library.store.get("a").entry.source == ""
-
-
-def test_a_document_that_was_added_without_its_file_gets_it(folder, add, library):
-    """As those of version 0.1.0 were."""
-    library.add("a", "Ann left.")
-    assert add(folder)[0]["a"] == "unchanged"
-    (folder / "a.txt").write_text("Ann stayed.")
-    assert add(folder)[0]["a"] == "replaced"

@@ -55,7 +55,7 @@ def test_the_error_for_an_unknown_name_suggests_similar_ones(library, texts, wha
         "show": lambda: library.show("ema"),
         "memory": lambda: library.memory("ema"),
     }
-    with pytest.raises(UnknownDocumentError, match=r"'ema'.*no such name; did you mean 'novels/Emma'"):
+    with pytest.raises(UnknownDocumentError, match=r"no document 'ema'; did you mean 'novels/Emma'"):
         do[what]()
 
 

@@ -2,18 +2,15 @@
 
 import json
 import re
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 from attar.cli.main import main
-from attar.errors import ReaderMismatchError
 from attar.library.library import Library
 from attar.memory.memory import Memory
 from attar.memory.phrases import JOINT
-from attar.reader.names import NamesReader
 from attar.reader.phrases import PhraseReader
 from attar.reader.reader import Reader
 
@@ -206,50 +203,3 @@ def test_the_sentence_of_the_first_answer_weighs_most(shipped, document):
             ]
             assert words == first.quote.split(), question["question"]
             assert min(explained.weights) == 0
-
-
-@pytest.fixture(scope="module")
-def names():
-    return Reader.load("names")
-
-
-class TestNames:
-    def test_a_store_of_the_names_reader_is_answered_by_it(self, tmp_path):
-        """As version 0.1 made them: with its only reader, and without texts."""
-        with Library(tmp_path / "old", Reader.load("names"), keep_text=False) as library:
-            library.add("letter", "Bob Hale wrote to Ann in May. Ann lives in Bath.")
-        with Library(tmp_path / "old") as library:
-            assert isinstance(library.reader, NamesReader)
-            answers = library.ask("letter", "Who wrote to Ann?", top=None)
-            assert {answer.text for answer in answers} == {"Bob Hale", "Ann", "Bath"}
-            assert {(answer.kind, answer.quote) for answer in answers} == {("name", None)}
-            library.append("letter", "Then Tom Hill came.")
-            assert "Tom Hill" in {each.text for each in library.ask("letter", "Who came?", top=None)}
-
-    def test_a_reader_may_be_given_by_its_name(self, tmp_path):
-        with Library(tmp_path / "new", "names") as library:
-            library.add("letter", "Bob Hale wrote to Ann.")
-            assert library.memory("letter").form == "names"
-
-    @pytest.mark.parametrize("title", TITLES)
-    def test_a_title_before_a_name_does_not_break_a_verbatim_match(self, names, title):
-        memory = names.read(f"{title} Okafor read the poem. Helena Adler spoke.")
-        assert names.answer(memory, "___ read the poem.")[0].text == "Okafor"
-        assert names.answer(memory, f"{title} ___ read the poem.")[0].text == "Okafor"
-
-    def test_a_text_is_explained_in_its_own_words(self, names):
-        text = "Emma Woodhouse sat. Mr. Woodhouse's spirits were low."
-        explained = names.explain(text, "Who sat?")
-        assert explained.tokens == [
-            *("Emma Woodhouse", "sat", ".", "Mr. Woodhouse", "'s", "spirits", "were", "low", "."),
-        ]
-        assert len(explained.weights) == len(explained.tokens)
-
-    def test_a_store_of_a_reader_that_is_not_shipped_asks_for_it(self, shipped, monkeypatch, tmp_path):
-        monkeypatch.setattr(Reader, "load", lambda path=None: shipped)
-        shutil.copytree(COMPAT / "stores" / "named", tmp_path / "store")  # reading writes to its lock file
-        with Library(tmp_path / "store", read_only=True) as library:
-            name = next(iter(library.documents())).name
-            with pytest.raises(ReaderMismatchError, match="give its folder") as refused:
-                library.ask(name, "Who?")
-        assert "\n" not in str(refused.value)

@@ -113,15 +113,15 @@ class TestAnswers:
         assert len(phrase_reader.answer_many(a, QUESTIONS)) == len(QUESTIONS)
         assert len(phrase_reader.answer_many([a, b], "Who?")) == 2
 
-    def test_wrong_arguments_are_refused_in_one_line(self, phrase_reader, reader):
+    def test_wrong_arguments_are_refused_in_one_line(self, phrase_reader, tiny_reader):
         memory = phrase_reader.read(TEXT)
         wrong = [
             (lambda: phrase_reader.answer(memory, 3), DtypeError),
             (lambda: phrase_reader.answer(memory, "Who?", top=0), OptionError),
             (lambda: phrase_reader.answer_many([memory], ["Who?", "What?"]), ShapeError),
             (lambda: phrase_reader.answer_many([memory], ["Who?"], texts=[TEXT, TEXT]), ShapeError),
-            (lambda: phrase_reader.answer(reader.read(TEXT), "Who?"), OptionError),
-            (lambda: reader.answer(memory, "Who?"), OptionError),
+            (lambda: phrase_reader.answer(tiny_reader.read(TEXT), "Who?"), OptionError),
+            (lambda: tiny_reader.answer(memory, "Who?"), OptionError),
         ]
         for call, error in wrong:
             with pytest.raises(error) as refused:

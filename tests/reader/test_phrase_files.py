@@ -13,7 +13,7 @@ from attar.reader.folders import fingerprint_of
 from attar.reader.phrase_files import with_calibration
 from attar.reader.phrases import PhraseReader
 from attar.reader.reader import Reader
-from tests.reader.conftest import make_tokenizer
+from benchmarks.tiny_reader import tiny_tokenizer
 
 TEXT, QUESTION = "Ann met Bob in Bath. He wrote a letter.", "Who met Bob?"
 
@@ -201,7 +201,7 @@ class TestDamage:
         refused(folder, "got 99; install a newer attar")
 
     def test_a_tokenizer_with_more_pieces_than_the_network_is_refused(self, folder):
-        (folder / "tokenizer.json").write_bytes(make_tokenizer("galley", "valley"))
+        (folder / "tokenizer.json").write_bytes(tiny_tokenizer("galley", "valley"))
         rewrite(folder)
         refused(folder, "tokenizer.json: expected at most the network's")
 

@@ -65,7 +65,7 @@ def story(sentences: int, seed: int = 0) -> str:
 
 def article(paragraphs: int) -> str:
     """Paragraphs of this project's log of experiments: real sentences of all lengths."""
-    text = (Path(__file__).parents[2] / "docs" / "log.md").read_text()
+    text = (Path(__file__).parents[2] / "benchmarks" / "LOG.md").read_text()
     return "\n\n".join(text[at * 1_500 : at * 1_500 + 1_100] for at in range(paragraphs))
 
 
@@ -284,9 +284,9 @@ class TestExtending:
         assert any("ran" in phrase for phrase in found)
         assert extended.tokens == phrase_reader.read(SHORT + JOINT + "Lee ran.").tokens
 
-    def test_a_memory_of_another_reader_is_refused(self, phrase_reader, reader):
+    def test_a_memory_of_another_reader_is_refused(self, phrase_reader, tiny_reader):
         with pytest.raises(OptionError, match="memory: expected one of reader ffffffffffff") as refused:
-            phrase_reader.extend(reader.read(SHORT), "More.")
+            phrase_reader.extend(tiny_reader.read(SHORT), "More.")
         assert "\n" not in str(refused.value)
         with pytest.raises(OptionError, match="memory"):
-            reader.extend(phrase_reader.read(SHORT), "More.")
+            tiny_reader.extend(phrase_reader.read(SHORT), "More.")

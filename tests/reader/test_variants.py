@@ -1,4 +1,4 @@
-"""Readers of the package that have the files of the default one."""
+"""The reader `fixed` of the package, which has the files of the default one."""
 
 import json
 from pathlib import Path
@@ -10,9 +10,8 @@ from attar.errors import FormatError
 from attar.library.library import Library
 from attar.memory.budget import FIXED_SIZE
 from attar.reader.fixed_size import FixedSizeReader
-from attar.reader.folders import shipped_reader
+from attar.reader.folders import SHIPPED, shipped_reader
 from attar.reader.phrase_files import with_calibration
-from attar.reader.phrases import PhraseReader
 from attar.reader.reader import Reader
 
 pytestmark = pytest.mark.slow
@@ -25,31 +24,6 @@ def reader() -> FixedSizeReader:
     reader = Reader.load("fixed")
     assert isinstance(reader, FixedSizeReader)
     return reader
-
-
-class TestAccurate:
-    """The large question encoder, for the memories of the default reader."""
-
-    def test_encodes_questions_with_all_layers(self):
-        reader = Reader.load("accurate")
-        assert isinstance(reader, PhraseReader)
-        assert reader.quick is None
-        quick = Reader.load()
-        assert isinstance(quick, PhraseReader)
-        assert quick.quick is not None
-        assert reader.fingerprint == quick.fingerprint
-
-    def test_asks_a_library_of_the_default_reader(self, tmp_path):
-        with Library(tmp_path / "library") as library:
-            library.add("letter", LETTER)
-        with Library(tmp_path / "library", "accurate") as library:
-            (answer, *_) = library.ask("letter", "Where did Ann move?")
-            assert answer.text == "Leeds"
-            (answer, *_) = library.ask_all("How much does the piano cost?")
-            assert "200 pounds" in answer.text
-
-    def test_a_library_without_a_reader_given_gets_the_default(self):
-        assert shipped_reader(Reader.load("accurate").fingerprint) == "answers"
 
 
 class TestFixed:
@@ -77,11 +51,11 @@ class TestFixed:
 
     def test_a_long_text_takes_no_more(self, reader):
         # Real sentences of all lengths: of generated ones the words compress too well.
-        text = (Path(__file__).parents[2] / "docs" / "decisions.md").read_text()[:45_000]
+        text = (Path(__file__).parents[2] / "benchmarks" / "questions" / "everyday.json").read_text()
         assert len(reader.read(text).to_bytes()) <= FIXED_SIZE
 
     def test_a_library_of_it_keeps_to_the_size(self, reader, tmp_path):
-        text = (Path(__file__).parents[2] / "docs" / "log.md").read_text()
+        text = (Path(__file__).parents[2] / "benchmarks" / "questions" / "everyday.json").read_text()
         with Library(tmp_path / "library", reader) as library:
             library.add("one", text[:15_000])
             library.add("two", text[15_000:30_000])
@@ -93,39 +67,31 @@ class TestFixed:
             assert answer.text in answer.quote
 
 
-class TestBadConfigs:
-    def config(self, folder, **changed):
-        given = {"format": 2, "kind": "variant", "fingerprint": Reader.load().fingerprint, "of": "answers"}
-        (folder / "config.json").write_text(json.dumps(given | changed))
-        return folder
+def config(folder, **changed):
+    """A folder with the config of `fixed`, some of its fields changed."""
+    given = json.loads((SHIPPED / "fixed" / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(given | changed))
+    return folder
 
-    def test_a_folder_may_vary_the_default(self, tmp_path):
-        reader = Reader.load(self.config(tmp_path, question_encoder="large"))
-        assert reader.fingerprint == Reader.load().fingerprint
 
-    def test_a_variant_can_be_calibrated(self, tmp_path):
-        default = Reader.load()
-        assert isinstance(default, PhraseReader)
-        assert default.calibration is not None
-        other = replace(default.calibration, threshold=0.123)
-        with_calibration(self.config(tmp_path, question_encoder="large"), tmp_path / "other", other, {})
-        reader = Reader.load(tmp_path / "other")
-        assert isinstance(reader, PhraseReader)
-        assert reader.quick is None
-        assert reader.calibration == other
-        assert default.calibration.threshold != 0.123
+def test_it_can_be_calibrated_again(reader, tmp_path):
+    other = replace(reader.calibration, threshold=0.123)
+    with_calibration(config(tmp_path), tmp_path / "other", other, {})
+    again = Reader.load(tmp_path / "other")
+    assert isinstance(again, FixedSizeReader)
+    assert again.calibration == other
+    assert again.fingerprint == reader.fingerprint
 
-    @pytest.mark.parametrize(
-        ("changed", "part"),
-        [
-            ({"of": "../names"}, "Invalid enum value '../names'"),
-            ({"question_encoder": "small"}, "Invalid enum value 'small'"),
-            ({"weights": "x"}, "unknown field `weights`"),
-            ({"fingerprint": "0" * 64}, "expected the reader 000000000000, got files of"),
-            ({"memory": "fixed size"}, "got files of"),
-        ],
-    )
-    def test_others_are_refused_in_one_line(self, tmp_path, changed, part):
-        with pytest.raises(FormatError, match=part) as caught:
-            Reader.load(self.config(tmp_path, **changed))
-        assert "\n" not in str(caught.value)
+
+@pytest.mark.parametrize(
+    ("changed", "part"),
+    [
+        ({"weights": "x"}, "unknown field `weights`"),
+        ({"fingerprint": "0" * 64}, "expected the reader 000000000000, got files of"),
+        ({"calibration": None}, "Expected `object`, got `null`"),
+    ],
+)
+def test_other_configs_are_refused_in_one_line(tmp_path, changed, part):
+    with pytest.raises(FormatError, match=part) as caught:
+        Reader.load(config(tmp_path, **changed))
+    assert "\n" not in str(caught.value)

@@ -16,7 +16,6 @@ from attar.errors import AttarError, FormatError
 from attar.memory.memory import Memory
 from attar.options import TransformerShape
 from attar.progress import Progress, ignore_progress
-from attar.reader.names import NamesReader
 from attar.reader.reader import Reader
 from attar.results import Answer
 from attar.text.pieces import PieceTokenizer
@@ -197,8 +196,7 @@ def _ask(
         chunk = pairs[first : first + _QUESTIONS]
         answers = _answers(reader, [memories[at] for at, _ in chunk], [question for _, question in chunk])
         texts = [documents[at].text for at, _ in chunk]
-        refuses = not isinstance(reader, NamesReader)
-        given += [to_given(*each, refuses=refuses) for each in zip(answers, texts, strict=True)]
+        given += [to_given(*each) for each in zip(answers, texts, strict=True)]
     return given
 
 
