@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+GENERATED = {ROOT / "docs" / "cli.md", *ROOT.glob("docs/api/*.md")}
+PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")} - GENERATED)
 
-# A block, and what stands in front of it: a note that it is not run, or only blank lines behind another block.
+# A block, and the comment before it: that it is not run, or the command whose prompt it shows.
 FENCE = re.compile(
     r"^(?:<!-- (?:parsed, not run: (?P<why>[^\n]+)|prompt: (?P<prompt>[^\n]+)) -->\n)?"
     r"```(?P<kind>[^\n]*)\n(?P<code>.*?)^```$",
@@ -25,19 +26,17 @@ class Block:
     kind: str
     code: str
     run: bool
-    follows: bool  # right behind another block: what that one prints
+    follows: bool  # directly after another block: what that one prints
     prompt: str = ""  # the command whose prompt is shown, with what is typed there
 
     @property
     def lines(self) -> list[str]:
-        """The block's lines, those that end in a backslash joined to the next."""
+        """The block's lines; a line that ends in a backslash is joined to the next."""
         return self.code.replace("\\\n", " ").splitlines()
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page of Markdown."""
-
     path: Path
     text: str
     blocks: list[Block]
@@ -47,12 +46,12 @@ class Page:
     def read(cls, path: Path) -> "Page":
         text = path.read_text(encoding="utf-8")
         blocks, end = [], None
-        for found in FENCE.finditer(text):
-            follows = end is not None and not text[end : found.start()].strip()
+        for match in FENCE.finditer(text):
+            follows = end is not None and not text[end : match.start()].strip()
             blocks.append(
-                Block(found["kind"], found["code"], found["why"] is None, follows, found["prompt"] or "")
+                Block(match["kind"], match["code"], match["why"] is None, follows, match["prompt"] or "")
             )
-            end = found.end()
+            end = match.end()
         return cls(path, text, blocks, SPAN.findall(FENCE.sub("", text)))
 
 

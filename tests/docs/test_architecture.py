@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
-# The targets of the number of files on each way.
-LIMITS = {"attar add": 38, "attar ask": 30, "POST /v1/ask": 40}
-WAYS = [*LIMITS, "attar ask STORE QUESTION"]
+# The most files of each way.
+LIMITS = {"attar add": 28, "attar ask": 22, "attar ask STORE QUESTION": 30, "POST /v1/ask": 24}
 
 
 @pytest.fixture(scope="module")
@@ -21,16 +20,15 @@ def ways(root):
 
 @pytest.fixture(scope="module")
 def page(root):
-    return (root / "docs" / "architecture.md").read_text()
+    return (root / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", LIMITS)
 def test_the_page_lists_the_files_that_a_way_passes_through(ways, page, way):
-    """`make way` with `--write` updates the page; the order may differ, since threads interleave."""
     line = page.partition(f"<!-- way: {way} -->\n")[2].partition("\n")[0]
-    assert {f"attar/{file}" for file in re.findall(r"`([\w/]+\.py)`", line)} == set(ways[way])
-    assert f"{len(ways[way])} files" in line
+    listed = {f"attar/{file}" for file in re.findall(r"`([\w/]+\.py)`", line)}
+    assert listed == set(ways[way]), "run .venv/bin/python benchmarks/way.py --write"
 
 
 @pytest.mark.slow
@@ -42,5 +40,4 @@ def test_a_way_passes_through_few_files(ways, way):
 def test_every_file_on_the_page_exists(page, root):
     named = re.findall(r"`((?:[a-z]+/)*[\w]+\.py|[a-z]+(?:/[a-z]+)*/)`", page)
     assert named
-    missing = [name for name in named if not ((root / "attar" / name).exists() or (root / name).exists())]
-    assert missing == []
+    assert [name for name in named if not ((root / "attar" / name).exists() or (root / name).exists())] == []

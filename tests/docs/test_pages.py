@@ -1,10 +1,9 @@
 """What the pages show is what happens: their commands and their Python run in order, and print what is shown.
 
-Blocks of `sh` and `python` are run, page by page, in a folder of small made-up files; a block of `text` right
-behind one is what it prints, but for the numbers (on stderr, if the line says `# exit code 2`). Of a block behind
-`<!-- prompt: command -->`, the lines that begin with a prompt are typed. Commands behind
-`<!-- parsed, not run: why -->` are only read by the command line (`test_commands.py`), as is all that is no `attar`
-or `curl`.
+Blocks of `sh` and `python` run in a folder of small files. A block of `text` directly after one is what it prints,
+probabilities within two points; on stderr, if the line says `# exit code 2`. In a block after
+`<!-- prompt: command -->`, what follows a prompt is typed. Blocks after `<!-- parsed, not run: why -->` are only
+checked by `test_commands.py`, as is every program other than `attar` and `curl`.
 """
 
 import argparse
@@ -17,7 +16,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -25,25 +23,21 @@ import pytest
 from attar.cli.main import main
 from attar.cli.prompt import Prompt
 from attar.library.library import Library
-from benchmarks.stories import tell_stories
+from tests.docs.conftest import ROOT, Block, Page
 
-ROOT = Path(__file__).resolve().parents[2]
-LETTERS = """\
-Bob Hale wrote to Ann in May. He asked her to come to Bath.
-Ann lives in Dover with her sister Clara Finch.
-In June Ann married Bob in the old church at Bath.
-"""
+# Pages that a new user follows from top to bottom; the others have commands that take minutes.
+FOLLOWED = ["README.md", "docs/index.md", "docs/tutorial.md", "docs/guide.md", "docs/serving.md"]
+FOLLOWED += ["docs/operations.md", "docs/mechanisms.md"]
 FILES = {
-    "letters.txt": LETTERS,
+    "letters.txt": "Bob Hale wrote to Ann in May. He asked her to come to Bath.\n"
+    "Ann lives in Dover with her sister Clara Finch.\nIn June Ann married Bob in the old church at Bath.\n",
     "july.txt": "In July Ann and Bob moved to Leeds.",
-    "diary.txt": "Clara Finch came to Dover today. Tobias was there too.",
     "notes/today.txt": "Clara Finch met Tobias in Dover. Tobias sails to Norway in August.",
     "notes/post.txt": "Ann sent Clara Finch a letter from Bath.",
     "old.doc": "Not a format that is read.",
-    "questions.txt": "Who wrote to Ann?\nAnn lives in ___ .\n",
+    "questions.txt": "Who wrote to Ann?\nWhere does Ann live?\n",
 }
-NOVELS = 30
-PORT = "8000"  # what the pages say
+PORT = "8000"  # on the pages; a free one takes its place
 CURL = argparse.ArgumentParser("curl")
 CURL.add_argument("url")
 CURL.add_argument("-X", dest="method")
@@ -53,33 +47,31 @@ CURL.add_argument("-d", dest="body")
 SCORE = re.compile(r"\d+%|\d+\.\d+")
 # A line of a prompt: "all> Who left?".
 TYPED = re.compile(r"^[\w.]+> (.+)$", re.M)
-# A file that the site shows whole: examples, which have tests of their own.
-SNIPPET = "--8<--"
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+pytestmark = [pytest.mark.usefixtures("unchecked_shapes"), pytest.mark.slow]
 
 
 class Session:
     """A person at a terminal who does what a page says."""
 
-    def __init__(self, run: Callable[[list[str], int], None]) -> None:
-        self.run_attar = run
-        self.names: dict[str, object] = {}
+    def __init__(self, run_attar: Callable[[list[str], int], None]) -> None:
+        self.run_attar = run_attar
+        self.namespace: dict[str, object] = {}
         self.server: subprocess.Popen[bytes] | None = None
         self.port = PORT
 
-    def steps(self, block: Any) -> list[tuple[Callable[[str], None], str]]:
-        """What is to be done with a block, in order."""
-        if not block.run or block.code.startswith(SNIPPET):
+    def steps(self, block: Block) -> list[tuple[Callable[[str], None], str]]:
+        """What to do with a block, in order."""
+        if not block.run:
             return []
-        if block.kind == "python":
-            return [(self.python, block.code)]
         if block.prompt:
             return [(self.prompt, block.code)]
+        if block.kind == "python":
+            return [(self.python, block.code)]
         return [(self.shell, line) for line in block.lines] if block.kind == "sh" else []
 
     def python(self, code: str) -> None:
-        exec(compile(code.replace(f":{PORT}", f":{self.port}"), "page", "exec"), self.names)
+        exec(compile(code.replace(f":{PORT}", f":{self.port}"), "page", "exec"), self.namespace)
 
     def shell(self, line: str) -> None:
         words = shlex.split(line, comments=True)
@@ -105,21 +97,20 @@ class Session:
             Prompt(library, None, 1).run(read_line)
 
     def serve(self, words: list[str]) -> None:
-        """Start a server at a port that is free, and wait until it answers."""
-        assert self.server is None, "one server a page"
+        """Start a server at a free port, and wait until it answers."""
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = str(free.getsockname()[1])
-        given = [self.port if word == PORT else word for word in words]
-        self.server = subprocess.Popen([sys.executable, "-m", "attar", "serve", *given])
-        ended = time.monotonic() + 120
-        while self.server.poll() is None and time.monotonic() < ended:
+        words = [self.port if word == PORT else word for word in words]
+        self.server = subprocess.Popen([sys.executable, "-m", "attar", "serve", *words])
+        deadline = time.monotonic() + 120
+        while self.server.poll() is None and time.monotonic() < deadline:
             try:
                 if httpx.get(f"http://127.0.0.1:{self.port}/readyz").is_success:
                     return
             except httpx.TransportError:
                 pass
             time.sleep(0.1)
-        raise AssertionError(f"the server does not answer, and ended with {self.server.returncode}")
+        raise AssertionError(f"the server does not answer; exit code {self.server.returncode}")
 
     def curl(self, words: list[str]) -> None:
         """Send what curl would send; as much of curl as the pages use."""
@@ -142,47 +133,45 @@ class Session:
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    """A session in a folder with the files that the pages speak of."""
-    novels = {f"novels/{at}.txt": story.text for at, story in enumerate(tell_stories(3, NOVELS))}
-    for name, text in {**FILES, **novels}.items():
+    """A session in a folder with the files that the pages use."""
+    for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     shutil.copytree(ROOT / "examples" / "papers", tmp_path / "examples" / "papers")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
 
-    def run(words: list[str], code: int) -> None:
+    def run_attar(words: list[str], code: int) -> None:
         monkeypatch.setattr(sys, "argv", ["attar", *words])
         with pytest.raises(SystemExit) as ended:
             main()
         assert (ended.value.code or 0) == code, words
 
-    opened = Session(run)
+    opened = Session(run_attar)
     yield opened
     opened.close()
 
 
-@pytest.mark.slow
-def test_what_a_page_shows_runs_and_prints_what_it_says(page, session, capsys):
-    shown = ""
-    for block in page.blocks:
-        if block.kind == "text" and block.follows:
-            assert_shown(shown, block.code)
+@pytest.mark.parametrize("path", FOLLOWED)
+def test_what_a_page_shows_runs_and_prints_what_it_says(path, session, capsys):
+    printed = ""
+    for block in Page.read(ROOT / path).blocks:
+        if block.kind == "text" and block.follows and not block.prompt:
+            assert_same(printed, block.code)
         for do, code in session.steps(block):
             capsys.readouterr()
             do(code)
-            printed = capsys.readouterr()
-            shown = printed.err if "# exit code" in code else printed.out
+            out, err = capsys.readouterr()
+            printed = err if "# exit code" in code else out
             if block.prompt:
-                assert_shown(shown, block.code)
+                assert_same(printed, block.code)
+
+
+def assert_same(printed: str, shown: str) -> None:
+    """Word by word; probabilities and scores may differ a little between processors."""
+    expected = [pytest.approx(word, abs=2) if isinstance(word, float) else word for word in words_of(shown)]
+    assert words_of(printed) == expected
 
 
 def words_of(printed: str) -> list[str | float]:
-    """What was printed, word by word, with probabilities and scores as numbers."""
     return [float(word.rstrip("%")) if SCORE.fullmatch(word) else word for word in printed.split()]
-
-
-def assert_shown(printed: str, page: str) -> None:
-    """What was printed is what the page shows; scores may differ a little between processors."""
-    expected = [pytest.approx(each, abs=2) if isinstance(each, float) else each for each in words_of(page)]
-    assert words_of(printed) == expected
