@@ -25,10 +25,11 @@ def connected(address: str | None = None, cpus: int | None = None) -> Iterator[N
     # Nothing is sent over the network but to the cluster.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if address in (None, LOCAL) and "ray" not in sys.modules:
-        # Ray's processes listen on all addresses of the machine: nobody else may use them. Ray reads this when it is
-        # imported.
+        # Who reaches one of Ray's ports can run code: nobody else may use them. Ray reads this when it is imported.
         os.environ.setdefault("RAY_AUTH_MODE", "token")
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        # With this, Ray takes the address 127.0.0.1 as it is given, and all of its processes listen there alone.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         # Ray's default of 15 leaves its processes 4 % of a core that anything else wants, this server for one.
         os.environ.setdefault("RAY_worker_niceness", "0")
     try:

@@ -15,6 +15,7 @@ from attar.errors import FormatError
 
 _QUOTED, _SIGNATURE = "quoted message", "signature"
 _QUOTE_MARK = re.compile(r"^\s{0,3}>[> ]?")
+_QUOTE_MARKS = re.compile(rf"^(?:{_QUOTE_MARK.pattern[1:]})+")
 _ATTRIBUTION = re.compile(r"^.{0,200}\b(?:wrote|writes|schrieb|escribió|a écrit)\s?:\s*$", re.S)
 _FORWARDED = re.compile(
     r"^\s*(?:-{2,}\s*(?:original|forwarded) message\s*-{2,}|begin forwarded message:?|_{20,})\s*$", re.I
@@ -186,9 +187,7 @@ def _add_text(builder: TextBuilder, text: str) -> None:
         elif _FORWARDED.match(line):
             below, now, line = True, _QUOTED, ""
         elif below or _QUOTE_MARK.match(line):
-            now, line = _QUOTED, _QUOTE_MARK.sub("", line)
-            while _QUOTE_MARK.match(line):
-                line = _QUOTE_MARK.sub("", line)
+            now, line = _QUOTED, _QUOTE_MARKS.sub("", line)
         elif not line.strip() or kind == _SIGNATURE:
             now = kind
         else:

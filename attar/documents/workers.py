@@ -32,12 +32,15 @@ from attar.documents.sources import (
 from attar.errors import AttarError, FormatError, MissingError
 from attar.files import MAX_DECOMPRESSED
 from attar.options import option
+from attar.progress import check_stopped
 
 # A parser may leak: a process that has read this many files is replaced.
 _FILES_PER_PROCESS = 1_000
 # Files whose descriptors are sent ahead, so that the child does not wait while this process works on a document.
 _AHEAD = 2
 
+# Seconds between two looks at whether the work was stopped.
+_PAUSE = 0.1
 _PROGRAM = "from attar.documents.process import main; main()"
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -211,9 +214,13 @@ class FileReader:
             raise _EndedError("")
         data = bytearray()
         while len(data) < count:
-            ready, _, _ = select.select([connection], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
+            check_stopped()
+            left = deadline - time.monotonic()
+            if left <= 0:
                 raise _EndedError(f"reading it took more than {self.limits.seconds:g} s")
+            ready, _, _ = select.select([connection], [], [], min(left, _PAUSE))
+            if not ready:
+                continue
             try:
                 more = connection.recv(min(count - len(data), 2**20))
             except OSError:

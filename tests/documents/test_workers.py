@@ -12,6 +12,7 @@ import pytest
 from attar.documents.sources import SourceDocument, find_files, read_bytes
 from attar.documents.workers import FileLimits, FileReader, read_sources
 from attar.errors import AttarError, FormatError
+from attar.progress import StoppedError, stopped_by
 from tests.documents.attacks import ATTACKS
 
 LIMITS = FileLimits(memory_mb=256, cpu_seconds=20, seconds=60)
@@ -98,6 +99,12 @@ class TestProcessThatDies:
                 list(reader.read(find_files([tmp_path / "slow.txt"]).files[0]))
         finally:
             os.close(descriptor)
+
+    def test_stopped_work_ends_the_child(self) -> None:
+        stops = iter([False, False, True])
+        with FileReader(LIMITS) as reader, stopped_by(lambda: next(stops)), pytest.raises(StoppedError):
+            list(reader.read_bytes("a.md", b"[" * 400_000))
+        assert reader._process is None
 
     def test_too_much_cpu_time_is_one_line(self) -> None:
         with FileReader(FileLimits(cpu_seconds=1)) as reader, pytest.raises(FormatError, match="CPU time"):
