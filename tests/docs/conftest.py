@@ -63,5 +63,4 @@ def page(request: pytest.FixtureRequest) -> Page:
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The repository."""
     return ROOT

@@ -125,11 +125,6 @@ class Session:
         assert answer.is_success, answer.text
         print(answer.text)
 
-    def close(self) -> None:
-        if self.server is not None:
-            self.server.terminate()
-            assert self.server.wait(60) in (0, -15)
-
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
@@ -149,7 +144,9 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
 
     opened = Session(run_attar)
     yield opened
-    opened.close()
+    if opened.server is not None:
+        opened.server.terminate()
+        assert opened.server.wait(60) in (0, -15)
 
 
 @pytest.mark.parametrize("path", FOLLOWED)
