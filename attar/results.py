@@ -1,9 +1,12 @@
-"""What a library returns, served or not: `Library`, `Client` and the HTTP API share these types."""
+"""What a library takes and returns, served or not: `Library`, `Client` and the HTTP API share these types."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
 import msgspec
+
+from attar.errors import ShapeError
 
 # The kind of the answer "not in this text".
 ABSENT = "none"
@@ -34,6 +37,13 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     def absent(self) -> bool:
         """Whether this says that the answer is not in the document."""
         return self.kind == ABSENT
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """The answers to one of many questions, and the bytes of the memory that they come from."""
+
+    answers: list[Answer]
+    bytes: int
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -123,3 +133,20 @@ class Explanation(msgspec.Struct, frozen=True):
     tokens: list[str]
     weights: list[float]
     answers: list[Answer]
+
+
+def paired(names: str | Sequence[str], questions: str | Sequence[str]) -> tuple[list[str], list[str]]:
+    """A name for each question: a single name, or a single question, is used for all.
+
+    >>> paired("emma", ["Who left?", "Who came?"])
+    (['emma', 'emma'], ['Who left?', 'Who came?'])
+    """
+    about = [names] if isinstance(names, str) else list(names)
+    asked = [questions] if isinstance(questions, str) else list(questions)
+    if len(about) == 1:
+        about *= len(asked)
+    elif len(asked) == 1:
+        asked *= len(about)
+    if len(about) != len(asked):
+        raise ShapeError.expected("questions", f"one for each of {len(about)} documents", str(len(asked)))
+    return about, asked

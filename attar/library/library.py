@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attar.errors import AttarError, StoreError
 from attar.library.adding import Adder
@@ -19,8 +19,8 @@ from attar.library.served import check_disk
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.reader.folders import find_reader, read_fingerprint
-from attar.results import Answer, Change, Document, DocumentDetails, Hit, Refit, Reread
-from attar.store.format import Record
+from attar.results import Answer, Asked, Change, Document, DocumentDetails, Hit, Refit, Reread, paired
+from attar.store.format import DocumentEntry, Record
 from attar.store.lmdb_env import Durability
 from attar.store.maintenance import Stats
 from attar.store.store import Store
@@ -36,6 +36,14 @@ _BATCH = 128
 _CACHE = 2**28
 # Half of float32's bytes; the encoder's state, from which appending continues, stays float32.
 _DTYPE = "float16"
+
+
+class _Opened(NamedTuple):
+    """A document that is asked."""
+
+    memory: Memory
+    text: str | None
+    entry: DocumentEntry
 
 
 class Library:
@@ -184,23 +192,43 @@ class Library:
         self, names: str | Sequence[str], questions: str | Sequence[str], *, top: int | None = 5
     ) -> list[list[Answer]]:
         """The answers to each question from its own document; one name, or one question, is used for all."""
-        for question in [questions] if isinstance(questions, str) else questions:
-            if isinstance(question, str):  # the reader refuses others
-                check_asked("question", question)
-        asked = [names] if isinstance(names, str) else list(names)
-        with suggesting(self.store, asked), self.store.snapshot() as now:
-            known = {name: self._cache.get(now, name) for name in dict.fromkeys(asked)}
-            parts = {name: now.entry(name).parts for name in known}
-        if isinstance(names, str):
-            asked = [names] * (1 if isinstance(questions, str) else len(questions))
-        memories, texts = zip(*(known[name] for name in asked), strict=True) if asked else ((), ())
+        about, asked = paired(names, questions)
+        results = self.ask_each(about, asked, top=top)
+        with suggesting(self.store, about):
+            for result in results:
+                if isinstance(result, AttarError):
+                    raise result
+        return [result.answers for result in results if isinstance(result, Asked)]
+
+    def ask_each(
+        self, names: Sequence[str], questions: Sequence[str], *, top: int | None = 5
+    ) -> list[Asked | AttarError]:
+        """The answers to each question from its own document, or the error of this question alone.
+
+        For servers, which ask the questions of many clients together; similar names are not looked for.
+        """
+        documents: dict[str, _Opened] = {}
+        results: list[Asked | AttarError | None] = []
+        with self.store.snapshot() as now:
+            for name, question in zip(names, questions, strict=True):
+                try:
+                    if isinstance(question, str):  # the reader refuses others
+                        check_asked("question", question)
+                    if name not in documents:
+                        documents[name] = _Opened(*self._cache.get(now, name), now.entry(name))
+                    results.append(None)
+                except AttarError as error:
+                    results.append(error)
+        asked = [at for at, result in enumerate(results) if result is None]
+        opened = [documents[names[at]] for at in asked]
+        memories, texts = [document.memory for document in opened], [document.text for document in opened]
         reader = self._reader_of(memories[0].reader) if memories else self.reader
-        answers = reader.answer_many(memories, questions, top=top, texts=texts)
-        asked = asked if len(asked) == len(answers) else asked * len(answers)
-        return [
-            with_places(each, parts[name], name) if parts[name] else each
-            for each, name in zip(answers, asked, strict=True)
-        ]
+        answers = reader.answer_many(memories, [questions[at] for at in asked], top=top, texts=texts)
+        for at, document, found in zip(asked, opened, answers, strict=True):
+            parts = document.entry.parts
+            placed = with_places(found, parts, names[at]) if parts else found
+            results[at] = Asked(placed, document.entry.memory_bytes)
+        return [result for result in results if result is not None]
 
     def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]:
         """The most likely answers from all documents, each with its document; the kind "none": not in this library.

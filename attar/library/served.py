@@ -12,10 +12,10 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Protocol
 
-from attar.errors import UnavailableError
+from attar.errors import AttarError, UnavailableError
 from attar.library.drafts import Draft
 from attar.progress import Progress, ignore_progress
-from attar.results import Answer, Change, Document, DocumentDetails, Hit
+from attar.results import Answer, Asked, Change, Document, DocumentDetails, Hit
 from attar.store.maintenance import Stats
 
 # The free bytes on disk that a ready server needs: room for some documents.
@@ -35,9 +35,10 @@ class ServedLibrary(Protocol):
     def load_signatures(self) -> None:
         """Load the signatures of all documents into memory: of a million documents, this takes half a minute."""
 
-    def ask_many(
-        self, names: str | Sequence[str], questions: str | Sequence[str], *, top: int | None = 5
-    ) -> list[list[Answer]]: ...
+    def ask_each(
+        self, names: Sequence[str], questions: Sequence[str], *, top: int | None = 5
+    ) -> list[Asked | AttarError]:
+        """The answers to each question, or its error, which does not affect the others."""
 
     def ask_all_many(self, questions: Sequence[str], *, top: int | None = 5) -> list[list[Answer]]: ...
 

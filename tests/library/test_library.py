@@ -53,6 +53,15 @@ def test_one_question_about_many_documents(library, texts):
     assert len(library.ask_many(["a", "b"], "Who left?")) == 2
 
 
+def test_an_error_takes_the_place_of_its_own_question_only(library, texts):
+    library.add("emma", texts[0])
+    names, questions = ["emma", "nobody", "emma"], ["Who left?", "Who left?", "?"]
+    asked, unknown, blank = library.ask_each(names, questions)
+    assert (asked.answers, asked.bytes) == (library.ask("emma", "Who left?"), library.show("emma").bytes)
+    assert isinstance(unknown, UnknownDocumentError)
+    assert isinstance(blank, FormatError)
+
+
 def test_no_questions_give_no_answers(library):
     assert library.ask_many([], []) == []
 
