@@ -20,7 +20,7 @@ from attar.documents.sources import SourceFile, read_source_file
 from attar.errors import OptionError
 from attar.reader.reader import Reader
 from attar.training.questions.data import read_passages
-from attar.training.questions.evaluation import Asked, evaluate_reader, group_documents
+from attar.training.questions.evaluation import AskedDocument, evaluate_reader, group_documents
 from benchmarks.command import Json, ReaderFolder, run_command
 from benchmarks.document_files import docx_of, eml_of, epub_of, html_of, pdf_of
 
@@ -37,7 +37,7 @@ KINDS: dict[str, Callable[[str], bytes]] = {
 }
 
 
-def as_file(document: Asked, kind: str, folder: Path) -> Asked:
+def as_file(document: AskedDocument, kind: str, folder: Path) -> AskedDocument:
     """A document with the text that is read from its file."""
     path = folder / f"document.{kind}"
     path.write_bytes(KINDS[kind](document.text))

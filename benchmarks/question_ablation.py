@@ -27,7 +27,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "k = 128": {"size": 128},
     "half as many phrases": {"density": 0.2},
     "twice as many phrases": {"density": 0.8},
-    "no word overlap": {"match": "none"},
     "no distillation": {"distillation": 0.0},
     "fixed size too, d = 64": {"values": 64},
 }
@@ -49,7 +48,7 @@ def run_variant(given: dict[str, Any], folder: Path, teacher: Path | None) -> di
             if file.is_file():
                 shutil.copy(file, run.folder / file.name)
     found = train_questions(options, resume=True)
-    scores = dict(found["held_out"].get("large", {}))
+    scores = found.held_out.get("large", {})
     result.write_text(json.dumps(scores) + "\n")
     return scores
 

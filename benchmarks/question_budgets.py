@@ -23,7 +23,7 @@ from attar.reader.fixed_size import FixedSizeReader
 from attar.reader.phrases import PhraseReader
 from attar.reader.reader import Reader
 from attar.training.questions.data import Passage, read_passages
-from attar.training.questions.evaluation import Asked, group_documents
+from attar.training.questions.evaluation import AskedDocument, group_documents
 from attar.training.questions.metrics import exact, f1
 from benchmarks.command import run_command
 
@@ -44,7 +44,7 @@ class KeyedReader(FixedSizeReader):
         return readout / max(float(np.linalg.norm(readout)), 1e-12)
 
 
-def sample(passages: Sequence[Passage], questions: int, paragraphs: int | None) -> list[Asked]:
+def sample(passages: Sequence[Passage], questions: int, paragraphs: int | None) -> list[AskedDocument]:
     """Documents spread evenly over the file, with at least this number of answerable questions."""
     documents = group_documents(passages, paragraphs)
     total = sum(len([gold for gold in each.golds if gold]) for each in documents)
@@ -54,7 +54,7 @@ def sample(passages: Sequence[Passage], questions: int, paragraphs: int | None) 
 
 def measure(
     reader: Reader,
-    documents: Sequence[Asked],
+    documents: Sequence[AskedDocument],
     memories: Sequence[Memory | None],
     name: str,
     budget: int | None,
@@ -104,7 +104,7 @@ def _cut(memory: Memory, budget: int) -> Memory | None:
 
 
 def rows_of(
-    reader: Reader, documents: Sequence[Asked], *, names: bool, say: Callable[[str], None] = print
+    reader: Reader, documents: Sequence[AskedDocument], *, names: bool, say: Callable[[str], None] = print
 ) -> list[Row]:
     """The rows of the table."""
     if not isinstance(reader, PhraseReader):

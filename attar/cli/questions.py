@@ -1,6 +1,7 @@
 """`attar train-questions` and `attar evaluate-questions`: readers for real questions."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, Any
@@ -9,11 +10,11 @@ import typer
 
 from attar.cli.options import AsJson, ReaderPath, explicit_options, options_from
 from attar.cli.output import columns, print_json, progress_bar
-from attar.cli.train import need_lightning
-from attar.errors import OptionError
+from attar.errors import MissingError, OptionError, install_command
 from attar.training.questions.options import QuestionOptions
 
-_FIXED = ("size", "word_size", "match", "density", "vocabulary", "quick_layers")
+# What a reader to fine-tune has already.
+_FIXED = ("size", "word_size", "density", "quick_layers")
 
 
 @options_from(QuestionOptions)
@@ -36,8 +37,8 @@ def train_questions(
 
     attar train-questions mine.json --init reader --out tuned
     """
-    need_lightning()
-    from attar.training.fit import is_main_process
+    _need_lightning()
+    from attar.training.processes import Processes
     from attar.training.questions.train import train_questions
 
     if resume and replace:
@@ -47,10 +48,10 @@ def train_questions(
     if fixed:
         raise OptionError.expected(fixed[0], "none with --init, whose reader fixes it", "one", "omit it")
     options = QuestionOptions(data=tuple(map(str, data)), **given)
-    began = monotonic()
+    began, is_main = monotonic(), Processes.started().is_main
 
     def say(line: str) -> None:
-        if is_main_process():
+        if is_main:
             print(f"[{monotonic() - began:6.0f} s] {line}", file=sys.stderr, flush=True)
 
     with progress_bar() as progress:
@@ -61,15 +62,20 @@ def train_questions(
             progress=progress,
             **({} if as_json else {"say": say}),
         )
-    if not is_main_process():
+    if not is_main:
         return
     if as_json:
         print_json(result)
         return
-    print(result["reader"])
-    for name, scores in result["held_out"].items():
-        figures = ", ".join(f"{each} {value:.3f}" for each, value in scores.items())
+    print(result.reader)
+    for name, scores in result.held_out.items():
+        figures = ", ".join(f"{measure} {value:.3f}" for measure, value in scores.items())
         print(f"{name} question encoder on held-out questions: {figures}")
+
+
+def _need_lightning() -> None:
+    if find_spec("pytorch_lightning") is None:
+        raise MissingError("training needs PyTorch Lightning", install_command("train"))
 
 
 def evaluate_questions(
@@ -78,12 +84,9 @@ def evaluate_questions(
     paragraphs: Annotated[
         str, typer.Option(help="Paragraphs of an article that are one document: a number, or all.")
     ] = "1",
-    teacher: Annotated[
-        Path | None, typer.Option(help="teacher.safetensors in the folder of a run, to measure it too.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a reader on real questions, compared with baselines.
+    """Measure a reader on real questions.
 
     Exact match, F1 and sentences over answerable questions, whether refused or not; how often questions of other
     articles are refused, and right answers are not; the error of probabilities; bytes and milliseconds.
@@ -94,18 +97,15 @@ def evaluate_questions(
         raise OptionError.expected("--paragraphs", "a number of at least 1, or all", repr(paragraphs))
     from attar.reader.reader import Reader
     from attar.training.questions.data import read_passages
-    from attar.training.questions.evaluation import evaluate_questions, question_table
+    from attar.training.questions.evaluation import evaluate_reader, group_documents, question_table
 
-    passages = read_passages(file)
+    documents = group_documents(read_passages(file), None if paragraphs == "all" else int(paragraphs))
     loaded = Reader.load(reader)
-    count = None if paragraphs == "all" else int(paragraphs)
     with progress_bar() as progress:
-        rows = evaluate_questions(loaded, passages, count, teacher=teacher, progress=progress)
+        measured = evaluate_reader(loaded, documents, progress=progress)
     if as_json:
-        results = [row.to_json() for row in rows]
-        print_json(
-            {"file": file.name, "paragraphs": paragraphs, "reader": loaded.fingerprint, "rows": results}
-        )
+        about = {"file": file.name, "paragraphs": paragraphs, "reader": loaded.fingerprint}
+        print_json(about | {"rows": [measured.to_json()]})
         return
-    print(f"{file.name}, {paragraphs} per document: {rows[0].scores.questions:,} questions")
-    print(columns(question_table(rows)))
+    print(f"{file.name}, {paragraphs} per document: {measured.scores.questions:,} questions")
+    print(columns(question_table([measured])))

@@ -1,6 +1,8 @@
 """`attar train-questions` and `attar evaluate-questions`: what they print, and one line per mistake."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,17 +27,27 @@ def squad(tmp_path: Path) -> Path:
     return file
 
 
-def test_evaluation_prints_a_table(attar, squad) -> None:
-    code, out, err = attar("evaluate-questions", squad, "--reader", "names")
+def test_evaluation_prints_a_table(attar, squad, tiny_reader_folder) -> None:
+    code, out, err = attar("evaluate-questions", squad, "--reader", tiny_reader_folder)
     assert (code, err) == (0, [])
     assert out[0] == "squad.json, 1 per document: 4 questions"
     assert out[1].split()[:3] == ["EM", "F1", "sentence"]
-    assert [line.split("  ")[0] for line in out[2:]] == [
-        "reader",
-        "most frequent capitalised phrase",
-        "word overlap: a phrase of the best sentence",
-        "BM25: a phrase of the best sentence",
-    ]
+    assert out[2].startswith("reader  ")
+    assert len(out) == 3
+
+
+@pytest.mark.slow
+def test_evaluation_needs_no_lightning(squad, tiny_reader_folder) -> None:
+    code = "import sys; sys.modules['pytorch_lightning'] = None; from attar.cli.main import main; main()"
+    command = ["evaluate-questions", squad, "--reader", tiny_reader_folder]
+    done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_training_without_lightning_says_what_to_install(attar, squad, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "pytorch_lightning", None)
+    code, _, err = attar("train-questions", squad, "--init", "answers", "--out", squad.parent / "r")
+    assert (code, err) == (2, ["attar: training needs PyTorch Lightning; pip install '.[train]'"])
 
 
 @pytest.mark.slow
@@ -44,13 +56,10 @@ def test_evaluation_prints_json(attar, squad) -> None:
     assert code == 0
     printed = json.loads(line)
     assert (printed["file"], printed["paragraphs"]) == ("squad.json", "all")
-    reader = printed["rows"][0]
-    assert reader["name"] == "reader"
+    (reader,) = printed["rows"]
     assert reader["questions"] == 4
     assert reader["document_bytes"] > 0
     assert 0 <= reader["calibration_error"] <= 1
-    assert printed["rows"][2]["em"] == 1
-    assert printed["rows"][2]["calibration_error"] is None
 
 
 def test_questions_without_answers_cannot_be_learned_from(attar, tmp_path) -> None:
@@ -68,9 +77,7 @@ def test_questions_without_answers_cannot_be_learned_from(attar, tmp_path) -> No
         "train-questions", file, "--init", "answers", "--out", tmp_path / "tuned", "--json"
     )
     assert (code, out) == (2, [])
-    assert line.endswith(
-        "expected questions with answers in their passages, got none that can be learned from"
-    )
+    assert line.endswith("no question has an answer in its passage to learn from")
 
 
 @pytest.mark.parametrize(
@@ -78,8 +85,8 @@ def test_questions_without_answers_cannot_be_learned_from(attar, tmp_path) -> No
     [
         (("evaluate-questions", "squad.json", "--paragraphs", "some"), "--paragraphs: expected a number"),
         (("evaluate-questions", "squad.json", "--paragraphs", "0"), "--paragraphs: expected a number"),
-        (("evaluate-questions", "none.json"), "none.json: expected questions in SQuAD's JSON"),
-        (("evaluate-questions", "bad.jsonl"), "bad.jsonl, line 2: expected a JSON object"),
+        (("evaluate-questions", "none.json"), "none.json cannot be read: No such file"),
+        (("evaluate-questions", "bad.jsonl"), "bad.jsonl, line 2 does not have the format of a question set"),
         (
             ("train-questions", "squad.json", "--out", "r"),
             "--base and --init: expected one of them, got neither",
@@ -89,7 +96,10 @@ def test_questions_without_answers_cannot_be_learned_from(attar, tmp_path) -> No
             ("train-questions", "squad.json", "--out", "r", "--base", "nowhere"),
             "nowhere: expected the weights",
         ),
-        (("train-questions", "none.json", "--out", "r", "--base", "b"), "none.json: expected a file to read"),
+        (
+            ("train-questions", "none.json", "--out", "r", "--base", "b"),
+            "none.json cannot be read: No such file",
+        ),
         (
             ("train-questions", "squad.json", "--out", "r", "--init", "answers", "--size", "32"),
             "--size: expected none with --init",

@@ -1,11 +1,9 @@
 """The published encoder that training starts from: its weights, its shape and its tokenizer."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
@@ -15,7 +13,6 @@ from attar.nn.transformer import from_published
 from attar.options import TransformerShape
 from attar.text.pieces import PieceTokenizer
 from attar.training.questions.batches import CLS, PAD, SEP
-from attar.training.questions.vocabulary import prune_vocabulary
 
 _WORDS = "embeddings.word_embeddings"
 _REMEDY = "give the folder of all-MiniLM-L6-v2, or of another encoder of BERT's shape"
@@ -28,15 +25,6 @@ class Base:
     shape: TransformerShape
     weights: dict[str, Tensor]
     tokenizer: bytes
-
-    def with_fewer_pieces(self, texts: Sequence[str], most: int) -> "Base":
-        """The encoder without word pieces that texts in English do not need, and the rarest in `texts`."""
-        counts = np.zeros(self.shape.vocabulary, np.int64)
-        for text in PieceTokenizer(self.tokenizer).read(texts):
-            np.add.at(counts, text.ids, 1)
-        tokenizer, words = prune_vocabulary(self.tokenizer, self.weights["words.weight"], counts, most)
-        shape = replace(self.shape, vocabulary=len(words))
-        return Base(shape, self.weights | {"words.weight": words}, tokenizer)
 
     def with_fewer_positions(self, most: int) -> "Base":
         """The encoder for texts of at most this many pieces."""

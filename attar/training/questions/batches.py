@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from attar.training.questions.encoded import Encoded
+from attar.training.questions.question_set import QuestionSet
 
 CLS, SEP, PAD = 101, 102, 0
 Batch = dict[str, Tensor]
@@ -28,7 +28,7 @@ def padded(rows: Sequence[NDArray[Any]], multiple: int = 32, value: int = 0) -> 
     return torch.from_numpy(array), torch.from_numpy(mask)
 
 
-def text_batch(encoded: Encoded, passages: Sequence[int]) -> Batch:
+def text_batch(encoded: QuestionSet, passages: Sequence[int]) -> Batch:
     """Passages between [CLS] and [SEP], with the number of each piece's sentence."""
     texts = [encoded.texts[at] for at in passages]
     ids, mask = padded([np.concatenate(([CLS], text.ids, [SEP])) for text in texts])
@@ -39,7 +39,7 @@ def text_batch(encoded: Encoded, passages: Sequence[int]) -> Batch:
     return {"ids": ids, "mask": mask, "sentences": sentences, "inside": inside}
 
 
-def plan_batches(encoded: Encoded, tokens: int, epochs: int, seed: int) -> list[list[int]]:
+def plan_batches(encoded: QuestionSet, tokens: int, epochs: int, seed: int) -> list[list[int]]:
     """The passages of each step: at most `tokens` with padding, neighbours of the same article together."""
     random = np.random.default_rng(seed)
     by_article: dict[str, list[int]] = defaultdict(list)
@@ -71,7 +71,7 @@ class QuestionBatches(Dataset[Batch]):
 
     def __init__(
         self,
-        encoded: Encoded,
+        encoded: QuestionSet,
         *,
         tokens: int,
         epochs: int,

@@ -1,27 +1,30 @@
-"""Question sets: SQuAD's JSON, or JSON lines with one passage each, compressed or not; texts without questions."""
+"""Question sets: SQuAD's JSON, or JSON lines with one passage each, compressed or not."""
 
 import gzip
 import hashlib
-import io
-import json
 import lzma
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, TypeVar
 
-from attar.documents.workers import read_sources
-from attar.errors import FormatError
+import msgspec
+from msgspec import Struct
+
+from attar.errors import FormatError, quoted
 from attar.files import MAX_DECOMPRESSED
 
-_EXPECTED = "questions in SQuAD's JSON (.json) or a passage per line (.jsonl), plain, .xz or .gz"
-# The characters of a paragraph that questions are generated for.
-_PARAGRAPH = range(200, 2_000)
 # Passages that share this many words in a row are the same text.
 _RUN = 13
-# A passage with at least this many more questions than marked answers, and this many questions: the last have none.
-_SURPLUS, _MANY = 3, 7
+# The last questions of a passage have no answer if it has at least this many more questions than marked answers,
+_SURPLUS = 3
+# and at least this many questions.
+_MANY = 7
+# Bytes decompressed at a time.
+_PART = 2**16
+_DECOMPRESS: dict[str, Callable[[Path], Any]] = {".xz": lzma.LZMAFile, ".gz": gzip.GzipFile}
+_Row = TypeVar("_Row")
 
 
 @dataclass(frozen=True)
@@ -35,13 +38,65 @@ class Question:
 
 @dataclass(frozen=True)
 class Passage:
-    """A passage, its questions, and the article it belongs to; `spans` are answers to unknown questions of it."""
+    """A passage, its questions, and the article it belongs to.
+
+    `spans` are answers to some of its questions: which span answers which question is not known.
+    """
 
     text: str
     article: str
     questions: tuple[Question, ...] = ()
     spans: tuple[tuple[int, int], ...] = ()
-    twin: str = ""  # another article that has the passage in other words
+
+
+class _Answer(Struct):
+    text: str
+    start: int
+
+
+class _LineQuestion(Struct):
+    question: str
+    answers: list[_Answer]
+
+
+class _Span(Struct):
+    start: int
+    end: int
+    colour: Any = None  # parts of one answer have the same
+
+
+class _Line(Struct):
+    """A passage per line: each question with its answers, or only their texts, and `spans` that answer some."""
+
+    context: str
+    questions: list[_LineQuestion | str]
+    title: str | None = None
+    spans: list[_Span] | None = None
+    document: int | str = ""
+
+
+class _SquadAnswer(Struct):
+    text: str
+    start: int = msgspec.field(name="answer_start")
+
+
+class _SquadQuestion(Struct):
+    question: str
+    answers: list[_SquadAnswer]
+
+
+class _SquadParagraph(Struct):
+    context: str
+    qas: list[_SquadQuestion]
+
+
+class _SquadArticle(Struct):
+    paragraphs: list[_SquadParagraph]
+    title: str | None = None
+
+
+class _Squad(Struct):
+    data: list[_SquadArticle]
 
 
 def read_passages(path: str | Path, max_bytes: int = MAX_DECOMPRESSED) -> list[Passage]:
@@ -50,101 +105,61 @@ def read_passages(path: str | Path, max_bytes: int = MAX_DECOMPRESSED) -> list[P
     A compressed file of more than `max_bytes` is refused.
     """
     path = Path(path)
-    try:
-        with _open(path, max_bytes) as file:
-            passages = list(_read_lines(path, file) if ".jsonl" in path.name else _read_squad(path, file))
-    except (lzma.LZMAError, gzip.BadGzipFile, EOFError, UnicodeDecodeError) as fault:
-        raise FormatError.expected(str(path), _EXPECTED, str(fault) or "an incomplete file") from fault
-    except OSError as fault:
-        raise FormatError.expected(
-            str(path), _EXPECTED, fault.strerror or str(fault), "check the path"
-        ) from fault
+    content = _read(path, max_bytes)
+    passages = list(_lines(content, path) if ".jsonl" in path.name else _squad(content, path))
     if not any(passage.questions for passage in passages):
-        raise FormatError.expected(str(path), "a file with questions", "one without any")
+        raise FormatError(f"{path} has no questions")
     return passages
 
 
-def _open(path: Path, max_bytes: int) -> IO[str]:
-    if path.suffix not in _DECOMPRESS:
-        return path.open(encoding="utf-8")
-    unpacked = _Decompressed(path, max_bytes)
-    return io.TextIOWrapper(io.BufferedReader(unpacked), encoding="utf-8")
-
-
-_DECOMPRESS: dict[str, Callable[[Path], Any]] = {".xz": lzma.LZMAFile, ".gz": gzip.GzipFile}
-
-
-class _Decompressed(io.RawIOBase):
-    """The content of a compressed file, up to a limit: a few kilobytes may decompress to gigabytes."""
-
-    def __init__(self, path: Path, max_bytes: int) -> None:
-        self._file, self._path, self._most, self._read = _DECOMPRESS[path.suffix](path), path, max_bytes, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        part = self._file.read(len(buffer))
-        self._read += len(part)
-        if self._read > self._most:
-            expected = f"at most {self._most:,} bytes when decompressed"
-            raise FormatError.expected(str(self._path), expected, "more", "decompress it first")
-        buffer[: len(part)] = part
-        return len(part)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
-def _read_squad(path: Path, file: IO[str]) -> Iterator[Passage]:
+def _read(path: Path, max_bytes: int) -> bytes:
+    """The content of a file; a few compressed kilobytes may be gigabytes."""
     try:
-        content = json.load(file)
-    except (UnicodeDecodeError, FormatError):
-        raise
-    except (ValueError, RecursionError) as fault:
-        # json names line and column.
-        raise FormatError.expected(str(path), _EXPECTED, f"something else ({fault})") from fault
-    where = str(path)
-    try:
-        for at, article in enumerate(content["data"]):
-            title = str(article.get("title") or at)
-            for number, paragraph in enumerate(article["paragraphs"]):
-                where = f"{path}, article {title!r}, paragraph {number + 1}"
-                yield Passage(
-                    paragraph["context"], title, _questions(paragraph, "qas", "answer_start", where)
-                )
-    except (KeyError, TypeError, AttributeError) as fault:
-        raise FormatError.expected(where, "SQuAD's fields", _missing(fault)) from fault
+        if path.suffix not in _DECOMPRESS:
+            return path.read_bytes()
+        parts, left = list[bytes](), max_bytes
+        with _DECOMPRESS[path.suffix](path) as file:
+            while left >= 0 and (part := file.read(_PART)):
+                parts.append(part)
+                left -= len(part)
+    except (OSError, lzma.LZMAError, EOFError) as fault:
+        reason = getattr(fault, "strerror", None) or str(fault) or "it is incomplete"
+        raise FormatError(f"{path} cannot be read: {reason}", "check the path and the file") from fault
+    if left < 0:
+        expected = f"at most {max_bytes:,} bytes when decompressed"
+        raise FormatError.expected(str(path), expected, "more", "decompress it first")
+    return b"".join(parts)
 
 
-def _read_lines(path: Path, file: IO[str]) -> Iterator[Passage]:
-    for number, line in enumerate(file, 1):
+def _squad(content: bytes, path: Path) -> Iterator[Passage]:
+    for number, article in enumerate(_decoded(content, _Squad, str(path)).data):
+        title = article.title or str(number)
+        for place, paragraph in enumerate(article.paragraphs, 1):
+            where = f"{path}, article {title!r}, paragraph {place}"
+            questions = (_question(asked, paragraph.context, where) for asked in paragraph.qas)
+            yield Passage(paragraph.context, title, tuple(questions))
+
+
+def _lines(content: bytes, path: Path) -> Iterator[Passage]:
+    for number, line in enumerate(content.split(b"\n"), 1):
+        where = f"{path}, line {number}"
         if not line.strip():
             continue
-        where = f"{path}, line {number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as fault:
-            raise FormatError.expected(where, "a JSON object", f"something else ({fault})") from fault
-        try:
-            yield _passage(row, path, where)
-        except (KeyError, TypeError, AttributeError) as fault:
-            raise FormatError.expected(
-                where, "a passage with `context` and `questions`", _missing(fault)
-            ) from fault
+        row = _decoded(line, _Line, where)
+        if row.spans is None:
+            questions = tuple(_question(asked, row.context, where) for asked in row.questions)
+            yield Passage(row.context, row.title or row.context[:40], questions)
+        else:
+            yield _marked(row, row.spans, path)
 
 
-def _passage(row: dict[str, Any], path: Path, where: str) -> Passage:
-    if "spans" in row:  # which span answers which question is unknown
-        texts = [_string(text, where) for text in row["questions"]]
-        answers = len({span.get("colour", at) for at, span in enumerate(row["spans"])})
-        answered = _answered(len(texts), answers)
-        questions = tuple(Question(text, labelled=at >= answered) for at, text in enumerate(texts))
-        spans = tuple((int(span["start"]), int(span["end"])) for span in row["spans"])
-        return Passage(_string(row["context"], where), f"{path.name}/{row['document']}", questions, spans)
-    text = _string(row["context"], where)
-    return Passage(text, row.get("title") or text[:40], _questions(row, "questions", "start", where))
+def _marked(row: _Line, spans: Sequence[_Span], path: Path) -> Passage:
+    colours = {at if span.colour is None else span.colour for at, span in enumerate(spans)}
+    answered = _answered(len(row.questions), len(colours))
+    texts = [asked if isinstance(asked, str) else asked.question for asked in row.questions]
+    questions = tuple(Question(text, labelled=at >= answered) for at, text in enumerate(texts))
+    article = row.title or f"{path.name}/{row.document}"
+    return Passage(row.context, article, questions, tuple((span.start, span.end) for span in spans))
 
 
 def _answered(questions: int, answers: int) -> int:
@@ -159,39 +174,26 @@ def _answered(questions: int, answers: int) -> int:
     return answers if surplus >= _SURPLUS and questions >= _MANY else questions
 
 
-def _questions(row: dict[str, Any], name: str, start: str, where: str) -> tuple[Question, ...]:
-    text = _string(row["context"], where)
-    questions = []
-    for each in row[name]:
-        spans = []
-        for answer in each["answers"]:
-            first, words = int(answer[start]), _string(answer["text"], where)
-            if first < 0 or first + len(words) > len(text) or not words:
-                came = f"{words!r} at {first}"
-                raise FormatError.expected(where, "answers that are characters of the passage", came)
-            spans.append((first, first + len(words)))
-        questions.append(Question(_string(each["question"], where), tuple(spans)))
-    return tuple(questions)
+def _question(asked: _LineQuestion | _SquadQuestion | str, passage: str, where: str) -> Question:
+    if isinstance(asked, str):
+        raise FormatError(
+            f"{where}: the question {quoted(asked)} has no answers", "add `answers`, or `spans`"
+        )
+    spans = []
+    for answer in asked.answers:
+        end = answer.start + len(answer.text)
+        if answer.start < 0 or end > len(passage) or not answer.text:
+            came = f"{answer.text!r} at {answer.start}"
+            raise FormatError.expected(where, "answers that are characters of the passage", came)
+        spans.append((answer.start, end))
+    return Question(asked.question, tuple(spans))
 
 
-def _string(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        raise FormatError.expected(where, "a string", type(value).__name__)
-    return value
-
-
-def _missing(fault: Exception) -> str:
-    return f"none named {fault}" if isinstance(fault, KeyError) else f"other types ({fault})"
-
-
-def read_paragraphs(path: str | Path) -> list[Passage]:
-    """The paragraphs of texts without questions: `.txt` or `.jsonl` with `text`, blank lines between paragraphs."""
-    return [
-        Passage(text, f"{document.name}/{text[:40]}")
-        for document in read_sources([path])
-        for text in document.text.split("\n\n")
-        if len(text) in _PARAGRAPH
-    ]
+def _decoded(content: bytes, form: type[_Row], where: str) -> _Row:
+    try:
+        return msgspec.json.decode(content, type=form)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+        raise FormatError(f"{where} does not have the format of a question set: {fault}") from fault
 
 
 def without_overlap(passages: Iterable[Passage], test: Sequence[Passage]) -> list[Passage]:
@@ -210,8 +212,7 @@ def hold_out(passages: Sequence[Passage], share: float = 0.05) -> tuple[list[Pas
 
     About a `share` is held out; with two articles or fewer, none.
 
-    Articles with the same passages under other names, or in other words (`Passage.twin`), go together. Which are
-    chosen depends on their names alone.
+    Articles with the same passages under other names go together. Which are chosen depends on their names alone.
     """
     groups = sorted(_same_articles(passages), key=_place)
     sizes = Counter(passage.article for passage in passages)
@@ -232,7 +233,7 @@ def _same_articles(passages: Sequence[Passage]) -> list[frozenset[str]]:
     for passage in passages:
         group = group_of.setdefault(passage.article, {passage.article})
         same = {first.setdefault(run, passage.article) for run in _runs(passage.text)}
-        for name in same | ({passage.twin} if passage.twin else set()):
+        for name in same:
             other = group_of.setdefault(name, {name})
             if other is not group:
                 small, group = sorted((other, group), key=len)

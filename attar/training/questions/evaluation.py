@@ -1,44 +1,32 @@
-"""Measure readers on question sets: a document is one paragraph, several, or a whole article; and baselines."""
+"""Measure readers on question sets: a document is one paragraph, several, or a whole article."""
 
-import json
 import time
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-import torch
-
-from attar.errors import AttarError, FormatError
+from attar.errors import FormatError
 from attar.memory.memory import Memory
-from attar.options import TransformerShape
 from attar.progress import Progress, ignore_progress
 from attar.reader.reader import Reader
 from attar.results import Answer
-from attar.text.pieces import PieceTokenizer
 from attar.text.tokens import sentence_spans
-from attar.training.questions.baselines import BASELINES
-from attar.training.questions.data import Passage, Question
-from attar.training.questions.encoded import Encoded
+from attar.training.questions.data import Passage
 from attar.training.questions.metrics import Given, Scores, score
-from attar.training.questions.run import SHAPE, TOKENIZER
-from attar.training.questions.stage import load_weights, make_loader
-from attar.training.questions.teacher import PairBatches, Teacher, label
 
 # Questions asked one by one to time them.
 _TIMED = 100
+# Questions asked together.
 _QUESTIONS = 256
-# The longest paragraph that the teacher reads, in pieces, and the pieces per batch.
-_LONGEST, _TOKENS = 440, 60_000
 # Ask for this many answers: "not in this text" may be the first.
 _TOP = 3
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedDocument:
     """A document, its article, and its questions with their correct answers, none if it has none."""
 
     text: str
@@ -60,15 +48,15 @@ class Measured:
 
     def to_json(self) -> dict[str, Any]:
         """The row as JSON."""
-        own = {
+        costs = {
             "document_bytes": self.document_bytes,
             "seconds_alone": self.alone,
             "seconds_batched": self.batched,
         }
-        return {"name": self.name, **asdict(self.scores), **own}
+        return {"name": self.name, **asdict(self.scores), **costs}
 
 
-def group_documents(passages: Sequence[Passage], paragraphs: int | None) -> list[Asked]:
+def group_documents(passages: Sequence[Passage], paragraphs: int | None) -> list[AskedDocument]:
     """Documents of some paragraphs of an article, or of all; questions whose answers are unknown are left out."""
     articles: dict[str, list[Passage]] = defaultdict(list)
     for passage in passages:
@@ -81,12 +69,18 @@ def group_documents(passages: Sequence[Passage], paragraphs: int | None) -> list
             pairs = [(p, q) for p in part for q in p.questions if q.labelled]
             golds = tuple(tuple(p.text[a:b] for a, b in q.answers) for p, q in pairs)
             text = "\n\n".join(p.text for p in part)
-            documents.append(Asked(text, name, tuple(q.text for _, q in pairs), golds, tuple(part)))
+            documents.append(AskedDocument(text, name, tuple(q.text for _, q in pairs), golds, tuple(part)))
+    if not any(document.questions for document in documents):
+        raise FormatError("there are no questions whose answers are known")
     return documents
 
 
 def evaluate_reader(
-    reader: Reader, documents: Sequence[Asked], *, name: str = "reader", progress: Progress = ignore_progress
+    reader: Reader,
+    documents: Sequence[AskedDocument],
+    *,
+    name: str = "reader",
+    progress: Progress = ignore_progress,
 ) -> Measured:
     """Ask a reader all questions of its documents, and the same questions of other articles' documents."""
     memories: list[Memory] = []
@@ -101,71 +95,14 @@ def evaluate_reader(
     timed = pairs[:: max(1, len(pairs) // _TIMED)]
     began = time.perf_counter()
     for at, question in timed:
-        _answers(reader, [memories[at]], [question])
+        reader.answer_many([memories[at]], [question], top=_TOP)
     alone = (time.perf_counter() - began) / max(1, len(timed))
     size = sum(memory.nbytes for memory in memories) / max(1, len(memories))
     scores = score(given, [gold for document in documents for gold in document.golds], other)
     return Measured(name, scores, size, alone, batched)
 
 
-def evaluate_baselines(documents: Sequence[Asked]) -> list[Measured]:
-    """The baselines on the same questions; they never refuse."""
-    golds = [gold for document in documents for gold in document.golds]
-    rows = []
-    for name, baseline in BASELINES.items():
-        given = [baseline(document.text, q) for document in documents for q in document.questions]
-        rows.append(Measured(name, score(given, golds)))
-    return rows
-
-
-def evaluate_teacher(file: str | Path, documents: Sequence[Asked]) -> Measured:
-    """The teacher of a run, which reads each paragraph again for every question: the ceiling."""
-    file = Path(file)
-    shape_file = file.parent / SHAPE
-    try:
-        shape = TransformerShape(**json.loads(shape_file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as fault:
-        remedy = "give teacher.safetensors in the folder of its run"
-        raise FormatError.expected(
-            str(shape_file), "the shape of the teacher's encoder", str(fault), remedy
-        ) from fault
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    teacher = Teacher(shape)
-    load_weights(file, teacher)
-    tokenizer = PieceTokenizer.load(file.parent / TOKENIZER)
-    # Every question of every paragraph of its document.
-    passages = [
-        replace(part, questions=tuple(map(Question, document.questions)), spans=())
-        for document in documents
-        for part in document.paragraphs
-    ]
-    encoded = Encoded.of(passages, tokenizer, _LONGEST)
-    every = range(len(encoded.questions))
-    pairs = PairBatches(encoded, every, tokens=_TOKENS, epochs=1, seed=0, shuffle=False)
-    found = label(teacher.to(device), encoded, make_loader(pairs, 0), device)
-    given, passage = [], 0
-    for document in documents:
-        parts = range(passage, passage + len(document.paragraphs))
-        passage += len(document.paragraphs)
-        for number in range(len(document.questions)):
-            asked = [encoded.of_passage[at][number] for at in parts]
-            best = max(asked, key=lambda q: _best_score(encoded, found, q))
-            first, last = found[best, :2].astype(int)
-            at = encoded.owners[best]
-            text = encoded.texts[at]
-            start, end = text.sentence_spans[text.sentences[first]]
-            given.append(Given(encoded.span_text(at, first, last), encoded.passages[at].text[start:end]))
-    golds = [gold for document in documents for gold in document.golds]
-    return Measured("teacher, which reads the text again", score(given, golds))
-
-
-def _best_score(encoded: Encoded, found: Any, question: int) -> float:
-    scores = encoded.soft[question]
-    first, last = found[question, :2].astype(int)
-    return -1e9 if scores is None else float(scores[0, first]) + float(scores[1, last])
-
-
-def _elsewhere(documents: Sequence[Asked]) -> list[tuple[int, str]]:
+def _elsewhere(documents: Sequence[AskedDocument]) -> list[tuple[int, str]]:
     """Each answerable question with a document of another article, a few articles away."""
     firsts: dict[str, list[int]] = defaultdict(list)
     for at, document in enumerate(documents):
@@ -185,7 +122,7 @@ def _elsewhere(documents: Sequence[Asked]) -> list[tuple[int, str]]:
 
 def _ask(
     reader: Reader,
-    documents: Sequence[Asked],
+    documents: Sequence[AskedDocument],
     memories: Sequence[Memory],
     pairs: Sequence[tuple[int, str]],
     progress: Progress,
@@ -194,37 +131,21 @@ def _ask(
     for first in range(0, len(pairs), _QUESTIONS):
         progress("asking", first, len(pairs))
         chunk = pairs[first : first + _QUESTIONS]
-        answers = _answers(reader, [memories[at] for at, _ in chunk], [question for _, question in chunk])
-        texts = [documents[at].text for at, _ in chunk]
-        given += [to_given(*each) for each in zip(answers, texts, strict=True)]
+        asked = [memories[at] for at, _ in chunk], [question for _, question in chunk]
+        answers = zip(reader.answer_many(*asked, top=_TOP), chunk, strict=True)
+        given += [to_given(ranked, documents[at].text) for ranked, (at, _) in answers]
     return given
 
 
-def _answers(reader: Reader, memories: list[Memory], questions: list[str]) -> list[list[Answer]]:
-    """The answers; a question that the reader refuses for its grammar has none."""
-    try:
-        return reader.answer_many(memories, questions, top=_TOP)
-    except AttarError:
-        if len(questions) == 1:
-            return [[]]
-        each = zip(memories, questions, strict=True)
-        return [_answers(reader, [memory], [question])[0] for memory, question in each]
-
-
-def to_given(answers: Sequence[Answer], text: str, *, refuses: bool = True) -> Given:
-    """What a reader said: the first answer, and the best phrase even if the first is "not in this text".
-
-    Readers that never refuse have no confidence that the text has the answer at all.
-    """
-    best = next((each for each in answers if not each.absent), None)
-    absent = next((each for each in answers if each.absent), None)
-    confidence = None
-    if refuses:
-        confidence = 1 - absent.probability if absent else best.probability if best else 0.0
+def to_given(answers: Sequence[Answer], text: str) -> Given:
+    """What a reader said: the first answer, and the best phrase even if the first is "not in this text"."""
+    phrase = next((answer for answer in answers if not answer.absent), None)
+    absent = next((answer for answer in answers if answer.absent), None)
+    confidence = 1 - absent.probability if absent else phrase.probability if phrase else 0.0
     said = answers[0].probability if answers else None
-    if best is None:
-        return Given("", "", refuses, said, confidence)
-    return Given(best.text, _sentence_of(best, text), answers[0].absent, said, confidence)
+    if phrase is None:
+        return Given("", "", True, said, confidence)
+    return Given(phrase.text, _sentence_of(phrase, text), answers[0].absent, said, confidence)
 
 
 @lru_cache(maxsize=_QUESTIONS)
@@ -242,22 +163,6 @@ def _sentence_of(answer: Answer, text: str) -> str:
         return ""
     at = max(0, bisect_right([first for first, _ in spans], start) - 1)
     return text[slice(*spans[at])]
-
-
-def evaluate_questions(
-    reader: Reader,
-    passages: Sequence[Passage],
-    paragraphs: int | None = 1,
-    *,
-    teacher: str | Path | None = None,
-    progress: Progress = ignore_progress,
-) -> list[Measured]:
-    """The rows of the table: the reader, the baselines, and the teacher if its file is given."""
-    documents = group_documents(passages, paragraphs)
-    if not any(document.questions for document in documents):
-        raise FormatError.expected("questions", "some whose answers are known", "none")
-    rows = [evaluate_reader(reader, documents, progress=progress), *evaluate_baselines(documents)]
-    return rows if teacher is None else [*rows, evaluate_teacher(teacher, documents)]
 
 
 Column = tuple[str, Callable[[Measured], float | None], str]

@@ -7,10 +7,9 @@ from typing import Any
 from attar.errors import OptionError
 from attar.options import check_ranges, option
 
-MATCHES = ("static", "context", "none")
 # Where a run is made does not change its result.
 _NOT_KEPT = ("out", "num_workers")
-_PATHS = ("base", "init", "texts", "exclude")
+_PATHS = ("base", "init", "exclude")
 
 
 @dataclass(frozen=True)
@@ -27,20 +26,15 @@ class QuestionOptions:
         False, "Train nothing: write the reader of --init with probabilities calibrated by these questions."
     )
     accuracy: float = option(0.0, "Exact match on unseen questions, if trained on these.", min=0, max=1)
-    texts: str = option("", "Texts without questions: questions about them are generated, too.")
     exclude: str = option("", "Test set; passages that share 13 consecutive words with it are left out.")
     size: int = option(64, "Size k of phrase vectors.", min=1)
     word_size: int = option(32, "Size of the vectors that words are compared by.", min=1)
-    match: str = option("static", "Compare words by their own vectors (static), in context, or none.")
     values: int = option(
         0,
         "Size d of values; 0 disables fixed-size memories. With --init, only these are trained.",
         min=0,
     )
     density: float = option(0.4, "Phrases that the reader keeps per word piece.", min=0.01, max=10)
-    vocabulary: int = option(
-        26_500, "Maximum word pieces of a new reader; other scripts and the rarest are left out.", min=200
-    )
     quick_layers: int = option(2, "Layers of the quick question encoder; 0 for none.", min=0)
     epochs: int = option(0, "Epochs of the last network; 0: 7, or 3 with --init.", min=0)
     lr: float = option(0.0, "Peak learning rate of AdamW; 0: 2e-4, or 5e-5 with --init.", min=0)
@@ -49,8 +43,6 @@ class QuestionOptions:
     )
     accumulate: int = option(1, "Parts of a step, whose gradients are averaged; processes share them.", min=1)
     distillation: float = option(1.0, "Weight of the teacher's scores in the loss.", min=0)
-    generator_epochs: int = option(4, "Epochs of the network that writes questions.", min=1)
-    generated_weight: float = option(0.5, "Weight of a generated question.", min=0, max=1)
     seed: int = option(1, "Random seed.", min=0, max=2**31 - 1)
     num_workers: int = option(-1, "Processes that prepare batches; -1 chooses a number.", min=-1)
 
@@ -58,17 +50,12 @@ class QuestionOptions:
         object.__setattr__(self, "data", tuple(map(str, self.data)))
         check_ranges(self)
         if not self.data:
-            raise OptionError.expected("data", "at least one file of questions", "none")
+            raise OptionError("there are no files of questions", "give at least one")
         if bool(self.base) == bool(self.init):
             came = "both" if self.base else "neither"
             raise OptionError.expected("--base and --init", "one of them", came)
         if self.calibrate_only and not self.init:
-            raise OptionError.expected("--calibrate-only", "the reader to calibrate, by --init", "none")
-        if self.match not in MATCHES:
-            raise OptionError.expected("match", " or ".join(MATCHES), repr(self.match))
-        if self.init and self.texts:
-            remedy = "omit one of them"
-            raise OptionError.expected("texts", "a new reader, with a teacher", "--init", remedy)
+            raise OptionError("--calibrate-only needs a reader to calibrate", "name it by --init")
         if not self.epochs:
             object.__setattr__(self, "epochs", 3 if self.init else 7)
         if not self.batch_tokens:

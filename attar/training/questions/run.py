@@ -19,24 +19,29 @@ from attar.options import TransformerShape
 from attar.progress import Progress
 from attar.training.processes import Processes
 from attar.training.questions.batches import Batch
-from attar.training.questions.encoded import Array
+from attar.training.questions.losses import Loss
 from attar.training.questions.options import QuestionOptions
+from attar.training.questions.question_set import Array
 from attar.training.questions.stage import Row, Stage, fit_stage, load_weights, make_loader, save_weights
-from attar.training.questions.student import Loss
 from attar.training.run_folder import HISTORY, OTHER_OUT, RUN
 
-BEGUN, TOKENIZER, SHAPE = "run.json", "tokenizer.json", "encoder.json"
+BEGUN = "run.json"
+# What the weights of a teacher need to be used again.
+TOKENIZER = "tokenizer.json"
+SHAPE = "encoder.json"
 # The config is the last file of a reader that is written.
 _READER = "config.json"
 _LOCK = "lock"
 # Processes that prepare batches for a GPU.
 _WORKERS = 8
 Say = Callable[[str], None]
+# The options of a run, and a hash of each of its files.
+Begun = dict[str, dict[str, Any]]
 Module = TypeVar("Module", bound=nn.Module)
 
 
 def silent(line: str) -> None:
-    """Say nothing."""
+    """Ignore the lines that a run says of its stages."""
 
 
 class QuestionRun:
@@ -58,62 +63,56 @@ class QuestionRun:
     def begin(self, *, resume: bool, replace: bool) -> None:
         """Refuse a folder in use unless it is resumed or replaced, and a run that was begun with anything else."""
         file, reader = self.folder / BEGUN, self.options.folder / _READER
-        begun = {"options": self.options.described(), "files": self._fingerprints()}
+        begun: Begun = {"options": self.options.described(), "files": self._fingerprints()}
         begun = json.loads(json.dumps(begun))
         used = file.is_file() or reader.exists()
         if used and not resume and not replace:
-            came = "a reader" if reader.exists() else "an unfinished run"
+            what = "a reader" if reader.exists() else "an unfinished run"
             remedy = f"add --resume or --replace, or {OTHER_OUT}"
-            raise OptionError.expected(str(self.options.folder), "a new folder", came, remedy)
+            raise OptionError(f"{self.options.folder} has {what} already", remedy)
         if resume and file.is_file():
             self._check_same(json.loads(file.read_text(encoding="utf-8")), begun)
             history = self.folder / HISTORY
             self.history = json.loads(history.read_text(encoding="utf-8")) if history.is_file() else []
             return
         reader.unlink(missing_ok=True)
-        for each in self.folder.iterdir():
-            if each.is_dir():
-                shutil.rmtree(each)
-            elif each.name != _LOCK:
-                each.unlink()
+        for entry in self.folder.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif entry.name != _LOCK:
+                entry.unlink()
         self._write(file, json.dumps(begun, indent=1) + "\n")
 
     def _fingerprints(self) -> dict[str, str]:
         """A hash of each file that the result depends on."""
-        options, found = self.options, {}
-        for path in (*options.data, options.exclude, options.texts):
-            if path:
-                try:
-                    with open(path, "rb") as file:
-                        found[Path(path).name] = hashlib.file_digest(file, "sha256").hexdigest()
-                except IsADirectoryError:
-                    continue  # of texts
-                except OSError as fault:
-                    came = fault.strerror or str(fault)
-                    raise FormatError.expected(path, "a file to read", came, "check the path") from fault
-        return found
+        digests = {}
+        for path in filter(None, (*self.options.data, self.options.exclude)):
+            try:
+                with open(path, "rb") as file:
+                    digests[Path(path).name] = hashlib.file_digest(file, "sha256").hexdigest()
+            except OSError as fault:
+                reason = fault.strerror or str(fault)
+                raise FormatError(f"{path} cannot be read: {reason}", "check the path") from fault
+        return digests
 
-    def _check_same(self, then: dict[str, Any], now: dict[str, Any]) -> None:
-        changed = [name for part in now for name in now[part] if now[part][name] != then[part].get(name)]
-        if changed:
-            part = "options" if changed[0] in now["options"] else "files"
-            expected, came = (repr(each[part].get(changed[0])) for each in (then, now))
-            if part == "files":
-                expected, came = f"the {changed[0]} of the earlier run", "another"
-            else:
-                expected, came = f"{changed[0]} {expected}", came
-            remedy = "give the same, or start again with --replace"
-            raise OptionError.expected(
-                f"{self.options.folder}: {part} to resume with", expected, came, remedy
-            )
+    def _check_same(self, then: Begun, now: Begun) -> None:
+        """Refuse to continue a run with other options or other files."""
+        folder, remedy = self.options.folder, "give the same, or start again with --replace"
+        for name, value in now["options"].items():
+            before = then["options"].get(name)
+            if value != before:
+                raise OptionError.expected(
+                    f"{folder}: options to resume with", f"{name} {before!r}", repr(value), remedy
+                )
+        for name, digest in now["files"].items():
+            if digest != then["files"].get(name):
+                raise OptionError(f"{folder}: {name} is another file than in the earlier run", remedy)
 
     def check_questions(self, labelled: int) -> None:
         """Refuse sets without any known answer."""
         if not labelled:
             files = ", ".join(self.options.data)
-            raise FormatError.expected(
-                files, "questions with answers in their passages", "none that can be learned from"
-            )
+            raise FormatError(f"{files}: no question has an answer in its passage to learn from")
 
     def write_tokenizer(self, tokenizer: bytes, shape: TransformerShape) -> None:
         """Keep what the teacher's weights need to be used again."""
@@ -176,8 +175,7 @@ class QuestionRun:
             with np.load(file, allow_pickle=False) as loaded:
                 return dict(loaded)
         except (OSError, ValueError, EOFError) as fault:
-            remedy = "remove it and resume again"
-            raise FormatError.expected(str(file), "arrays of an earlier stage", str(fault), remedy) from fault
+            raise FormatError(f"{file} is damaged: {fault}", "remove it and resume again") from fault
 
     def loader(self, batches: Dataset[Batch]) -> DataLoader[Batch]:
         """Batches in order."""

@@ -1,7 +1,10 @@
 """One stage of a run: a Lightning module that fits a network, is checkpointed, and continues where it stopped."""
 
+import logging
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +21,18 @@ from attar.files import atomic_file
 from attar.progress import Progress, ignore_progress
 from attar.training.processes import ALONE, Processes
 from attar.training.questions.batches import Batch
-from attar.training.questions.student import Loss
+from attar.training.questions.losses import Loss
 from attar.training.run_folder import load_checkpoint, relocate_checkpoint
 
 # Steps between checkpoints, and between lines of the log.
 CHECKPOINT_STEPS = 400
-Row = dict[str, Any]
+Row = dict[str, float | str]
+# What Lightning and torch warn about that does not matter here.
+_KNOWN_WARNINGS = (
+    r"Checkpoint directory .* exists and is not empty",
+    r"The number of training batches .* is smaller than the logging interval",
+    r"`isinstance\(treespec, LeafSpec\)` is deprecated",
+)
 
 
 class Stage(pl.LightningModule):
@@ -98,14 +107,10 @@ class Stage(pl.LightningModule):
     def configure_optimizers(self) -> Any:
         """AdamW with a linear warm-up and a linear decay to 0."""
         encoder = getattr(self.module, "encoder", None)
-        own = set() if encoder is None else {id(each) for each in encoder.parameters()}
-        groups = [
-            {"params": [each for each in self.module.parameters() if id(each) in own], "lr": self.lr},
-            {
-                "params": [each for each in self.module.parameters() if id(each) not in own],
-                "lr": self.lr * self.heads,
-            },
-        ]
+        of_encoder = set() if encoder is None else {id(weight) for weight in encoder.parameters()}
+        slow = [weight for weight in self.module.parameters() if id(weight) in of_encoder]
+        fast = [weight for weight in self.module.parameters() if id(weight) not in of_encoder]
+        groups = [{"params": slow, "lr": self.lr}, {"params": fast, "lr": self.lr * self.heads}]
         groups = [group for group in groups if group["params"]]
         # Not fused: Lightning does not clip the gradients of a fused optimizer.
         optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
@@ -159,6 +164,23 @@ def fit_stage(stage: Stage, run: Path) -> list[Row]:
     return stage.history
 
 
+@contextmanager
+def without_known_warnings() -> Iterator[None]:
+    """Hide Lightning's tips and known warnings; other warnings are shown."""
+    loggers = [logging.getLogger(name) for name in ("pytorch_lightning", "lightning_fabric")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            for message in _KNOWN_WARNINGS:
+                warnings.filterwarnings("ignore", message)
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
 def make_loader(batches: Dataset[Batch], workers: int) -> DataLoader[Batch]:
     """Batches in order, prepared by worker processes if there are any."""
     return DataLoader(
@@ -184,5 +206,5 @@ def load_weights(file: Path, module: nn.Module) -> None:
         weights = safetensors.torch.load_file(file)
         module.load_state_dict({name: value.float() for name, value in weights.items()})
     except (OSError, SafetensorError, RuntimeError) as fault:
-        came = f"another file ({str(fault).splitlines()[0]})"
-        raise FormatError.expected(str(file), "the weights of this network", came) from fault
+        reason = str(fault).splitlines()[0]
+        raise FormatError(f"{file} does not have the weights of this network: {reason}") from fault

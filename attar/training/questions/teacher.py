@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
@@ -13,7 +12,8 @@ from attar.nn.phrases import following
 from attar.nn.transformer import Transformer
 from attar.options import LONGEST, TransformerShape
 from attar.training.questions.batches import SEP, Batch, padded
-from attar.training.questions.encoded import Encoded
+from attar.training.questions.labels import TeacherLabels
+from attar.training.questions.question_set import QuestionSet
 
 # The weight of whether there is an answer, in the loss.
 PRESENT = 0.5
@@ -60,7 +60,7 @@ class PairBatches(Dataset[Batch]):
 
     def __init__(
         self,
-        encoded: Encoded,
+        encoded: QuestionSet,
         chosen: Sequence[int],
         *,
         tokens: int,
@@ -129,30 +129,23 @@ def best_spans(scores: Tensor, longest: int = LONGEST) -> tuple[Tensor, Tensor, 
 
 @torch.no_grad()
 def label(
-    teacher: Teacher, encoded: Encoded, batches: Iterable[Batch], device: torch.device
-) -> NDArray[np.float32]:
-    """Write the teacher's scores to `encoded.soft`; returns `[Q, 4]`, -1 for questions that are not in the batches.
-
-    These are the first and last piece of its best span, the probability of that, and that there is an answer at all.
-    """
+    teacher: Teacher, questions: QuestionSet, batches: Iterable[Batch], device: torch.device
+) -> TeacherLabels:
+    """What the teacher says about the questions of the batches."""
     teacher.eval()
-    found = np.full((len(encoded.questions), 4), -1.0, np.float32)
+    labels = TeacherLabels.empty(len(questions.questions))
     for batch in batches:
         batch = {name: value.to(device, non_blocking=True) for name, value in batch.items()}
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             scores, odds = teacher(batch)
         first, last, probability = best_spans(scores)
-        present = odds.sigmoid()
+        present, offsets, rows = odds.sigmoid(), batch["offsets"], batch["questions"].cpu().numpy()
+        labels.first[rows] = (first - offsets).cpu().numpy()
+        labels.last[rows] = (last - offsets).cpu().numpy()
+        labels.probability[rows] = (probability * present).float().cpu().numpy()
+        labels.present[rows] = present.float().cpu().numpy()
         values = scores.half().cpu().numpy()
-        offsets = batch["offsets"]
-        rows = (
-            torch.stack([first - offsets, last - offsets, probability * present, present], 1)
-            .float()
-            .cpu()
-            .numpy()
-        )
-        for row, (q, offset) in enumerate(zip(batch["questions"].tolist(), offsets.tolist(), strict=True)):
-            length = len(encoded.texts[encoded.owners[q]])
-            encoded.soft[q] = values[row, :, offset : offset + length]
-            found[q] = rows[row]
-    return found
+        for row, (q, offset) in enumerate(zip(rows.tolist(), offsets.tolist(), strict=True)):
+            length = len(questions.texts[questions.owners[q]])
+            labels.scores[q] = values[row, :, offset : offset + length]
+    return labels

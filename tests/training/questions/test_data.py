@@ -14,7 +14,6 @@ from attar.training.questions.data import (
     Passage,
     Question,
     hold_out,
-    read_paragraphs,
     read_passages,
     without_overlap,
 )
@@ -87,39 +86,42 @@ def changed(**other: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("line", "parts"),
+    ("line", "part"),
     [
-        ("{", ("a JSON object",)),
-        ("[1]", ("context",)),
-        (json.dumps({"context": TEXT}), ("none named 'questions'",)),
-        (changed(context=5), ("a string", "int")),
-        (changed(questions=[{"question": "Where?"}]), ("none named 'answers'",)),
-        (changed(questions=[{"question": None, "answers": []}]), ("a string", "NoneType")),
+        ("{", "Input data was truncated"),
+        ("[1]", "Expected `object`, got `array`"),
+        (json.dumps({"context": TEXT}), "missing required field `questions`"),
+        (changed(context=5), "Expected `str`, got `int` - at `$.context`"),
+        (changed(questions=[{"question": "Where?"}]), "missing required field `answers`"),
+        (changed(questions=["Where?"]), "the question 'Where?' has no answers"),
         (
             changed(questions=[{"question": "Where?", "answers": [{"text": "Leeds", "start": 99}]}]),
-            ("characters of the passage", "'Leeds' at 99"),
+            "expected answers that are characters of the passage, got 'Leeds' at 99",
         ),
-        (changed(questions=[{"question": "Where?", "answers": [{"text": "", "start": 0}]}]), ("'' at 0",)),
+        (changed(questions=[{"question": "Where?", "answers": [{"text": "", "start": 0}]}]), "got '' at 0"),
     ],
 )
-def test_a_bad_line_is_named(tmp_path: Path, line: str, parts: tuple[str, ...]) -> None:
+def test_a_bad_line_is_named(tmp_path: Path, line: str, part: str) -> None:
     file = write(tmp_path / "lines.jsonl", json.dumps(LINE) + "\n" + line + "\n")
     with pytest.raises(FormatError) as mistake:
         read_passages(file)
-    assert f"{file}, line 2: " in str(mistake.value)
+    assert str(mistake.value).startswith(f"{file}, line 2")
     assert "\n" not in str(mistake.value)
-    for part in parts:
-        assert part in str(mistake.value)
+    assert part in str(mistake.value)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "part"),
     [
-        ("squad.json", "{", "line 1"),
-        ("squad.json", "{}", "none named 'data'"),
-        ("squad.json", '{"data": [{"title": "A", "paragraphs": [{"qas": []}]}]}', "article 'A', paragraph 1"),
-        ("squad.json", '{"data": []}', "one without any"),
-        ("lines.jsonl", "", "one without any"),
+        ("squad.json", "{", "Input data was truncated"),
+        ("squad.json", "{}", "missing required field `data`"),
+        (
+            "squad.json",
+            '{"data": [{"title": "A", "paragraphs": [{"qas": []}]}]}',
+            "at `$.data[0].paragraphs[0]`",
+        ),
+        ("squad.json", '{"data": []}', "has no questions"),
+        ("lines.jsonl", "", "has no questions"),
     ],
 )
 def test_a_bad_file_is_named(tmp_path: Path, name: str, content: str, part: str) -> None:
@@ -161,13 +163,6 @@ def test_passages_that_share_13_words_with_a_test_set_are_left_out() -> None:
     test = [Passage(f"before {words} after", "t")]
     same, near = Passage(f"other {words.upper()} end", "a"), Passage(words.removesuffix(" w12"), "b")
     assert without_overlap([same, near], test) == [near]
-
-
-def test_paragraphs_of_texts_are_neither_short_nor_long(tmp_path: Path) -> None:
-    fitting = "word " * 60
-    text = "\n\n".join(["short", fitting, "word " * 600])
-    (tmp_path / "a.txt").write_text(text)
-    assert [each.text for each in read_paragraphs(tmp_path / "a.txt")] == [fitting]
 
 
 class TestHoldingOut:

@@ -2,7 +2,6 @@
 
 import pytest
 
-from attar.training.questions.baselines import bm25, counting, overlap
 from attar.training.questions.metrics import Given, calibration_error, exact, f1, holds, refused_at, score
 
 
@@ -81,26 +80,3 @@ def test_the_threshold_keeps_nine_of_ten_right_answers() -> None:
     assert refused_at(right, other) == 0.25
     assert refused_at([], other) is None
     assert refused_at(right, []) is None
-
-
-class TestBaselines:
-    text = (
-        "Ann Lee lives in Leeds. In 1999 Bob sold 20 boats to Ann Lee. Clara Finch painted the mill of Dover."
-    )
-
-    def test_counting_takes_the_most_frequent_phrase_that_is_not_asked_about(self) -> None:
-        assert counting(self.text, "Who lives in Leeds?").text == "Ann Lee"
-        assert counting(self.text, "Where does Ann Lee live?").text == "Leeds"
-        assert counting("it rained.", "Who?") == Given("", "")
-
-    def test_overlap_and_bm25_find_the_sentence(self) -> None:
-        for baseline in (overlap, bm25):
-            given = baseline(self.text, "Who painted the mill?")
-            assert given.text == "Clara Finch"
-            assert given.quote.startswith("Clara Finch painted")
-            assert baseline(self.text, "When did Bob sell boats?").text == "1999"
-            assert baseline("", "Who?") == Given("")
-
-    def test_bm25_prefers_rare_words(self) -> None:
-        text = "Ann met Ann and Ann. Ann saw a whale."
-        assert bm25(text, "Who of Ann Ann saw the whale?").quote == "Ann saw a whale."

@@ -39,7 +39,7 @@ def keep(self, optimizer):
 
 stage.Stage.on_before_optimizer_step = keep
 result = train_questions(QuestionOptions(**OPTIONS))
-if result:
+if result.history:
     torch.save(gradients, OPTIONS["out"] + ".gradients")
 """
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
@@ -78,7 +78,7 @@ def weights(folder: Path) -> dict[str, Any]:
     return {file.name: safetensors.torch.load_file(file) for file in (folder / "run").glob("*.safetensors")}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_processes_take_the_steps_of_one(options: MakeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     alone, shared = options("alone", accumulate=2), options("shared", accumulate=2)
     one, two = run_here(alone, monkeypatch), run_in_processes(shared, *TORCHRUN)

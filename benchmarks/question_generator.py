@@ -74,9 +74,9 @@ class Generator(nn.Module):
         """The mean loss per piece."""
         target, target_mask = batch["question_ids"], batch["question_mask"]
         logs = self.log_probabilities(batch, self.encode(batch), target[:, :-1])
-        own = logs.gather(2, target[:, 1:, None])[..., 0]
+        right = logs.gather(2, target[:, 1:, None])[..., 0]
         inside = target_mask[:, 1:]
-        return -(own * inside).sum() / inside.sum()
+        return -(right * inside).sum() / inside.sum()
 
     @torch.no_grad()
     def generate(self, batch: Batch, temperature: float = 0.7) -> Tensor:

@@ -1,34 +1,48 @@
-"""Passages that are in a data set twice, the second time back-translated, with the questions of both.
+"""Pair passages with their back-translations, and write both with the questions of both.
+
+    python -m benchmarks.back_translated squad-train-part.jsonl.xz squad2-backtranslated.jsonl.xz --out paired.jsonl
 
 SQuAD's training set is known in part with its answers; its back-translation has all questions, also those without an
-answer, but does not say which span answers which.
+answer, but does not say which span answers which. What is written is for `attar train-questions`.
 """
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
+import typer
+from scipy.sparse import csr_array
 
-from attar.training.questions.data import Passage, Question
+from attar.training.questions.data import Passage, Question, read_passages
+from benchmarks.command import run_command
 
 _WORD = re.compile(r"\w+")
 # Words of more passages than this say nothing of a passage.
 _COMMON = 400
-# Cosine of the words' weights, how far the best is before the second, and the ratio of lengths.
-_ALIKE, _AHEAD, _LENGTHS = 0.45, 0.12, (0.75, 1.35)
+# The least cosine of the words' weights,
+_ALIKE = 0.45
+# how far the best is ahead of the second,
+_AHEAD = 0.12
+# and the ratio of lengths.
+_LENGTHS = (0.75, 1.35)
 # Passages that are compared with all others at a time.
 _ROWS = 512
-# The share of words that a question and its back-translation have in common, by the letters words begin with.
-_SHARED, _LETTERS = 0.3, 5
+# The share of words that a question and its back-translation have in common,
+_SHARED = 0.3
+# by the letters that words begin with.
+_LETTERS = 5
 
 
 def with_translated_questions(passages: Sequence[Passage]) -> list[Passage]:
     """The passages; those whose back-translation is among them get its questions, too, if their answers are known.
 
-    These are the questions without an answer, and those that are known ones in other words. Both passages name the
-    other's article as their twin, so that they are not on two sides of a split.
+    These are the questions without an answer, and those that are known ones in other words. Both passages then belong
+    to the article of the original, so that they are not on two sides of a split.
     """
     found = list(passages)
     marked = [at for at, passage in enumerate(passages) if passage.spans]
@@ -47,8 +61,8 @@ def with_translated_questions(passages: Sequence[Passage]) -> list[Passage]:
             continue
         absent = tuple(question for question in translated.questions if question.labelled)
         questions = (*original.questions, *_reworded(original, translated), *absent)
-        found[place] = replace(original, questions=questions, twin=translated.article)
-        found[match] = replace(translated, twin=original.article)
+        found[place] = replace(original, questions=questions)
+        found[match] = replace(translated, article=original.article)
     return found
 
 
@@ -80,8 +94,6 @@ def _pairs(texts: Sequence[str], candidates: Sequence[str]) -> list[tuple[int, i
     >>> _pairs([same], ["The mill burned down.", "In 1931 Ann Lee sold the red boat to 3 sailors from Dover."])
     [(0, 1)]
     """
-    from scipy.sparse import csr_array
-
     sets = [[_words(text) for text in group] for group in (texts, candidates)]
     holding = Counter(word for words in sets[1] for word in words)
     rare = [word for word, count in holding.items() if count < _COMMON]
@@ -113,3 +125,31 @@ def _pairs(texts: Sequence[str], candidates: Sequence[str]) -> list[tuple[int, i
 
 def _words(text: str) -> set[str]:
     return {word.lower() for word in _WORD.findall(text) if len(word) > 2 or word.isdigit()}
+
+
+def to_line(passage: Passage) -> dict[str, Any]:
+    """A passage as a row of a `.jsonl` file."""
+    row: dict[str, Any] = {"title": passage.article, "context": passage.text}
+    if passage.spans:
+        questions: list[Any] = [question.text for question in passage.questions]
+        spans = [{"start": start, "end": end} for start, end in passage.spans]
+        return row | {"questions": questions, "spans": spans}
+    questions = []
+    for question in passage.questions:
+        answers = [{"text": passage.text[start:end], "start": start} for start, end in question.answers]
+        questions.append({"question": question.text, "answers": answers})
+    return row | {"questions": questions}
+
+
+def main(
+    data: Annotated[list[Path], typer.Argument(help="Files of questions, as for `attar train-questions`.")],
+    out: Annotated[Path, typer.Option(help="The .jsonl file to write.")],
+) -> None:
+    """Pair passages with their back-translations."""
+    passages = with_translated_questions([passage for path in data for passage in read_passages(path)])
+    out.write_text("".join(json.dumps(to_line(passage)) + "\n" for passage in passages), encoding="utf-8")
+    print(f"{len(passages):,} passages, {sum(len(passage.questions) for passage in passages):,} questions")
+
+
+if __name__ == "__main__":
+    run_command(main)

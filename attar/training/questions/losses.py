@@ -1,4 +1,4 @@
-"""The losses of a phrase network: of its scores, of its priors alone, and of the quick question encoder."""
+"""The losses of a phrase network and of its quick question encoder."""
 
 import math
 
@@ -147,15 +147,6 @@ def ridge_loss(
     loss = scores.logsumexp(1) - scores.masked_fill(~gold, -1e4).logsumexp(1)
     weights = batch["weights"] * found
     return (torch.where(found, loss, 0.0) * weights).sum() / weights.sum().clamp(min=1)
-
-
-def prior_loss(network: PhraseNetwork, batch: Batch) -> Loss:
-    """The loss of the priors alone: which spans are worth asking about."""
-    texts = network.encode_texts(batch["ids"], batch["mask"])
-    prior = network.priors(texts, valid_spans(batch["sentences"], batch["inside"]))
-    asked, usable = gold_scores(prior[batch["owners"]], batch["spans"])
-    total = prior.flatten(1).logsumexp(1)[batch["owners"]]
-    return torch.where(usable, total - asked, 0.0).sum() / usable.sum().clamp(min=1), {}
 
 
 def imitation_loss(network: PhraseNetwork, batch: Batch, quick: QuickQuestions) -> Loss:

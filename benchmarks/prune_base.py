@@ -1,11 +1,25 @@
-"""Fewer word pieces: a third of an encoder's weights are word vectors, many of pieces that English never needs."""
+"""Write a published encoder with fewer word pieces, to start `attar train-questions --base` from.
+
+    python -m benchmarks.prune_base all-MiniLM-L6-v2 squad-train-part.jsonl.xz … --out pruned
+
+A third of an encoder's weights are word vectors, many of pieces that English never needs. Pieces of other scripts and
+the rarest ones of the passages are left out; all other weights stay as they are.
+"""
 
 import json
 import unicodedata
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import safetensors.torch
+import typer
 from numpy.typing import NDArray
 from torch import Tensor
+
+from attar.text.pieces import PieceTokenizer
+from attar.training.questions.data import read_passages
+from benchmarks.command import run_command
 
 # Scripts by the first word of their letters' Unicode names; Greek letters and signs are common in English texts.
 _SCRIPTS = (
@@ -33,8 +47,10 @@ def is_needed(piece: str) -> bool:
     characters = piece.removeprefix(_INNER) if inner and piece != _INNER else piece
     if piece.startswith("[unused") or (inner and any(map(_is_mark, characters))):
         return False  # words end at punctuation, so no piece continues with it
-    letters = (each for each in characters if unicodedata.category(each)[0] in "LM" and not each.isascii())
-    return all(unicodedata.name(each, "").split(" ")[0] in _SCRIPTS for each in letters)
+    letters = (
+        letter for letter in characters if unicodedata.category(letter)[0] in "LM" and not letter.isascii()
+    )
+    return all(unicodedata.name(letter, "").split(" ")[0] in _SCRIPTS for letter in letters)
 
 
 def _is_mark(character: str) -> bool:
@@ -54,7 +70,7 @@ def prune_vocabulary(
     """
     content = json.loads(tokenizer)
     vocabulary: dict[str, int] = content["model"]["vocab"]
-    added = {each["content"] for each in content.get("added_tokens", ())}
+    added = {token["content"] for token in content.get("added_tokens", ())}
     fixed = {piece: at for piece, at in vocabulary.items() if piece in _SPECIAL | added}
     kept = {piece: at for piece, at in vocabulary.items() if piece not in fixed and is_needed(piece)}
     longer = [piece for piece in kept if len(piece.removeprefix(_INNER)) > 1]
@@ -71,3 +87,35 @@ def prune_vocabulary(
     content["model"]["vocab"] = {name: at for at, name in enumerate(names)}
     rows = [vocabulary.get(name, 0) for name in names]
     return json.dumps(content, ensure_ascii=False).encode(), words[rows].clone()
+
+
+def prune(base: Path, texts: list[str], most: int, out: Path) -> int:
+    """Write the pruned encoder and return the number of its word pieces."""
+    tokenizer = (base / "tokenizer.json").read_bytes()
+    weights = safetensors.torch.load_file(base / "model.safetensors")
+    (name,) = (name for name in weights if name.endswith("embeddings.word_embeddings.weight"))
+    counts = np.zeros(len(weights[name]), np.int64)
+    for text in PieceTokenizer(tokenizer).read(texts):
+        np.add.at(counts, text.ids, 1)
+    pruned, weights[name] = prune_vocabulary(tokenizer, weights[name], counts, most)
+    config = json.loads((base / "config.json").read_text(encoding="utf-8"))
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "tokenizer.json").write_bytes(pruned)
+    (out / "config.json").write_text(json.dumps(config | {"vocab_size": len(weights[name])}))
+    safetensors.torch.save_file(weights, out / "model.safetensors")
+    return len(weights[name])
+
+
+def main(
+    base: Annotated[Path, typer.Argument(help="The folder of a published encoder.")],
+    data: Annotated[list[Path], typer.Argument(help="Files of questions whose passages are counted.")],
+    out: Annotated[Path, typer.Option(help="Folder to write.")],
+    vocabulary: Annotated[int, typer.Option(min=200, help="Most word pieces.")] = 26_500,
+) -> None:
+    """Write an encoder with fewer word pieces."""
+    texts = [passage.text for path in data for passage in read_passages(path)]
+    print(f"{prune(base, texts, vocabulary, out):,} word pieces")
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -11,12 +11,14 @@ from attar.text.pieces import PieceText, PieceTokenizer
 from attar.training.questions.data import Passage, Question
 
 Array = NDArray[Any]
-# The longest passage and the longest question, in pieces.
-LONGEST_PASSAGE, LONGEST_QUESTION = 318, 48
+# The longest passage, in pieces.
+LONGEST_PASSAGE = 318
+# The longest question, in pieces.
+LONGEST_QUESTION = 48
 
 
 @dataclass
-class Encoded:
+class QuestionSet:
     """A set in word pieces. Questions have numbers from 0; `golds` are token spans (first, last), both inclusive."""
 
     passages: list[Passage]
@@ -32,7 +34,7 @@ class Encoded:
     @classmethod
     def of(
         cls, passages: Sequence[Passage], tokenizer: PieceTokenizer, longest: int = LONGEST_PASSAGE
-    ) -> "Encoded":
+    ) -> "QuestionSet":
         """Tokenize; pieces after the longest are dropped, and the answers in them."""
         texts = [cut(text, longest) for text in tokenizer.read([passage.text for passage in passages])]
         encoded = cls(list(passages), texts, of_passage=[[] for _ in passages])
@@ -61,14 +63,6 @@ class Encoded:
         self.golds.append(gold)
         self.sources.append(source)
         self.soft.append(soft)
-
-    def add_passages(self, other: "Encoded") -> int:
-        """Add passages without their questions; returns the number of the first."""
-        first = len(self.passages)
-        self.passages += other.passages
-        self.texts += other.texts
-        self.of_passage += [[] for _ in other.passages]
-        return first
 
     def keep_questions(self, kept: set[int]) -> None:
         """Leave out the other questions; numbers stay as they are."""
