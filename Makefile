@@ -102,7 +102,7 @@ $(PYTHON) -m venv .venv
 endef
 
 .venv/demo: pyproject.toml constraints.txt
-	@echo "Making .venv: 1.4 GB on disk$(if $(shell command -v nvidia-smi), and several more for CUDA), half of it PyTorch."
+	@echo "Making .venv: 1.2 GB on disk$(if $(shell command -v nvidia-smi), and several more for CUDA), most of it PyTorch."
 	$(MAKE_VENV)
 	$(INSTALL) --editable '.[documents,search,server]'
 	touch $@
@@ -110,5 +110,5 @@ endef
 .venv/ready: pyproject.toml constraints.txt
 	@echo "Making .venv: 3.3 GB on disk$(if $(shell command -v nvidia-smi), and several more for CUDA), most of it PyTorch, Triton and Ray."
 	$(MAKE_VENV)
-	$(INSTALL) --editable '.[dev,documents,fast,gpu,ray,search,server,train]'
+	$(INSTALL) --editable '.[dev]'
 	touch .venv/demo $@

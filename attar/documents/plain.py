@@ -17,7 +17,7 @@ from attar.documents.extracted import (
     sentence,
     short,
 )
-from attar.errors import FormatError
+from attar.errors import FormatError, MissingError, install_command
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -119,8 +119,11 @@ def read_json_lines(blob: Blob) -> Iterator[Extracted]:
 
 def read_parquet(blob: Blob) -> Iterator[Extracted]:
     """A Parquet file with a column "text", and perhaps "id", "name" or "title", and "date": one document per row."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as fault:
+        raise MissingError(f"{blob.where}: Parquet needs pyarrow", install_command("parquet")) from fault
 
     with parsing(blob.where, "a Parquet file"):
         # Members of archives are not seekable.
