@@ -51,7 +51,6 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.questions
 	$(BIN)/python -m benchmarks.everyday_files
-	for mechanism in gated named softmax; do $(BIN)/python -m benchmarks.training --mechanism $$mechanism || exit; done
 	$(BIN)/python -m benchmarks.server
 	$(BIN)/python -m benchmarks.overload
 	$(BIN)/python -m benchmarks.cluster

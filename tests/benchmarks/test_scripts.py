@@ -1,0 +1,94 @@
+"""Every script of `benchmarks/` runs, at its smallest size; `make nightly` runs these."""
+
+import json
+import lzma
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.training.questions.conftest import made_up
+
+ROOT = Path(__file__).resolve().parents[2]
+EVERYDAY = ROOT / "benchmarks" / "questions" / "everyday.json"
+pytestmark = pytest.mark.nightly
+
+# Scripts that need no data, with the options that make them short.
+ALONE = {
+    "ask_all": (str(EVERYDAY), "--questions", "5"),
+    "cluster": ("--quick",),
+    "cluster_reading": ("--kills", "1", "--documents", "20"),
+    "cluster_serve": ("--quick",),
+    "crash": ("--kills", "6"),
+    "damage": ("--flips", "3", "--tree-flips", "3", "--cuts", "3"),
+    "everyday_files": ("--kinds", "pdf", "--limit", "1"),
+    "floods": ("--seconds", "0.5"),
+    "fuzz": ("--examples", "20"),
+    "ops": ("--quick",),
+    "ops_gpu": ("--quick",),
+    "overload": ("--seconds", "0.5", "--documents", "4"),
+    "question_baselines": (str(EVERYDAY),),
+    "question_budgets": (str(EVERYDAY), "--questions", "5"),
+    "questions": ("--quick",),
+    "retrieval": (str(EVERYDAY), "--queries", "5"),
+    "scale": ("--quick",),
+    "search": ("--quick",),
+    "server": ("--quick",),
+    "startup": ("--quick",),
+    "store": ("--quick",),
+    "way": (),
+}
+
+
+def run(script: str, *arguments: object) -> str:
+    command = [sys.executable, "-m", f"benchmarks.{script}", *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("script", ALONE)
+def test_runs(script: str) -> None:
+    assert run(script, *ALONE[script])
+
+
+def test_a_figure_is_drawn_of_what_retrieval_prints(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.json"
+    rows.write_text(run("retrieval", EVERYDAY, "--queries", "5", "--no-baselines", "--json"))
+    run("search_figure", rows, "--figure", tmp_path / "search.png")
+    assert (tmp_path / "search.png").stat().st_size > 1_000
+
+
+def test_the_statistics_of_search_are_fitted(tiny_reader_folder: Path, tmp_path: Path) -> None:
+    lines = [json.dumps({"text": row["context"]}) for row in made_up(3, 30)]
+    (tmp_path / "texts.jsonl.xz").write_bytes(lzma.compress("\n".join(lines).encode()))
+    options = ("--reader", tiny_reader_folder, "--out", tmp_path / "search.bin")
+    assert "paragraphs" in run("fit_search", tmp_path / "texts.jsonl.xz", *options)
+
+
+def test_the_recipe_of_a_reader(base: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
+    """Pairs, a base with fewer pieces, a run, questions for texts, and an ablation with the run's teacher."""
+    run("back_translated", *data, "--out", tmp_path / "paired.jsonl")
+    assert len((tmp_path / "paired.jsonl").read_text().splitlines()) == 24
+    run("prune_base", base, data[0], "--vocabulary", "200", "--out", tmp_path / "base")
+    command = (
+        "train-questions",
+        tmp_path / "paired.jsonl",
+        "--base",
+        tmp_path / "base",
+        "--out",
+        tmp_path / "reader",
+    )
+    options = ("--epochs", "1", "--size", "8", "--word-size", "8", "--quick-layers", "1")
+    subprocess.run([sys.executable, "-m", "attar", *map(str, (*command, *options))], check=True)
+    teacher = tmp_path / "reader" / "run"
+    texts = tmp_path / "texts.txt"
+    texts.write_text("\n\n".join(row["context"] * 3 for row in made_up(5, 4)))
+    sources = ("--data", data[0], "--base", tmp_path / "base", "--teacher", teacher)
+    run("generate_questions", texts, *sources, "--out", tmp_path / "generated")
+    assert (tmp_path / "generated" / "questions.jsonl").is_file()
+    run("question_baselines", EVERYDAY, "--teacher", teacher / "teacher.safetensors")
+    short = ("--epochs", "1", "--seeds", "1", "--only", "half as many", "--out", tmp_path / "ablation")
+    sources = (tmp_path / "paired.jsonl", "--base", tmp_path / "base", "--teacher", teacher)
+    assert "| half as many phrases | 1 |" in run("question_ablation", *sources, *short)
