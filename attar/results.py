@@ -90,8 +90,6 @@ class Document(msgspec.Struct, frozen=True):
     tokens: int
     bytes: int
     text_bytes: int | None
-    form: str
-    dtype: str
     digest: str | None
     created: datetime
     changed: datetime

@@ -53,9 +53,8 @@ class PhraseVectors:
         self.records = [library.store.get(document.name) for document in library.documents()]
         indexes = [record.memory.phrases for record in self.records]
         parts = [
-            np.column_stack((record.memory.to_float32(), index.priors.astype(np.float32)))
+            np.column_stack((record.memory.dequantized, index.priors.astype(np.float32)))
             for record, index in zip(self.records, indexes, strict=True)
-            if index is not None
         ]
         self.owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         self.index = faiss.IndexFlatIP(parts[0].shape[1])
@@ -101,7 +100,7 @@ def run(
     golds = [gold for _, _, gold in asked]
     with (
         tempfile.TemporaryDirectory() as folder,
-        Library(folder, str(reader) if reader else None, durability="none") as library,
+        Library(folder, str(reader) if reader else None, durability="relaxed") as library,
     ):
         documents = ((f"{at:05}", passage.text) for at, passage in enumerate(passages))
         library.add_many(documents, progress=progress)

@@ -27,10 +27,8 @@ from attar.documents.sources import find_files
 from attar.library.drafts import read_files
 from attar.library.library import Library
 from attar.results import Change
-from attar.store.format import key_of
-from attar.store.signatures import Signatures
+from attar.store.records import Fault
 from attar.store.store import Store
-from attar.store.validation import Fault
 from benchmarks.command import run_command
 from benchmarks.comparison import Case, Comparison, Goal
 from benchmarks.stories import story_texts
@@ -55,16 +53,13 @@ def write_stories(folder: Path, count: int) -> int:
 def contents(store: Path) -> dict[str, Any]:
     """All that a store holds but times: each document's entry, memory, text and signature, and the statistics."""
     with Store.open(store, create=False, read_only=True) as opened, opened.snapshot() as now:
-        signatures = Signatures(now)
-        found: dict[str, Any] = {"": (now.header().reader, now.header().dtype, signatures.statistics)}
+        found: dict[str, Any] = {"": (now.header.reader, now.signatures.statistics)}
         for entry in now.documents():
             if isinstance(entry, Fault):
                 raise WrongResultError(entry.line)
-            record = now.get(entry.name).copied()
-            signature = signatures.get(key_of(entry.name))
+            record = now.record(entry)
             facts = (entry.title, entry.digest, entry.tokens, entry.source, entry.date, entry.parts)
-            parts = bytes(record.memory_data), record.text, None if signature is None else signature[1]
-            found[entry.name] = facts, *parts
+            found[entry.name] = facts, record.memory_data, record.text, record.signature
         return found
 
 

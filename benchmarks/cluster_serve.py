@@ -27,6 +27,7 @@ from attar.library.library import Library
 from attar.reader.reader import Reader
 from attar.search.records import ReaderEncoder, Signer
 from attar.search.statistics import default_statistics
+from attar.store.records import Record
 from attar.store.store import Store
 from benchmarks.command import Json, Quick, run_command
 from benchmarks.search import made_record, made_up, records_of
@@ -49,7 +50,7 @@ def run(*, only: str = "", quick: bool = False, documents: int = 1_000_000) -> d
     with tempfile.TemporaryDirectory(prefix="attar-bench-") as place:
         folder = Path(place)
         if only != "million":
-            with Library(folder / "plain", Reader.load(), durability="none") as library:
+            with Library(folder / "plain", Reader.load(), durability="relaxed") as library:
                 stories = list(tell_stories(1, 8 if quick else 256))
                 library.add_many((f"{at:04}", story.text) for at, story in enumerate(stories))
             split(folder / "plain", folder / "shards", _SHARDS)
@@ -241,13 +242,13 @@ def fill_shards(folder: Path, count: int, shards: int) -> None:
     signer = Signer.of(ReaderEncoder(reader), statistics)  # type: ignore[arg-type]
     texts = [story.text[:400] for story in tell_stories(2, 16)]
     memories, records = reader.read_many(texts), records_of(signer, texts)
-    with Store.open(folder.with_name("empty"), dtype="int8") as store, store.transaction() as changes:
-        changes.put_signature(None, statistics.data)
+    with Store.open(folder.with_name("empty")) as store, store.transaction() as changes:
+        changes.put_statistics(statistics.data)
     split(folder.with_name("empty"), folder, shards)
     numbers = np.random.default_rng(0)
     with contextlib.ExitStack() as stack:
         stores = [
-            stack.enter_context(Store.open(path, create=False, durability="none"))
+            stack.enter_context(Store.open(path, create=False, durability="relaxed"))
             for path in shard_paths(folder)
         ]
         for first in range(0, count, 20_000):
@@ -258,8 +259,9 @@ def fill_shards(folder: Path, count: int, shards: int) -> None:
                     for at, name in enumerate(names):
                         if shard_of(name, shards) == number:
                             text = (first + at) % len(texts)
-                            record = made_record(records[text], packed[at], numbers, signer.encoder.pieces)
-                            changes.put(name, memories[text], text=texts[text], signature=record)
+                            made = made_record(records[text], packed[at], numbers, signer.encoder.pieces)
+                            record = Record.of(name, memories[text], text=texts[text], signature=made)
+                            changes.put(record, reader=reader.fingerprint)
 
 
 @contextlib.contextmanager

@@ -44,7 +44,7 @@ _WORK = {
     "reread": killed.reread,
     "search": killed_search.write,
 }
-_DURABILITY: tuple[Durability, ...] = ("sync", "sync", "relaxed", "none")
+_DURABILITY: tuple[Durability, ...] = ("sync", "relaxed")
 # Seconds after the first acknowledgement, at most; every fourth is killed so long after its start instead.
 _LATEST = {"compaction": 0.03, "import": 0.06, "reread": 0.1, "search": 0.5, "server": 0.06}
 _CLIENTS = 2

@@ -8,8 +8,8 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import IO
 
-from attar.store.format import key_of
-from attar.store.signatures import Signatures
+from attar.store.records import key_of
+from attar.store.signatures import StampedSignature
 from attar.store.store import Store
 from attar.store.transactions import Snapshot
 from benchmarks import killed
@@ -55,18 +55,24 @@ class Follower:
     """The signatures of a store, kept by its list of changes as an index keeps them."""
 
     def __init__(self) -> None:
-        self.change, self.found = -1, dict[bytes, tuple[int, bytes]]()
+        self.change = -1
+        self.signatures: dict[bytes, StampedSignature] = {}
 
     def follow(self, snapshot: Snapshot) -> None:
         """Take over what changed; raises if that is not what the store holds."""
-        stored = Signatures(snapshot)
-        everything = {key: (stamp, data) for key, stamp, data in stored}
+        stored = snapshot.signatures
+        everything = {signature.key: signature for signature in stored}
         changed = stored.changed_since(self.change) if self.change >= 0 else None
-        found = everything if changed is None else self.found
-        now = {key: stored.get(key) for key in changed or ()}
-        self.found = {key: each for key, each in (found | now).items() if each is not None}
+        if changed is None:
+            self.signatures = everything
+        for key in changed or ():
+            signature = stored.get(key)
+            if signature is None:
+                self.signatures.pop(key, None)
+            else:
+                self.signatures[key] = signature
         self.change = stored.change
-        if self.found != everything:
+        if self.signatures != everything:
             raise AssertionError("the list of changes misses a signature")
 
 
@@ -75,12 +81,13 @@ def read_texts(store: Store, follower: Follower | None = None) -> dict[str, str]
     texts: dict[str, str] = {}
     with store.snapshot() as snapshot:
         (follower or Follower()).follow(snapshot)
-        signatures = {key: data for key, _, data in Signatures(snapshot)}
+        signatures = {signature.key: signature.data for signature in snapshot.signatures}
+        reader = snapshot.header.reader
         for entry in snapshot.documents():
             name = str(entry.name)
             record = snapshot.get(name)
             text, memory = str(record.text), record.memory
-            if memory.reader != snapshot.header().reader:
+            if memory.reader != reader:
                 raise AssertionError(
                     f"{name[:40]!r} is of the reader {memory.reader!r}, the store of another"
                 )

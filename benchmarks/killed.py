@@ -2,7 +2,8 @@
 
 An event is a line of JSON: `[writer, {name: text or null, …}]` before a change, all of whose documents are written or
 none, and `[writer, null]` once the store has acknowledged it. Documents written here are one number throughout: as
-text, as every number of the memory, as its count of tokens, and as its signature. So a torn one is known at sight.
+text, as the scale of every vector of the memory, as its count of tokens, and as its signature. So a torn one is known
+at sight.
 """
 
 import http.client
@@ -17,8 +18,10 @@ import numpy as np
 
 from attar.library.library import Library
 from attar.memory.memory import Memory
+from attar.memory.phrases import PhraseIndex
 from attar.store.lmdb_env import Durability
 from attar.store.parquet import export_store, import_store
+from attar.store.records import Record
 from attar.store.store import Store
 from benchmarks.tiny_reader import save_tiny_reader
 
@@ -43,8 +46,12 @@ def with_change(texts: dict[str, str], change: Change) -> dict[str, str]:
 
 def memory_of(number: int, reader: str = READER) -> Memory:
     """A memory that is this number throughout; some have pages of their own, some share one."""
-    size = 8 if number % 3 else 60
-    return Memory.of_matrix(np.full((size, size), float(number)), tokens=number, reader=reader)
+    count = 1 if number % 3 else 60
+    index = PhraseIndex.of(
+        "0" * count, [(at, at + 1, 0, 0.0) for at in range(count)], [(0, count)], [[number % 9]]
+    )
+    vectors = np.full((count, 32), float(number), np.float32)
+    return Memory.quantized(vectors, form="phrases", phrases=index, tokens=number, reader=reader)
 
 
 class NumberReader:
@@ -60,8 +67,7 @@ class NumberReader:
 
 def is_torn(text: str, memory: Memory) -> bool:
     """Whether a document written here is of two writings."""
-    numbers = memory.numbers.astype(np.float64)
-    return not (text == str(memory.tokens) and bool((numbers == float(memory.tokens)).all()))
+    return not (text == str(memory.tokens) and bool((memory.scales == float(memory.tokens)).all()))
 
 
 class Announcer:
@@ -99,7 +105,8 @@ def _apply(store: Store, change: Change) -> None:
             if text is None:
                 changes.remove(name)
             else:
-                changes.put(name, memory_of(int(text)), text=text, signature=text.encode())
+                record = Record.of(name, memory_of(int(text)), text=text, signature=text.encode())
+                changes.put(record, reader=READER, replacing=changes.find(name))
 
 
 def compact(folder: Path, start: int, pipe: int, durability: Durability) -> None:
@@ -119,7 +126,7 @@ def reread(folder: Path, start: int, pipe: int, durability: Durability) -> None:
         at = READERS.index(store.reader or READERS[0])
     for number in count(start):
         own, other = NumberReader(READERS[at]), NumberReader(READERS[1 - at])
-        library = Library(folder, own, durability=durability, dtype="float32")  # type: ignore[arg-type]
+        library = Library(folder, own, durability=durability)  # type: ignore[arg-type]
         with library:
             for name in (f"other-{number % 7}", f"more-{number % 11}"):
                 put = lambda name=name: library.add(name, str(number), replace=True)  # noqa: E731, B023
@@ -154,12 +161,10 @@ def import_files(folder: Path, start: int, pipe: int, durability: Durability) ->
 
 
 def prepare_server(folder: Path) -> None:
-    """Write a small reader, and load and compile what a server needs: forks of this process have it."""
-    from attar.ops.packed.products import COMPILED
+    """Write a small reader, and load what a server needs: forks of this process have it."""
     from attar.server import app, run  # noqa: F401
 
     save_tiny_reader(folder / _SERVER_READER)
-    COMPILED.now()
 
 
 def serve(folder: Path, port: int) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 from attar.library.library import Library
 from attar.reader.reader import Reader
 from attar.store.lmdb_env import Durability
-from attar.store.signatures import Signatures
 from benchmarks.killed import PAIR, Announcer, Change
 
 # Words that documents are told apart by, and queries that they answer.
@@ -85,12 +84,12 @@ def look_once(folder: Path, texts: dict[str, str], pipe: int) -> None:
     """Write to a pipe what an index finds that is made now, and one of a library that is made of the texts."""
     found = Searcher(folder)()
     with Library(folder, prepare(), read_only=True) as library, library.store.snapshot() as now:
-        statistics = Signatures(now).statistics
+        statistics = now.signatures.statistics
     with tempfile.TemporaryDirectory() as other:
-        with Library(other, prepare(), durability="none") as made:
+        with Library(other, prepare(), durability="relaxed") as made:
             if statistics is not None:
                 with made.store.transaction() as changes:
-                    changes.put_signature(None, statistics)
+                    changes.put_statistics(statistics)
             made.add_many(texts.items())
         expected = Searcher(Path(other))()
     with os.fdopen(pipe, "w") as out:

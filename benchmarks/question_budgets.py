@@ -48,7 +48,7 @@ class KeyedReader(FixedSizeReader):
 
     def look_up(self, memory: Memory, query: Floats) -> Floats:
         """Cᵀ q of length 1: without G, its size grows with the number of phrases."""
-        both, size = memory.to_float32(), memory.size
+        both, size = memory.dequantized, memory.size
         readout: Floats = query @ both[:, : both.shape[1] - size]
         return readout / max(float(np.linalg.norm(readout)), 1e-12)
 

@@ -31,6 +31,7 @@ from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.reader.phrases import PhraseReader
 from attar.reader.reader import Reader
+from attar.store.records import Record
 from attar.training.questions.data import read_passages
 from benchmarks.command import Json, Only, Quick, run_command, show
 from benchmarks.comparison import Case, Comparison, Goal, compare, compare_with_limit
@@ -103,7 +104,8 @@ def run(
         memories = reader.read_many(data.texts)
         with Library(folder, reader) as library:
             for at, memory in enumerate(memories):
-                library.store.put(f"text {at}", memory, text=data.texts[at])
+                record = Record.of(f"text {at}", memory, text=data.texts[at])
+                library.store.put(record, reader=reader.fingerprint)
         cases = [
             *in_process(reader, data, memories, timer),
             *of_command(folder, data, 1 if quick else 5),

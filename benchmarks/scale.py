@@ -21,11 +21,9 @@ from numpy.typing import NDArray
 from attar.cluster.shard import LocalShard
 from attar.cluster.sharded import ShardedLibrary
 from attar.library.library import Library
-from attar.memory.memory import Memory
 from attar.reader.reader import Reader
 from attar.search.scan import best
 from attar.search.signatures import SignatureOptions
-from attar.store.store import Store
 from benchmarks.command import Json, Quick, run_command
 from benchmarks.search import fill_library, made_up, queries_like
 from benchmarks.stories import tell_stories
@@ -49,7 +47,6 @@ class Rates:
     read: float  # documents per second
     disk: float  # bytes per document: memory, text, signature
     index: float  # bytes of memory per document: signature and word counts
-    lookup: float  # lookups C q per second, k = 100, float16, 256 documents in one call
     ask: float  # questions in words per second, each to one document, 256 in one call
     scan: float  # signatures per second, in batches of 64
     answer: float  # seconds per question to all documents, apart from the scan
@@ -71,7 +68,7 @@ def measure(quick: bool) -> tuple[Rates, Times]:
     packed = made_up(2_000 if quick else 200_000, SignatureOptions().bytes)
     queries = queries_like(packed, 64)
     scan = len(packed) * len(queries) / cpu_seconds(lambda: best(packed, "1-bit", queries, 10), rounds)
-    with tempfile.TemporaryDirectory() as folder, Library(folder, reader, durability="none") as library:
+    with tempfile.TemporaryDirectory() as folder, Library(folder, reader, durability="relaxed") as library:
         library.add_many((f"{at}", text) for at, text in enumerate(texts))
         first = library.store.stats()
         one, many = (
@@ -83,7 +80,7 @@ def measure(quick: bool) -> tuple[Rates, Times]:
         # By the documents after the first: what a library keeps once, as the statistics of search, is in both.
         used = (stats.file_bytes - stats.free_bytes) - (first.file_bytes - first.free_bytes)
     count = 300 if quick else 20_000
-    with tempfile.TemporaryDirectory() as folder, Library(folder, reader, durability="none") as library:
+    with tempfile.TemporaryDirectory() as folder, Library(folder, reader, durability="relaxed") as library:
         fill_library(library, reader, count)
         library.ask_all(_QUESTION)
         times = np.array([_cpu(lambda: library.ask_all(_QUESTION)) for _ in range(10 if quick else 100)])
@@ -93,27 +90,12 @@ def measure(quick: bool) -> tuple[Rates, Times]:
         read=len(texts) / reading,
         disk=used / (len(all_texts) - len(texts)),
         index=SignatureOptions().bytes + _WORDS,
-        lookup=lookups_per_second(2_000, 1 if quick else 20),
         ask=len(asked) / asking,
         scan=scan,
         answer=float(np.median(times)),
         merge=(many - one) / _MERGED,
     )
     return rates, times
-
-
-def lookups_per_second(documents: int, rounds: int) -> float:
-    """Lookups in memories of a store, by random vectors."""
-    numbers = np.random.default_rng(0)
-    with tempfile.TemporaryDirectory() as folder, Store.open(folder, dtype="float16") as store:
-        with store.transaction() as changes:
-            for at in range(documents):
-                states = numbers.standard_normal((150, 100), np.float32) / 10
-                changes.put(f"{at}", Memory.of("linear", states.T @ states, tokens=150, reader="r"))
-        names = [f"{at}" for at in numbers.integers(0, documents, 256)]
-        vectors = numbers.standard_normal((256, 100), np.float32)
-        with store.snapshot() as now:
-            return len(names) / cpu_seconds(lambda: now.lookup_many(names, vectors), rounds)
 
 
 def cpu_seconds(work: Callable[[], Any], rounds: int) -> float:
@@ -131,7 +113,7 @@ def _cpu(work: Callable[[], Any]) -> float:
 def costs(rates: Rates, documents: float, questions: float, memory: float = 64e9) -> dict[str, float]:
     """What a library takes: disk, memory, shards of machines with this much memory, and cores.
 
-    >>> rates = Rates(150, read=50, disk=8e3, index=1_400, lookup=2e5, ask=300, scan=10e6, answer=.01, merge=0)
+    >>> rates = Rates(150, read=50, disk=8e3, index=1_400, ask=300, scan=10e6, answer=.01, merge=0)
     >>> costs(rates, 1e9, 0)["shards"]
     44.0
     """
@@ -143,7 +125,6 @@ def costs(rates: Rates, documents: float, questions: float, memory: float = 64e9
         # Half of a machine's memory is left to the system's cache of memories and texts.
         "shards": float(np.ceil(documents * rates.index / (memory / 2))),
         "core-days to read": documents / rates.read / _DAY,
-        "cores, lookups": questions / rates.lookup,
         "GPUs, lookups": questions / _GPU_LOOKUPS,
         "cores, one document per question": questions / rates.ask,
         "cores, all documents per question": questions * (documents / rates.scan + rates.answer),

@@ -24,6 +24,7 @@ from attar.search.records import ReaderEncoder, SignatureRecord, Signer
 from attar.search.scan import best, scores
 from attar.search.signatures import SignatureOptions, Sums
 from attar.search.statistics import default_statistics
+from attar.store.records import Record
 from benchmarks.command import Json, Quick, run_command
 
 _CLUSTER = 200
@@ -148,17 +149,18 @@ def fill_library(library: Library, reader: Reader, count: int) -> Signer:
     for first in range(0, count, 5_000):
         with library.store.transaction() as changes:
             if not first:
-                changes.put_signature(None, statistics.data)
+                changes.put_statistics(statistics.data)
             for at in range(first, min(count, first + 5_000)):
                 own = at % len(_TEXTS)
-                record = made_record(records[own], packed[at], random, signer.encoder.pieces)
-                changes.put(f"{at:07}", memories[own], text=_TEXTS[own], signature=record)
+                signature = made_record(records[own], packed[at], random, signer.encoder.pieces)
+                record = Record.of(f"{at:07}", memories[own], text=_TEXTS[own], signature=signature)
+                changes.put(record, reader=reader.fingerprint)
     return signer
 
 
 def measure_library(reader: Reader, count: int, rounds: int) -> dict[str, float]:
     """Adding one, removing one and asking all of a library, without the time to read and to encode the question."""
-    with tempfile.TemporaryDirectory() as folder, Library(folder, reader, durability="none") as library:
+    with tempfile.TemporaryDirectory() as folder, Library(folder, reader, durability="relaxed") as library:
         signer = fill_library(library, reader, count)
         began = time.perf_counter()
         library.search(_QUESTION)

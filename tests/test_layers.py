@@ -23,7 +23,7 @@ def imports(file: Path) -> list[tuple[str, str]]:
 
 
 def room_of(module: str) -> str:
-    """`attar.store.format` → `store`."""
+    """`attar.store.records` → `store`."""
     return module.split(".")[1] if "." in module else module
 
 

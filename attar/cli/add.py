@@ -62,7 +62,6 @@ class AddOptions:
         "Most bytes of each memory, also after attar append; what is least likely to be asked about is dropped.",
         min=1,
     )
-    dtype: str | None = option(None, "Data type of a new library: float32, float16 (default) or int8.")
     durability: str = option("sync", options.DURABILITY)
     max_decompressed_mb: int = option(1024, options.MAX_DECOMPRESSED, min=1)
     actors: int | None = option(None, "With --ray: processes that read; all CPUs by default.", min=1)
@@ -77,8 +76,7 @@ class AddOptions:
     @property
     def of_library(self) -> dict[str, Any]:
         """The options that a library is opened with."""
-        own = {"dtype": self.dtype, "durability": self.durability, "keep_text": self.keep_text}
-        return own | {"budget": self.budget}
+        return {"durability": self.durability, "keep_text": self.keep_text, "budget": self.budget}
 
 
 class AddReport:

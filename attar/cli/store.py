@@ -13,7 +13,7 @@ from attar.cli.output import columns, error_line, fact_rows, print_json, printab
 from attar.cli.search import refit
 
 if TYPE_CHECKING:
-    from attar.store.validation import Fault
+    from attar.store.records import Fault
 
 app = typer.Typer(help="Check, repair, compact and describe the store of a library.", no_args_is_help=True)
 
@@ -47,7 +47,7 @@ def check(store: options.StorePath, as_json: options.AsJson = False) -> None:
 
 @app.command()
 def repair(store: options.StorePath, as_json: options.AsJson = False) -> None:
-    """Keep the documents that can be read; put aside the others, with the old file, in a folder of the store.
+    """Keep the documents that can be read, and put the old file aside in a folder of the store.
 
     No other process may use the library. An intact store is not changed; an interrupted repair changes nothing.
 
@@ -64,9 +64,7 @@ def repair(store: options.StorePath, as_json: options.AsJson = False) -> None:
         print(f"{done.documents:,} documents, all intact: nothing to repair")
     else:
         print(printable("\n".join(fault.line for fault in done.faults)))
-        print(
-            f"{done.documents:,} documents kept; the old file and what was put aside: {printable(str(done.folder))}"
-        )
+        print(f"{done.documents:,} documents kept; the old file is in {printable(str(done.folder))}")
 
 
 @app.command()
@@ -136,10 +134,6 @@ def import_documents(
     store: options.StorePath,
     file: ParquetFile,
     replace: options.Replace = False,
-    dtype: Annotated[
-        str | None,
-        typer.Option(help="Convert to a data type: float32, float16 or int8; that of the file by default."),
-    ] = None,
     durability: options.Durability = "sync",
     max_decompressed_mb: options.MaxDecompressed = 1024,
     as_json: options.AsJson = False,
@@ -149,12 +143,11 @@ def import_documents(
     attar import copy stories.parquet
     """
     from attar.library.library import open_store
-    from attar.store.parquet import import_store, read_export_info
+    from attar.store.parquet import import_store
 
-    info = read_export_info(file)
     limit = max_decompressed_mb * 2**20
-    with open_store(store, None, dtype=dtype, new_dtype=info.dtype, durability=durability) as opened:  # type: ignore[arg-type]
-        count = import_store(opened, file, replace=replace, max_bytes=limit, convert=dtype is not None)
+    with open_store(store, None, durability=durability) as opened:  # type: ignore[arg-type]
+        count = import_store(opened, file, replace=replace, max_bytes=limit)
     if as_json:
         print_json({"imported": count})
     else:

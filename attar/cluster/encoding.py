@@ -33,8 +33,8 @@ from attar.results import Change
 from attar.search.statistics import Projection
 from attar.store.lmdb_env import Durability
 from attar.store.parquet import export_store
+from attar.store.records import Fault
 from attar.store.store import Store
-from attar.store.validation import Fault
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,7 +88,6 @@ def encode(
     replace: bool = False,
     keep_text: bool = True,
     budget: int | None = None,
-    dtype: str | None = None,
     durability: Durability = "sync",
     max_bytes: int = MAX_DECOMPRESSED,
     on_change: Callable[[Change], None] | None = None,
@@ -104,8 +103,7 @@ def encode(
     found = (
         sources if isinstance(sources, FoundSources) else find_sources([os.fspath(each) for each in sources])
     )
-    options: dict[str, Any] = {"dtype": dtype, "durability": durability}
-    options |= {"keep_text": keep_text, "budget": budget}
+    options: dict[str, Any] = {"durability": durability, "keep_text": keep_text, "budget": budget}
     changes: Counter[str] = Counter()
 
     def changed(change: Change) -> None:

@@ -1,7 +1,6 @@
 """One shard of a library: the backend of its store, and how calls reach it, in this process or another one."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from attar import wire
@@ -11,8 +10,7 @@ from attar.library.rounds import scan_together
 from attar.results import Change
 from attar.server.local import LibraryBackend
 from attar.server.problems import ProblemError
-from attar.store.format import Record, key_of
-from attar.store.signatures import Signatures
+from attar.store.records import Record
 
 # Methods that change documents: they go to the shard's one writer.
 WRITES = frozenset({"add", "add_many", "append", "merge_records", "remove"})
@@ -37,15 +35,8 @@ class ShardBackend(LibraryBackend):
 
     def records(self, names: Sequence[str]) -> list[Record]:
         """Documents as they lie in the store, with their signatures, to be merged in another shard."""
-        found = []
         with self.library.store.snapshot() as now:
-            signatures = Signatures(now)
-            for name in names:
-                record = now.get(name)
-                kept = signatures.get(key_of(name))
-                signature = kept[1] if kept is not None and kept[0] == record.entry.changed else None
-                found.append(replace(record.copied(), signature=signature))
-        return found
+            return [now.get(name) for name in names]
 
     def merge_records(self, body: wire.Merge, key: str | None, others: Sequence[Record]) -> Change:
         """Make one document of several, some of which lie in other shards."""

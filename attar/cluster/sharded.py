@@ -25,8 +25,8 @@ from attar.library.library import Library
 from attar.library.rounds import ask_rounds, search_rounds
 from attar.results import Answer, Change, Document, DocumentDetails, Hit
 from attar.server.backend import AskJob, AskResult, Listed, Partial
-from attar.store.format import key_of
 from attar.store.maintenance import Stats
+from attar.store.records import key_of
 
 
 class ShardedLibrary(Scatter):

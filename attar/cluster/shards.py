@@ -10,7 +10,6 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,10 +18,8 @@ import msgspec
 from attar.errors import FormatError, OptionError, ReaderMismatchError, StoreError, writing_to
 from attar.files import atomic_file, sync_folder
 from attar.progress import Progress, ignore_progress
-from attar.store.format import Record, key_of
-from attar.store.signatures import Signatures
+from attar.store.records import Fault, Record
 from attar.store.store import Store
-from attar.store.validation import Fault
 
 MANIFEST, _SHARD = "shards.json", "shard.json"
 _FORMAT = 1
@@ -140,10 +137,7 @@ def _copy(sources: list[Path], folder: Path, into: int, progress: Progress) -> i
     """Copy all records to the stores of their shards."""
     with contextlib.ExitStack() as stack:
         opened = [stack.enter_context(Store.open(path, create=False, read_only=True)) for path in sources]
-        stores = [
-            stack.enter_context(Store.open(folder / _folder(number), dtype=opened[0].dtype))
-            for number in range(into)
-        ]
+        stores = [stack.enter_context(Store.open(folder / _folder(number))) for number in range(into)]
         waiting: list[list[Record]] = [[] for _ in stores]
         reader = next((store.reader for store in opened if store.reader is not None), None)
         _copy_statistics(opened, stores)
@@ -164,11 +158,11 @@ def _copy_statistics(sources: list[Store], stores: list[Store]) -> None:
     """What signatures are made with; shards of one split have the same."""
     for source in sources:
         with source.snapshot() as now:
-            statistics = Signatures(now).statistics
+            statistics = now.signatures.statistics
         if statistics is not None:
             for store in stores:
                 with store.transaction() as changes:
-                    changes.put_signature(None, statistics)
+                    changes.put_statistics(statistics)
             return
 
 
@@ -176,15 +170,11 @@ def _records(stores: list[Store]) -> Iterator[Record]:
     """Yield the records of stores, each store in one state."""
     for store in stores:
         with store.snapshot() as now:
-            signatures = Signatures(now)
             for entry in now.documents():
                 if isinstance(entry, Fault):
-                    remedy = f"attar store repair {store.path}"
-                    raise StoreError.expected(f"store {store.path}", "intact documents", entry.line, remedy)
-                signature = signatures.get(key_of(entry.name))
-                # One of an earlier version of the document is made again when it is needed.
-                own = signature[1] if signature is not None and signature[0] == entry.changed else None
-                yield replace(now.get(entry.name).copied(), signature=own)
+                    raise StoreError(entry.line, f"attar store repair {store.path}")
+                now.check_bytes(entry)
+                yield now.record(entry)
 
 
 def _write(stores: list[Store], waiting: list[list[Record]], reader: str | None) -> None:
@@ -192,7 +182,7 @@ def _write(stores: list[Store], waiting: list[list[Record]], reader: str | None)
         if records:
             with store.transaction() as changes:
                 for record in records:
-                    changes.put_record(record, reader or "")
+                    changes.put(record, reader=reader or "")
             records.clear()
 
 

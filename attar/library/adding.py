@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from attar.errors import (
     AttarError,
-    FormatError,
     NameTakenError,
     OptionError,
-    UnknownDocumentError,
     quoted,
 )
 from attar.library.drafts import Draft, Encoded, Pace, batches, check_string, check_text, encode_texts
@@ -26,10 +24,10 @@ from attar.memory.memory import Memory
 from attar.memory.phrases import JOINT
 from attar.progress import Progress, ignore_progress
 from attar.results import Change
-from attar.store.format import DocumentEntry, Record, digest_of
 from attar.store.origin import Parts
+from attar.store.records import DocumentEntry, Record, digest_of
 from attar.store.store import Store
-from attar.store.transactions import Snapshot, Transaction
+from attar.store.transactions import Transaction
 
 if TYPE_CHECKING:
     from attar.reader.reader import Reader
@@ -140,18 +138,26 @@ class Adder:
             reader = reader_of(before.memory.reader)
             longer, sums = self.searching.extend(reader, before, text, self.progress)
             budget = before.entry.budget
-            longer = cut_to_budget(self.store, longer, budget)
+            longer = cut_to_budget(longer, budget)
             whole = None if before.text is None else SEPARATOR.join(filter(None, (before.text, text)))
             # If another process has written the document meanwhile, its version is continued instead.
             with self.store.transaction() as changes:
-                if changes.get(name).entry == before.entry:
+                if changes.find(name) == before.entry:
                     ids = (*before.entry.applied, *applied)[-CHANGE_IDS:]
                     signature = self.searching.record(changes, sums, text_kept=False)
-                    kept: dict[str, Any] = {"title": before.entry.title, "text": whole, "applied": ids}
-                    kept["budget"] = budget
-                    origin = appended_origin(before, parts, len(SEPARATOR))
-                    facts = changes.put(name, longer, signature=signature, origin=origin, **kept)
-                    return _change_of(facts, "appended")
+                    record = Record.of(
+                        name,
+                        longer,
+                        title=before.entry.title,
+                        text=whole,
+                        created=before.entry.created,
+                        applied=ids,
+                        signature=signature,
+                        origin=appended_origin(before, parts, len(SEPARATOR)),
+                        budget=budget,
+                    )
+                    entry = changes.put(record, reader=longer.reader, replacing=before.entry)
+                    return _change_of(entry, "appended")
 
     def merge(self, new: str, given: Sequence[str | Record], title: str, key: str | None) -> Change:
         """Make one document of several; records are documents of other stores."""
@@ -161,24 +167,31 @@ class Adder:
         check_string("title", title)
         applied = _change_ids(key, *parts)
         with self.store.transaction() as changes:
-            if new in changes:
-                before = changes.get(new).entry
+            before = changes.find(new)
+            if before is not None:
                 if applied and applied[0] in before.applied:
                     return _change_of(before, "merged")
                 if not self.replace:
                     raise _name_taken(new)
             records = [others.get(name) or changes.get(name) for name in parts]
             budget = self.budget or 0
-            whole = cut_to_budget(self.store, reduce(add, [record.memory for record in records]), budget)
+            whole = cut_to_budget(reduce(add, [record.memory for record in records]), budget)
             texts = [record.text for record in records]
             # To quote from and to read again: places of phrases are those of the joined text.
             keeps = self.keep_text and None not in texts
             text = SEPARATOR.join(text for text in texts if text is not None) if keeps else None
-            signature = self.searching.merged(changes, records)
-            origin = merged_origin(records, len(SEPARATOR))
-            kept: dict[str, Any] = {"title": title, "text": text, "applied": applied, "budget": budget}
-            facts = changes.put(new, whole, signature=signature, origin=origin, **kept)
-            return _change_of(facts, "merged")
+            record = Record.of(
+                new,
+                whole,
+                title=title,
+                text=text,
+                created=None if before is None else before.created,
+                applied=applied,
+                signature=self.searching.merged(records),
+                origin=merged_origin(records, len(SEPARATOR)),
+                budget=budget,
+            )
+            return _change_of(changes.put(record, reader=whole.reader, replacing=before), "merged")
 
     def _encode(self, reader: "Reader", drafts: Sequence[Draft]) -> list[Encoded]:
         """What reading makes of documents; those that another process has read for this library are not read again."""
@@ -195,7 +208,7 @@ class Adder:
         whole = [done[at] if at in done else next(read) for at in range(len(drafts))]
         if self.budget is None:
             return whole
-        return [each._replace(memory=cut_to_budget(self.store, each.memory, self.budget)) for each in whole]
+        return [each._replace(memory=cut_to_budget(each.memory, self.budget)) for each in whole]
 
     def _read_and_write(self, drafts: Sequence[Draft]) -> tuple[dict[str, Change], AttarError | None]:
         """Write documents atomically, up to the first that is refused; also return that one's error."""
@@ -215,22 +228,30 @@ class Adder:
 
     def _put(self, changes: Transaction, draft: Draft, encoded: Encoded) -> Change:
         # Another process may have written the document since `_known`.
-        earlier = _sound_facts(changes, draft.name)
-        if earlier is not None and self._is_done(draft, earlier):
+        earlier = changes.find(draft.name)
+        if earlier is not None and self._is_done(draft, earlier) and changes.is_intact(earlier):
             return _change_of(earlier, "unchanged")
         if self._refuses(draft, earlier):
             raise _name_taken(draft.name)
-        text = draft.text if self.keep_text else None
-        kept: dict[str, Any] = {"title": draft.title, "text": text, "digest": draft.digest}
-        kept["budget"] = self.budget or 0
-        signature = self.searching.record(changes, encoded.sums, text_kept=self.keep_text)
-        facts = changes.put(draft.name, encoded.memory, signature=signature, origin=draft.origin, **kept)
-        return _change_of(facts, "replaced" if earlier is not None else "added")
+        record = Record.of(
+            draft.name,
+            encoded.memory,
+            title=draft.title,
+            text=draft.text if self.keep_text else None,
+            digest=draft.digest,
+            created=None if earlier is None else earlier.created,
+            signature=self.searching.record(changes, encoded.sums, text_kept=self.keep_text),
+            origin=draft.origin,
+            budget=self.budget or 0,
+        )
+        entry = changes.put(record, reader=encoded.memory.reader, replacing=earlier)
+        return _change_of(entry, "replaced" if earlier is not None else "added")
 
     def _known(self, group: Sequence[Draft]) -> dict[str, DocumentEntry]:
         with self.store.snapshot() as now:
-            entries = ((draft.name, _sound_facts(now, draft.name)) for draft in group)
-            return {name: facts for name, facts in entries if facts is not None}
+            entries = [entry for draft in group if (entry := now.find(draft.name)) is not None]
+            # A damaged one is repaired by adding it again.
+            return {entry.name: entry for entry in entries if now.is_intact(entry)}
 
     def _is_done(self, draft: Draft, known: DocumentEntry | None) -> bool:
         """Whether there is nothing to write: the same text, kept if it is to be, and the budget if one is given."""
@@ -245,11 +266,9 @@ class Adder:
         return again or not draft.origin.source or draft.origin.source != known.source
 
 
-def cut_to_budget(store: Store, memory: Memory, budget: int) -> Memory:
-    """The memory within a budget, in the precision that the store keeps; 0: as it is."""
-    if not budget:
-        return memory
-    return within_budget(memory.astype(store.dtype), budget)
+def cut_to_budget(memory: Memory, budget: int) -> Memory:
+    """The memory within a budget; 0: as it is."""
+    return within_budget(memory, budget) if budget else memory
 
 
 def _check_merge(names: Sequence[str]) -> None:
@@ -269,14 +288,6 @@ def _name_taken(name: str, source: str = "") -> NameTakenError:
     what = f"document {quoted(name)}"
     came = "another text, and the document is not from this file" if source else "another text"
     return NameTakenError.expected(what, "a new name, or the text that was added", came, remedy)
-
-
-def _sound_facts(source: Snapshot | Transaction, name: str) -> DocumentEntry | None:
-    """A document's entry if the document is intact; a damaged one is repaired by adding it again."""
-    try:
-        return source.get(name).entry
-    except (UnknownDocumentError, FormatError):
-        return None
 
 
 def _is_same(draft: Draft, facts: DocumentEntry | None) -> bool:

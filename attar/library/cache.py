@@ -42,9 +42,8 @@ class MemoryCache:
             if cached is not None and cached.version == version:
                 self._cached.move_to_end(name)
                 return cached.memory, cached.text
-        memory = Memory.from_bytes(bytes(now.view(name, check=True)), check=False).astype("float32")
-        text = now.get(name).text if facts.text_bytes is not None else None
-        size = _bytes(memory) + len(text or "")
+        memory, text = now.memory(facts), now.text(facts)
+        size = memory.decoded_bytes + len(text or "")
         self._put(name, _Cached(version, memory, text, size))
         return memory, text
 
@@ -59,8 +58,3 @@ class MemoryCache:
             while self.bytes > self.limit:
                 _, oldest = self._cached.popitem(last=False)
                 self.bytes -= oldest.bytes
-
-
-def _bytes(memory: Memory) -> int:
-    """The bytes of a decoded memory; `nbytes` would compress an index of phrases to measure it."""
-    return memory.numbers.nbytes + (0 if memory.phrases is None else memory.phrases.decoded_bytes)

@@ -14,10 +14,9 @@ from attar.progress import Progress, ignore_progress
 from attar.search.records import Collector
 from attar.search.signatures import Sums
 from attar.search.statistics import Projection
-from attar.store.format import check_name, digest_of
 from attar.store.origin import Origin
+from attar.store.records import Fault, check_name, digest_of
 from attar.store.store import Store
-from attar.store.validation import Fault
 
 if TYPE_CHECKING:
     from attar.documents.extracted import OnBad

@@ -11,9 +11,8 @@ from itertools import chain
 from typing import Any
 
 from attar.errors import OptionError, UnknownDocumentError, quoted
-from attar.store.format import DocumentEntry
+from attar.store.records import DocumentEntry, Fault
 from attar.store.store import Store
-from attar.store.validation import Fault
 
 # Of a million names not all are compared with an unknown one: the first, and those next to it in order.
 _FIRST, _NEIGHBOURS = 10_000, 500
@@ -89,16 +88,13 @@ def closest(name: str, others: Iterable[str]) -> list[str]:
 def document_fields(facts: DocumentEntry | Fault) -> dict[str, Any]:
     """The fields of a `Document`, from the store's entry."""
     if isinstance(facts, Fault):
-        nothing = DocumentEntry(facts.name or "", "", b"", 0, 0, 0, "", "", 0)
-        return document_fields(nothing) | {"fault": facts.line}
+        return document_fields(DocumentEntry(name=facts.name or "")) | {"fault": facts.line}
     return {
         "name": facts.name,
         "title": facts.title,
         "tokens": facts.tokens,
         "bytes": facts.memory_bytes,
         "text_bytes": facts.text_bytes,
-        "form": facts.form,
-        "dtype": facts.dtype,
         "digest": facts.digest.hex() or None,
         "created": datetime.fromtimestamp(facts.created / 1e6, UTC),
         "changed": datetime.fromtimestamp(facts.changed / 1e6, UTC),

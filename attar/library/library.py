@@ -20,9 +20,9 @@ from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.reader.folders import find_reader, read_fingerprint
 from attar.results import Answer, Asked, Change, Document, DocumentDetails, Hit, Refit, Reread, paired
-from attar.store.format import DocumentEntry, Record
 from attar.store.lmdb_env import Durability
 from attar.store.maintenance import Stats
+from attar.store.records import DocumentEntry, Record
 from attar.store.store import Store
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 _BATCH = 128
 # Bytes of decoded memories: several thousand documents with sixty names each (k = 128).
 _CACHE = 2**28
-# Half of float32's bytes; the encoder's state, from which appending continues, stays float32.
-_DTYPE = "float16"
 
 
 class _Opened(NamedTuple):
@@ -60,7 +58,6 @@ class Library:
         path: str | os.PathLike[str],
         reader: "Reader | str | os.PathLike[str] | None" = None,
         *,
-        dtype: str | None = None,
         durability: Durability = "sync",
         keep_text: bool = True,
         budget: int | None = None,
@@ -70,7 +67,7 @@ class Library:
         lists_from: int | None = None,
         signatures: "SignatureOptions | None" = None,
     ) -> None:
-        """Open a library, or create it; a new one stores memories as float16 unless `dtype` is given.
+        """Open a library, or create it.
 
         A `budget` caps the bytes of each memory that is added, also when more is appended to its document. Above
         `lists_from` documents (default: 200,000), search is approximate, if FAISS is installed; 0: never. `signatures`
@@ -81,7 +78,7 @@ class Library:
             read_fingerprint(self._reader_path)  # a library is not created for a reader that is not there
         fingerprint = None if self._reader is None else self._reader.fingerprint
         self.store: Store = open_store(
-            path, fingerprint, dtype=dtype, durability=durability, read_only=read_only, create=create
+            path, fingerprint, durability=durability, read_only=read_only, create=create
         )
         self.keep_text, self.budget = keep_text, budget
         self._cache = MemoryCache(cache)
@@ -317,7 +314,7 @@ class Library:
     def memory(self, name: str) -> Memory:
         """A document's memory."""
         with suggesting(self.store, [name]):
-            return self.store.memory(name)
+            return self.store.get(name).memory
 
     # What a server needs in addition (`attar.library.served`).
 
@@ -384,18 +381,16 @@ def open_store(
     path: str | os.PathLike[str],
     reader: str | None,
     *,
-    dtype: str | None = None,
     durability: Durability = "sync",
     read_only: bool = False,
     create: bool = True,
-    new_dtype: str = _DTYPE,
 ) -> Store:
-    """Open a library's store, or create it; a new one has `new_dtype` unless `dtype` is given."""
+    """Open a library's store, or create it."""
     options: dict[str, Any] = {"reader": reader, "durability": durability}
     try:
-        return Store.open(path, create=False, read_only=read_only, dtype=dtype, **options)
+        return Store.open(path, create=False, read_only=read_only, **options)
     except StoreError:
         if read_only or not create:
             raise
         # There is no store, or one that cannot be opened: creating it shows which.
-        return Store.open(path, dtype=dtype or new_dtype, **options)
+        return Store.open(path, **options)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from attar.results import Answer
-from attar.store.format import Record
 from attar.store.origin import Origin, Parts, joined_parts, place_in, shifted, unpack_parts
+from attar.store.records import Record
 
 
 def with_places(answers: list[Answer], parts: bytes, name: str) -> list[Answer]:
@@ -47,6 +47,4 @@ def merged_origin(records: Sequence[Record], joint: int) -> Origin:
 
 def _characters(record: Record) -> int:
     """The characters of a document's text, which need not be kept."""
-    phrases = record.memory.phrases
-    assert phrases is not None
-    return phrases.characters
+    return record.memory.phrases.characters

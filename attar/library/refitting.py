@@ -20,11 +20,9 @@ from attar.results import Refit
 from attar.search.records import ReaderEncoder, Signer, default_options, fitted_data, stored_options
 from attar.search.signatures import SignatureOptions
 from attar.search.statistics import Statistics, default_statistics
-from attar.store.format import DocumentEntry, Record
-from attar.store.signatures import Signatures
+from attar.store.records import DocumentEntry, Fault, Record
 from attar.store.store import Store
 from attar.store.transactions import Transaction
-from attar.store.validation import Fault
 
 if TYPE_CHECKING:
     from attar.reader.reader import Reader
@@ -133,11 +131,11 @@ def refit(
             _check_texts(store, entries, leave_out) for store, entries in zip(stores, now, strict=True)
         )
         for number, changes in enumerate(opened):
-            changes.put_signature(None, fitted)
+            changes.put_statistics(fitted)
             for each in now[number]:
                 entry, data = made.get(_Place(number, each.name), (None, b""))
                 if entry == each:
-                    changes.put_signature(each.name, data)
+                    changes.put_signature(each, data)
                     kept += 1
     # Of those that are still there as they were listed.
     still = {_Place(number, each.name) for number, entries in enumerate(now) for each in entries}
@@ -150,7 +148,7 @@ def _options(store: Store, statistics: Statistics, size: int | None, dtype: str 
     """The options that are given, or else those that a store has; a size that statistics cannot give is refused."""
     before = None
     with contextlib.suppress(FormatError), store.snapshot() as now:  # damaged ones are fitted again
-        data = Signatures(now).statistics
+        data = now.signatures.statistics
         before = None if data is None else stored_options(data)[1]
     before = before or default_options(statistics)
     options = SignatureOptions(
@@ -180,8 +178,7 @@ def _signatures(
 
 def _entries(changes: Transaction) -> list[DocumentEntry]:
     """The documents of a store within a transaction."""
-    stored = Signatures(changes)
-    return [each for key in stored.document_keys() if (each := stored.entry(key)) is not None]
+    return [entry for entry in changes.documents() if isinstance(entry, DocumentEntry)]
 
 
 def _check_texts(store: Store, entries: Iterable[DocumentEntry | Fault], leave_out: bool) -> int:
@@ -204,11 +201,12 @@ def _batches(
         progress(task, at, len(places))
         try:
             record = stores[place.store].get(place.name)
+            text = record.text
         except (UnknownDocumentError, RecordError):  # removed meanwhile, or damaged
             continue
-        if record.text is not None:
+        if text is not None:
             batch.append((place, record))
-            size += len(record.text)
+            size += len(text)
         if size >= _BATCH:
             yield batch
             batch, size = [], 0

@@ -18,11 +18,10 @@ from attar.errors import BusyError, OptionError, RecordError, UnknownDocumentErr
 from attar.library.adding import cut_to_budget
 from attar.progress import Progress
 from attar.results import Reread
-from attar.store.format import DocumentEntry
 from attar.store.parquet import export_store
+from attar.store.records import DocumentEntry, Fault, Record
 from attar.store.store import Store
 from attar.store.switching import source_version
-from attar.store.validation import Fault
 
 if TYPE_CHECKING:
     from attar.reader.reader import Reader
@@ -63,7 +62,7 @@ def reread(
         if store.reader == fingerprint:
             return Reread(fingerprint, len(store), 0, aside)
         check_texts(store, set_aside=set_aside)
-        with Store.open(folder / fingerprint, reader=fingerprint, dtype=store.dtype) as staged:
+        with Store.open(folder / fingerprint, reader=fingerprint) as staged:
             work = _Rereading(store, staged, reader or _load(path), progress)
             for _ in range(_PASSES):
                 if work.catch_up() <= _FEW:
@@ -187,8 +186,9 @@ class _Rereading:
         with self.staged.transaction() as changes:
             for record, memory in zip(records, memories, strict=True):
                 applied, budget = source_version(record.entry), record.entry.budget
-                memory = cut_to_budget(self.store, memory, budget)
-                changes.put(record.name, memory, digest=record.entry.digest, applied=applied)
+                memory = cut_to_budget(memory, budget)
+                staged = Record.of(record.name, memory, digest=record.entry.digest, applied=applied)
+                changes.put(staged, reader=memory.reader, replacing=changes.find(record.name))
 
 
 def _entries(store: Store) -> Iterator[DocumentEntry]:

@@ -12,8 +12,7 @@ from attar.search.index import LISTS_FROM, SearchIndex
 from attar.search.records import Collector, ReaderEncoder, SignatureRecord, Signer, merged, stored_options
 from attar.search.signatures import SignatureOptions, Sums
 from attar.search.statistics import Statistics, default_statistics
-from attar.store.format import Record, key_of
-from attar.store.signatures import Signatures
+from attar.store.records import Record, key_of
 from attar.store.store import Store
 from attar.store.transactions import Transaction
 
@@ -107,7 +106,7 @@ class Searching:
             return None
         with self._store.snapshot() as now:
             try:
-                stored = Signatures(now).statistics
+                stored = now.signatures.statistics
             except RecordError as fault:
                 raise _damaged_statistics() from fault
         with self._lock:
@@ -134,9 +133,9 @@ class Searching:
 
     def _agree(self, changes: Transaction, signer: Signer) -> bool:
         """Whether a store's statistics are the signer's; if it has none yet, or another reader's, they become so."""
-        stored = Signatures(changes).statistics
+        stored = changes.signatures.statistics
         if stored != signer.data and stored == self._known:
-            changes.put_signature(None, signer.data)
+            changes.put_statistics(signer.data)
         return stored in (signer.data, self._known)
 
     def extend(
@@ -163,29 +162,21 @@ class Searching:
             return longer, None
 
     def _kept_sums(self, record: Record, signer: Signer) -> Sums | None:
-        with self._store.snapshot() as now:
-            found = Signatures(now).get(key_of(record.name))
-        if found is None or found[0] != record.entry.changed:
+        if record.signature is None:
             return None
         try:
-            written = SignatureRecord.from_bytes(found[1], signer.options)
+            written = SignatureRecord.from_bytes(record.signature, signer.options)
             return written.sums() if written.statistics == signer.projection.digest else None
         except RecordError:
             return None
 
-    def merged(self, changes: Transaction, records: Sequence[Record]) -> bytes | None:
+    def merged(self, records: Sequence[Record]) -> bytes | None:
         """The signature of documents joined, if all of them keep their sums; needs no reader."""
-        stored, found = Signatures(changes), []
-        for record in records:
-            each = stored.get(key_of(record.name))
-            if record.signature is not None:  # of another store
-                found.append(record.signature)
-            elif each is not None and each[0] == record.entry.changed:
-                found.append(each[1])
-            else:
-                return None
+        signatures = [record.signature for record in records if record.signature is not None]
+        if len(signatures) < len(records):
+            return None
         try:
-            return merged(found)
+            return merged(signatures)
         except RecordError:
             return None
 
@@ -222,18 +213,19 @@ class Searching:
             for name in names[first : first + _BATCH]:
                 try:
                     record = self._store.get(name)
+                    text = record.text
                 except (UnknownDocumentError, RecordError):  # removed meanwhile, or damaged
                     continue
-                if record.text is None or record.memory.phrases is None:
+                if text is None:
                     left_out.append(name)
                 else:
-                    made.append((record, signer.record(signer.sums(record.text), text_kept=True)))
+                    made.append((record, signer.record(signer.sums(text), text_kept=True)))
             if not self._store.read_only and made:
                 with self._store.transaction() as changes:
                     for record, data in made:
-                        same = record.name in changes and changes.get(record.name).entry == record.entry
+                        same = changes.find(record.name) == record.entry
                         if same and self._agree(changes, signer):
-                            changes.put_signature(record.name, data)
+                            changes.put_signature(record.entry, data)
             index.add([(key_of(record.name), record.entry.changed, data) for record, data in made])
         return left_out
 

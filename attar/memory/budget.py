@@ -1,7 +1,7 @@
 """Memories of phrases within a number of bytes, whatever the length of their text.
 
 What is least likely to be asked about goes first: phrases by their priors, and a sentence with its last phrase. At the
-same number of bytes, words of sentences without a phrase are worth less than more phrases (docs/log.md).
+same number of bytes, words of sentences without a phrase are worth less than more phrases (benchmarks/LOG.md).
 """
 
 from dataclasses import replace
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 FIXED_SIZE = 16_384
 # The least that a phrase takes in an index, except in texts that repeat themselves: no more phrases are tried.
 _BYTES_PER_PHRASE = 3
-# The parts of what a budget leaves for phrases that the last window, and the words of one sentence, take at most.
-_TAIL, _WORDS = 8, 4
+# The last window takes at most this part of what a budget leaves for phrases: an eighth.
+_TAIL = 8
+# The words of one sentence take at most a quarter of it.
+_WORDS = 4
 
 
 def within_budget(memory: "Memory", budget: int) -> "Memory":
@@ -30,7 +32,7 @@ def within_budget(memory: "Memory", budget: int) -> "Memory":
     Without its last window if that took too much of it: what is appended then begins a new window. Only a budget that
     is too small for a record without phrases is refused.
     """
-    if memory.phrases is None or len(memory.to_bytes()) <= budget:
+    if len(memory.to_bytes()) <= budget:
         return memory
     order = np.argsort(-memory.phrases.priors.astype(np.float32), kind="stable")
     smallest = len(_likeliest(memory, _without_tail(memory.phrases), order[:0], 0).to_bytes())
@@ -57,8 +59,7 @@ def take_phrases(memory: "Memory", kept: NDArray[np.intp], index: PhraseIndex) -
     """The memory with some of its phrases, whose index is given; their vectors are not rounded again."""
     if memory.form == "ridge":  # its sums stay; there is less to choose from
         return replace(memory, phrases=index)
-    scales = None if memory.scales is None else memory.scales[kept]
-    return replace(memory, numbers=memory.numbers[kept], scales=scales, phrases=index)
+    return replace(memory, numbers=memory.numbers[kept], scales=memory.scales[kept], phrases=index)
 
 
 def _likeliest(memory: "Memory", index: PhraseIndex, chosen: NDArray[np.intp], room: int) -> "Memory":

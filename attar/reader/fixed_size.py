@@ -21,7 +21,6 @@ from attar.reader.phrase_files import SavedPhrases, load_phrase_reader
 from attar.reader.phrase_scores import Query
 from attar.reader.phrase_texts import Draft
 from attar.reader.phrases import PhraseReader
-from attar.text.name_table import NameTable
 
 
 class FixedSizeReader(PhraseReader):
@@ -53,30 +52,27 @@ class FixedSizeReader(PhraseReader):
 
     def _continued(self, before: Memory, new: Memory) -> Memory:
         # The last window is part of what was read again: its phrases are taken out of the sums first.
-        index = _of(before)
+        index = before.phrases
         (tail,) = self._made_of([Draft.of(index.tail, None, self._windows)], [0], None, ignore_progress, None)
-        sums = before.to_float32() - self._sums(tail) + self._sums(new)
-        joined = index.before_tail().add(_of(new), joint=0)
+        sums = before.dequantized - self._sums(tail) + self._sums(new)
+        joined = index.before_tail().add(new.phrases, joint=0)
         return self._made(sums, joined, before.tokens - tail.tokens + new.tokens)
 
     def condense(self, memory: Memory) -> Memory:
         """The memory of fixed size of a memory of phrases."""
-        return self._made(self._sums(memory), _of(memory), memory.tokens)
+        return self._made(self._sums(memory), memory.phrases, memory.tokens)
 
     def _made(self, sums: Floats, index: PhraseIndex, tokens: int) -> Memory:
-        size, empty = self.options.size, np.zeros(0, np.float32)
-        return Memory(
-            "ridge", sums, None, tokens, size, empty, NameTable(), "ridge", self.fingerprint, None, index
-        ).astype("int8")
+        return Memory.quantized(sums, form="ridge", phrases=index, tokens=tokens, reader=self.fingerprint)
 
     def _within(self, memory: Memory, budget: int | None) -> Memory:
         return within_budget(memory, FIXED_SIZE if budget is None else min(budget, FIXED_SIZE))
 
     def _sums(self, memory: Memory) -> Floats:
         """C and G side by side `[k, d + k]` of a memory of phrases."""
-        vectors = memory.to_float32()
+        vectors = memory.dequantized
         keys = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        sums: Floats = keys.T @ np.concatenate([self._values(_of(memory)), keys], 1)
+        sums: Floats = keys.T @ np.concatenate([self._values(memory.phrases), keys], 1)
         return sums
 
     def _values(self, index: PhraseIndex) -> Floats:
@@ -114,8 +110,3 @@ def load_fixed_size(folder: Path, config: bytes) -> FixedSizeReader:
         raise FormatError.expected(str(folder), expected, came, "install attar again")
     saved.fingerprint, saved.calibration = fingerprint, given.calibration
     return FixedSizeReader(saved, quick=False)
-
-
-def _of(memory: Memory) -> PhraseIndex:
-    assert memory.phrases is not None  # of a phrase reader
-    return memory.phrases

@@ -35,7 +35,6 @@ from attar.reader.phrase_texts import (
 )
 from attar.reader.reader import Reader
 from attar.results import Answer, Explanation
-from attar.text.name_table import NameTable
 
 if TYPE_CHECKING:
     import torch
@@ -185,7 +184,7 @@ class PhraseReader(Reader):
 
     def _continued(self, before: Memory, new: Memory) -> Memory:
         """The memory with the phrases of a draft in place of its last window."""
-        tail = Draft.of(_index(before).tail, None, self._windows)
+        tail = Draft.of(before.phrases.tail, None, self._windows)
         return replace_tail(before, new, tail.tokens)
 
     def _within(self, memory: Memory, budget: int | None) -> Memory:
@@ -222,11 +221,11 @@ class PhraseReader(Reader):
         k, memories = self.options.size, []
         for draft, own in zip(drafts, found, strict=True):
             index, vectors = draft.index([own[n] for n in range(len(own))], k)
-            memory = Memory(
-                "phrases", vectors, None, draft.tokens, k, np.zeros(0, np.float32), NameTable(),
-                "phrases", self.fingerprint, None, index,
-            )  # fmt: skip
-            memories.append(memory.astype("int8"))
+            memories.append(
+                Memory.quantized(
+                    vectors, form="phrases", phrases=index, tokens=draft.tokens, reader=self.fingerprint
+                )
+            )
         return memories
 
     def _hidden(
@@ -297,7 +296,7 @@ class PhraseReader(Reader):
             self._scores(memory, query) + np.float32(bias)
             for memory, bias in zip(memories, biases, strict=True)
         ]
-        return ScoredPhrases(query, scores, [_index(memory) for memory in memories], self.calibration)
+        return ScoredPhrases(query, scores, [memory.phrases for memory in memories], self.calibration)
 
     def match(self, memories: Sequence[Memory], question: str) -> list[float]:
         """How well each memory fits a question, comparable between them: the logarithm of the sum over its phrases.
@@ -316,14 +315,14 @@ class PhraseReader(Reader):
         """The characters of the sentences that fit a question best: by words, and by their likeliest phrase."""
         self.check_memory(memory)
         (query,) = self._questions([question])
-        return query.best_sentences(_index(memory), self._scores(memory, query), count)
+        return query.best_sentences(memory.phrases, self._scores(memory, query), count)
 
     def explain(self, text: str, question: str) -> Explanation:
         """The answers to a question on a text, and the weight of each word for it: that of its sentence."""
         memory = self.read(text)
         answers = self.answer(memory, question, text=text)
         (query,) = self._questions([question])
-        words = query.word_weights(text, _index(memory), self._scores(memory, query))
+        words = query.word_weights(text, memory.phrases, self._scores(memory, query))
         return Explanation(*words, answers)
 
     def _questions(self, questions: Sequence[str]) -> list[Query]:
@@ -331,13 +330,13 @@ class PhraseReader(Reader):
         return self._encoder.encode(questions)
 
     def _rank(self, memory: Memory, query: Query, top: int | None, text: str | None) -> list[Answer]:
-        return rank(self._scores(memory, query), query, _index(memory), top, text, self.calibration)
+        return rank(self._scores(memory, query), query, memory.phrases, top, text, self.calibration)
 
     def features(self, memory: Memory, questions: Sequence[str]) -> list[tuple[str, Floats] | None]:
         """The best phrase for each question, and what its calibration is computed from; None without a phrase."""
         found: list[tuple[str, Floats] | None] = []
         for query in self._questions(questions):
-            index = _index(memory)
+            index = memory.phrases
             best = rank_phrases(self._scores(memory, query), query.null, index, 1)
             none = not best.phrases
             found.append(None if none else (index.text_of(best.phrases[0]), best.features(query, index)))
@@ -345,7 +344,7 @@ class PhraseReader(Reader):
 
     def _scores(self, memory: Memory, query: Query) -> Floats:
         """The score of each phrase of a memory."""
-        index = _index(memory)
+        index = memory.phrases
         scores = self._products(memory, index, query) + index.priors.astype(np.float32)
         if len(scores):
             scores += query.overlap(index, self._encoder.neighbours)[index.sentences]
@@ -354,10 +353,5 @@ class PhraseReader(Reader):
 
     def _products(self, memory: Memory, index: PhraseIndex, query: Query) -> Floats:
         """Phrase vector · query, for each phrase."""
-        products: Floats = memory.to_float32() @ query.vector * self.options.size**-0.5
+        products: Floats = memory.dequantized @ query.vector * self.options.size**-0.5
         return products
-
-
-def _index(memory: Memory) -> PhraseIndex:
-    assert memory.phrases is not None  # of a phrase reader
-    return memory.phrases

@@ -29,7 +29,7 @@ from attar.search.ranking import Common, Compared, Ranked, SearchQuery, total
 from attar.search.records import SignatureRecord, Signer
 from attar.search.signatures import query_of
 from attar.search.state_map import Floats
-from attar.store.format import key_of
+from attar.store.records import key_of
 from attar.store.signatures import Signatures
 from attar.store.transactions import Snapshot
 
@@ -82,13 +82,13 @@ class SearchIndex:
 
     def refresh(self, now: Snapshot) -> list[str]:
         """Take over what changed in the store; returns the names of documents that have no signature."""
-        stored = Signatures(now)
+        stored = now.signatures
         with self._lock:
             changed = stored.changed_since(self._change) if self._change >= 0 else None
             if changed is None or len(self._keys) > 2 * len(self._rows) + 1_024:
                 self._clear()
                 # Some at a time: all records of a million documents would take more memory than the index.
-                self._grow(now.header().documents)
+                self._grow(now.header.documents)
                 found_all = iter(stored)
                 while some := list(islice(found_all, _LOADED)):
                     self._append(_of_now(stored, some), more=True)
@@ -98,12 +98,12 @@ class SearchIndex:
                 found = [(key, stored.get(key)) for key in sorted(changed)]
                 for key in changed:
                     self._remove(key)
-                self._append(_of_now(stored, [(key, *each) for key, each in found if each is not None]))
+                self._append(_of_now(stored, [each for _, each in found if each is not None]))
             if self._change != stored.change or changed is None:
                 self._change = stored.change
                 self._missing = []
                 # Numbers alone do not tell after an earlier version has written, which knows no signatures.
-                if changed is None or now.header().documents != len(self._rows):
+                if changed is None or now.header.documents != len(self._rows):
                     entries = map(stored.entry, (set(stored.document_keys()) - self._rows.keys()))
                     self._missing = sorted(entry.name for entry in entries if entry is not None)
             return self._missing
@@ -225,7 +225,7 @@ class SearchIndex:
             ties = [at for _, at in nsmallest(chosen - len(above), at_least)]
             order = sorted([*above.tolist(), *ties], key=lambda at: (-mixed[at], keys[found.rows[at]]))
             best = [(keys[found.rows[at]], changed[found.rows[at]], float(mixed[at])) for at in order]
-        stored, hits = Signatures(now), []
+        stored, hits = now.signatures, []
         for key, stamp, score in best:
             entry = stored.entry(key)
             if entry is not None and entry.changed == stamp:

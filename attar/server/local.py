@@ -119,7 +119,7 @@ def _answer_jobs(library: Library, jobs: list[AskJob]) -> list[AskResult | Excep
     with library.store.snapshot() as snapshot:
         for name in {name for job in jobs for name in job.names}:
             try:
-                sizes[name] = len(snapshot.view(name))
+                sizes[name] = snapshot.entry(name).memory_bytes
             except AttarError as error:
                 sizes[name] = error
 

@@ -1,4 +1,4 @@
-"""The LMDB environment of a store: opening its file, checking and growing it, replacing it; its errors."""
+"""The LMDB environment of a store: opening its file, growing it, replacing it; its errors."""
 
 import contextlib
 import errno
@@ -13,18 +13,22 @@ import lmdb
 
 from attar.errors import AttarError, BusyError, RecordError, StoreError
 from attar.files import MapLock, WriterLock, lock_file, sync_folder
-from attar.store.pages import page_faults
+from attar.store.salvage import is_readable
 
-# `NEW` is followed by the number of the process that creates the store.
-DATA, LOCK, COPY, NEW = "data.mdb", "lock.mdb", "data.mdb.copy", "data.mdb.new-"
-Durability = Literal["sync", "relaxed", "none"]
+# LMDB's own names in a folder.
+DATA = "data.mdb"
+LOCK = "lock.mdb"
+# A new file that replaces the store's once it is whole.
+COPY = "data.mdb.copy"
+# Followed by the number of the process that creates the store.
+NEW = "data.mdb.new-"
+Durability = Literal["sync", "relaxed"]
 LmdbTransaction = Any  # it returns views into the map
 
 # LMDB's flags by what a power failure may cost; a killed process loses nothing in any of them.
 DURABILITY: dict[str, dict[str, bool]] = {
     "sync": {"metasync": True, "sync": True},  # nothing that was acknowledged
     "relaxed": {"metasync": False, "sync": True},  # the last change
-    "none": {"metasync": False, "sync": False},  # the store may be damaged
 }
 # In a folder of shards (`attar.cluster`), which is no store.
 SHARDS = "shards.json"
@@ -52,13 +56,12 @@ def store_errors(path: Path) -> Iterator[None]:
 
 def no_store(path: Path) -> StoreError:
     """Return the error for a folder without a store."""
-    what = f"store {path}"
     if (path / SHARDS).is_file():
         remedy = (
             f"name one (a folder in it), attar serve all, or join them: attar shard {path} --into 1 --out NEW"
         )
-        return StoreError.expected(what, "a store", "a folder of shards", remedy)
-    return StoreError.expected(what, "a store", "none in the folder" if path.exists() else "no such folder")
+        return StoreError(f"{path} is a folder of shards, not a store", remedy)
+    return StoreError(f"there is no store in {path}" if path.exists() else f"there is no folder {path}")
 
 
 def store_error(path: Path, fault: lmdb.Error | OSError) -> AttarError:
@@ -67,35 +70,27 @@ def store_error(path: Path, fault: lmdb.Error | OSError) -> AttarError:
     mentioned = {code for code in _FULL | _FORBIDDEN if os.strerror(code) in str(fault)}
     if isinstance(fault, lmdb.DiskError) or mentioned & _FULL:
         remedy = "free some space and try again; the store is as it was before this change"
-        return StoreError.expected(
-            what, "space on the disk for the change", "a full disk, or a broken one", remedy
-        )
+        return StoreError(f"{what}: the disk is full, or broken", remedy)
     if isinstance(fault, lmdb.ReadonlyError) or mentioned:
         remedy = "grant it, or copy the store (readers write to lock.mdb too)"
-        return StoreError.expected(what, "a folder and files that can be written", "no permission to", remedy)
+        return StoreError(f"{what}: no permission to write to its folder and files", remedy)
     if isinstance(fault, FileNotFoundError):
-        return StoreError.expected(what, "an existing folder", "no such folder", "create it first")
+        return StoreError(f"{what}: its folder does not exist", "create it first")
     if isinstance(fault, lmdb.VersionMismatchError):
-        return RecordError.expected(
-            what, "a file of LMDB 0.9", "one of another version", "open it where it was made"
-        )
+        return RecordError(f"{what} was written by another version of LMDB", "open it where it was made")
     if isinstance(fault, (lmdb.InvalidError, lmdb.CorruptedError, lmdb.PageNotFoundError)):
-        return damaged(path, str(fault).split(": ", 1)[-1])
+        return damaged(path, f"the store file is damaged ({str(fault).split(': ', 1)[-1]})")
     if isinstance(fault, lmdb.TxnFullError):
-        return StoreError.expected(
-            what, "a transaction that fits into memory", "a larger one", "use smaller batches"
-        )
+        return StoreError(f"{what}: the transaction does not fit into memory", "use smaller batches")
     if isinstance(fault, lmdb.ReadersFullError):
-        return StoreError.expected(what, "a free reader slot", "none", "end some of the processes")
-    return StoreError.expected(what, "a store in working order", str(fault).replace("\n", " "))
+        return StoreError(f"{what}: too many processes read it", "end some of them")
+    return StoreError(f"{what}: {str(fault).replace(chr(10), ' ')}")
 
 
-def damaged(path: Path, came: str) -> RecordError:
+def damaged(path: Path, sentence: str) -> RecordError:
     """Return the error for a file that is not as it was written."""
-    what, expected = f"store {path}", "the file as it was written"
-    return RecordError.expected(
-        what, expected, came, f"restore a copy, or keep what is readable: attar store repair {path}"
-    )
+    remedy = f"restore a copy, or keep what is readable: attar store repair {path}"
+    return RecordError(f"store {path}: {sentence}", remedy)
 
 
 def _open_map(folder: Path, read_only: bool, durability: Durability, size: int) -> lmdb.Environment:
@@ -163,7 +158,7 @@ class Environment:
                 self._data = os.open(self.folder / DATA, os.O_RDONLY)
                 if not self.file_bytes():
                     # LMDB would take it for a new one.
-                    raise damaged(self.folder, "an empty file")
+                    raise damaged(self.folder, "the store file is empty")
                 self._lmdb = _open_map(self.folder, self.read_only, self.durability, self._map_size)
                 self._refuse_truncated_file()
                 self._lmdb.reader_check()
@@ -185,15 +180,15 @@ class Environment:
 
     def _refuse_truncated_file(self) -> None:
         # LMDB trusts its file: it reads pages beyond the end of a truncated one, and the system kills the process.
-        # A file may also be short because LMDB freed its last pages before they were ever written. Only a walk
-        # through all pages tells the two apart.
+        # A file may also be short because LMDB freed its last pages before they were ever written, and the process
+        # was killed before `extend_file`. Only reading all of it tells the two apart.
         if not self._missing_bytes():
             return
         fcntl.flock(self._data, fcntl.LOCK_EX)
         try:
             # Checked again: it may have been a writer that had yet to extend the file.
-            if self._missing_bytes() and (faults := page_faults(self.folder / DATA)):
-                raise damaged(self.folder, f"a part of it ({faults[0]})")
+            if self._missing_bytes() and not is_readable(self.folder / DATA):
+                raise damaged(self.folder, "the store file is truncated")
             self.extend_file()
         finally:
             fcntl.flock(self._data, fcntl.LOCK_UN)
@@ -201,9 +196,9 @@ class Environment:
     def extend_file(self) -> None:
         """Make the file as long as its pages, after each commit: a truncated one is then known by its length."""
         missing = self._missing_bytes()
-        # macOS has no posix_fallocate, and walks through all pages when it opens a short file.
+        # macOS has no posix_fallocate, and reads all of a short file when it opens it.
         if missing and not self.read_only and hasattr(os, "posix_fallocate"):
-            # The commit is done. If this fails, the next opening walks through all pages.
+            # The commit is done. If this fails, the next opening reads all of the file.
             with contextlib.suppress(OSError), open(self.folder / DATA, "r+b") as file:
                 # It never shortens the file, whatever another process is writing.
                 os.posix_fallocate(file.fileno(), self.file_bytes() + missing - 1, 1)
@@ -237,9 +232,7 @@ class Environment:
     def map(self) -> lmdb.Environment:
         """LMDB's own object."""
         if self._lmdb is None:
-            raise StoreError.expected(
-                f"store {self.folder}", "an open store", "a closed one", "open it again"
-            )
+            raise StoreError(f"store {self.folder} is closed", "open it again")
         return self._lmdb
 
     def begin(self, write: bool = False, repairs: int = 8) -> tuple[LmdbTransaction, int]:
@@ -276,9 +269,7 @@ class Environment:
             # LMDB allows one environment per file and process, and a fork that closed the inherited one would
             # invalidate the pages of the parent's snapshots.
             remedy = "close it before forking, or start processes by spawning them"
-            raise StoreError.expected(
-                f"store {self.folder}", "the process that opened it", "a fork of it", remedy
-            )
+            raise StoreError(f"store {self.folder} was opened before this process was forked", remedy)
 
     def _repaired(self, fault: lmdb.Error) -> bool:
         """Repair what kept a transaction from beginning; returns whether another attempt makes sense."""
@@ -308,7 +299,8 @@ class Environment:
     def _data_file(self) -> int:
         """The data file to lock; looked up once the thread has its turn, because the file may be replaced."""
         self.refuse_fork()
-        self.map  # noqa: B018  # raises if closed
+        if self._data < 0:
+            raise StoreError(f"store {self.folder} is closed", "open it again")
         return self._data
 
     @contextlib.contextmanager
@@ -319,10 +311,7 @@ class Environment:
             self._close()
             try:
                 if not lock_file(self._in_use, fcntl.LOCK_EX, time.monotonic() + timeout):
-                    came = "another process that has it open"
-                    raise BusyError.expected(
-                        f"store {self.folder}", "exclusive access", came, "end that first"
-                    )
+                    raise BusyError(f"store {self.folder}: another process has it open", "end that first")
                 yield
             finally:
                 self._open()

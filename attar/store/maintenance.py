@@ -1,23 +1,22 @@
-"""Maintenance of a store: checking every page and record, compacting the file, upgrading it, statistics."""
+"""Maintenance of a store: checking every page and record, compacting the file, statistics."""
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import lmdb
-import msgspec
 
 from attar.errors import AttarError, RecordError, quoted
 from attar.files import sync_folder
-from attar.store import format
-from attar.store.format import DocumentEntry, Header, Record, key_of, unwrap
+from attar.memory.envelope import VERSION
 from attar.store.lmdb_env import COPY, DATA, Environment, LmdbTransaction, damaged, store_errors
-from attar.store.pages import page_faults
+from attar.store.origin import unpack_parts
+from attar.store.records import Fault, Header, Record, digest_of, name_in, values_of
+from attar.store.salvage import page_faults
 from attar.store.signatures import SEARCH_KINDS, check_search_value
-from attar.store.transactions import header_of
-from attar.store.validation import Fault, check_record, name_in
+from attar.store.transactions import Reading, header_of
 
 
 def find_faults(environment: Environment) -> Iterator[Fault]:
@@ -33,52 +32,54 @@ def find_faults(environment: Environment) -> Iterator[Fault]:
 
 
 def _record_faults(environment: Environment, transaction: LmdbTransaction) -> Iterator[Fault]:
-    what = f"store {environment.folder}"
+    what, reading = f"store {environment.folder}", Reading(transaction)
     try:
         header = header_of(transaction, environment)
     except AttarError as fault:
         yield Fault(None, str(fault))
         return
-    counted, values = Header(header.reader, header.dtype, header.created), 1
-    for key, value in format.values_of(transaction, b"f"):
-        name = name_in(key)
+    counted, values = Header(reader=header.reader, created=header.created), 1
+    for entry in reading.documents():
+        if isinstance(entry, Fault):
+            yield entry
+            continue
+        counted = counted.plus(entry)
+        record = reading.record(entry)
+        values += 2 + (record.text_data is not None)
         try:
-            entry = format.read_entry(value, name)
-            memory, text = transaction.get(b"m" + key, b""), transaction.get(b"t" + key)
-            values += 2 + (text is not None)
-            counted = counted.plus(entry)
-            _check_record(key, entry, memory, text, header.reader)
+            check_record(record, header.reader)
         except AttarError as fault:
-            yield Fault(name, str(fault))
-    search = 0
+            yield Fault(entry.name, str(fault))
     for kind in SEARCH_KINDS:
-        for key, value in format.values_of(transaction, kind):
-            search += 1
-            is_signature = kind == b"s" and key != b""  # without a name: the statistics
+        for key, value in values_of(transaction, kind):
+            values += 1
+            entry_of_key = reading.signatures.entry(key)
             try:
-                of = transaction.get(b"f" + key) if is_signature else None
-                check_search_value(
-                    kind, key, value, None if of is None else format.read_entry(of, "").changed
-                )
+                check_search_value(kind, key, value, None if entry_of_key is None else entry_of_key.changed)
             except AttarError as fault:
-                yield Fault(name_in(key) if is_signature else None, str(fault))
+                yield Fault(name_in(key) if kind == b"s" and key else None, str(fault))
     if counted != header:
         yield Fault(None, f"{what}: expected {header}, got {counted}")
-    elif values != (count := transaction.stat(environment.map.open_db(None))["entries"] - search):
-        yield Fault(None, f"{what}: expected {values:,} values for its documents, got {count:,}")
+    elif values != (count := transaction.stat(environment.map.open_db(None))["entries"]):
+        yield Fault(None, f"{what}: expected {values:,} values, got {count:,}")
 
 
-def _check_record(
-    key: bytes, entry: DocumentEntry, memory: memoryview, text: memoryview | None, reader: str | None
-) -> None:
-    """Compare a document's entry with its key, its memory and its text."""
-    name = entry.name
-    if key_of(name) != key:
-        raise RecordError.expected(
-            f"key of {quoted(name)}", repr(key_of(name)), repr(key), "add the document again"
-        )
-    text_data = None if text is None else unwrap(b"t", text, name)
-    check_record(Record(entry, unwrap(b"m", memory, name), text_data), reader)
+def check_record(record: Record, reader: str | None) -> None:
+    """Decode all that a record holds and compare its parts; raises for what does not match."""
+    entry, memory = record.entry, record.memory
+    text = record.text
+    facts = {
+        "memory's bytes": (entry.memory_bytes, len(record.memory_data)),
+        "reader": (reader or memory.reader, memory.reader),
+        "tokens": (entry.tokens, memory.tokens),
+        "text's bytes": (entry.text_bytes, None if record.text_data is None else len(record.text_data)),
+        "digest": (entry.digest, digest_of(text) if text is not None and entry.digest else entry.digest),
+    }
+    for what, (expected, got) in facts.items():
+        if expected != got:
+            message = f"{what} of {quoted(record.name)}"
+            raise RecordError.expected(message, repr(expected), repr(got), "add the document again")
+    unpack_parts(entry.parts, record.name)
 
 
 def compact(environment: Environment, timeout: float) -> int:
@@ -103,7 +104,7 @@ def compact(environment: Environment, timeout: float) -> int:
             with _read_only(copy) as target:
                 copied = target.stat()["entries"]
             if copied != expected:
-                raise damaged(folder, f"{copied:,} of {expected:,} values in a copy of it")
+                raise damaged(folder, f"a copy of the store file has {copied:,} of {expected:,} values")
             os.replace(copy, data)
         finally:
             copy.unlink(missing_ok=True)
@@ -115,40 +116,12 @@ def _read_only(file: Path) -> contextlib.closing[lmdb.Environment]:
     return contextlib.closing(lmdb.open(str(file), subdir=False, readonly=True, lock=False))
 
 
-# By the version that each starts from. It gets LMDB's transaction, and rewrites every value for the next version.
-# It decodes the older values by itself: the functions of `format` know the newest version only. Version 1 is the first,
-# so there is none yet. `tests/store/versions` keeps a small store of every version.
-MIGRATIONS: dict[int, Callable[[LmdbTransaction], None]] = {}
-
-
-def migrate(
-    transaction: LmdbTransaction,
-    version: int,
-    newest: int = format.VERSION,
-    migrations: Mapping[int, Callable[[LmdbTransaction], None]] = MIGRATIONS,
-) -> list[int]:
-    """Upgrade a store from `version` to the newest, step by step; returns the steps.
-
-    >>> steps = {1: lambda transaction: None, 2: lambda transaction: None}
-    >>> migrate(None, 1, newest=3, migrations=steps)
-    [1, 2]
-    """
-    steps = list(range(version, newest))
-    for step in steps:
-        if step not in migrations:
-            remedy = "open it with an earlier attar"
-            raise RecordError.expected("store", f"version {newest}", f"version {version}", remedy)
-        migrations[step](transaction)
-    return steps
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Stats:
     """Counts, and sizes in bytes. New documents fill `free_bytes` first; `compact` returns them to the disk."""
 
     version: int
     reader: str | None
-    dtype: str
     documents: int
     tokens: int
     memory_bytes: int
@@ -163,16 +136,19 @@ class Stats:
 def stats_of(environment: Environment) -> Stats:
     """Return statistics from the header and LMDB's counters, without reading any document."""
     with environment.transaction() as transaction:
-        totals = msgspec.structs.asdict(header_of(transaction, environment))
+        header = header_of(transaction, environment)
         info = environment.map.info()
         pages = transaction.stat(environment.map.open_db(None))
         file_bytes = environment.file_bytes()
     meta_pages = 2
     used = meta_pages + pages["branch_pages"] + pages["leaf_pages"] + pages["overflow_pages"]
-    del totals["created"]
     return Stats(
-        version=format.VERSION,
-        **totals,
+        version=VERSION,
+        reader=header.reader,
+        documents=header.documents,
+        tokens=header.tokens,
+        memory_bytes=header.memory_bytes,
+        text_bytes=header.text_bytes,
         file_bytes=file_bytes,
         free_bytes=max(0, file_bytes - used * pages["psize"]),
         map_bytes=info["map_size"],

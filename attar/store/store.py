@@ -4,14 +4,12 @@ import os
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from pathlib import Path
 
 from attar.errors import FormatError, OptionError, ReaderMismatchError, StoreError
-from attar.memory.memory import Memory
-from attar.store import format, maintenance, switching
-from attar.store.format import HEADER_KEY, DocumentEntry, Header, Record
+from attar.store import maintenance, switching
 from attar.store.lmdb_env import (
     DATA,
     DURABILITY,
@@ -24,10 +22,8 @@ from attar.store.lmdb_env import (
     no_store,
     store_errors,
 )
+from attar.store.records import HEADER_KEY, DocumentEntry, Fault, Header, Record, now, write_header
 from attar.store.transactions import Snapshot, Transaction, header_of
-from attar.store.validation import Fault
-
-_DTYPES = ("float32", "float16", "int8")
 
 # Documents listed per snapshot: a list that is read slowly must not keep a snapshot open.
 _PAGE = 256
@@ -67,22 +63,18 @@ class Store:
         create: bool = True,
         read_only: bool = False,
         durability: Durability = "sync",
-        dtype: str | None = None,
         map_size: int = MAP_SIZE,
     ) -> "Store":
         """Open the store in a folder, or create it.
 
-        `reader` is the fingerprint of the reader that writes its memories; `dtype` is the dtype of the memories in
-        a new store, "float32" by default. A power failure may undo the last change with `durability` "relaxed",
-        and damage the store with "none". A killed process loses nothing with any of them.
+        `reader` is the fingerprint of the reader that writes its memories. A power failure may undo the last change
+        with `durability` "relaxed"; a killed process loses nothing.
         """
-        if dtype not in (None, *_DTYPES):
-            raise OptionError.expected("dtype", " or ".join(map(repr, _DTYPES)), repr(dtype))
         folder = _folder_for(Path(path), create and not read_only)
         environment = _share(folder, read_only=read_only, durability=durability, map_size=map_size)
         try:
-            header = _create_or_upgrade(environment, dtype, create and not read_only)
-            _refuse_another(folder, header, reader, dtype)
+            header = _read_or_create_header(environment, create and not read_only)
+            _refuse_another_reader(folder, header, reader)
         except BaseException:
             _release(environment)
             raise
@@ -101,29 +93,20 @@ class Store:
         self.close()
 
     def snapshot(self) -> Snapshot:
-        """Read one state of the store, without copying: `with store.snapshot() as snapshot: snapshot.memory(name)`."""
+        """Read one state of the store: `with store.snapshot() as now: entry = now.entry(name)`."""
         return Snapshot(self._open(), self)
 
     def transaction(self, timeout: float | None = None) -> Transaction:
-        """Make several changes atomic: `with store.transaction() as changes: changes.put(name, memory)`.
+        """Make several changes atomic: `with store.transaction() as changes: changes.remove(name)`.
 
         Waits at most `timeout` seconds for another writer.
         """
         return Transaction(self._writable(), self, self._reader, timeout)
 
-    def put(
-        self,
-        name: str,
-        memory: Memory,
-        *,
-        title: str = "",
-        text: str | None = None,
-        digest: bytes | None = None,
-        timeout: float | None = None,
-    ) -> DocumentEntry:
+    def put(self, record: Record, *, reader: str, timeout: float | None = None) -> DocumentEntry:
         """Write or replace a document; it is on the disk when this returns."""
         with self.transaction(timeout) as changes:
-            return changes.put(name, memory, title=title, text=text, digest=digest)
+            return changes.put(record, reader=reader, replacing=changes.find(record.name))
 
     def remove(self, name: str, *, timeout: float | None = None) -> None:
         """Remove a document."""
@@ -131,24 +114,14 @@ class Store:
             changes.remove(name)
 
     def get(self, name: str) -> Record:
-        """Return all that the store keeps of a document, as a copy whose checksums were verified."""
-        return self.get_many([name])[0]
-
-    def get_many(self, names: Iterable[str]) -> list[Record]:
-        """Return many documents of one snapshot, as copies whose checksums were verified."""
-        with self.snapshot() as snapshot:
-            return [snapshot.get(name).copied() for name in names]
-
-    def memory(self, name: str) -> Memory:
-        """Return a copy of a document's memory, its checksum verified; `snapshot` is faster."""
-        with self.snapshot() as snapshot:
-            data = bytes(snapshot.view(name, check=True))
-        return Memory.from_bytes(data, check=False)
+        """Return all that the store keeps of a document; its parts are checked when they are decoded."""
+        with self.snapshot() as now:
+            return now.get(name)
 
     def entry(self, name: str) -> DocumentEntry:
         """Return what the store knows of a document without its memory."""
-        with self.snapshot() as snapshot:
-            return snapshot.entry(name)
+        with self.snapshot() as now:
+            return now.entry(name)
 
     def documents(
         self, *, after: str | None = None, limit: int | None = None
@@ -179,19 +152,14 @@ class Store:
 
     @property
     def header(self) -> Header:
-        """The store's header: its reader, its dtype and totals."""
+        """The store's header: its reader and totals."""
         with self.snapshot() as snapshot:
-            return snapshot.header()
+            return snapshot.header
 
     @property
     def reader(self) -> str | None:
         """The fingerprint of the reader that wrote the memories; None before the first."""
         return self.header.reader or self._reader
-
-    @property
-    def dtype(self) -> str:
-        """The dtype of the stored memories."""
-        return self.header.dtype
 
     def check(self) -> Iterator[Fault]:
         """Read every page and every record, and yield the faults found; nobody can write meanwhile."""
@@ -218,15 +186,12 @@ class Store:
 
     def _open(self) -> Environment:
         if not self._finalizer.alive:
-            raise StoreError.expected(f"store {self.path}", "an open store", "a closed one", "open it again")
+            raise StoreError(f"store {self.path} is closed", "open it again")
         return self._environment
 
     def _writable(self) -> Environment:
         if self.read_only:
-            remedy = "open it without read_only"
-            raise StoreError.expected(
-                f"store {self.path}", "a store open for writing", "a read-only one", remedy
-            )
+            raise StoreError(f"store {self.path} is open for reading only", "open it without read_only")
         return self._open()
 
     def __repr__(self) -> str:
@@ -237,66 +202,45 @@ class Store:
 def _folder_for(path: Path, create: bool) -> Path:
     """Return the folder of a store, created if it may be; a folder with other files is refused."""
     path = path.absolute()
-    what = f"store {path}"
     with store_errors(path):
         if path.exists() and not path.is_dir():
-            raise StoreError.expected(what, "a folder", "a file", "name another place")
+            raise StoreError(f"{path} is a file, not the folder of a store", "name another place")
         if not Store.exists(path):
             if not create or (path / SHARDS).is_file():
                 raise no_store(path)
             if path.exists() and any(file != LOCK and not file.startswith(NEW) for file in os.listdir(path)):
-                expected = "a store or an empty folder"
-                raise StoreError.expected(what, expected, "a folder with other files", "name another")
+                raise StoreError(
+                    f"folder {path} has other files, and no store", "name an empty or new folder"
+                )
             path.mkdir(parents=True, exist_ok=True)
     return path
 
 
-def _create_or_upgrade(environment: Environment, dtype: str | None, create: bool) -> Header:
-    """Write a new store's header if `create` allows it, or upgrade a store of an earlier version; atomic."""
+def _read_or_create_header(environment: Environment, create: bool) -> Header:
+    """Read a store's header; that of a new store is written first if `create` allows it."""
     with environment.transaction() as transaction:
-        value = transaction.get(HEADER_KEY)
-        is_current = value is not None and not _is_earlier(value)
-        if value is None:
-            what, values = (
-                f"store {environment.folder}",
-                transaction.stat(environment.map.open_db(None))["entries"],
-            )
-            if values or environment.file_bytes() > _NEW_FILE_BYTES:
-                raise FormatError.expected(
-                    what, "a store", "another database, or a damaged one", "name another place"
-                )
-            if not create:
-                raise StoreError.expected(what, "a store", "an empty database", "name another place")
-    if not is_current and not environment.read_only:
-        with environment.writing(None):
-            with environment.transaction(write=True) as transaction:
-                # Another process may have done it while this one waited for the lock.
-                value = transaction.get(HEADER_KEY)
-                if value is None:
-                    header = Header(None, dtype or "float32", format.now())
-                    transaction.put(HEADER_KEY, format.wrap(b"a", format.encode(header)))
-                elif _is_earlier(value):
-                    maintenance.migrate(transaction, format.version_of(value))
-            environment.extend_file()
+        if transaction.get(HEADER_KEY) is not None:
+            return header_of(transaction, environment)
+        values = transaction.stat(environment.map.open_db(None))["entries"]
+    if values or environment.file_bytes() > _NEW_FILE_BYTES:
+        message = f"store {environment.folder}: the file is another database, or damaged"
+        raise FormatError(message, f"name another place, or try: attar store repair {environment.folder}")
+    if not create:
+        raise StoreError(f"store {environment.folder} is empty", "name another place")
+    with environment.writing(None):
+        with environment.transaction(write=True) as transaction:
+            # Another process may have done it while this one waited for the lock.
+            if transaction.get(HEADER_KEY) is None:
+                transaction.put(HEADER_KEY, write_header(Header(reader=None, created=now())))
+        environment.extend_file()
     with environment.transaction() as transaction:
         return header_of(transaction, environment)
 
 
-def _is_earlier(header: memoryview) -> bool:
-    return 0 < format.version_of(header) < format.VERSION
-
-
-def _refuse_another(folder: Path, header: Header, reader: str | None, dtype: str | None) -> None:
-    """Raise for a store of another reader, or of another dtype than was asked for."""
-    what = f"store {folder}"
+def _refuse_another_reader(folder: Path, header: Header, reader: str | None) -> None:
     if None not in (reader, header.reader) and reader != header.reader:
-        remedy = f"open it with the reader {header.reader!r}"
-        raise ReaderMismatchError.expected(
-            what, f"its reader {header.reader!r}", f"the reader {reader!r}", remedy
-        )
-    if dtype not in (None, header.dtype):
-        remedy = f"export it, and import it into a new one with --dtype {dtype}"
-        raise OptionError.expected(what, f"dtype {header.dtype!r}, as it was made", repr(dtype), remedy)
+        message = f"store {folder} has memories of the reader {header.reader!r}, not of {reader!r}"
+        raise ReaderMismatchError(message, "open it with its own reader, or move it: attar reread")
 
 
 # One environment per file in a process: LMDB's locks allow no second.
@@ -319,9 +263,9 @@ def _share(folder: Path, *, read_only: bool, durability: Durability, map_size: i
             shared = Environment(folder, read_only=read_only, durability=durability, map_size=map_size)
             _environments[place] = shared
         elif not read_only and (shared.read_only or shared.durability != durability):
-            came = "read-only" if shared.read_only else f"with durability {shared.durability!r}"
-            expected = "the same options everywhere in a process"
-            raise StoreError.expected(f"store {folder}", expected, f"one open {came}", "close that first")
+            options = "read-only" if shared.read_only else f"with durability {shared.durability!r}"
+            message = f"store {folder} is open in this process {options}"
+            raise StoreError(message, "close that first, or open it in the same way")
         _users[shared] += 1
         return shared
 

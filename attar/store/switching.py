@@ -11,19 +11,25 @@ from typing import TYPE_CHECKING
 import lmdb
 import msgspec
 
-from attar.errors import StoreError, UnknownDocumentError, quoted
-from attar.store import format
-from attar.store.format import HEADER_KEY, DocumentEntry, Header
+from attar.errors import StoreError, quoted
 from attar.store.lmdb_env import Environment, LmdbTransaction, store_errors
+from attar.store.records import (
+    DOCUMENT_KINDS,
+    HEADER_KEY,
+    DocumentEntry,
+    Header,
+    name_in,
+    now,
+    read_entry,
+    values_of,
+    write_entry,
+    write_header,
+)
 from attar.store.signatures import forget_signatures
 from attar.store.transactions import Snapshot, header_of
-from attar.store.validation import name_in
 
 if TYPE_CHECKING:
     from attar.store.store import Store
-
-# The fields of an entry that follow from the memory.
-_OF_MEMORY = ("tokens", "form", "dtype", "memory_bytes", "names_full")
 
 
 def source_version(entry: DocumentEntry) -> tuple[bytes, ...]:
@@ -65,38 +71,35 @@ def _replace_all(
     dropped: Collection[str],
 ) -> Header:
     before = header_of(transaction, environment)
-    header, moment = Header(reader, before.dtype, before.created), format.now()
-    for key in [key for key, _ in format.values_of(transaction, b"f")]:
-        entry = format.read_entry(transaction.get(b"f" + key), name_in(key))
+    header, moment = Header(reader=reader, created=before.created), now()
+    for key in [key for key, _ in values_of(transaction, b"f")]:
+        entry = read_entry(transaction.get(b"f" + key), name_in(key))
         if entry.name in dropped:
-            for kind in (b"f", b"m", b"t"):
+            for kind in DOCUMENT_KINDS:
                 transaction.delete(kind + key)
             continue
-        new, memory = _staged(memories, entry)
-        new = msgspec.structs.replace(
+        staged = _staged(memories, entry)
+        entry = msgspec.structs.replace(
             entry,
             # Later than before: caches of other processes know by it that the memory is another.
             changed=max(moment, entry.changed + 1),
-            **{field: getattr(new, field) for field in _OF_MEMORY},
+            tokens=staged.tokens,
+            memory_bytes=staged.memory_bytes,
         )
-        transaction.put(b"f" + key, format.wrap(b"f", format.encode(new)))
-        transaction.put(b"m" + key, format.wrap(b"m", memory))
-        header = header.plus(new)
-    transaction.put(HEADER_KEY, format.wrap(b"a", format.encode(header)))
+        transaction.put(b"f" + key, write_entry(entry))
+        transaction.put(b"m" + key, memories.memory_data(staged))
+        header = header.plus(entry)
+    transaction.put(HEADER_KEY, write_header(header))
     # Made again from the texts when they are needed: they are of the former reader.
     forget_signatures(transaction)
     return header
 
 
-def _staged(memories: Snapshot, entry: DocumentEntry) -> tuple[DocumentEntry, memoryview]:
-    """The staged entry and the bytes of the staged memory; raises for another version of the document."""
-    try:
-        new = memories.entry(entry.name)
-    except UnknownDocumentError:
-        new = None
-    if new is None or new.applied != source_version(entry):
-        came, remedy = "none, or one of another version", "run attar reread again"
-        raise StoreError.expected(
-            f"document {quoted(entry.name)}", "a memory of the new reader", came, remedy
-        )
-    return new, memories.view(entry.name, check=True)
+def _staged(memories: Snapshot, entry: DocumentEntry) -> DocumentEntry:
+    """The staged entry of a document; raises for one of another version, or whose memory is damaged."""
+    staged = memories.find(entry.name)
+    if staged is None or staged.applied != source_version(entry):
+        message = f"document {quoted(entry.name)} was not read with the new reader in its present version"
+        raise StoreError(message, "run attar reread again")
+    memories.check_bytes(staged)
+    return staged

@@ -1,134 +1,142 @@
-"""Transactions on a store: a `Snapshot` reads one state of it, a `Transaction` makes several changes atomic."""
+"""Transactions on a store: a `Snapshot` reads one state of it, a `Transaction` makes several changes atomic.
+
+Both read a document's entry first, once, and then what is needed of the document by its entry:
+
+    entry = now.entry(name)
+    memory, text = now.memory(entry), now.text(entry)
+
+    with store.transaction() as changes:
+        earlier = changes.find(name)
+        changes.put(Record.of(name, memory, text=text), reader=memory.reader, replacing=earlier)
+"""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import groupby
-from operator import attrgetter
-from typing import Any, NamedTuple
 
 import lmdb
 import msgspec
-from numpy.typing import NDArray
 
-from attar.errors import (
-    OptionError,
-    ReaderMismatchError,
-    RecordError,
-    StoreError,
-    UnknownDocumentError,
-    quoted,
-)
-from attar.memory.forms import Floats
+from attar.errors import ReaderMismatchError, RecordError, StoreError, UnknownDocumentError, quoted
+from attar.memory.envelope import unwrap
 from attar.memory.memory import Memory
-from attar.store import format, lookups, signatures
-from attar.store.format import HEADER_KEY, LONGEST_PLAIN_KEY, DocumentEntry, Header, Record, key_of, unwrap
+from attar.store import signatures
 from attar.store.lmdb_env import Environment, LmdbTransaction, store_error, store_errors
-from attar.store.origin import Origin, pack_parts
-from attar.store.validation import Fault, check_numbers, entry_data, entry_or_fault
+from attar.store.records import (
+    DOCUMENT_KINDS,
+    HEADER_KEY,
+    LONGEST_PLAIN_KEY,
+    DocumentEntry,
+    Fault,
+    Header,
+    Record,
+    entry_or_fault,
+    key_of,
+    read_entry,
+    read_header,
+    read_text,
+    values_of,
+    write_entry,
+    write_header,
+)
+from attar.store.signatures import STATISTICS_KEY, Signatures
 
 
 def header_of(transaction: LmdbTransaction, environment: Environment) -> Header:
     """Read the store's header."""
-    return format.read_header(transaction.get(HEADER_KEY, b""), str(environment.folder))
+    return read_header(transaction.get(HEADER_KEY, b""), str(environment.folder))
 
 
-def _find_entry(transaction: LmdbTransaction, name: str) -> DocumentEntry | None:
-    value = transaction.get(b"f" + key_of(name))
-    if value is None:
-        return None
-    entry = format.read_entry(value, name)
-    if entry.name != name:
-        raise RecordError.expected(f"entry of {quoted(name)}", "an entry of that name", quoted(entry.name))
-    return entry
+class Reading:
+    """What a snapshot and a transaction read of a store."""
 
+    __slots__ = ("_begun",)
 
-def _entry_of(transaction: LmdbTransaction, name: str) -> DocumentEntry:
-    entry = _find_entry(transaction, name)
-    if entry is None:
-        raise UnknownDocumentError.named(name)
-    return entry
+    def __init__(self, transaction: LmdbTransaction | None = None) -> None:
+        self._begun = transaction
 
-
-def _read_record(transaction: LmdbTransaction, name: str, check: bool) -> Record:
-    entry = _entry_of(transaction, name)
-    key, text = key_of(name), None
-    memory = unwrap(b"m", transaction.get(b"m" + key, b""), name, check)
-    if entry.text_bytes is not None:
-        text = unwrap(b"t", transaction.get(b"t" + key, b""), name, check)
-    return Record(entry, memory, text)
-
-
-class Snapshot:
-    """What `Store.snapshot` returns: one state of the store, unchanged by what others write meanwhile.
-
-    Its views into the file are valid until it ends. Do not use them later: LMDB may reuse the pages.
-    """
-
-    __slots__ = ("_environment", "_store", "_thread", "_transaction")
-
-    def __init__(self, environment: Environment, store: object) -> None:
-        # The store is kept alive: one that nobody refers to is closed.
-        self._environment, self._store = environment, store
-
-    def __enter__(self) -> "Snapshot":
-        self._transaction, self._thread = self._environment.begin()
-        return self
-
-    def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
-        environment = self._environment
-        if not environment.forked:
-            self._transaction.abort()
-            environment.map_lock.release(self._thread)
-        if fault is not None and isinstance(fault, lmdb.Error):
-            raise store_error(environment.folder, fault) from fault
-
-    def view(self, name: str, check: bool = False) -> memoryview:
-        """Return the bytes of a document's memory; `check=True` verifies their checksum (9 µs for 20 KB)."""
-        return unwrap(b"m", self._value(name), name, check)
-
-    def memory(self, name: str, check: bool = False) -> Memory:
-        """Return a document's memory on the file's own bytes."""
-        return lookups.memory_in(self._value(name), name, check)
-
-    def memories(self, names: Iterable[str], check: bool = False) -> list[Memory]:
-        """Return many documents' memories, in the order of the names."""
-        return [self.memory(name, check) for name in names]
-
-    def lookup(self, name: str, queries: NDArray[Any]) -> Floats:
-        """Return the readouts of queries `[m, k]` from a document's memory, as `Memory.lookup` does."""
-        readouts: Floats = lookups.fastest(1).look_up(self._value(name), name, queries)
-        return readouts
-
-    def lookup_many(self, names: Sequence[str], queries: NDArray[Any]) -> Floats:
-        """Return the readout of each of the queries `[m, k]` from its own document's memory."""
-        keys = [b"m" + key_of(name) for name in names]
-        # Not sorted into the order of LMDB's pages: sorting costs what it gains.
-        values = list(map(self._transaction.get, keys))
-        if not all(values) or max(map(len, keys), default=0) > LONGEST_PLAIN_KEY + 1:
-            values = [self._value(name) for name in names]
-        readouts: Floats = lookups.fastest(len(values)).look_up_each(values, names, queries)
-        return readouts
-
-    def _value(self, name: str) -> memoryview:
-        key = key_of(name)
-        if len(key) > LONGEST_PLAIN_KEY:
-            self.entry(name)
-        value: memoryview | None = self._transaction.get(b"m" + key)
-        if value is None:
-            raise UnknownDocumentError.named(name)
-        return value
+    @property
+    def _transaction(self) -> LmdbTransaction:
+        if self._begun is None:
+            message = "this snapshot or transaction of a store has failed, has ended or was not entered"
+            raise StoreError(message, "begin another: with store.snapshot() or store.transaction()")
+        return self._begun
 
     def entry(self, name: str) -> DocumentEntry:
         """Return what the store knows of a document without its memory."""
-        return _entry_of(self._transaction, name)
+        value = self._transaction.get(b"f" + key_of(name))
+        if value is None:
+            raise UnknownDocumentError.named(name)
+        entry = read_entry(value, name)
+        if entry.name != name:
+            raise RecordError(f"entry of {quoted(name)} is the entry of {quoted(entry.name)}")
+        return entry
 
-    def get(self, name: str, check: bool = True) -> Record:
-        """Return all that the store keeps of a document."""
-        return _read_record(self._transaction, name, check)
+    def find(self, name: str) -> DocumentEntry | None:
+        """Return a document's entry; None if there is none, or a damaged one, which may be replaced."""
+        try:
+            return self.entry(name)
+        except (UnknownDocumentError, RecordError):
+            return None
 
     def __contains__(self, name: str) -> bool:
         return self._transaction.get(b"f" + key_of(name)) is not None
+
+    def memory(self, entry: DocumentEntry) -> Memory:
+        """Return a document's memory, decoded and checked."""
+        return Memory.from_bytes(self.memory_data(entry), f"memory of {quoted(entry.name)}")
+
+    def text(self, entry: DocumentEntry) -> str | None:
+        """Return a document's text, if it is kept."""
+        data = self.text_data(entry)
+        return None if data is None else read_text(data, entry.name)
+
+    def memory_data(self, entry: DocumentEntry) -> bytes:
+        """Return the bytes of a document's memory, as they lie in the store: `Memory.from_bytes` checks them."""
+        return bytes(self._transaction.get(b"m" + key_of(entry.name), b""))
+
+    def text_data(self, entry: DocumentEntry) -> bytes | None:
+        """Return the bytes of a document's text, as they lie in the store: `read_text` checks them."""
+        if entry.text_bytes is None:
+            return None
+        return bytes(self._transaction.get(b"t" + key_of(entry.name), b""))
+
+    def record(self, entry: DocumentEntry) -> Record:
+        """Return all that the store keeps of a document; its parts are checked when they are decoded."""
+        return Record(entry, self.memory_data(entry), self.text_data(entry), self.signature(entry))
+
+    def get(self, name: str) -> Record:
+        """Return all that the store keeps of a document, by its name."""
+        return self.record(self.entry(name))
+
+    def check_bytes(self, entry: DocumentEntry) -> None:
+        """Verify the checksums of a document's memory and text, without decoding them."""
+        unwrap(b"m", self.memory_data(entry), f"memory of {quoted(entry.name)}")
+        text = self.text_data(entry)
+        if text is not None:
+            unwrap(b"t", text, f"text of {quoted(entry.name)}")
+
+    def is_intact(self, entry: DocumentEntry) -> bool:
+        """Return whether the checksums of a document's memory and text are right."""
+        try:
+            self.check_bytes(entry)
+        except RecordError:
+            return False
+        return True
+
+    @property
+    def signatures(self) -> Signatures:
+        """What search keeps in the store."""
+        return Signatures(self._transaction)
+
+    def signature(self, entry: DocumentEntry) -> bytes | None:
+        """Return the signature of this version of a document; None without one, or if it is damaged."""
+        try:
+            stamped = self.signatures.get(key_of(entry.name))
+        except RecordError:
+            return None
+        return stamped.data if stamped is not None and stamped.changed == entry.changed else None
 
     def documents(self, after: str | None = None) -> Iterator[DocumentEntry | Fault]:
         """Yield the documents' entries in the order of names, those after the name `after`.
@@ -136,31 +144,58 @@ class Snapshot:
         In place of an entry that cannot be read: its fault, with the name that its key has.
         """
         start = b"" if after is None else key_of(after)[:LONGEST_PLAIN_KEY]
-        values = format.values_of(self._transaction, b"f", start)
+        values = values_of(self._transaction, b"f", start)
         # Long names that begin alike have keys in the order of their digests: each such group is sorted here.
         for _, group in groupby(values, key=lambda item: item[0][:LONGEST_PLAIN_KEY]):
             entries = [entry_or_fault(key, value) for key, value in group]
             # Names are ordered by code points, as their keys are.
-            for entry in sorted(entries, key=attrgetter("name")):
+            for entry in sorted(entries, key=lambda entry: entry.name or ""):
                 if after is None or (entry.name or "") > after:
                     yield entry
 
+
+class Snapshot(Reading):
+    """What `Store.snapshot` returns: one state of the store, unchanged by what others write meanwhile."""
+
+    __slots__ = ("_environment", "_store", "_thread")
+
+    def __init__(self, environment: Environment, store: object) -> None:
+        super().__init__()
+        # The store is kept alive: one that nobody refers to is closed.
+        self._environment, self._store = environment, store
+
+    def __enter__(self) -> "Snapshot":
+        self._begun, self._thread = self._environment.begin()
+        return self
+
+    def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
+        environment = self._environment
+        if not environment.forked:
+            self._transaction.abort()
+            self._begun = None
+            environment.map_lock.release(self._thread)
+        if fault is not None and isinstance(fault, lmdb.Error):
+            raise store_error(environment.folder, fault) from fault
+
+    @property
     def header(self) -> Header:
-        """Return the store's header."""
+        """The store's header."""
         return header_of(self._transaction, self._environment)
 
 
-class _Step(NamedTuple):
-    """One change: the values that replace all that is stored for a document, and the reader of its memory."""
+@dataclass(frozen=True)
+class _Step:
+    """One change, kept to be repeated: the values to write, and what becomes of a document's others."""
 
-    name: str
-    entry: DocumentEntry | None = None
-    values: tuple[tuple[bytes, bytes], ...] = ()
+    values: dict[bytes, bytes]
+    # The key of the document that is written or removed, without the letter of its kind.
+    key: bytes | None = None
+    written: DocumentEntry | None = None
+    replaced: DocumentEntry | None = None
     reader: str | None = None
-    adds: bool = False  # the document stays
 
 
-class Transaction:
+class Transaction(Reading):
     """What `Store.transaction` returns: changes that are all on the disk when it ends, or none of them.
 
     They are kept until the end, to be repeated if LMDB's map must grow.
@@ -169,12 +204,13 @@ class Transaction:
     def __init__(
         self, environment: Environment, store: object, reader: str | None, timeout: float | None
     ) -> None:
+        super().__init__()
         # The store is kept alive: one that nobody refers to is closed.
         self._environment, self._store = environment, store
         self._reader, self._timeout = reader, timeout
         self._writing = contextlib.ExitStack()
         self._steps: list[_Step] = []
-        self._begun: LmdbTransaction | None = None
+        self._changed: set[bytes] = set()
         self.header: Header  # with the changes so far
 
     def __enter__(self) -> "Transaction":
@@ -197,123 +233,78 @@ class Transaction:
             finally:
                 self._abort()
 
-    def put(
-        self,
-        name: str,
-        memory: Memory,
-        *,
-        title: str = "",
-        text: str | None = None,
-        digest: bytes | None = None,
-        applied: tuple[bytes, ...] = (),
-        signature: bytes | None = None,
-        origin: Origin | None = None,
-        budget: int = 0,
-    ) -> DocumentEntry:
-        """Write or replace a document; its memory is converted to the store's dtype, if that can hold it."""
-        earlier = None
-        check_numbers(memory, name)
-        try:
-            converted = memory.astype(self.header.dtype)
-        except OptionError:
-            # float16 ends at 65504, which the vector of a name reaches after about 7,000 mentions.
-            converted = memory.astype("float32")
-        with contextlib.suppress(RecordError):
-            earlier = _find_entry(self._transaction, name)
-        facts: dict[str, Any] = {"title": title, "digest": digest, "applied": applied, "budget": budget}
-        facts["created"] = None if earlier is None else earlier.created
-        record = Record.of(name, converted, text=text, signature=signature, origin=origin, **facts)
-        if origin is None and earlier is not None and earlier.digest == record.entry.digest != b"":
-            # The same text, read again, keeps its origin.
-            same = {field: getattr(earlier, field) for field in Origin._fields}
-            record = replace(record, entry=msgspec.structs.replace(record.entry, **same))
-        return self.put_record(record, memory.reader)
+    def put(self, record: Record, *, reader: str, replacing: DocumentEntry | None = None) -> DocumentEntry:
+        """Write a document, or replace the one whose entry `find` has returned; returns its entry.
 
-    def put_record(self, record: Record, reader: str) -> DocumentEntry:
-        """Write a record as it is, if its memory is by the store's reader."""
-        key = key_of(record.name)
+        `reader` is the fingerprint of the reader that made the memory, which must be the store's.
+        """
         expected = self.header.reader or self._reader
         if expected is not None and reader != expected:
-            what, came = f"memory of {quoted(record.name)}", f"one of the reader {reader!r}"
-            remedy = f"read the document with the reader {expected!r}, or open another store"
-            raise ReaderMismatchError.expected(what, f"one of the store's reader {expected!r}", came, remedy)
-        parts: dict[format.Kind, format.Buffer] = {b"f": entry_data(record.entry), b"m": record.memory_data}
+            message = f"the memory of {quoted(record.name)} is by the reader {reader!r}, the store's is {expected!r}"
+            raise ReaderMismatchError(message, "read the document with the store's reader")
+        entry, key = record.entry, key_of(record.name)
+        values = {b"f" + key: write_entry(entry), b"m" + key: record.memory_data}
         if record.text_data is not None:
-            parts[b"t"] = record.text_data
-        values = [(kind + key, format.wrap(kind, data)) for kind, data in parts.items()]
+            values[b"t" + key] = record.text_data
         if record.signature is not None:
-            values.append((b"s" + key, signatures.wrapped(record.entry, record.signature)))
-        self._do(_Step(record.name, record.entry, tuple(values), reader))
-        return record.entry
+            values[b"s" + key] = signatures.stamped(entry.changed, record.signature)
+        self._change(key, _Step(values, key, entry, replacing, reader))
+        return entry
 
-    def put_origin(self, name: str, origin: Origin) -> None:
-        """Note where a document came from; its memory, text and signature stay."""
-        known = origin._asdict() | {"parts": pack_parts(origin.parts)}
-        entry = msgspec.structs.replace(self.get(name).entry, **known)
-        value = b"f" + key_of(name), format.wrap(b"f", entry_data(entry))
-        self._do(_Step(name, values=(value,), adds=True))
+    def put_signature(self, entry: DocumentEntry, data: bytes) -> None:
+        """Write the signature of a document, which stays as it is."""
+        key = key_of(entry.name)
+        self._change(key, _Step({b"s" + key: signatures.stamped(entry.changed, data)}))
 
-    def put_signature(self, name: str | None, data: bytes) -> None:
-        """Write a document's signature, or with None the statistics of all; documents stay as they are."""
-        value = signatures.STATISTICS_KEY, format.wrap(b"s", data)
-        if name is not None:
-            value = b"s" + key_of(name), signatures.wrapped(self.get(name).entry, data)
-        self._do(_Step(name or "", values=(value,), adds=True))
+    def put_statistics(self, data: bytes) -> None:
+        """Write the statistics that signatures are made with."""
+        self._change(None, _Step({STATISTICS_KEY: signatures.statistics_value(data)}))
 
     def remove(self, name: str) -> None:
-        """Remove a document."""
-        if self._transaction.get(b"f" + key_of(name)) is None:
+        """Remove a document, also a damaged one."""
+        if name not in self:
             raise UnknownDocumentError.named(name)
-        self._do(_Step(name))
+        key = key_of(name)
+        self._change(key, _Step({}, key, replaced=self.find(name)))
 
-    def get(self, name: str) -> Record:
-        """Return all that the store keeps of a document, with the changes so far."""
-        return _read_record(self._transaction, name, check=True).copied()  # the next change may overwrite it
-
-    def __contains__(self, name: str) -> bool:
-        return _find_entry(self._transaction, name) is not None
-
-    @property
-    def _transaction(self) -> LmdbTransaction:
-        if self._begun is None:
-            what, remedy = f"store {self._environment.folder}", "begin another with store.transaction()"
-            raise StoreError.expected(what, "an open transaction", "one that has failed or ended", remedy)
-        return self._begun
-
-    def _do(self, step: _Step) -> None:
+    def _change(self, key: bytes | None, step: _Step) -> None:
         """Make a change, and remember it in case the map must grow."""
         self._steps.append(step)
+        if key is not None:
+            self._changed.add(key)
         try:
             self._make(step)
         except lmdb.MapFullError:
             self._repeat_in_a_larger_map()
 
     def _make(self, step: _Step) -> None:
-        if not step.adds:
-            self._erase(step.name)
-        for key, value in step.values:
+        if step.key is not None:
+            self._erase(step.key, step)
+        for key, value in step.values.items():
             self._transaction.put(key, value)
-        if step.entry is not None:
-            self.header = msgspec.structs.replace(self.header.plus(step.entry), reader=step.reader)
+        if step.written is not None:
+            self.header = msgspec.structs.replace(self.header.plus(step.written), reader=step.reader)
 
-    def _erase(self, name: str) -> None:
-        try:
-            entry = _find_entry(self._transaction, name)
-            if entry is None:
-                return
-        except RecordError:
-            entry = None
-        for kind in (b"f", b"m", b"t", b"s"):
-            self._transaction.delete(kind + key_of(name))
-        # Nobody knows what an unreadable entry added to the totals.
-        self.header = self.header.plus(entry, -1) if entry else self._recounted()
+    def _erase(self, key: bytes, step: _Step) -> None:
+        """Remove what is stored for a document, except what the step overwrites, and subtract it from the totals."""
+        if self._transaction.get(b"f" + key) is None:
+            return
+        if step.replaced is None:
+            # Nobody knows what an unreadable entry added to the totals.
+            self._transaction.delete(b"f" + key)
+            self.header = self._recounted()
+        else:
+            self.header = self.header.plus(step.replaced, -1)
+        for kind in DOCUMENT_KINDS:
+            if kind + key not in step.values:
+                self._transaction.delete(kind + key)
 
     def _recounted(self) -> Header:
         """Count again all documents whose entries can be read."""
-        header = Header(self.header.reader, self.header.dtype, self.header.created)
-        for _, value in format.values_of(self._transaction, b"f"):
-            with contextlib.suppress(RecordError):
-                header = header.plus(format.read_entry(value, ""))
+        header = Header(reader=self.header.reader, created=self.header.created)
+        for entry in self.documents():
+            if isinstance(entry, DocumentEntry):
+                header = header.plus(entry)
         return header
 
     def _begin(self) -> None:
@@ -331,8 +322,8 @@ class Transaction:
         self._environment.refuse_fork()
         while self._steps:
             try:
-                signatures.note_changes(self._transaction, [step.name for step in self._steps if step.name])
-                self._transaction.put(HEADER_KEY, format.wrap(b"a", format.encode(self.header)))
+                signatures.note_changes(self._transaction, self._changed)
+                self._transaction.put(HEADER_KEY, write_header(self.header))
                 self._transaction.commit()
                 self._environment.extend_file()
                 return

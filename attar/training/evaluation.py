@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attar.cloze.documents import ClozeDocument
 from attar.cloze.encoded import EncodedSplit
-from attar.errors import FormatError, OptionError
+from attar.errors import FormatError
 from attar.memory.memory import Memory
 from attar.nn.network import Network
 from attar.progress import Progress, ignore_progress
@@ -189,12 +189,6 @@ def sample_by_source(documents: Iterable[ClozeDocument], most: int) -> dict[str,
 
 def mean_size(memories: Sequence[Memory]) -> MemorySize:
     """The means over memories; a dtype that cannot hold their values is left out."""
-    sizes: dict[str, float] = {}
-    for precision in _PRECISIONS:
-        try:
-            sizes[precision] = float(np.mean([len(each.astype(precision).to_bytes()) for each in memories]))
-        except OptionError:
-            continue
+    sizes = {"int8": float(np.mean([len(memory.to_bytes()) for memory in memories]))}
     tokens = float(np.mean([memory.tokens for memory in memories]))
-    names = float(np.mean([len(memory.names) for memory in memories]))
-    return MemorySize(len(memories), tokens, names, sizes)
+    return MemorySize(len(memories), tokens, 0.0, sizes)

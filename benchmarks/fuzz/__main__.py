@@ -21,7 +21,6 @@ from benchmarks.fuzz.reading import library_target, source_target, text_target
 from benchmarks.fuzz.records import (
     envelope_target,
     memory_target,
-    name_table_target,
     signature_target,
     store_target,
 )
@@ -30,7 +29,6 @@ from benchmarks.fuzz.target import Target, run
 TARGETS = {
     "memory": memory_target,
     "envelope": envelope_target,
-    "names": name_table_target,
     "signatures": signature_target,
     "store": store_target,
     "import": import_target,

@@ -1,26 +1,24 @@
-"""Targets: the bytes of memories, names and signatures, the store's envelopes, and the store's file."""
+"""Targets: the bytes of memories and signatures, the store's values, and the store's file."""
 
 import os
+import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-from attar.memory.cooccurrence import Cooccurrence
-from attar.memory.forms import FORMS_OF, INDEXED
+from attar.memory.envelope import unwrap, wrap
 from attar.memory.memory import Memory
 from attar.memory.phrases import PhraseIndex
 from attar.search.records import SignatureRecord
 from attar.search.signatures import SignatureOptions, Sums
 from attar.search.statistics import Statistics
-from attar.store.format import DocumentEntry, decompress, encode, read_entry, unwrap, wrap
+from attar.store.records import DocumentEntry, Record, read_entry, read_text, write_entry, write_text
 from attar.store.store import Store
-from attar.text.name_table import NameTable
-from benchmarks.fuzz.mutations import mutated_bytes, texts
+from benchmarks.fuzz.mutations import mutated_bytes
 from benchmarks.fuzz.target import Target, in_fork, refused
 
 READER = "reader-1"
@@ -28,28 +26,30 @@ _QUERY = np.ones((1, 4), np.float32)
 
 
 def memories() -> list[Memory]:
-    """One small memory of every mechanism and precision."""
-    rng, names = np.random.default_rng(0), NameTable.of("Ann Lee", "Bath", "Zoë Ann")
-    shapes = {"none": (4,), "softmax": (5, 4), "keyed": (4, 3), "named": (3, 4)}
-    ids = rng.integers(3, 20, 40)
-    ids[(ids >= 6) & (ids < 9)] = 9
-    about, ends = np.where(ids < 6, ids - 3, -1), np.arange(40) % 4 == 3
-    (counts,) = Cooccurrence.count(about, ids, ends, [40], counts=[3], first=3, limit=6, common=0)
-    made = []
-    for mechanism in sorted(set(FORMS_OF).difference(INDEXED)):
-        numbers = rng.standard_normal(shapes.get(mechanism, (4, 4)))
-        numbers = numbers if mechanism in shapes else numbers @ numbers.T
-        more: dict[str, Any] = {"cooccurrence": counts} if mechanism == "named" else {}
-        state = rng.standard_normal(4)
-        memory = Memory.of(mechanism, numbers, tokens=5, reader=READER, names=names, state=state, **more)
-        made += [memory.astype(precision) for precision in ("float32", "float16", "int8")]
+    """A small memory of each form, and one without phrases."""
+    rng = np.random.default_rng(0)
     text, sentences = "Ann Lee met Zoë Ann. Bath is wet.", [(0, 20), (21, 33)]
-    index = PhraseIndex.of(
-        text, [(0, 7, 0, 1.5), (21, 25, 1, 0.5)], sentences, [[5, 7, 9], [6]], tail=(21, 1, 1)
-    )
-    vectors, nothing = rng.standard_normal((2, 4)).astype(np.float32), np.zeros(0, np.float32)
-    phrases = Memory("phrases", vectors, None, 9, 4, nothing, NameTable(), "phrases", READER, None, index)
-    return [*made, phrases, phrases.astype("int8")]
+    spans = [(0, 7, 0, 1.5), (21, 25, 1, 0.5)]
+    index = PhraseIndex.of(text, spans, sentences, [[5, 7, 9], [6]], tail=(21, 1, 1))
+    vectors, keys = rng.standard_normal((2, 4)).astype(np.float32), rng.standard_normal((2, 4))
+    sums = (keys.T @ np.concatenate((rng.standard_normal((2, 3)), keys), 1)).astype(np.float32)
+    nothing = np.zeros((0, 4), np.float32)
+    return [
+        Memory.quantized(vectors, form="phrases", phrases=index, tokens=9, reader=READER),
+        Memory.quantized(sums, form="ridge", phrases=index, tokens=9, reader=READER),
+        Memory.quantized(
+            nothing, form="phrases", phrases=PhraseIndex.of("", [], [], []), tokens=0, reader=READER
+        ),
+    ]
+
+
+def _forged(data: bytes) -> bytes:
+    """Damaged bytes with the length and the checksum that fit."""
+    if len(data) < 16:
+        return data
+    length = struct.pack("<I", len(data) - 16)
+    checksum = zlib.crc32(data[16:], zlib.crc32(data[:8] + length))
+    return data[:8] + struct.pack("<I", checksum) + length + data[16:]
 
 
 @contextmanager
@@ -60,13 +60,11 @@ def memory_target(folder: Path) -> Iterator[Target]:
     def check(example: tuple[int, bytes, bool]) -> None:
         number, data, forged = example
         original = originals[number % len(originals)]
-        if forged and len(data) > 8:
-            data = data[:4] + zlib.crc32(data[8:]).to_bytes(4, "little") + data[8:]
         with refused():
-            found = Memory.from_bytes(data)
-            if not forged and found != original:
+            memory = Memory.from_bytes(_forged(data) if forged else data)
+            if not forged and memory != original:
                 raise AssertionError("damaged bytes are taken for another memory")
-            _use(found, original)
+            _use(memory, original)
 
     def mutated(number: int) -> st.SearchStrategy[tuple[int, bytes, bool]]:
         data = originals[number].to_bytes()
@@ -78,10 +76,8 @@ def memory_target(folder: Path) -> Iterator[Target]:
 def _use(memory: Memory, other: Memory) -> None:
     """What a library does with a memory."""
     repr(memory)
-    memory.names.resolve(["Ann"])
-    if memory.size == 4 and len(memory.numbers) and memory.form in ("triangle", "names"):
-        with np.errstate(all="ignore"):
-            memory.lookup(_QUERY)
+    with np.errstate(all="ignore"), refused():
+        memory.lookup(_QUERY)
     again = Memory.from_bytes(memory.to_bytes())
     if again.to_bytes() != memory.to_bytes():
         raise AssertionError("a memory that changes when it is written again")
@@ -91,59 +87,53 @@ def _use(memory: Memory, other: Memory) -> None:
 
 @contextmanager
 def envelope_target(folder: Path) -> Iterator[Target]:
-    """The store's envelopes, entries and texts: refused, or equal to the original."""
-    entry = DocumentEntry("emma", "Emma", b"\1" * 32, 1, 2, 3, "triangle", "float32", 400, None)
-    payloads = {
-        b"f": encode(entry),
-        b"m": memories()[0].to_bytes(),
-        b"t": zlib.compress(b"Emma Woodhouse" * 9),
+    """The store's entries and texts: refused, or equal to the original."""
+    entry, text = DocumentEntry(name="emma", title="Emma", digest=b"\1" * 32, tokens=3), "Emma Woodhouse" * 9
+    originals: dict[bytes, tuple[object, bytes, Callable[[bytes], object]]] = {
+        b"f": (entry, write_entry(entry), lambda value: read_entry(value, "emma")),
+        b"t": (text, write_text(text, "emma"), lambda value: read_text(value, "emma")),
     }
 
     def check(example: tuple[bytes, bytes, bool]) -> None:
         kind, data, forged = example
+        original, _, read = originals[kind]
         with refused():
-            if forged:
-                data = wrap(kind, data)  # type: ignore[arg-type]
-            payload = bytes(unwrap(kind, data, "emma"))  # type: ignore[arg-type]
-            if not forged and payload != payloads[kind]:
-                raise AssertionError("a damaged envelope is taken for a whole one")
-            if kind == b"f":
-                read_entry(data, "emma")
-            elif kind == b"t":
-                decompress(payload, "emma")
+            decoded = read(wrap(kind, data, "emma") if forged else data)
+            if not forged and decoded != original:
+                raise AssertionError("a damaged value is taken for a whole one")
 
     def mutated(kind: bytes) -> st.SearchStrategy[tuple[bytes, bytes, bool]]:
-        whole = mutated_bytes(wrap(kind, payloads[kind]))  # type: ignore[arg-type]
-        inner = mutated_bytes(payloads[kind])
-        return st.tuples(st.just(kind), whole, st.just(False)) | st.tuples(
-            st.just(kind), inner, st.just(True)
+        value = originals[kind][1]
+        payload = bytes(unwrap(kind, value, "emma"))
+        return st.tuples(st.just(kind), mutated_bytes(value), st.just(False)) | st.tuples(
+            st.just(kind), mutated_bytes(payload), st.just(True)
         )
 
-    yield Target(st.sampled_from(sorted(payloads)).flatmap(mutated), check)
+    yield Target(st.sampled_from(sorted(originals)).flatmap(mutated), check)
 
 
 @contextmanager
 def store_target(folder: Path) -> Iterator[Target]:
     """The store's file: damage is refused or found by the check, or every document is as it was.
 
-    LMDB's first two pages have no checksums (docs/security.md), and are left alone.
+    LMDB's first two pages have no checksums, and are left alone.
     """
     place = folder / "store"
     with Store.open(place) as store, store.transaction() as changes:
-        for number, memory in enumerate(memories()):
-            changes.put(f"doc {number}", memory.astype("float32"), text=f"text {number} " * 40 * number)
+        for number in range(40):
+            memory = memories()[number % 2]
+            record = Record.of(f"doc {number}", memory, text=f"text {number} " * 40 * number)
+            changes.put(record, reader=READER)
     with Store.open(place) as store:
-        expected = {name: store.get(name) for name in map(_name_of, store.documents())}
+        expected = _documents(store)
     data = place / "data.mdb"
     whole = data.read_bytes()
     first = 2 * os.sysconf("SC_PAGESIZE")
 
     def look() -> None:
         with refused(), Store.open(place) as store:
-            if not list(store.check()):
-                found = {name: store.get(name) for name in map(_name_of, store.documents())}
-                if found != expected:
-                    raise AssertionError("damage that the check does not find")
+            if not list(store.check()) and _documents(store) != expected:
+                raise AssertionError("damage that the check does not find")
 
     def check(example: bytes) -> None:
         data.write_bytes(whole[:first] + example)
@@ -153,28 +143,8 @@ def store_target(folder: Path) -> Iterator[Target]:
     yield Target(mutated_bytes(whole[first:]) | cut, check)
 
 
-def _name_of(entry: Any) -> str:
-    return str(entry.name)
-
-
-@contextmanager
-def name_table_target(folder: Path) -> Iterator[Target]:
-    """Names that people do not have: learned, resolved, written and read again."""
-
-    def check(example: list[str]) -> None:
-        table = NameTable()
-        with refused():
-            for name in example:
-                words = name.split()
-                if words:
-                    entity = table.learn(words)
-                    if table.resolve(words) is None and entity is not None:
-                        raise AssertionError(f"{words} was learned and is not found")
-            again = NameTable.from_bytes(table.to_bytes())
-            if again != table:
-                raise AssertionError("a table that changes when it is written")
-
-    yield Target(st.lists(texts.map(_name), max_size=8), check)
+def _documents(store: Store) -> list[Record]:
+    return [store.get(str(entry.name)) for entry in store.documents()]
 
 
 @contextmanager
@@ -207,8 +177,3 @@ def signature_target(folder: Path) -> Iterator[Target]:
 
     whole = st.tuples(st.just("statistics"), mutated_bytes(statistics.data))
     yield Target(whole | st.tuples(st.just("record"), st.sampled_from(records).flatmap(mutated_bytes)), check)
-
-
-def _name(text: str) -> str:
-    """What a name can be: texts with half a surrogate pair are refused before names are found."""
-    return text[:80].encode(errors="replace").decode()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from attar.library.library import Library
+from attar.store.records import Record
 from benchmarks.tiny_reader import save_tiny_reader
 
 
@@ -146,7 +147,8 @@ def test_control_characters_of_a_document_do_not_reach_the_terminal(place, attar
     attar("add", "S", "odd.txt", "--keep-text")
     attar("add", "S", "stories/story1.txt", "--name", f"n{escape}")
     with Library("S") as library:
-        library.store.put("titled", library.memory("odd"), title=escape)
+        titled = Record.of("titled", library.memory("odd"), title=escape)
+        library.store.put(titled, reader=library.reader.fingerprint)
     for command in (
         ["show", "S", "odd"],
         ["show", "S", "titled"],

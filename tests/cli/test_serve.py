@@ -40,7 +40,7 @@ def test_a_new_library_is_reported_once(place, reader):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["nowhere", "--read-only"], "expected a store, got no such folder"),
+        (["nowhere", "--read-only"], "there is no folder"),
         (["no/where"], "expected a library or a path for a new one, got no folder"),
         (["stories"], "expected a store or an empty folder, got a folder with other files"),
     ],

@@ -77,7 +77,7 @@ def test_encoding_the_same_files_again_reads_no_text(with_ray, sources, monkeypa
 
 def test_into_shards_and_from_urls(ray_cluster, sources, on_one_machine, tmp_path):
     """The shards of an empty library, filled from another file system."""
-    Store.open(tmp_path / "empty", dtype="float16").close()
+    Store.open(tmp_path / "empty").close()
     split(tmp_path / "empty", tmp_path / "shards", 2)
     memory = fsspec.filesystem("memory")
     memory.put(str(sources / "stories") + "/", "/stories/", recursive=True)

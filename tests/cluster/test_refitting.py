@@ -18,7 +18,6 @@ from attar.library import refitting
 from attar.library.library import Library
 from attar.search.records import SignatureRecord
 from attar.search.statistics import Statistics
-from attar.store.signatures import Signatures
 from attar.store.store import Store
 from benchmarks.stories import story_texts
 
@@ -49,11 +48,9 @@ def fitted(*paths: Path) -> tuple[set[bytes | None], dict[str, bytes]]:
     statistics, signatures = set(), {}
     for path in paths:
         with Store.open(path, create=False, read_only=True) as store, store.snapshot() as now:
-            kept = Signatures(now)
-            statistics.add(kept.statistics)
-            for key in kept.document_keys():
-                entry, (_, data) = kept.entry(key), kept.get(key) or (0, b"")
-                signatures[entry.name] = data
+            statistics.add(now.signatures.statistics)
+            for entry in now.documents():
+                signatures[entry.name] = now.signature(entry) or b""
     return statistics, signatures
 
 

@@ -16,23 +16,25 @@ import pytest
 from attar.cluster.shards import is_sharded, shard_of, shard_paths, split
 from attar.errors import AttarError, FormatError, OptionError, ReaderMismatchError, StoreError
 from attar.memory.memory import Memory
-from attar.store.format import Record
-from attar.store.signatures import Signatures
+from attar.memory.phrases import PhraseIndex
+from attar.store.records import Record
 from attar.store.store import Store
 
 NAMES = [f"letters/{number}" for number in range(60)] + ["Emma", "straße", "x" * 600]
 
 
 def memory_of(name: str, reader: str = "reader-1") -> Memory:
-    random = np.random.default_rng(sum(name.encode()))
-    return Memory.of("linear", random.normal(size=(4, 4)), tokens=len(name), reader=reader)
+    index = PhraseIndex.of(name, [(0, len(name), 0, 0.5)], [(0, len(name))], [[1]])
+    vectors = np.random.default_rng(sum(name.encode())).normal(size=(1, 4)).astype(np.float32)
+    return Memory.quantized(vectors, form="phrases", phrases=index, tokens=len(name), reader=reader)
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     with Store.open(tmp_path / "source") as store, store.transaction() as changes:
         for name in NAMES:
-            changes.put(name, memory_of(name), title=name.upper(), text=f"The text of {name}.")
+            record = Record.of(name, memory_of(name), title=name.upper(), text=f"The text of {name}.")
+            changes.put(record, reader="reader-1")
     return tmp_path / "source"
 
 
@@ -61,16 +63,16 @@ def test_every_document_is_in_the_shard_of_its_name_and_unchanged(source, shards
 
 def test_signatures_and_their_statistics_go_with_the_documents(source, tmp_path):
     with Store.open(source, create=False) as store, store.transaction() as changes:
-        changes.put_signature(None, b"statistics")
-        changes.put_signature("Emma", b"signature of Emma")
+        changes.put_statistics(b"statistics")
+        changes.put_signature(changes.entry("Emma"), b"signature of Emma")
     split(source, tmp_path / "shards", 3)
     paths = shard_paths(tmp_path / "shards")
     for path in paths:
         with Store.open(path, create=False) as store, store.snapshot() as now:
-            assert Signatures(now).statistics == b"statistics"
+            assert now.signatures.statistics == b"statistics"
             assert list(store.check()) == []
     with Store.open(paths[shard_of("Emma", 3)], create=False) as store, store.snapshot() as now:
-        ((key, changed, data),) = Signatures(now)
+        ((key, changed, data),) = now.signatures
         assert (key, changed, data) == (b"Emma", now.entry("Emma").changed, b"signature of Emma")
 
 
@@ -97,7 +99,7 @@ def test_a_shard_is_a_store_that_can_be_checked_and_written(shards):
     path = shard_paths(shards)[2]
     with Store.open(path, create=False) as store:
         assert list(store.check()) == []
-        store.put("new", memory_of("new"))
+        store.put(Record.of("new", memory_of("new")), reader="reader-1")
     assert len(shard_paths(shards)) == 4
 
 
@@ -140,7 +142,7 @@ def test_shards_of_two_readers_are_refused(shards):
     shutil.move(path / "shard.json", shards / "kept")
     shutil.rmtree(path)
     with Store.open(path) as store:
-        store.put("emma", memory_of("emma", reader="reader-2"))
+        store.put(Record.of("emma", memory_of("emma")), reader="reader-2")
     shutil.move(shards / "kept", path / "shard.json")
     with pytest.raises(
         ReaderMismatchError, match=r"expected shards of one reader .*reader-1.*, got reader-2"
@@ -172,7 +174,8 @@ def test_a_split_that_fails_leaves_nothing(source, tmp_path):
 
 def test_a_killed_split_leaves_nothing_at_its_place_and_is_repeated(source, tmp_path):
     out = tmp_path / "shards"
-    code = "import sys; from pathlib import Path; from attar.cluster import split; split(*map(Path, sys.argv[1:]), 40)"
+    code = "import sys; from pathlib import Path; from attar.cluster.shards import split"
+    code += "; split(*map(Path, sys.argv[1:]), 40)"
     process = subprocess.Popen([sys.executable, "-c", code, str(source), str(out)])
     while not list(tmp_path.glob("shards.partial/shard-*")) and process.poll() is None:
         time.sleep(0.01)

@@ -159,7 +159,7 @@ def test_adding_a_damaged_document_again_repairs_it(library, folder, reader, tex
         value[-1] ^= 1
         transaction.put(b"memma", bytes(value))
     with Library(folder, reader) as again:
-        with pytest.raises(FormatError, match="a wrong checksum"):
+        with pytest.raises(FormatError, match="its checksum is wrong"):
             again.ask("emma", "Who left?")
         again.add("emma", texts[0])
         assert again.memory("emma") == reader.read(texts[0])
@@ -172,7 +172,7 @@ def test_adding_a_damaged_document_again_repairs_it(library, folder, reader, tex
         ("emma", "", "text of 'emma': expected text, got nothing"),
         ("emma", " \n", "text of 'emma': expected text, got blanks only"),
         ("", "Ann left.", "name: expected at least one character"),
-        ("emma", "half \ud800", "text: expected text, got half of a surrogate pair"),
+        ("emma", "half \ud800", "the text has half of a surrogate pair"),
         ("half \ud800", "Ann left.", "half of a surrogate pair"),
         ("emma", b"bytes", "text of 'emma': expected a string, got bytes"),
         (7, "Ann left.", "name: expected a string, got int"),
@@ -214,7 +214,7 @@ def test_a_title_that_is_not_a_string_is_refused(library, texts, title):
 def test_a_checked_document_is_not_hashed_again(library, texts, monkeypatch):
     draft = Draft.of("emma", texts[0])
     monkeypatch.setattr(drafts, "digest_of", None)
-    monkeypatch.setattr("attar.store.format.digest_of", None)
+    monkeypatch.setattr("attar.store.records.digest_of", None)
     assert kinds(library.add_many([draft])) == ["added"]
     assert library.show("emma").digest == draft.digest.hex()
 

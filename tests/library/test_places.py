@@ -98,12 +98,3 @@ def test_places_need_no_kept_text(folder, phrases, tmp_path):
         assert next(each.place for each in answers if "Eve Moss" in each.text) == "page 3"
         answers = library.ask("rent.pdf", "Who sings alto?", top=None)
         assert next(each.place for each in answers if "Liv Berg" in each.text) is None
-
-
-def test_reading_a_text_again_keeps_where_it_came_from(filled, phrases):
-    before = filled.store.get("rent.pdf")
-    with filled.store.transaction() as changes:
-        changes.put("rent.pdf", phrases.read(before.text), title=before.entry.title, text=before.text)
-    after = filled.store.get("rent.pdf").entry
-    assert after.source == before.entry.source != ""
-    assert (after.date, after.parts) == (before.entry.date, before.entry.parts)

@@ -145,7 +145,7 @@ def test_documents_without_a_text_can_be_set_aside_and_imported_elsewhere(
     assert done.aside == str(folder / "aside-1.parquet")
     with Store.open(tmp_path / "elsewhere") as store:
         assert import_store(store, done.aside) == 1
-        assert store.memory("x").to_bytes() == wanted
+        assert store.get("x").memory_data == wanted
     assert list(filled.store.check()) == []
 
 

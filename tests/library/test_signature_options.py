@@ -10,8 +10,6 @@ from attar.results import Refit
 from attar.search.records import SignatureRecord
 from attar.search.signatures import SignatureOptions
 from attar.search.statistics import Statistics
-from attar.store.format import key_of
-from attar.store.signatures import Signatures
 
 pytestmark = pytest.mark.slow
 
@@ -40,9 +38,7 @@ def found(library, query):
 
 
 def record(library, name):
-    with library.store.snapshot() as now:
-        _, data = Signatures(now).get(key_of(name))
-    return SignatureRecord.from_bytes(data)
+    return SignatureRecord.from_bytes(library.store.get(name).signature)
 
 
 @pytest.mark.parametrize("many", [1, 4_096], ids=["many documents", "few documents"])
@@ -85,7 +81,7 @@ def test_a_library_without_options_keeps_the_bytes_of_statistics_alone(library):
     library.refit(size=64)
     library.refit(size=128)
     with library.store.snapshot() as now:
-        assert Statistics.from_bytes(Signatures(now).statistics).documents == len(TEXTS)
+        assert Statistics.from_bytes(now.signatures.statistics).documents == len(TEXTS)
 
 
 @pytest.mark.parametrize("options", [{"size": 129}, {"size": 0}, {"dtype": "float64"}])

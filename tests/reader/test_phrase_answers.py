@@ -183,7 +183,7 @@ class TestScores:
         inside = torch.ones_like(ids, dtype=torch.bool)
         inside[:, [0, -1]] = False
         sentences = torch.tensor([numbers])
-        memory = reader.read(TEXT).astype("float32")
+        memory = reader.read(TEXT)
         index = memory.phrases
         (found,) = reader._encode([window])
         for question in ("who met bob in bath?", "what was it", ""):

@@ -12,7 +12,7 @@ from attar.library.library import Library
 from attar.library.rounds import _found, run_rounds
 from attar.reader.reader import Reader
 from attar.search import scan
-from attar.store.format import key_of
+from attar.store.records import key_of
 from benchmarks.search import fill_library, made_up, queries_like
 
 pytestmark = pytest.mark.slow
@@ -30,7 +30,7 @@ def shipped():
 def made(tmp_path_factory, shipped):
     """A library of made-up signatures in clusters."""
     folder = tmp_path_factory.mktemp("libraries") / "library"
-    with Library(folder, shipped, durability="none") as library:
+    with Library(folder, shipped, durability="relaxed") as library:
         fill_library(library, shipped, DOCUMENTS)
     return folder
 
@@ -58,7 +58,7 @@ def few(monkeypatch, probed=13):
 
 
 def opened(folder, reader, lists_from=1_000):
-    return Library(folder, reader, durability="none", lists_from=lists_from)
+    return Library(folder, reader, durability="relaxed", lists_from=lists_from)
 
 
 def with_lists(library):

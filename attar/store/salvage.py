@@ -1,0 +1,129 @@
+"""Reading an LMDB file that may be damaged, in a child process that may die: LMDB trusts its file.
+
+    python -m attar.store.salvage read FILE            read every value
+    python -m attar.store.salvage copy FILE NEW WORK   make the probes in WORK/probes, and copy what they find to NEW
+
+A probe reads the values of one kind from the first one on, or from the last one back, until it comes to a damaged page;
+or it reads one value. The parent begins again after the probe that ended the child.
+"""
+
+import os
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import lmdb
+import msgspec
+
+# More than two damaged pages hide what is between them: that is looked for by the keys of these kinds.
+_KINDS = (b"a", b"f", b"m", b"s", b"t")
+_PROBES, _PROGRESS = "probes", "progress"
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """Values to read: of all keys that begin with `key`, forward or backward, or of this key alone."""
+
+    way: Literal["forward", "backward", "one"]
+    key: bytes
+
+
+def page_faults(file: Path) -> list[str]:
+    """Describe what is wrong with the pages of a file; nobody may write meanwhile.
+
+    The first two pages, of which the later one counts, have no checksum: a flipped bit in the number of the last
+    transaction there undoes it, and this cannot be detected.
+    """
+    from lmdb.verify import VerifyError, verify
+
+    try:
+        return [str(fault) for fault in verify(str(file), subdir=False)]  # type: ignore[no-untyped-call]
+    except VerifyError as fault:
+        return [str(fault)]
+
+
+def is_readable(file: Path) -> bool:
+    """Return whether every page and every value of a file is there; nobody may write meanwhile."""
+    return not page_faults(file) and _child("read", file) == 0
+
+
+def copy_readable(source: Path, target: Path, work: Path) -> None:
+    """Copy the values that can be read to a new LMDB file, as they are; `work` is a folder for this."""
+    scans = [Probe(way, kind) for kind in _KINDS for way in ("forward", "backward")]
+    _make_probes(scans, source, target, work)
+    with _open(target) as new, new.begin() as transaction, transaction.cursor() as cursor:
+        keys = {bytes(key) for key in cursor.iternext(values=False)}
+    names = {key[1:] for key in keys if key[1:]}
+    missing = {kind + name for kind in _KINDS[1:] for name in names} - keys
+    _make_probes([Probe("one", key) for key in sorted(missing)], source, target, work)
+
+
+def _make_probes(probes: list[Probe], source: Path, target: Path, work: Path) -> None:
+    while probes:
+        (work / _PROBES).write_bytes(msgspec.msgpack.encode(probes))
+        (work / _PROGRESS).write_text("0")
+        if _child("copy", source, target, work) == 0:
+            return
+        probes = probes[int((work / _PROGRESS).read_text()) + 1 :]
+
+
+def _child(*arguments: str | Path) -> int:
+    command = [sys.executable, "-m", "attar.store.salvage", *map(str, arguments)]
+    # The child finds the package where this process has found it.
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.run(command, env=environment, capture_output=True, check=False).returncode
+
+
+def _open(file: Path, **options: Any) -> lmdb.Environment:
+    return lmdb.open(str(file), subdir=False, lock=False, **({"readonly": True} | options))
+
+
+def _read(file: Path) -> None:
+    with _open(file) as opened, opened.begin(buffers=True) as transaction, transaction.cursor() as cursor:
+        for _, value in cursor:
+            zlib.crc32(value)
+
+
+def _copy(source: Path, target: Path, work: Path) -> None:
+    probes = msgspec.msgpack.decode((work / _PROBES).read_bytes(), type=list[Probe])
+    size = 2 * source.stat().st_size + 2**24
+    with _open(source) as old, _open(target, readonly=False, map_size=size, sync=False) as new:
+        for number, probe in enumerate(probes):
+            (work / _PROGRESS).write_text(str(number))
+            try:
+                with old.begin(buffers=True) as transaction:
+                    for key, value in _values(transaction, probe):
+                        # Committed one by one: the next one may end this process.
+                        with new.begin(write=True) as writing:
+                            writing.put(bytes(key), bytes(value), overwrite=False)
+            except lmdb.Error:
+                continue
+
+
+def _values(transaction: Any, probe: Probe) -> Iterator[tuple[bytes, memoryview]]:
+    key = probe.key
+    if probe.way == "one":
+        value = transaction.get(key)
+        if value is not None:
+            yield key, value
+        return
+    with transaction.cursor() as cursor:
+        if probe.way == "forward":
+            more, step = cursor.set_range(key), cursor.next
+        else:
+            after = bytes((key[0] + 1,))
+            more = cursor.prev() if cursor.set_range(after) else cursor.last()
+            step = cursor.prev
+        while more and bytes(cursor.key()[:1]) == key:
+            yield cursor.key(), cursor.value()
+            more = step()
+
+
+if __name__ == "__main__":
+    task, *paths = sys.argv[1:]
+    if task == "read":
+        _read(*map(Path, paths))
+    else:
+        _copy(*map(Path, paths))
