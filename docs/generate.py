@@ -79,8 +79,8 @@ PAGES = {
     ),
     "training": Page(
         "Training and the paper",
-        "What `attar train-questions`, `attar evaluate-questions` and `attar paper` call. It needs the extra "
-        "`train`.",
+        "What `attar train-questions`, `attar evaluate-questions` and `attar paper` call. Training readers needs the "
+        "extra `train`.",
         ["attar.training.*"],
     ),
 }
