@@ -8,7 +8,6 @@ from attar.ops.gram import encode
 from attar.ops.reference import AffineGates
 from attar.ops.scan import encode_adaptive
 from benchmarks.allocations import peak_bytes
-from benchmarks.ops_gpu import plain_scan
 
 pytestmark = pytest.mark.slow
 
@@ -59,6 +58,7 @@ def test_backward_keeps_a_few_vectors_per_token(name, k):
     assert vectors <= 6 + 64 / (k * FLOAT)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", TRAINS)
 def test_backward_memory_per_token_is_linear_in_k(name):
     small, large = (slope(TRAINS[name], k) for k in (32, 128))
@@ -76,10 +76,3 @@ def test_backward_of_encode_allocates_little_more_than_the_gradient(n):
     f = torch.randn(2, n, 100, requires_grad=True)
     memory, G = encode(f), torch.randn(2, 100, 100)
     assert peak_bytes(lambda: torch.autograd.grad(memory, f, G)) <= 1.5 * f.nbytes
-
-
-def test_a_plain_scan_allocates_many_times_that():
-    f, alpha = torch.randn(2, 100, 32, requires_grad=True), torch.rand(2, 100, requires_grad=True)
-    G = torch.randn(2, 32, 32)
-    made = peak_bytes(lambda: torch.autograd.grad(plain_scan(f, alpha), (f, alpha), G))
-    assert made > 20 * f.nbytes

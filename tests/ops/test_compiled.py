@@ -16,6 +16,7 @@ def test_every_operation_compiles_to_one_graph_with_backward():
     assert compiled("aot_eager", "read", "read_gated", "ask_softmax")
 
 
+@pytest.mark.nightly
 def test_the_default_compiler_agrees():
     assert compiled("inductor", "read")
 

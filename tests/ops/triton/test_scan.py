@@ -128,6 +128,7 @@ def test_agrees_with_the_reference_up_to_the_largest_on_a_chip(k, device):
     assert_agrees(inputs_for(device, n=4, k=k))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_agrees_with_the_reference_for_k_above_128(dtype, device):
     assert_agrees(inputs_for(device, batch=2, n=18, k=130, dtype=dtype), [18, 5], tolerances=LARGE)
