@@ -5,7 +5,7 @@ The command line derives its flags from these fields (`attar.cli.options`). Noth
 
 import math
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Literal
+from typing import Any
 
 from attar.errors import OptionError
 
@@ -44,35 +44,6 @@ def check_ranges(options: Any) -> None:
             raise OptionError.expected(each.name, f"{low} or more", str(value))
         if high is not None and value > high:
             raise OptionError.expected(each.name, f"{high} or less", str(value))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelOptions:
-    """What a network is made of: a training run chooses it, a reader's file records it. Defaults are the paper's."""
-
-    mechanism: str = option("gated", "none, softmax, linear, gated, decayed, adaptive, keyed or named.")
-    encoder: str = option("gru", "gru, lookahead, bidirectional, second-order or transformer.")
-    join: str = option(
-        "halves", "Join the forward and backward states: halves (concatenate) or sum; not for gru."
-    )
-    head: str = option("", "paper or copy; by default the one that suits the mechanism.")
-    head_size: int = option(0, "Hidden size of the paper head; 0 for --hidden-size.", min=0, max=2**20)
-    hidden_size: int = option(100, "Hidden size k.", min=1, max=2**20)
-    embedding_size: int = option(100, "Embedding size.", min=1, max=2**20)
-    dropout: float = option(0.0, "Dropout probability.")
-    scale: Literal["sqrt", "mean"] | None = option(
-        "sqrt",
-        "Divide readouts by the square root of the token count (sqrt), by the token count (mean), or not (none).",
-    )
-    asked: bool = True  # learn a weight for candidates that the question itself mentions
-    positive: bool = option(False, "Positive keys and queries (named only).")
-    cooccurrence: bool = option(
-        False, "Score names also by co-occurrence with the question's words (named only)."
-    )
-
-    def model(self) -> dict[str, Any]:
-        """These options alone, by name."""
-        return {each.name: getattr(self, each.name) for each in fields(ModelOptions)}
 
 
 # The longest span, in word pieces.

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attar import ops
-from attar.bench.cost import Contender, check, relative_error
+from attar.paper.timing import Contender, check, relative_error
 from benchmarks.comparison import Comparison, sampled
 
 

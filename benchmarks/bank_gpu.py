@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from attar import ops
-from attar.bench.cost import Contender, Timer, relative_error
 from attar.ops.bank import MemoryBank
+from attar.paper.timing import Contender, Timer, relative_error
 from benchmarks.comparison import Case, Comparison, Goal, compare, compare_with_limit
 
 BANK_TOLERANCES = {torch.bfloat16: 1e-2, torch.int8: 5e-2}

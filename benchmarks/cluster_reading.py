@@ -19,13 +19,13 @@ from typing import Annotated, Any
 
 import typer
 
-from attar.bench.cost import WrongResultError
 from attar.cluster.connection import connected
 from attar.cluster.encoding import Workers, encode
 from attar.cluster.sources import find_sources
 from attar.documents.sources import find_files
 from attar.library.drafts import read_files
 from attar.library.library import Library
+from attar.paper.timing import WrongResultError
 from attar.results import Change
 from attar.store.records import Fault
 from attar.store.store import Store

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 from torch import Tensor
 
-from attar.bench.cost import Contender, Timer, WrongResultError, check, first_line, keep_correct
+from attar.paper.timing import Contender, Timer, WrongResultError, check, first_line, keep_correct
 
 Verdict = Literal["met", "missed", "not judged", "alone", "wrong", "failed"]
 

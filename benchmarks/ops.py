@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from attar import ops
-from attar.bench import baselines
-from attar.bench.baselines import Floats
-from attar.bench.cost import QUICK, Contender, Effort, Timer, relative_error, tolerance_for
-from attar.bench.report import this_machine
 from attar.cli.output import progress_bar
+from attar.paper import baselines
+from attar.paper.baselines import Floats
+from attar.paper.machine import this_machine
+from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, tolerance_for
 from attar.progress import Progress, ignore_progress
 from benchmarks.command import Json, Only, Quick, run_command, show
 from benchmarks.comparison import Case, Comparison, Goal, compare, sampled

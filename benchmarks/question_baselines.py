@@ -21,7 +21,7 @@ import typer
 from attar.cli.output import columns
 from attar.options import TransformerShape
 from attar.text.pieces import PieceTokenizer
-from attar.text.tokens import sentence_spans
+from attar.text.sentences import sentence_spans
 from attar.training.questions.data import Question, read_passages
 from attar.training.questions.evaluation import AskedDocument, Measured, group_documents, question_table
 from attar.training.questions.labels import TeacherLabels

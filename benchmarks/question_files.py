@@ -4,14 +4,14 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from attar.cloze.cnn import QuestionFile
-from attar.cloze.documents import ClozeDocument, count_names, entity_number
+from attar.paper.cloze import ClozeDocument, count_names, entity_number
+from attar.paper.cnn import QuestionFile
 
 
 def format_question(file: QuestionFile) -> bytes:
     """The bytes of a `.question` file."""
     names = "\n".join(f"@entity{number}:{name}" for number, name in file.names)
-    return ("\n\n".join((file.url, file.document, file.question, file.answer, names)) + file.ending).encode()
+    return "\n\n".join((file.url, file.document, file.question, file.answer, names)).encode()
 
 
 def ungroup_questions(document: ClozeDocument) -> list[QuestionFile]:

@@ -22,12 +22,12 @@ import torch
 import typer
 from numpy.typing import NDArray
 
-from attar.bench.cost import QUICK, Contender, Effort, Timer
-from attar.bench.report import this_machine
 from attar.cli.output import progress_bar
 from attar.errors import OptionError
 from attar.library.library import Library
 from attar.memory.memory import Memory
+from attar.paper.machine import this_machine
+from attar.paper.timing import QUICK, Contender, Effort, Timer
 from attar.progress import Progress, ignore_progress
 from attar.reader.phrases import PhraseReader
 from attar.reader.reader import Reader

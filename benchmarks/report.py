@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 from rich.console import Console
 
-from attar.bench.report import Machine, print_plain, print_table, quantity
 from attar.errors import OptionError
+from attar.paper.machine import Machine, print_plain, print_table, quantity
 from attar.progress import Progress, ignore_progress
 from benchmarks.comparison import Case, Row, measure
 

@@ -11,10 +11,10 @@ from typing import Annotated
 import msgspec
 import typer
 
-from attar.bench.cost import QUICK, Contender, Effort, Timer, WrongResultError
-from attar.bench.report import quantity, this_machine
 from attar.cli.output import progress_bar
 from attar.memory.memory import Memory
+from attar.paper.machine import quantity, this_machine
+from attar.paper.timing import QUICK, Contender, Effort, Timer, WrongResultError
 from attar.progress import Progress, ignore_progress
 from attar.reader.reader import Reader
 from attar.store.records import Record

@@ -6,11 +6,10 @@ from itertools import islice
 from random import Random
 from typing import NamedTuple
 
-from attar.cloze.build import renumber_names
-from attar.cloze.documents import ClozeDocument, Question
-from attar.text.name_table import NameTable
-from attar.text.names import mark_names
-from attar.text.tokens import PLACEHOLDER, iterate_sentences
+from attar.paper.cloze import ClozeDocument, Question
+from attar.paper.names import NameTable, mark_names
+from attar.paper.vocabulary import PLACEHOLDER_TOKEN
+from attar.text.sentences import iterate_sentences
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -273,6 +272,10 @@ def story_texts(count: int, seed: int = 0) -> list[str]:
     return [" ".join(story.text for story in islice(stories, 4)) for _ in range(count)]
 
 
+# Stands for the blank of a question until its words are found: a word of no story.
+_BLANK = "BLANK"
+
+
 class _KnownNames:
     """A name finder that knows the names of a story."""
 
@@ -295,14 +298,18 @@ def story_document(story: Story, name: str, seed: int = 0) -> ClozeDocument:
     table, finder = NameTable(), _KnownNames(story.names)
     order = list(range(len(story.names)))
     Random(f"{seed} {name}").shuffle(order)
+    numbers = {f"@entity{old}": f"@entity{new}" for old, new in enumerate(order)} | {
+        _BLANK: PLACEHOLDER_TOKEN
+    }
 
     def tokens(text: str) -> list[list[str]]:
-        marked = mark_names(iterate_sentences(text.replace("___", PLACEHOLDER), marked=True), table, finder)
-        return renumber_names(list(marked), table, order)[0]
+        marked = mark_names(iterate_sentences(text.replace("___", _BLANK)), table, finder)
+        return [[numbers.get(token, token.lower()) for token in sentence] for sentence in marked]
 
     sentences = tokens(story.text)
     questions = []
     for asked, answer in story.questions:
         words = tuple(word for sentence in tokens(asked) for word in sentence)
         questions.append(Question(words, order[table.ids[answer.lower()]]))
-    return ClozeDocument(name, "stories", sentences, renumber_names([], table, order)[1], questions)
+    names = dict(sorted(zip(order, table.names, strict=False)))
+    return ClozeDocument(name, "stories", sentences, names, questions)

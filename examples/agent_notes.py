@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 import attar
-from attar.bench.report import print_table
+from attar.paper.machine import print_table
 
 DAYS = {
     "Monday": [

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import track
 from torch import Tensor, nn
 
-from attar.bench.report import print_table
 from attar.nn import Memories, attention
+from attar.paper.machine import print_table
 
 SIZE = 32  # k
 

@@ -11,11 +11,11 @@ import typer
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from toy_languages import SOURCE, TARGET, sentences
 
-from attar.bench.report import print_table, quantity
 from attar.nn import Memories, attention
-from attar.nn.encoders import encoder
+from attar.paper.machine import print_table, quantity
 
 SIZE = 64  # k
 
@@ -25,11 +25,9 @@ class Translator(nn.Module):
 
     def __init__(self, mechanism: str, size: int = SIZE) -> None:
         super().__init__()
-        self.source_words, self.target_words = (
-            nn.Embedding(len(SOURCE), size),
-            nn.Embedding(len(TARGET), size),
-        )
-        self.encoder = encoder("bidirectional", size, size)
+        self.source_words = nn.Embedding(len(SOURCE), size)
+        self.target_words = nn.Embedding(len(TARGET), size)
+        self.encoder = nn.GRU(size, size // 2, batch_first=True, bidirectional=True)
         options = {} if mechanism in ("none", "softmax") else {"scale": "sqrt"}
         self.attention = attention(mechanism, size, **options)
         self.decoder = nn.GRU(size, size, batch_first=True)
@@ -37,7 +35,11 @@ class Translator(nn.Module):
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memories:
         """The memory of each source."""
-        return self.attention.encode(self.encoder(self.source_words(source), lengths)[0], lengths)
+        words = pack_padded_sequence(
+            self.source_words(source), lengths, batch_first=True, enforce_sorted=False
+        )
+        hidden, _ = pad_packed_sequence(self.encoder(words)[0], batch_first=True)
+        return self.attention.encode(hidden, lengths)
 
     def decode(self, memories: Memories, words: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Scores of the word after each of `words` `[B, m]`, with one lookup each, and the decoder's state."""

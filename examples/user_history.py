@@ -11,8 +11,8 @@ import torch
 import typer
 from rich.console import Console
 
-from attar.bench.report import print_table, quantity
 from attar.ops import packed_lookup_many, packed_update, softmax_lookup
+from attar.paper.machine import print_table, quantity
 
 SIZE = 64  # k
 TOPICS, LIKED = 200, 8  # in total, and per user

@@ -40,8 +40,8 @@ def test_importing_attar_loads_nothing_heavy():
         ("add", "--help"),
         ("store", "--help"),
         ("serve", "--help"),
-        ("train", "--help"),
-        ("cloze", "build", "--help"),
+        ("paper", "train", "--help"),
+        ("paper", "build", "--help"),
     ],
 )
 def test_version_and_help_load_nothing_heavy(arguments):

@@ -49,20 +49,17 @@ def make_app(command: str | None = None) -> typer.Typer:
 
 def _add_others(app: typer.Typer) -> None:
     """Add the commands that maintain, train, serve and measure; their options are built from dataclasses."""
-    from attar.cli import bench, cloze, cluster, questions, serve, store, train
+    from attar.cli import cluster, paper, questions, serve, store
 
     app.add_typer(store.app, name="store")
     app.command("export")(store.export_documents)
     app.command("import")(store.import_documents)
     app.command("shard")(cluster.shard)
-    app.add_typer(cloze.app, name="cloze")
-    app.command("train")(train.train)
-    app.command("evaluate")(train.evaluate)
-    app.command("compare")(train.compare)
     app.command("train-questions")(questions.train_questions)
     app.command("evaluate-questions")(questions.evaluate_questions)
     app.command("serve", cls=RayCommand)(serve.serve)
-    app.command("bench")(bench.table1)
+    app.add_typer(paper.app, name="paper")
+    app.command("bench")(paper.table1)
 
 
 def demo() -> None:

@@ -27,8 +27,7 @@ from attar.files import MAX_DECOMPRESSED
 from attar.library.drafts import Draft, encode_texts
 from attar.library.library import Library
 from attar.progress import Progress, ignore_progress
-from attar.reader.files import READER_FILES
-from attar.reader.folders import find_reader, reader_folder
+from attar.reader.folders import READER_FILES, find_reader, reader_folder
 from attar.results import Change
 from attar.search.statistics import Projection
 from attar.store.lmdb_env import Durability

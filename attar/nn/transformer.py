@@ -10,15 +10,12 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from attar.errors import FormatError
-from attar.nn.gru import cut_long_sentences
 from attar.ops.checks import Device, Dtype
 from attar.options import TransformerShape
 
 
 class Transformer(nn.Module):
     """Token ids to hidden states: embeddings, then layers with the norm after each part, as in BERT.
-
-    With a vocabulary of 0 it has no embeddings of its own, and `read` takes them.
 
     >>> network = Transformer(TransformerShape(vocabulary=50, size=8, layers=1, heads=2, feedforward=16))
     >>> network(torch.tensor([[3, 4, 5]])).shape
@@ -36,8 +33,7 @@ class Transformer(nn.Module):
         super().__init__()
         self.shape = shape = shape or TransformerShape()
         self.dropout = dropout
-        if shape.vocabulary:
-            self.words = nn.Embedding(shape.vocabulary, shape.size, device=device, dtype=dtype)
+        self.words = nn.Embedding(shape.vocabulary, shape.size, device=device, dtype=dtype)
         self.positions = nn.Embedding(shape.positions, shape.size, device=device, dtype=dtype)
         self.types = nn.Embedding(2, shape.size, device=device, dtype=dtype)
         self.norm = nn.LayerNorm(shape.size, eps=1e-12, device=device, dtype=dtype)
@@ -66,20 +62,9 @@ class Transformer(nn.Module):
 
         `mask` is true at tokens and false in padding; `types` are 0 or 1.
         """
-        return self.read(self.words(ids), mask, types, layers=layers)
-
-    def read(
-        self,
-        embedded: Float[Tensor, "B n d"],
-        mask: Bool[Tensor, "B n"] | None = None,
-        types: Int[Tensor, "B n"] | None = None,
-        *,
-        layers: int | None = None,
-    ) -> Float[Tensor, "B n d"]:
-        """The same of tokens whose embeddings are given."""
-        places = torch.arange(embedded.shape[1], device=embedded.device)
+        places = torch.arange(ids.shape[1], device=ids.device)
         kinds = self.types.weight[0] if types is None else self.types(types)
-        x: Tensor = self.norm(embedded + self.positions(places) + kinds)
+        x: Tensor = self.norm(self.words(ids) + self.positions(places) + kinds)
         if self.training:
             x = functional.dropout(x, self.dropout)
         return self.continued(x, mask, slice(0, layers))
@@ -114,25 +99,6 @@ def run_layers(
         x = layer.norm1(x + attention.out_proj(read.transpose(1, 2).flatten(2)))
         x = layer.norm2(x + layer.linear2(functional.gelu(layer.linear1(x))))
     return x
-
-
-def cut_windows(ends: Bool[Tensor, "B n"], lengths: list[int], longest: int) -> list[tuple[int, int, int]]:
-    """Windows of whole sentences, of at most `longest` tokens: the row, the first token, and the one after the last.
-
-    >>> cut_windows(torch.tensor([[False, True, True, False, True, False]]), [6], 3)
-    [(0, 0, 3), (0, 3, 6)]
-    """
-    windows = []
-    for row, (marks, length) in enumerate(zip(cut_long_sentences(ends, longest), lengths, strict=True)):
-        start = before = 0
-        for stop in [*(at + 1 for at in marks[:length].nonzero()[:, 0].tolist()), length]:
-            if stop - start > longest:
-                windows.append((row, start, before))
-                start = before
-            before = stop
-        if length > start:
-            windows.append((row, start, length))
-    return windows
 
 
 # Published name → ours, `{}` the number of a layer. Query, key and value are stacked in torch.

@@ -13,7 +13,8 @@ import numpy as np
 
 from attar.memory.forms import Floats
 from attar.memory.phrases import PhraseIndex
-from attar.text.pieces import coarse_kind, is_english
+from attar.text.english import is_english
+from attar.text.kinds import coarse_kind
 
 if TYPE_CHECKING:
     from attar.reader.phrase_scores import Query

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SHIPPED = Path(__file__).parent / "readers"
 DEFAULT = "answers"
 NAMES = (DEFAULT, "fixed")
+READER_FILES = ("config.json", "tokenizer.json", "weights.safetensors")
 
 
 def shipped_reader(fingerprint: str) -> str | None:

@@ -13,8 +13,8 @@ from attar.memory.forms import Floats
 from attar.memory.phrases import PhraseIndex
 from attar.reader.confidence import Calibration, calibration_for, features_of, with_lead
 from attar.results import ABSENT, Answer
-from attar.text.pieces import COMMON, kind_of
-from attar.text.tokens import sentence_spans
+from attar.text.kinds import COMMON, kind_of
+from attar.text.sentences import sentence_spans
 
 # How much a phrase loses that only repeats words of the question, and among how many of the best phrases it is looked
 # for. EM on 455 questions of SQuAD dev: .532 without, .545 with 3, .549 with 6 (docs/log.md).

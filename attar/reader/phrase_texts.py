@@ -14,7 +14,7 @@ from attar.memory.phrases import JOINT, PhraseIndex
 from attar.options import LONGEST
 from attar.reader.reader import inference
 from attar.text.pieces import PieceTokenizer
-from attar.text.tokens import sentence_spans
+from attar.text.sentences import sentence_spans
 
 if TYPE_CHECKING:
     import torch

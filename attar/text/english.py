@@ -1,4 +1,6 @@
-"""English word lists: abbreviations, titles, places, and capitalised words that are not names."""
+"""English word lists: abbreviations, titles, places, words that are not names; and whether a question is in English."""
+
+import re
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -41,16 +43,6 @@ TITLES = MISTERS | word_set(
     "archdeacon abbot abbess vicar rector dean chairman chairwoman commissioner deputy secretary "
     "treasurer executive director ambassador representative congresswoman sheriff producer coach founder"
 )
-# Titles that tell a man from a woman, and first names that do: Mr. Darcy is not Anne Darcy.
-TITLES_OF_MEN = word_set(
-    "mr mr. mister messrs messrs. sir monsieur mons. signor herr don lord master king prince duke earl "
-    "baron count father brother uncle grandpa grandfather"
-)
-TITLES_OF_WOMEN = word_set(
-    "mrs mrs. ms ms. miss misses mme mme. mlle mlle. madam madame ma'am mademoiselle signora signorina "
-    "frau donna lady mistress dame queen princess duchess countess baroness mother sister aunt grandma "
-    "grandmother"
-)
 NAMES_OF_MEN = word_set(
     "james john robert michael william david richard joseph thomas charles christopher daniel matthew "
     "anthony mark donald steven paul andrew joshua kenneth kevin brian george edward ronald timothy jason "
@@ -92,9 +84,6 @@ ALONE = (
 )
 # Inside a name only: Ludwig van Beethoven, Charles de Gaulle, Simon & Garfunkel.
 PARTICLES = word_set("van von der den de di da du del della la le ten ter bin ibn al el y &")
-# The first word of a name, but not a name by itself: La Scala, but not the La of La traviata.
-ARTICLES = word_set("la le les il el los las")
-SUFFIXES = word_set("jr jr. sr sr. esq esq.")
 # Before a capital these begin a place even at a sentence's start: "New York is …".
 PLACE_PREFIXES = word_set(
     "new north south east west northern southern eastern western saint st. mount lake fort san"
@@ -242,20 +231,6 @@ PLACES_FIRST = PLACES | word_set(
     "london boston houston washington dallas cleveland denver berlin paris france england ireland india "
     "israel texas tennessee montana nevada indiana maine york buffalo"
 )
-# The words of a name that its initials leave out: Federal Bureau of Investigation, FBI.
-LEFT_OUT_OF_INITIALS = word_set("of the and & for in")
-# Initials that always mean one place, and the names of those places.
-PLACE_INITIALS = {
-    "us": ("us", "u.s.", "usa", "u.s.a."),
-    "uk": ("uk", "u.k."),
-    "dc": ("dc", "d.c."),
-}
-PLACES_BY_INITIALS = {
-    "united states": "us",
-    "united states of america": "us",
-    "united kingdom": "uk",
-    "district of columbia": "dc",
-}
 # They begin and join titles of books and films ("The Curse Of …") and are not names by themselves.
 FUNCTION_WORDS = frozenset(map(str.lower, STARTERS)) | word_set(
     "of into onto upon over under about is are was were be been has have had do does did not no yes my "
@@ -265,11 +240,6 @@ FUNCTION_WORDS = frozenset(map(str.lower, STARTERS)) | word_set(
 )
 # Endings of common words: an unknown word with one of these at the start of a sentence is rarely a name.
 COMMON_ENDINGS = ("ing", "ed", "ly", "ness", "tion", "ment", "less", "ful", "ism", "ity", "ings", "tions")
-# Nouns that only say what kind of name is asked for: "What company bought …"
-KINDS_OF_NAMES = word_set(
-    "company firm city town country place village state river island street person man woman girl boy name "
-    "actor actress writer player lady team club band film book school house gentleman"
-)
 # Words of most English questions that the languages below do not have.
 ENGLISH_ONLY = word_set(
     "the of what who whom whose when where which why how did does are were has have been being that this "
@@ -313,3 +283,29 @@ SHARED_WORDS = word_set(
 )
 # Those that ask, if a question begins with them.
 SHARED_QUESTION_WORDS = word_set("wo wen wie qui comment chi come dove como hoe wat var jak")
+# Letters of other scripts than Latin.
+_OTHER_SCRIPT = re.compile(r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]")
+# This many words that English or names have as well say that a question is in another language: van der Meer has two.
+_SHARED = 3
+_LETTERS = re.compile(r"[^\W\d_]+")
+
+
+def is_english(question: str) -> bool:
+    """Whether a question is in English, as far as its words tell: names and keywords alone may be.
+
+    One word that only English has is enough: questions name books, and ask what words mean.
+
+    >>> [is_english(text) for text in ("Who led it?", "Wer leitete die Sitzung?", "Tesla birthplace", "Кто он?")]
+    [True, False, True, False]
+    """
+    words = _LETTERS.findall(question.lower())
+    if not ENGLISH_ONLY.isdisjoint(words):
+        return True
+    if not OTHER_LANGUAGES.isdisjoint(words) or "¿" in question:
+        return False
+    if len(_OTHER_SCRIPT.findall(question)) * 2 > max(2, sum(map(len, words))):
+        return False
+    # Words with a capital are names: José, Zürich.
+    accented = sum(not word.isascii() for word in _LETTERS.findall(question) if word.islower())
+    asks = not SHARED_QUESTION_WORDS.isdisjoint(words[:1])
+    return sum(word in SHARED_WORDS for word in words) + asks + accented < _SHARED

@@ -2,23 +2,19 @@
 
 import errno
 import fcntl
-import json
 import os
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import torch
 from torch import Tensor
 
-from attar.errors import AttarError, FormatError, OptionError, quoted, writing_to
-from attar.files import lock_file, refuse_existing
-from attar.reader.files import READER_FILES
-from attar.training.options import TrainingOptions
+from attar.errors import AttarError, FormatError, quoted, writing_to
+from attar.files import lock_file
 
 RUN, HISTORY = "run", "history.json"
 BEST, LAST = "best.ckpt", "last.ckpt"
@@ -27,19 +23,6 @@ _NEW_RUN = "start a new run without --resume"
 # Seconds to wait for another run to end: the workers of a killed run hold its lock, and check only every 5 seconds
 # whether it is alive.
 _LOCK_TIMEOUT = 6.0
-# The parts of a checkpoint that can be resumed; `best.ckpt` has fewer.
-_PARTS = ("state_dict", "optimizer_states", "callbacks", "loops", "history")
-
-
-class _Checkpoint(msgspec.Struct):
-    """The parts of a checkpoint that are read here; Lightning reads the others."""
-
-    optimizer_states: list[Any]
-    callbacks: dict[str, dict[str, Any]]
-    loops: dict[str, Any]
-    history: list[dict[str, float]]
-    options: str = ""
-    texts: dict[str, str] = {}
 
 
 def check_writable(folder: Path) -> None:
@@ -50,14 +33,6 @@ def check_writable(folder: Path) -> None:
             raise NotADirectoryError(errno.ENOTDIR, f"the file {existing}")
         if not os.access(existing, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, f"{existing}, which is not writable")
-
-
-def refuse_overwriting(folder: Path, *, resume: bool, replace: bool) -> None:
-    """Refuse a folder with a reader or an unfinished run, unless the caller resumes or replaces it."""
-    last = folder / RUN / LAST
-    if not replace and not (resume and last.is_file()):
-        files = [*(folder / name for name in READER_FILES), last]
-        refuse_existing(files, f"add --resume or --replace, or {OTHER_OUT}")
 
 
 @contextmanager
@@ -75,56 +50,6 @@ def lock_folder(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(file)
-
-
-def read_history(folder: Path) -> list[dict[str, float]]:
-    """The metrics of each epoch of a finished run, from the reader's folder."""
-    history: list[dict[str, float]] = json.loads((folder / RUN / HISTORY).read_text(encoding="utf-8"))
-    return history
-
-
-def check_resumable(
-    file: Path, options: TrainingOptions, data: Mapping[str, str], weights: Mapping[str, Tensor]
-) -> list[dict[str, float]] | None:
-    """Check that a checkpoint fits these options, data fingerprints and weights.
-
-    Returns the history of a run that was stopped early, which must not continue, and otherwise None.
-    """
-    checkpoint = load_checkpoint(file)
-    lacking = [part for part in _PARTS if part not in checkpoint]
-    if lacking:
-        raise FormatError.expected(
-            str(file), "a run's last checkpoint", f"one without {lacking[0]}", _NEW_RUN
-        )
-    try:
-        recorded = msgspec.convert(checkpoint, _Checkpoint)
-        earlier = msgspec.json.decode(recorded.options, type=dict[str, Any]) if recorded.options else {}
-        # A run that did not record its options or data is accepted.
-        changed = options.changes(earlier) if earlier else {}
-    except (msgspec.DecodeError, RecursionError, TypeError) as fault:
-        came = f"another ({str(fault)[:200]})"
-        raise FormatError.expected(f"{file}: the options in it", "those of a run", came, _NEW_RUN) from fault
-    if changed:
-        raise OptionError.expected(
-            f"{options.folder}: options to resume with",
-            ", ".join(f"{name} {then!r}" for name, (then, _) in changed.items()),
-            ", ".join(repr(now) for _, now in changed.values()),
-            f"give the same, or {_NEW_RUN}",
-        )
-    others = [name for name in data if data[name] != recorded.texts.get(name, data[name])]
-    if others:
-        raise FormatError.expected(
-            f"{options.folder}: sets to resume with",
-            f"the {' and '.join(others)} of the earlier run",
-            "another" if others == ["vocabulary"] else "other",
-            f"restore {', '.join(options.data)}, or {_NEW_RUN}",
-        )
-    shapes = {name: value.shape for name, value in checkpoint["state_dict"].items()}
-    if shapes != {name: value.shape for name, value in weights.items()}:
-        raise FormatError.expected(str(file), "weights of this network", "those of another", _NEW_RUN)
-    waited = [state for state in checkpoint["callbacks"].values() if "wait_count" in state]
-    stopped = any(state["wait_count"] >= state["patience"] for state in waited)
-    return list(checkpoint["history"]) if stopped else None
 
 
 def load_checkpoint(file: Path) -> dict[str, Any]:

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from attar.cloze.documents import ClozeDocument, DocumentWriter, Question
-from attar.cloze.encoded import encode_split, open_split
-from attar.cloze.questions import draw_questions
-from attar.cloze.sets import ClozeSet
 from attar.library.library import open_store
+from attar.paper.build import draw_questions
+from attar.paper.cloze import ClozeDocument, DocumentWriter, Question
+from attar.paper.encoded import encode_split
+from attar.paper.sets import ClozeSet, open_splits
+from attar.paper.vocabulary import Vocabulary
 from attar.reader.folders import fingerprint_of
 from attar.reader.reader import Reader
 from attar.store.parquet import export_store, import_store
 from attar.store.records import Record
 from attar.store.store import Store
-from attar.text.vocabulary import Vocabulary
 from benchmarks.fuzz.mutations import mutated_bytes, mutated_json, mutated_table, texts
 from benchmarks.fuzz.records import memories
 from benchmarks.fuzz.target import Target, in_fork, refused
@@ -146,7 +146,7 @@ def _forge(folder: Path) -> None:
 
 @contextmanager
 def cloze_target(folder: Path) -> Iterator[Target]:
-    """A cloze set: refused, or its documents can be encoded, asked and shown."""
+    """A cloze set: refused, or its documents can be encoded and asked."""
     import pyarrow.parquet as pq
 
     vocabulary = Vocabulary(("met", "left", "."), entities=8)
@@ -165,12 +165,9 @@ def cloze_target(folder: Path) -> Iterator[Target]:
         with refused():
             found = ClozeSet.open(place)
             documents = list(islice(found.documents(found.splits[-1]), 100))
-            rng = np.random.default_rng(0)
-            for document in documents:
-                document.text()
-                draw_questions(document, rng, 5)
+            draw_questions(documents, np.random.default_rng(0), 5)
             encode_split(documents, vocabulary)
-            split = open_split(place, found.splits[-1], vocabulary)
+            split = open_splits([place], found.splits[-1], vocabulary)
             if len(split) != len(documents):
                 raise AssertionError("a cache of other documents")
 
@@ -184,7 +181,7 @@ def cloze_target(folder: Path) -> Iterator[Target]:
         else:
             (place / "test.parquet").write_bytes(whole if kind == "cache" else data)
         if kind == "cache":
-            open_split(place, "test", vocabulary)
+            open_splits([place], "test", vocabulary)
             (file,) = cached.iterdir()
             file.write_bytes(_cut_in(file.read_bytes(), data))
         in_fork(read)

@@ -1,4 +1,4 @@
-"""The commands as the shell runs them: on a library with a tiny reader, and on a small cloze set."""
+"""The commands as the shell runs them, on a library with a tiny reader."""
 
 import io
 import json
@@ -13,12 +13,7 @@ from pathlib import Path
 import pytest
 
 from attar.cli.main import main
-from attar.cloze.documents import DocumentWriter
-from attar.text.vocabulary import Vocabulary
-from benchmarks.stories import story_document, tell_stories
-
-SMALL = ("--hidden-size", 4, "--embedding-size", 4, "--epochs", 1, "--batch-size", 8, "--questions", 2)
-COUNTS = {"training": 12, "validation": 4, "test": 4}
+from benchmarks.stories import tell_stories
 
 
 @pytest.fixture(scope="module")
@@ -129,34 +124,3 @@ def assert_one_line(ran: Ran, *parts: str) -> None:
     assert lines[0].startswith("attar: ")
     for part in parts:
         assert part in lines[0]
-
-
-@pytest.fixture(scope="session")
-def make_stories(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Writes a small set of stories, some of its splits."""
-    return lambda *splits: write_stories(tmp_path_factory.mktemp("stories"), *splits)
-
-
-def write_stories(folder: Path, *splits: str) -> Path:
-    for seed, split in enumerate(splits or COUNTS):
-        with DocumentWriter(folder / f"{split}.parquet") as writer:
-            for number, story in enumerate(tell_stories(seed, COUNTS[split])):
-                document = story_document(story, f"{seed} {number}")
-                if split == "training":
-                    document.questions = []
-                writer.write(document)
-    texts = (story.text for story in tell_stories(0, 12))
-    Vocabulary.build(texts, size=100, entities=16).save(folder / "tokenizer.json")
-    return folder
-
-
-@pytest.fixture(scope="session")
-def stories(make_stories: Callable[..., Path]) -> Path:
-    return make_stories()
-
-
-@pytest.fixture(scope="session")
-def trained(stories: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
-    """A reader, and the output of `attar train`."""
-    out = tmp_path_factory.mktemp("trained") / "reader"
-    return out, run_in_process("train", "-d", stories, "-o", out, *SMALL)

@@ -3,7 +3,6 @@
 import pytest
 from rich.console import Console
 
-from attar.bench.cost import QUICK
 from attar.cli.demo import (
     ADDED,
     QUESTIONS,
@@ -15,6 +14,7 @@ from attar.cli.demo import (
     show_cost,
 )
 from attar.library.library import Library
+from attar.paper.timing import QUICK
 
 pytestmark = pytest.mark.slow
 

@@ -31,8 +31,8 @@ def test_help_names_every_command(flag):
     assert set(listed) == {
         *("demo", "add", "append", "ask", "merge", "remove", "list", "show", "reread"),
         *("export", "import"),
-        *("train", "evaluate", "compare", "train-questions", "evaluate-questions"),
-        *("serve", "search", "shard", "store", "cloze", "bench"),
+        *("train-questions", "evaluate-questions"),
+        *("serve", "search", "shard", "store", "paper", "bench"),
     }
 
 

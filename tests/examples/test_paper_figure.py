@@ -18,8 +18,8 @@ def test_its_cells_draw_the_figure(tmp_path):
         exec(compile("".join(cell["source"]), f"paper_figure.ipynb, code cell {number}", "exec"), names)
         if "parameters" in cell["metadata"].get("tags", []):
             names |= smaller
-    assert list(names["report"]["mechanisms"]) == ["none", "gated"]
-    assert all(len(row["validation"][0]) == 1 for row in names["report"]["mechanisms"].values())
+    assert list(names["report"].mechanisms) == ["none", "gated"]
+    assert all(len(row.validation[0]) == 1 for row in names["report"].mechanisms.values())
     assert (tmp_path / "report" / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -11,7 +11,7 @@ from attar.memory.memory import Memory
 from attar.memory.phrases import JOINT
 from attar.reader.phrases import PhraseReader
 from attar.reader.reader import Reader
-from attar.text.tokens import sentence_spans
+from attar.text.sentences import sentence_spans
 from tests.reader.test_phrases import ODD, SHORT, article, story
 
 pytestmark = pytest.mark.slow

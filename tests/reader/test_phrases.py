@@ -17,7 +17,7 @@ from attar.memory.phrases import JOINT
 from attar.reader.phrase_texts import PARAGRAPH, WINDOW, cut_windows
 from attar.reader.phrases import PhraseReader
 from attar.reader.reader import Reader
-from attar.text.tokens import sentence_spans
+from attar.text.sentences import sentence_spans
 
 SHORT = "Ann met Bob in Bath. He wrote a letter to the house of Lee."
 ODD = {

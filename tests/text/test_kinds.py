@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from attar.text.pieces import kind_of
+from attar.text.kinds import kind_of
 
 KINDS = {"person", "place", "organization", "name", "date", "time", "money", "number", "phrase"}
 

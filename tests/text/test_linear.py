@@ -9,7 +9,7 @@ from attar.documents.extracted import clean
 from attar.documents.sources import read_bytes
 from attar.reader.phrase_texts import cut_windows
 from attar.reader.reader import Reader
-from attar.text.tokens import sentence_spans
+from attar.text.sentences import sentence_spans
 
 TEXTS: dict[str, Callable[[int], str]] = {
     "combining marks": lambda n: "a" + "\u0301" * (n // 2) + "\u0316" * (n // 2),

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from attar.errors import FormatError
-from attar.text.pieces import PieceTokenizer, coarse_kind
-from attar.text.tokens import iterate_sentences, sentence_spans
+from attar.text.kinds import coarse_kind
+from attar.text.pieces import PieceTokenizer
+from attar.text.sentences import iterate_sentences, sentence_spans
 
 
 def tokenizer_of(*pieces: str) -> PieceTokenizer:

@@ -9,14 +9,13 @@
 | decayed  | f fᵀ                     | k × k  | by gates α(h), β(h)           |
 | adaptive | f fᵀ                     | k × k  | by gates α(h, C f), β(h, C f) |
 
-Three write more than states, for answers copied from the text. They encode with `values=`, `names=` or `spans=`:
+Two write more than states, for answers copied from the text. They encode with `values=` or `names=`:
 
 | name     | written                                           | memory      | forgets |
 |----------|---------------------------------------------------|-------------|---------|
 | keyed    | per token key xᵀ, key = σ(W h + b) ⊙ (V h)        | k × d       | nothing |
 |          | with `ridge`, key keyᵀ as well                    | k × (d + k) | nothing |
 | named    | per token its key, to the vector of the name      | names × k   | nothing |
-| phrases  | per phrase A h_i + B h_j, its first and last token | phrases × k | nothing |
 """
 
 from typing import Any, Literal, overload
@@ -25,7 +24,6 @@ from attar.nn.mechanisms.base import Mechanism, class_named
 from attar.nn.mechanisms.baselines import NoAttention, SoftmaxAttention
 from attar.nn.mechanisms.keyed import KeyedAttention, NamedAttention
 from attar.nn.mechanisms.linear import AdaptiveAttention, DecayedAttention, GatedAttention, LinearAttention
-from attar.nn.mechanisms.phrases import PhraseAttention
 
 _CLASSES: dict[str, type[Mechanism]] = {
     kind.name: kind
@@ -38,21 +36,18 @@ _CLASSES: dict[str, type[Mechanism]] = {
         AdaptiveAttention,
         KeyedAttention,
         NamedAttention,
-        PhraseAttention,
     )
 }
 # Those that write per token for the names of a cloze question.
 COPY_MECHANISMS = (KeyedAttention.name, NamedAttention.name)
 # Those that read only states, so that one can replace another.
-MECHANISMS = tuple(name for name in _CLASSES if name not in (*COPY_MECHANISMS, PhraseAttention.name))
+MECHANISMS = tuple(name for name in _CLASSES if name not in COPY_MECHANISMS)
 
 
 @overload
 def attention(name: Literal["keyed"], size: int, **options: Any) -> KeyedAttention: ...
 @overload
 def attention(name: Literal["named"], size: int, **options: Any) -> NamedAttention: ...
-@overload
-def attention(name: Literal["phrases"], size: int, **options: Any) -> PhraseAttention: ...
 @overload
 def attention(name: str, size: int, **options: Any) -> Mechanism: ...
 def attention(name: str, size: int, **options: Any) -> Mechanism:

@@ -13,7 +13,7 @@ from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.reader.reader import Reader
 from attar.results import Answer
-from attar.text.tokens import sentence_spans
+from attar.text.sentences import sentence_spans
 from attar.training.questions.data import Passage
 from attar.training.questions.metrics import Given, Scores, score
 

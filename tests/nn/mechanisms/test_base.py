@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch.utils import _pytree
 
-from attar.nn.encoders import ENCODERS, encoder
 from attar.nn.mechanisms import COPY_MECHANISMS, MECHANISMS, attention
 from attar.nn.mechanisms.base import Memories, length_scale
 
@@ -93,30 +92,16 @@ class TestLengthScale:
         assert length_scale(None, torch.tensor([9.0])) == 1.0
 
 
-@pytest.mark.parametrize("make", [*MECHANISMS, *COPY_MECHANISMS, *ENCODERS])
+@pytest.mark.parametrize("name", [*MECHANISMS, *COPY_MECHANISMS])
 class TestFactoryArguments:
-    @staticmethod
-    def made(name, **options):
-        return encoder(name, 3, 4, **options) if name in ENCODERS else attention(name, 4, **options)
+    def test_parameters_are_made_on_the_device(self, name):
+        assert all(p.is_meta for p in attention(name, 4, device="meta").parameters())
 
-    def test_parameters_are_made_on_the_device(self, make):
-        assert all(p.is_meta for p in self.made(make, device="meta").parameters())
-
-    def test_parameters_are_made_in_the_dtype(self, make):
-        module = self.made(make, dtype=torch.float64)
+    def test_a_float64_module_has_and_reads_float64(self, name):
+        module, x = attention(name, 4, dtype=torch.float64), torch.randn(2, 5, 4, dtype=torch.float64)
+        written = {"keyed": {"values": x}, "named": {"names": torch.zeros(2, 5).long()}}.get(name, {})
         assert all(p.dtype == torch.float64 for p in module.parameters())
-
-    def test_the_defaults_are_those_of_torch(self, make):
-        assert all(p.dtype == torch.float32 and p.is_cpu for p in self.made(make).parameters())
-
-    def test_a_float64_module_reads_float64(self, make):
-        module = self.made(make, dtype=torch.float64)
-        x = torch.randn(2, 5, 3 if make in ENCODERS else 4, dtype=torch.float64)
-        if make in ENCODERS:
-            assert module(x)[0].dtype == torch.float64
-        else:
-            extra = {"keyed": {"values": x}, "named": {"names": torch.zeros(2, 5).long()}}.get(make, {})
-            assert module.encode(x, **extra).state.dtype == torch.float64
+        assert module.encode(x, **written).state.dtype == torch.float64
 
 
 class Encodes(torch.nn.Module):

@@ -1,0 +1,218 @@
+"""`attar paper build|train|evaluate|compare|table1`: the paper's experiment, and its Table 1 measured."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attar.cli.options import AsJson, options_from
+from attar.cli.output import print_json, progress_bar
+from attar.errors import OptionError
+from attar.paper.options import BuildOptions, TrainingOptions
+
+if TYPE_CHECKING:
+    from attar.paper.evaluate import Score
+
+app = typer.Typer(
+    help="The paper's experiment: cloze questions, training, comparison, and Table 1.", no_args_is_help=True
+)
+
+SkipMalformed = Annotated[
+    bool, typer.Option("--skip-malformed", help="Skip malformed .question files, with a warning.")
+]
+
+
+@app.command()
+@options_from(BuildOptions)
+def build(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SOURCE…", help="Files of any kind that `attar add` reads, and folders of these."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")],
+    vocabulary: Annotated[
+        Path | None, typer.Option(help="vocabulary.json to find names with; default: built from the texts.")
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace a set that is in the folder already.")
+    ] = False,
+    as_json: AsJson = False,
+    **given: Any,
+) -> None:
+    """Build a set of cloze questions from plain English text.
+
+    attar paper build novels.tar.xz --out novels
+    """
+    from attar.paper.build import build_set
+    from attar.paper.vocabulary import Vocabulary
+
+    known = Vocabulary.load(vocabulary) if vocabulary else None
+    options = BuildOptions(**given | ({"entities": known.entities} if known else {}))
+    with progress_bar() as progress:
+        about = build_set(sources, out, options, vocabulary=known, replace=replace, progress=progress)
+    if as_json:
+        print_json(about)
+        return
+    for split, row in about["splits"].items():
+        print(
+            f"{split}: {row['documents']:,} documents from {row['sources']:,} texts, "
+            f"{row['questions']:,} questions, {row['names_per_document']} names per document"
+        )
+
+
+@app.command()
+@options_from(TrainingOptions)
+def train(
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace a network or run that is in the folder already.")
+    ] = False,
+    as_json: AsJson = False,
+    **given: Any,
+) -> None:
+    """Train a network on cloze sets and write its folder; prints a line per epoch.
+
+    attar paper train --data novels --mechanism gated --out network
+    """
+    from attar.paper.train import train
+
+    if resume and replace:
+        raise OptionError("--resume and --replace exclude each other")
+    options = TrainingOptions(**given)
+    with progress_bar() as progress:
+        history = train(options, resume=resume, replace=replace, say=_say, progress=progress)
+    best = max(history, key=lambda row: row["validation_accuracy"])
+    if as_json:
+        print_json({"network": options.out, "best": best, "history": history})
+    else:
+        accuracy = f"validation accuracy {best['validation_accuracy']:.3f} after epoch {best['epoch']:.0f}"
+        print(f"{options.out}: {accuracy}")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+@app.command()
+def evaluate(
+    network: Annotated[Path, typer.Argument(metavar="NETWORK", help="Folder of a trained network.")],
+    data: Annotated[
+        list[Path], typer.Option("--data", "-d", help="Folder of a cloze set. Repeat for several sets.")
+    ],
+    split: Annotated[str, typer.Option(help="validation or test.")] = "test",
+    batch_size: Annotated[int, typer.Option(min=1, help="Documents per batch.")] = 64,
+    skip_malformed: SkipMalformed = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a network's accuracy on a cloze set, compared with counting names.
+
+    Prints 95 % confidence intervals, per source if there are several.
+
+    attar paper evaluate network --data novels
+    """
+    from attar.paper.evaluate import evaluate
+    from attar.paper.saved import load_network
+    from attar.paper.sets import open_splits, warn_skipped
+
+    saved = load_network(network)
+    skip = warn_skipped if skip_malformed else None
+    with progress_bar() as progress:
+        documents = open_splits(data, split, saved.vocabulary, on_malformed=skip, progress=progress)
+        result = evaluate(saved.network, documents, batch_size=batch_size, progress=progress)
+    if as_json:
+        print_json({"split": split} | result.to_json())
+        return
+    whole = result.network
+    print(f"{split}: {whole.questions:,} questions on {whole.documents:,} documents, 95 % intervals")
+    print(_score_line("network", whole))
+    for name, baseline in result.baselines.items():
+        print(_score_line(name, baseline))
+    if len(result.sources) > 1:
+        for source, score in result.sources.items():
+            print(_score_line(f"{source}: network", score))
+            for name, scores in result.source_baselines.items():
+                print(_score_line(f"{source}: {name}", scores[source]))
+
+
+def _score_line(what: str, score: "Score") -> str:
+    return f"{what:<42} {score.accuracy:.3f}  [{score.low:.3f}, {score.high:.3f}]"
+
+
+@app.command()
+@options_from(TrainingOptions, omit=("mechanism", "seed"), num_workers=0)
+def compare(
+    mechanisms: Annotated[
+        str, typer.Option(help="Mechanisms to compare, separated by commas.")
+    ] = "none,linear,gated,softmax",
+    seeds: Annotated[int, typer.Option(min=1, help="Runs per mechanism, each with another seed.")] = 3,
+    jobs: Annotated[
+        int, typer.Option(min=0, help="Maximum number of parallel runs; 0: depends on the number of cores.")
+    ] = 0,
+    as_json: AsJson = False,
+    **given: Any,
+) -> None:
+    """Train several mechanisms with several seeds under the same conditions, and compare them.
+
+    Prints a line per epoch, then a table; --out receives the figure and the report as JSON. The same command continues
+    with the runs that are missing.
+
+    attar paper compare --data novels --out report
+    """
+    from attar.paper.compare import Comparison, compare
+    from attar.paper.report import markdown_table
+
+    names = [name.strip() for name in mechanisms.split(",") if name.strip()]
+    # On a GPU, too, each run keeps a core busy.
+    cores = os.cpu_count() or 1
+    comparison = Comparison(TrainingOptions(**given), names, seeds, jobs or max(1, cores - cores // 8))
+    with progress_bar() as progress:
+        report = compare(comparison, say=_say, progress=progress)
+    if as_json:
+        print_json(report)
+    else:
+        print(markdown_table(report))
+
+
+@app.command()
+def table1(
+    size: Annotated[int, typer.Option(min=1, help="Hidden size k; 100 in the paper.")] = 100,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Save a log-log plot: .png, .svg or .pdf.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes, to test that it runs.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the paper's Table 1 on this machine; `attar bench` is its short name.
+
+    Query time, stored bytes and encoding time of softmax, linear and gated attention as documents and questions
+    grow, compared with PyTorch's SDPA and FAISS; exponents and break-even points, predicted and measured.
+
+    attar paper table1 --plot table1.png
+    """
+    # BLAS reads the variable when numpy is first imported: rows are measured on one thread.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from rich.console import Console
+
+    from attar.paper.table1_report import (
+        check_plot_file,
+        draw_table1,
+        measure_table,
+        print_table1,
+        table1_json,
+    )
+
+    if plot is not None:
+        check_plot_file(plot)
+    with progress_bar() as progress:
+        table = measure_table(size, device, quick=quick, progress=progress)
+    if plot is not None:
+        draw_table1(table, plot)
+    if as_json:
+        print(table1_json(table))
+    else:
+        print_table1(table, Console())
+    if not table.correct:
+        raise typer.Exit(1)

@@ -1,1 +1,0 @@
-"""Cloze sets: documents with names as `@entityN` and questions with one name blanked."""

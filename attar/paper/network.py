@@ -1,0 +1,213 @@
+"""The whole network: embeddings, document and question encoders, a mechanism, and an answer head.
+
+| head  | scores a name by                        | with                                            |
+|-------|-----------------------------------------|-------------------------------------------------|
+| paper | its own row of W_o tanh(W_r R + W_q q)  | none, softmax, linear, gated, decayed, adaptive |
+| copy  | the readout and what was written for it | keyed, named, softmax                           |
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attar.nn.mechanisms import attention
+from attar.nn.mechanisms.base import Memories
+from attar.nn.mechanisms.keyed import KeyedAttention, NamedAttention
+from attar.paper.encoders import make_encoder
+from attar.paper.options import NetworkOptions
+from attar.paper.vocabulary import FIRST_ENTITY, PAD
+
+# The initial scales of the embeddings of words and of names. A readout sums over all tokens, of which one in forty is
+# a name in a novel: with words as large as names, the difference between questions is lost, and training with the
+# paper's head stays on a plateau until words have become small.
+WORD_SCALE = 0.1
+NAME_SCALE = 2.0
+
+
+@dataclass(frozen=True)
+class Documents:
+    """A batch of documents. On a GPU, `ids` and `candidates` are there; no step waits for the others."""
+
+    ids: Int[Tensor, "B n"]
+    lengths: Int[Tensor, " B"]
+    sentence_ends: Bool[Tensor, "B n"]
+    names: Int[Tensor, "B n"]  # the index of each token among its document's candidates, -1 for none
+    candidates: Int[Tensor, "B c"]  # their entity numbers, -1 after the last or if it is not in the text
+
+
+@dataclass(frozen=True)
+class Questions:
+    """A batch of questions on a batch of documents; `lengths` stay on the CPU."""
+
+    ids: Int[Tensor, "Q l"]
+    lengths: Int[Tensor, " Q"]
+    blanks: Int[Tensor, " Q"]  # position of the blank
+    documents: Int[Tensor, " Q"]  # index of the document of each
+    places: Int[Tensor, " Q"]  # index in [B, m], flattened
+    most: int  # questions per document, at most
+    asked: Bool[Tensor, "Q c"]  # the candidates that occur in the question itself
+
+
+class PaperHead(nn.Module):
+    """W_o tanh(W_r R + W_q q) over all entity ids, of which those of the document are selected.
+
+    The hidden layer has `width` units, by default the size of a readout: more of them distinguish more names, and do
+    not make memories larger.
+    """
+
+    def __init__(self, size: int, entities: int, width: int = 0) -> None:
+        super().__init__()
+        self.of_readout = nn.Linear(size, width or size, bias=False)
+        self.of_query = nn.Linear(size, width or size)
+        self.entities = nn.Linear(width or size, entities)
+
+    def forward(
+        self, readouts: Float[Tensor, "Q k"], queries: Float[Tensor, "Q k"], candidates: Int[Tensor, "Q c"]
+    ) -> Float[Tensor, "Q c"]:
+        """The score of each candidate, given by its entity id."""
+        mixed = torch.tanh(self.of_readout(readouts) + self.of_query(queries))
+        scores: Tensor = self.entities(mixed)
+        return scores.gather(1, candidates)
+
+
+class CopyHead(nn.Module):
+    """The value of a readout for each candidate, multiplied by one learnt sharpness.
+
+    With `shares`, the values are positive weights, and scores their logarithms: probabilities are then proportional to
+    the weights, as in the attention-sum reader (Kadlec et al. 2016).
+    """
+
+    def __init__(self, sharpness: float = 1.0, *, shares: bool = False) -> None:
+        super().__init__()
+        self.shares = shares
+        self.sharpness = nn.Parameter(torch.tensor(math.log(sharpness)))
+
+    def forward(self, values: Float[Tensor, "Q c"]) -> Float[Tensor, "Q c"]:
+        """The scores of the candidates."""
+        scores = torch.log(values.clamp(min=1e-9)) if self.shares else values
+        return scores * self.sharpness.exp()
+
+
+class Network(nn.Module):
+    """Reads documents into memories once, and scores the names of each for every question.
+
+    `words` is the size of the vocabulary, its names included; `entities` the number of these.
+
+    >>> network = Network(NetworkOptions(embedding_size=3, hidden_size=2), words=9, entities=2)
+    >>> print(network.mechanism)
+    GatedAttention(
+      size=2, scale='sqrt'
+      (gate): Linear(in_features=2, out_features=2, bias=True)
+    )
+    """
+
+    def __init__(self, options: NetworkOptions, words: int, entities: int) -> None:
+        super().__init__()
+        self.options = options
+        size, join = options.hidden_size, cast(Literal["halves", "sum"], options.join)
+        self.embedding = nn.Embedding(words, options.embedding_size, padding_idx=PAD)
+        self.dropout = nn.Dropout(options.dropout)
+        self.document_encoder = make_encoder(options.encoder, options.embedding_size, size, join)
+        # A question is one sentence: looking ahead within it is reading all of it.
+        self.two_way = options.encoder in ("lookahead", "bidirectional")
+        kind = "bidirectional" if self.two_way else options.encoder
+        self.question_encoder = make_encoder(kind, options.embedding_size, size, join)
+        scaled = options.mechanism not in ("none", "softmax")
+        scale = {"scale": None if options.scale == "none" else options.scale} if scaled else {}
+        self.mechanism = attention(options.mechanism, size, **scale)
+        self.head = self._make_head(entities)
+        # A learnt bonus on the score of names that occur in the question itself: they are seldom its answer.
+        self.asked_bonus = nn.Parameter(torch.zeros(()))
+        self._scale_embeddings(entities)
+
+    def _make_head(self, entities: int) -> PaperHead | CopyHead:
+        options = self.options
+        if options.chosen_head == "paper":
+            return PaperHead(options.hidden_size, entities, options.head_size)
+        if options.mechanism == "keyed":  # x_e · x_e is about this large
+            return CopyHead(1 / (options.embedding_size * NAME_SCALE**2))
+        return CopyHead(shares=options.mechanism == "softmax")
+
+    @torch.no_grad()
+    def _scale_embeddings(self, entities: int) -> None:
+        """Scale the initial embeddings: names large, words small."""
+        last = FIRST_ENTITY + entities
+        self.embedding.weight[:FIRST_ENTITY] *= WORD_SCALE
+        self.embedding.weight[FIRST_ENTITY:last] *= NAME_SCALE
+        self.embedding.weight[last:] *= WORD_SCALE
+
+    def read(self, documents: Documents) -> Memories:
+        """The memories of documents; only `keyed` writes the embeddings."""
+        embedded = self.embedding(documents.ids)
+        hidden: Tensor = self.document_encoder(
+            self.dropout(embedded), documents.lengths, documents.sentence_ends
+        )
+        written: dict[str, Any] = {}
+        if isinstance(self.mechanism, KeyedAttention):
+            written = {"values": embedded}
+        elif isinstance(self.mechanism, NamedAttention):
+            written = {"names": documents.names, "count": documents.candidates.shape[1]}
+        return self.mechanism.encode(self.dropout(hidden), documents.lengths, **written)
+
+    def ask(self, questions: Questions) -> Float[Tensor, "Q k"]:
+        """The queries of questions: the state at the blank if it depends on both sides of it, else the last."""
+        hidden: Tensor = self.question_encoder(self.dropout(self.embedding(questions.ids)), questions.lengths)
+        last = (questions.lengths - 1).clamp(min=0).to(hidden.device, non_blocking=True)
+        at = questions.blanks if self.two_way else last
+        queries: Tensor = self.dropout(
+            hidden.gather(1, at[:, None, None].expand(-1, 1, hidden.shape[2]))[:, 0]
+        )
+        return queries
+
+    def forward(self, documents: Documents, questions: Questions) -> Float[Tensor, "Q c"]:
+        """The scores of every document's candidates for each of its questions, -inf for no candidate."""
+        memories = self.read(documents)
+        queries = self.ask(questions)
+        count = documents.ids.shape[0]
+        rows = queries.new_zeros(count * questions.most, queries.shape[1])
+        rows = rows.index_copy(0, questions.places, queries).view(count, questions.most, queries.shape[1])
+        if isinstance(self.head, CopyHead) and self.options.mechanism == "softmax":
+            readouts = self._attention_sum(memories, rows, documents)
+        else:
+            readouts = self.mechanism.lookup(memories, rows)
+        readouts = readouts.flatten(0, 1).index_select(0, questions.places)
+        scores = self._score(readouts, queries, documents, questions)
+        scores = scores + self.asked_bonus * questions.asked.to(scores.dtype)
+        return scores.masked_fill((documents.candidates < 0)[questions.documents], -torch.inf)
+
+    def _score(
+        self,
+        readouts: Float[Tensor, "Q d"],
+        queries: Float[Tensor, "Q k"],
+        documents: Documents,
+        questions: Questions,
+    ) -> Float[Tensor, "Q c"]:
+        """The scores that the head computes from readouts."""
+        candidates = documents.candidates.clamp(min=0)
+        if isinstance(self.head, PaperHead):
+            scores: Tensor = self.head(readouts, queries, candidates[questions.documents])
+            return scores
+        if isinstance(self.mechanism, KeyedAttention):
+            entities = self.embedding(candidates + FIRST_ENTITY)
+            # Each question with its own document's candidates: [Q, c, d] · [Q, d].
+            readouts = torch.einsum("qcd,qd->qc", entities[questions.documents], readouts)
+        copied: Tensor = self.head(readouts)
+        return copied
+
+    def _attention_sum(
+        self, memories: Memories, queries: Float[Tensor, "B m k"], documents: Documents
+    ) -> Float[Tensor, "B m c"]:
+        """The sum of the softmax weights of each name's tokens (Kadlec et al. 2016)."""
+        states = memories.state
+        weights = torch.bmm(queries, states.mT)
+        outside = torch.arange(states.shape[1], device=states.device) >= memories.tokens[:, None]
+        weights = torch.softmax(weights.masked_fill(outside[:, None], -torch.inf), 2)
+        names = documents.names.to(states.device, non_blocking=True).long()
+        count = documents.candidates.shape[1]
+        index = torch.where(names < 0, count, names)[:, None].expand_as(weights)
+        sums = weights.new_zeros(*weights.shape[:2], count + 1).scatter_add(2, index, weights)
+        return sums[:, :, :-1]

@@ -1,0 +1,223 @@
+"""The paper's Table 1, measured: query time, stored bytes and encoding time of every method and size.
+
+All methods and sizes of a part are timed interleaved. An exponent compares sizes with each other: measured one size
+after the other, half a minute of other load would bend the line; interleaved, it raises all of it.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from statistics import quantiles
+
+import msgspec
+import torch
+from torch import Tensor, nn
+
+from attar.paper.table1_methods import Kind, Method, methods_for_many, methods_for_one
+from attar.paper.timing import QUICK, Contender, Effort, Timer, keep_correct, relative_error, tolerance_for
+from attar.progress import Progress, ignore_progress
+
+ENCODER = "GRU"
+# A GPU gets many questions per call; alone, each would cost a kernel launch and little else.
+GPU_QUESTIONS = 1_024
+# Of each part: passes over all sizes, and of a pass the seconds and rounds. A GRU's runs are long.
+SCHEDULE = {
+    "questions to documents of all lengths": (8, 2.0, 2),
+    "encoding documents of all lengths": (1, 8.0, 3),
+    "writing memories of all documents": (4, 2.0, 2),
+    "many questions to one document": (3, 5.0, 2),
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The hidden size k, document lengths, questions per call, and batches of questions to `tokens` tokens.
+
+    Exponents are fitted from `fit_from` tokens and from `fit_batches_from` questions on: for less than ten
+    times k the fixed cost of a call shows in every time.
+    """
+
+    k: int = 100
+    lengths: tuple[int, ...] = (10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
+    per_call: int = 1
+    tokens: int = 1_000
+    batches: tuple[int, ...] = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
+    fit_from: int = 1_000
+    fit_batches_from: int = 100
+
+
+def sizes_for(k: int, device: str, *, quick: bool = False) -> Sizes:
+    """The full sizes, or tiny ones."""
+    per_call = 1 if device == "cpu" else GPU_QUESTIONS
+    if quick:
+        return Sizes(k, (4, 40, 80, 160), per_call, 80, (1, 10, 40), fit_from=40, fit_batches_from=1)
+    return Sizes(k, per_call=per_call, fit_from=10 * k)
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """The median and the quartiles of all rounds."""
+
+    median: float
+    low: float
+    high: float
+
+
+class Point(msgspec.Struct, frozen=True):
+    """The cost of each method at one size, in seconds or bytes."""
+
+    tokens: int
+    questions: int
+    costs: dict[str, Spread]
+
+
+class Costs(msgspec.Struct, frozen=True):
+    """All that was measured.
+
+    `query_time` is per question, `stored_bytes` and `encoding_time` per document: the encoder, which every method
+    needs, and what each method adds to it. `batch_time` is for all questions of one call to one document, with
+    what is stored of it made first.
+    """
+
+    query_time: list[Point]
+    stored_bytes: list[Point]
+    encoding_time: list[Point]
+    batch_time: list[Point]
+    kinds: dict[str, Kind]
+    notes: list[str]
+
+
+def measure_costs(
+    sizes: Sizes, device: str, *, quick: bool = False, progress: Progress = ignore_progress
+) -> Costs:
+    """Measure one part after the other; wrong results get no timing, and a note."""
+    many = methods_for_many(sizes.k, device)
+    single = methods_for_one(sizes.k) if device == "cpu" else many
+    writing = [each for each in single if each.kind != "softmax"]  # which stores the states themselves
+    documents = [_states(n, sizes.k, device) for n in sizes.lengths]
+    shared = _states(sizes.tokens, sizes.k, device)
+    queries = torch.randn(sizes.per_call, sizes.k, device=device)
+    batches = [torch.randn(m, sizes.k, device=device) for m in sizes.batches]
+    notes: list[str] = []
+    done, total = count(), sum(1 if quick else passes for passes, *_ in SCHEDULE.values())
+
+    def timed(part: str, groups: list[Group]) -> list[Point]:
+        passes, timer = timer_for(part, device, quick=quick)
+        return time_groups(groups, timer, passes, notes, lambda: progress("measuring", next(done), total))
+
+    query_time = timed(
+        "questions to documents of all lengths",
+        [_group(single, Method.ask, d, queries, float(len(queries))) for d in documents],
+    )
+    encoder = timed(
+        "encoding documents of all lengths", [Group(len(d), 0, [encoder_run(d)]) for d in documents]
+    )
+    memories = timed(
+        "writing memories of all documents",
+        [_group(writing, Method.write, d, queries[:1]) for d in documents],
+    )
+    return Costs(
+        query_time,
+        [_stored_bytes(single, hidden) for hidden in documents],
+        [Point(e.tokens, 0, e.costs | m.costs) for e, m in zip(encoder, memories, strict=True)],
+        timed(
+            "many questions to one document", [_group(many, Method.write_and_ask, shared, q) for q in batches]
+        ),
+        {method.name: method.kind for method in [*single, *many]},
+        notes,
+    )
+
+
+@dataclass(frozen=True)
+class Group:
+    """The contenders of one size."""
+
+    tokens: int
+    questions: int
+    contenders: list[Contender]
+
+
+def _group(
+    methods: Sequence[Method],
+    run: Callable[[Method, Tensor, Tensor], Callable[[], object]],
+    hidden: Tensor,
+    queries: Tensor,
+    amount: float = 1.0,
+) -> Group:
+    """One contender per method: what `run` returns for it is timed."""
+    # On a GPU float32 products may be made of three TensorFloat-32 ones.
+    tolerance = tolerance_for(torch.float32) * (1 if hidden.device.type == "cpu" else 10)
+    contenders = [
+        Contender(m.name, run(m, hidden, queries), partial(m.error, hidden, queries), tolerance, amount)
+        for m in methods
+    ]
+    return Group(len(hidden), len(queries), contenders)
+
+
+def timer_for(part: str, device: str, *, quick: bool = False) -> tuple[int, Timer]:
+    """The passes and the timer of a part: one thread's CPU time, or the device's own time."""
+    passes, budget, rounds = SCHEDULE[part]
+    if device == "cpu":
+        timer = Timer(Effort(budget, rounds, round_seconds=0.005), "cpu", threads=1)
+    else:  # a GPU's launch queue holds about a thousand kernels; short rounds fit into it
+        timer = Timer(Effort(budget, rounds, round_seconds=0.002), "gpu")
+    return (1, replace(timer, effort=QUICK)) if quick else (passes, timer)
+
+
+def time_groups(
+    groups: Sequence[Group], timer: Timer, passes: int, notes: list[str], progress: Callable[[], None]
+) -> list[Point]:
+    """Check all contenders, then time the right ones interleaved over all sizes; notes name the others."""
+    correct = []
+    for group in groups:
+        problems: list[str] = []
+        correct.append(keep_correct(group.contenders, problems))
+        notes += [f"n = {group.tokens:,}, m = {group.questions:,}: {problem}" for problem in problems]
+    everyone = [contender for contenders in correct for contender in contenders]
+    rounds: list[list[float]] = [[] for _ in everyone]
+    for _ in range(passes):
+        progress()
+        for seconds, more in zip(rounds, timer.time(everyone) if everyone else [], strict=True):
+            seconds += more
+    times = iter(rounds)
+    return [
+        Point(group.tokens, group.questions, {c.name: _spread(next(times), c.amount) for c in contenders})
+        for group, contenders in zip(groups, correct, strict=True)
+    ]
+
+
+def _spread(seconds: Sequence[float], amount: float) -> Spread:
+    low, middle, high = quantiles([each / amount for each in seconds], n=4, method="inclusive")
+    return Spread(middle, low, high)
+
+
+def encoder_run(embedded: Tensor) -> Contender:
+    """A GRU as in the paper, its hidden size that of the embeddings `[n, k]`, over one document."""
+    k, device = embedded.shape[1], embedded.device
+    gru = nn.GRU(k, k, batch_first=True).to(device)
+
+    @torch.inference_mode()
+    def run() -> Tensor:
+        states: Tensor = gru(embedded[None])[0]
+        return states
+
+    @torch.inference_mode()
+    def error() -> float:
+        beginning = embedded[:1_000]
+        exact = copy.deepcopy(gru).double()(beginning.double()[None])[0]
+        return relative_error(run()[:, : len(beginning)], exact)
+
+    # cuDNN's GRU multiplies in TensorFloat-32, ten bits, by default.
+    dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
+    return Contender(ENCODER, run, error, tolerance_for(dtype))
+
+
+def _stored_bytes(methods: Sequence[Method], hidden: Tensor) -> Point:
+    sizes = {method.name: float(method.store(hidden).nbytes) for method in methods}
+    return Point(len(hidden), 0, {name: Spread(size, size, size) for name, size in sizes.items()})
+
+
+def _states(n: int, k: int, device: str) -> Tensor:
+    """A made-up document `[n, k]`; its scores with random queries have a variance of one."""
+    return torch.randn(n, k, device=device).mul_(k**-0.5)

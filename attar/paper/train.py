@@ -1,0 +1,341 @@
+"""Training: Adam on the questions of an epoch, then validation; it stops early, resumes, and keeps the best weights."""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+from torch import Tensor, nn
+
+from attar.errors import AttarError, FormatError, OptionError, writing_to
+from attar.files import atomic_file, lock_file, refuse_existing
+from attar.paper.batches import Batch, ClozeBatches, EpochStream, worker_count
+from attar.paper.encoded import EncodedSplit
+from attar.paper.network import Network
+from attar.paper.options import TrainingOptions
+from attar.paper.saved import NETWORK_FILES, save_network
+from attar.paper.sets import check_splits, open_splits, shared_vocabulary, warn_skipped
+from attar.paper.vocabulary import Vocabulary
+from attar.progress import Progress, ignore_progress
+
+# In the network's folder.
+RUN = "run"
+# In the run's folder.
+HISTORY = "history.json"
+LAST = "last.ckpt"
+_BEST = "best.ckpt"
+_OTHER_OUT = "choose another --out"
+_NEW_RUN = "start a new run without --resume"
+# Seconds to wait for another run to end: the workers of a killed run hold its lock, and check only every 5 seconds
+# whether it is alive.
+_LOCK_TIMEOUT = 6.0
+# Validation keeps no gradients, so its batches are larger.
+_VALIDATION_BATCHES = 4
+# Seeds dropout apart for each epoch of each seed, so that a resumed run continues as if it had not stopped.
+_EPOCHS_PER_SEED = 1_000_003
+# The learning rate of the first step, as a share of the peak.
+_FIRST_LR = 0.05
+
+Row = dict[str, float]
+
+
+def _say_nothing(line: str) -> None:
+    """Print no line per epoch."""
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """The vocabulary and the two splits of a run."""
+
+    vocabulary: Vocabulary
+    training: EncodedSplit
+    validation: EncodedSplit
+
+    @classmethod
+    def open(cls, options: TrainingOptions, progress: Progress = ignore_progress) -> "TrainingData":
+        """Open all sets of a run."""
+        vocabulary = shared_vocabulary(options.data, skip_malformed=options.skip_malformed, progress=progress)
+        skip = warn_skipped if options.skip_malformed else None
+        training, validation = (
+            open_splits(options.data, split, vocabulary, on_malformed=skip, progress=progress)
+            for split in ("training", "validation")
+        )
+        return cls(vocabulary, training, validation)
+
+    def fingerprints(self) -> dict[str, str]:
+        """What a run is not resumed without."""
+        return {
+            "vocabulary": self.vocabulary.fingerprint,
+            "training documents": self.training.fingerprint,
+            "validation documents": self.validation.fingerprint,
+        }
+
+
+def train(
+    options: TrainingOptions,
+    *,
+    resume: bool = False,
+    replace: bool = False,
+    say: Callable[[str], None] = _say_nothing,
+    progress: Progress = ignore_progress,
+) -> list[Row]:
+    """Train a network and write its folder; checkpoints and history are in its subfolder `run`. Returns the history.
+
+    A folder with a network or a run is refused unless `resume` continues it or `replace` starts again. `say` is
+    called with one line per epoch.
+    """
+    folder = options.folder
+    # Mistakes are refused before minutes are spent on counting words.
+    refuse_overwriting(folder, resume=resume, replace=replace)
+    check_splits(options.data, ("training", "validation"))
+    with writing_to(folder, _OTHER_OUT):
+        (folder / RUN).mkdir(parents=True, exist_ok=True)
+    data = TrainingData.open(options, progress)
+    with _locked(folder / RUN):
+        if torch.cuda.is_available():
+            torch.set_num_threads(1)  # the CPU only launches kernels, and parallel runs share its cores
+            torch.set_float32_matmul_precision("high")
+        run = _Run(options, data)
+        if resume and (folder / RUN / LAST).is_file():
+            run.load(folder / RUN / LAST)
+        run.finish(say, progress)
+        run.load_best()
+        about = {"training": options.described(), "history": run.state.history}
+        save_network(folder, run.network, data.vocabulary, about)
+    return run.state.history
+
+
+def refuse_overwriting(folder: Path, *, resume: bool, replace: bool) -> None:
+    """Refuse a folder that has a network or an unfinished run, unless the caller resumes or replaces it."""
+    last = folder / RUN / LAST
+    if not replace and not (resume and last.is_file()):
+        files = [*(folder / name for name in NETWORK_FILES), last]
+        refuse_existing(files, f"add --resume or --replace, or {_OTHER_OUT}")
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock a folder: a second run is refused. The lock of a killed run is released."""
+    with writing_to(folder, _OTHER_OUT):
+        file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if not lock_file(file, fcntl.LOCK_EX, time.monotonic() + _LOCK_TIMEOUT):
+            raise AttarError(f"another run uses {folder}", f"wait for it, stop it, or {_OTHER_OUT}")
+        yield
+    finally:
+        os.close(file)
+
+
+@dataclass
+class _State:
+    """How far a run is: completed epochs, their metrics, the best accuracy and the epochs since."""
+
+    epoch: int = 0
+    history: list[Row] = field(default_factory=list)
+    best: float = -1.0
+    waited: int = 0
+
+
+class _Checkpoint(msgspec.Struct):
+    """The parts of a checkpoint; torch checks the tensors in the three states when it loads them."""
+
+    state: _State
+    options: dict[str, Any]
+    data: dict[str, str]
+    network: dict[str, Any]
+    optimizer: dict[str, Any]
+    schedule: dict[str, Any]
+
+
+class _Run:
+    """A network with its optimizer and schedule, from the first epoch or from a checkpoint to the last."""
+
+    def __init__(self, options: TrainingOptions, data: TrainingData) -> None:
+        self.options, self.data, self.state = options, data, _State()
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        torch.manual_seed(options.seed)
+        self.network = Network(options, len(data.vocabulary), data.vocabulary.entities)
+        if options.shared_init:
+            self.network.question_encoder.load_state_dict(self.network.document_encoder.state_dict())
+        self.network.to(self.device)
+        # A set without questions has them drawn, new ones per epoch.
+        draw = options.questions if len(data.training.answers) == 0 else 0
+        self.batches = ClozeBatches(data.training, size=options.batch_size, draw=draw, seed=options.seed)
+        self.validation = ClozeBatches(data.validation, size=_VALIDATION_BATCHES * options.batch_size)
+        on_gpu = self.device == "cuda"
+        self.optimizer = torch.optim.Adam(self.network.parameters(), options.lr, fused=on_gpu)
+        self.schedule = _schedule(self.optimizer, options.epochs * len(self.batches), options.warmup)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the last epoch is done, or the accuracy has not improved for too long."""
+        patience = self.options.patience
+        return self.state.epoch >= self.options.epochs or (0 < patience <= self.state.waited)
+
+    def finish(self, say: Callable[[str], None], progress: Progress) -> None:
+        """Train the epochs that are left; each ends with a checkpoint."""
+        if self.stopped:
+            return
+        workers = worker_count(self.options.num_workers)
+        stream = EpochStream(self.batches, epoch=self.state.epoch, workers=workers)
+        while not self.stopped:
+            row = self.train_epoch(stream, progress)
+            self.state.history.append(row)
+            self.state.epoch += 1
+            self.state.waited += 1
+            folder = self.options.folder / RUN
+            if row["validation_accuracy"] > self.state.best:
+                self.state.best, self.state.waited = row["validation_accuracy"], 0
+                _save(folder / _BEST, self.network.state_dict())
+            _save(folder / LAST, self.checkpoint())
+            with atomic_file(folder / HISTORY) as partial:
+                partial.write_text(json.dumps(self.state.history, indent=1) + "\n", encoding="utf-8")
+            say(_epoch_line(row, self.options.epochs))
+
+    def train_epoch(self, stream: EpochStream, progress: Progress) -> Row:
+        """The metrics of one epoch."""
+        epoch, steps = self.state.epoch + 1, len(self.batches)
+        torch.manual_seed(self.options.seed * _EPOCHS_PER_SEED + self.state.epoch)
+        began = time.perf_counter()
+        loss = _Mean(self.device)
+        self.network.train()
+        for step, batch in enumerate(stream):
+            progress(f"epoch {epoch} of {self.options.epochs}", step, steps)
+            outcome = self.outcome(batch)
+            self.optimizer.zero_grad(set_to_none=True)
+            (outcome.losses.sum() / outcome.answerable.sum().clamp(min=1)).backward()  # type: ignore[no-untyped-call]
+            if self.options.grad_clip:
+                nn.utils.clip_grad_norm_(self.network.parameters(), self.options.grad_clip)
+            self.optimizer.step()
+            self.schedule.step()
+            loss.add(outcome.losses.detach(), outcome.answerable)
+        row: Row = {"epoch": epoch, "loss": loss.value()}  # waits for the last steps
+        seconds = time.perf_counter() - began
+        return row | self.validate() | {"documents_per_second": len(self.data.training) / seconds}
+
+    @torch.inference_mode()
+    def validate(self) -> Row:
+        """Loss and accuracy on the fixed questions."""
+        self.network.eval()
+        loss, accuracy = _Mean(self.device), _Mean(self.device)
+        for batch in self.validation:
+            outcome = self.outcome(batch)
+            loss.add(outcome.losses, outcome.answerable)
+            accuracy.add(outcome.right, torch.ones_like(outcome.right))
+        return {"validation_loss": loss.value(), "validation_accuracy": accuracy.value()}
+
+    def outcome(self, batch: Batch) -> "_Outcome":
+        """Score the questions of a batch."""
+        moved = batch.to(self.device)
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.options.precision == "bf16-mixed"):
+            scores = self.network(moved.documents, moved.questions).float()
+        own = scores.gather(1, moved.answers[:, None])[:, 0]
+        right = (scores.argmax(1) == moved.answers) & own.isfinite()
+        answerable = ~own.isneginf()
+        scores = scores.masked_fill(~answerable[:, None], 0.0)
+        losses = nn.functional.cross_entropy(scores, moved.answers, reduction="none")
+        return _Outcome(losses * answerable, answerable, right)
+
+    def checkpoint(self) -> dict[str, Any]:
+        """All that a run continues with, for `torch.load` with `weights_only`."""
+        state = vars(self.state) | {"history": [dict(row) for row in self.state.history]}
+        return {
+            "state": state,
+            "options": self.options.described(),
+            "data": self.data.fingerprints(),
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict(),
+        }
+
+    def load(self, file: Path) -> None:
+        """Continue from a checkpoint; one of other options or data is refused."""
+        try:
+            checkpoint = msgspec.convert(_load(file), _Checkpoint)
+        except msgspec.ValidationError as fault:
+            raise FormatError(f"{file} is not the last checkpoint of a run ({fault})", _NEW_RUN) from fault
+        changed = self.options.changes(checkpoint.options)
+        if changed:
+            raise OptionError.expected(
+                f"{self.options.folder}: options to resume with",
+                ", ".join(f"{name} {then!r}" for name, (then, _) in changed.items()),
+                ", ".join(repr(now) for _, now in changed.values()),
+                f"give the same, or {_NEW_RUN}",
+            )
+        other = [
+            name for name, value in self.data.fingerprints().items() if checkpoint.data.get(name) != value
+        ]
+        if other:
+            message = f"{', '.join(self.options.data)}: the {' and '.join(other)} changed since the run began"
+            raise FormatError(message, f"restore them, or {_NEW_RUN}")
+        try:
+            self.network.load_state_dict(checkpoint.network)
+            self.optimizer.load_state_dict(checkpoint.optimizer)
+            self.schedule.load_state_dict(checkpoint.schedule)
+        except (RuntimeError, ValueError, KeyError, TypeError) as fault:
+            raise FormatError(f"{file} is of another network or damaged", _NEW_RUN) from fault
+        self.state = checkpoint.state
+
+    def load_best(self) -> None:
+        """Take the weights of the best epoch."""
+        self.network.load_state_dict(_load(self.options.folder / RUN / _BEST))
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """Per question [Q]: its loss, 0 if its answer is no candidate; whether it is one; whether it is the best."""
+
+    losses: Tensor
+    answerable: Tensor
+    right: Tensor
+
+
+class _Mean:
+    """A running mean on the device, which no step waits for."""
+
+    def __init__(self, device: str) -> None:
+        self._sums = torch.zeros(2, dtype=torch.float64, device=device)
+
+    def add(self, values: Tensor, counted: Tensor) -> None:
+        """Add values, of which as many count as `counted` is true."""
+        self._sums += torch.stack([values.sum().double(), counted.sum().double()])
+
+    def value(self) -> float:
+        total, count = self._sums.tolist()
+        return float(total / max(count, 1))
+
+
+def _schedule(
+    optimizer: torch.optim.Optimizer, steps: int, warmup_share: float
+) -> torch.optim.lr_scheduler.LRScheduler:
+    """Linear warm-up, then a cosine down to 0 over the whole run."""
+    warmup = max(1, round(warmup_share * steps))
+    rising = torch.optim.lr_scheduler.LinearLR(optimizer, _FIRST_LR, 1.0, warmup)
+    falling = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(1, steps - warmup))
+    return torch.optim.lr_scheduler.SequentialLR(optimizer, [rising, falling], [warmup])
+
+
+def _epoch_line(row: Row, epochs: int) -> str:
+    figures = f"loss {row['loss']:.3f}, validation accuracy {row['validation_accuracy']:.3f}"
+    return f"epoch {row['epoch']:.0f} of {epochs}: {figures}, {row['documents_per_second']:,.0f} documents/s"
+
+
+def _save(file: Path, content: Any) -> None:
+    with writing_to(file.parent), atomic_file(file) as partial:
+        torch.save(content, partial)
+
+
+def _load(file: Path) -> Any:
+    """Read a checkpoint, without running code from it; a damaged one raises an error with its path."""
+    try:
+        return torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as fault:  # whatever zip, pickle and torch raise for a damaged file
+        reason = (str(fault).strip().splitlines() or [type(fault).__name__])[0]
+        raise FormatError(f"{file} is not a whole checkpoint ({reason})", _NEW_RUN) from fault
