@@ -1,10 +1,12 @@
-"""The requests of the clients: one call per method of a library, which of them may be repeated, and their errors."""
+"""The requests of the clients, each described once: what is sent, how its reply is read, when it may be repeated."""
 
 import contextlib
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -13,12 +15,14 @@ import msgspec
 
 from attar import errors, wire
 from attar.errors import AttarError, OptionError, UnavailableError
-from attar.results import Change
+from attar.results import Answer, Change, DocumentDetails, Hit, paired
 
-# Questions per request (a server takes 1,024 by default), and documents per page of a list.
-_QUESTIONS, _PAGE = 256, 1_000
+# Questions per request; a server takes 1,024 by default.
+_QUESTIONS = 256
 # Questions to all documents per request: each takes far longer than one to a document.
 _TO_ALL = 32
+# Documents per page of a list.
+_PAGE = 1_000
 _BY_STATUS: dict[int, type[AttarError]] = {
     **dict.fromkeys((401, 403), errors.AccessDeniedError),
     **dict.fromkeys((502, 503, 504), UnavailableError),
@@ -26,15 +30,16 @@ _BY_STATUS: dict[int, type[AttarError]] = {
 }
 
 Reply = TypeVar("Reply")
+_Partial = TypeVar("_Partial", wire.Answers, wire.ManyAnswers, wire.Hits, wire.Page)
 
 
 @dataclass(frozen=True)
 class Call(Generic[Reply]):
-    """One request and the type of its reply: structs go as JSON, bytes as they are."""
+    """One request, and the function that reads its reply: structs go as JSON, bytes as they are."""
 
     method: str
     path: str
-    reply: type[Reply]
+    read: Callable[[bytes], Reply]
     body: msgspec.Struct | bytes | None = None
     query: dict[str, Any] = field(default_factory=dict)
     # Of a change that must not be made twice: the server recognises it when it is repeated.
@@ -59,101 +64,125 @@ class Call(Generic[Reply]):
         headers = {"content-type": wire.JSON} | ({} if self.key is None else {wire.KEY_HEADER: self.key})
         return {"content": msgspec.json.encode(self.body), "headers": headers}
 
-    def parse(self, content: Any) -> Reply:
-        """The reply of a body."""
-        return content if self.reply is bytes else msgspec.json.decode(content, type=self.reply)
+
+def add(name: str, text: str, title: str, replace: bool) -> Call[Change]:
+    """Add a document."""
+    return Call("PUT", _path(name), _decode(Change), wire.PutDocument(text, title, replace))
 
 
-def document_path(name: str, after: str = "") -> str:
-    """The path of a document; every character of a name is percent-encoded, slashes too."""
-    if name in ("", ".", ".."):
-        raise OptionError.expected("name", "a name that a path can hold", repr(name), "give it another name")
-    try:
-        return f"{wire.DOCUMENTS}/{quote(name, safe='')}{after}"
-    except UnicodeEncodeError:
-        raise OptionError.expected("name", "text", "half of a surrogate pair", "rename it") from None
-
-
-def append_call(name: str, text: str, key: str | None) -> Call[Change]:
-    """The request that appends a text."""
-    path, body = document_path(name, "/append"), wire.AppendText(text)
-    return Call("POST", path, Change, body, key=uuid.uuid4().hex if key is None else key)
-
-
-def file_call(file: str | os.PathLike[str] | bytes, name: str | None, replace: bool) -> Call[wire.Changes]:
-    """The request that adds a file: one at a path, or bytes, which need a name."""
+def add_file(file: str | os.PathLike[str] | bytes, name: str | None, replace: bool) -> Call[list[Change]]:
+    """Add a file: one at a path, or bytes, which need a name."""
     if isinstance(file, bytes):
         if name is None:
-            raise OptionError.expected(
-                "name", "the file's name, to know its kind", "none", 'for example name="a.pdf"'
-            )
+            raise OptionError("the file needs a name, by which its kind is known", 'for example name="a.pdf"')
         data = file
     else:
         try:
             data, name = Path(file).read_bytes(), name or Path(file).name
         except OSError as fault:
-            raise errors.FormatError.expected(
-                str(file), "a file to read", fault.strerror or str(fault)
-            ) from fault
+            raise errors.FormatError(f"cannot read {file}: {fault.strerror or fault}") from fault
     query = {"name": name, "replace": int(replace)}
-    return Call("POST", wire.FILES, wire.Changes, data, query)
+    return Call("POST", wire.FILES, lambda reply: _decode(wire.Changes)(reply).changes, data, query)
 
 
-def merge_call(body: wire.Merge, key: str | None) -> Call[Change]:
-    """The request that merges documents."""
-    return Call("POST", wire.MERGE, Change, body, key=uuid.uuid4().hex if key is None else key)
+def append(name: str, text: str, key: str | None) -> Call[Change]:
+    """Append a text."""
+    return Call("POST", _path(name, "/append"), _decode(Change), wire.AppendText(text), key=_key(key))
 
 
-def list_call(after: str | None, limit: int | None) -> Call[wire.Page]:
-    """The request for one page of the list of documents."""
-    query = {"limit": _PAGE if limit is None else min(limit, _PAGE)} | ({"after": after} if after else {})
-    return Call("GET", wire.DOCUMENTS, wire.Page, query=query)
+def merge(new: str, names: Iterable[str], title: str, replace: bool, key: str | None) -> Call[Change]:
+    """Merge documents."""
+    body = wire.Merge(new, list(names), title, replace)
+    return Call("POST", wire.MERGE, _decode(Change), body, key=_key(key))
 
 
-def ask_calls(
+def remove(names: Sequence[str]) -> Call[None]:
+    """Remove documents."""
+    return Call("POST", wire.REMOVE, _ignore, wire.Remove(list(names)))
+
+
+def ask_parts(
     names: str | Sequence[str], questions: str | Sequence[str], top: int | None
-) -> Iterator[Call[wire.ManyAnswers]]:
-    """The requests for many questions."""
-    about = [names] if isinstance(names, str) else list(names)
-    asked = [questions] * len(about) if isinstance(questions, str) else list(questions)
-    if not isinstance(names, str) and len(about) != len(asked):
-        raise errors.ShapeError.expected(
-            "questions", f"one for each of {len(about)} documents", str(len(asked))
-        )
+) -> Iterator[Call[list[list[Answer]]]]:
+    """Ask many questions about documents, in parts."""
+    about, asked = paired(names, questions)
     for at in range(0, len(asked), _QUESTIONS):
-        part = about if isinstance(names, str) else about[at : at + _QUESTIONS]
-        body = wire.Ask(documents=part, questions=asked[at : at + _QUESTIONS], top=top)
-        yield Call("POST", wire.ASK, wire.ManyAnswers, body)
+        part = slice(at, at + _QUESTIONS)
+        yield _ask(wire.Ask(documents=about[part], questions=asked[part], top=top))
 
 
-def ask_all_call(question: str, top: int | None) -> Call[wire.Answers]:
-    """The request for a question to all documents."""
-    return Call("POST", wire.ASK, wire.Answers, wire.Ask(question=question, top=top))
+def ask_all_parts(questions: Sequence[str], top: int | None) -> Iterator[Call[list[list[Answer]]]]:
+    """Ask many questions to all documents, in parts."""
+    for at in range(0, len(questions), _TO_ALL):
+        yield _ask(wire.Ask(questions=list(questions[at : at + _TO_ALL]), top=top))
 
 
-def ask_all_calls(questions: Sequence[str], top: int | None) -> Iterator[Call[wire.ManyAnswers]]:
-    """The requests for many questions to all documents."""
-    asked = list(questions)
-    for at in range(0, len(asked), _TO_ALL):
-        body = wire.Ask(questions=asked[at : at + _TO_ALL], top=top)
-        yield Call("POST", wire.ASK, wire.ManyAnswers, body)
+def _ask(body: wire.Ask) -> Call[list[list[Answer]]]:
+    def read(reply: bytes) -> list[list[Answer]]:
+        return [result.answers for result in _whole(_decode(wire.ManyAnswers)(reply)).results]
+
+    return Call("POST", wire.ASK, read, body)
 
 
-def search_call(query: str, top: int) -> Call[wire.Hits]:
-    """The request for the documents that fit a query best."""
-    return Call("POST", wire.SEARCH, wire.Hits, wire.Search(query, top))
+def search(query: str, top: int) -> Call[list[Hit]]:
+    """Search all documents."""
+    read = _decode(wire.Hits)
+    return Call("POST", wire.SEARCH, lambda reply: _whole(read(reply)).hits, wire.Search(query, top))
+
+
+def page(after: str | None, limit: int | None) -> Call[wire.Page]:
+    """List some documents."""
+    query = {"limit": _PAGE if limit is None else min(limit, _PAGE)} | ({"after": after} if after else {})
+    return Call("GET", wire.DOCUMENTS, lambda reply: _whole(_decode(wire.Page)(reply)), query=query)
+
+
+def show(name: str) -> Call[DocumentDetails]:
+    """Show a document."""
+    return Call("GET", _path(name), _decode(DocumentDetails))
+
+
+def find(name: str) -> Call[None]:
+    """Ask whether there is a document of a name; a 404 says that there is none."""
+    return Call("HEAD", _path(name), _ignore)
+
+
+def _decode(reply: type[Reply]) -> Callable[[bytes], Reply]:
+    return partial(msgspec.json.decode, type=reply)
+
+
+def _ignore(reply: bytes) -> None:
+    return None
+
+
+def _key(given: str | None) -> str:
+    return uuid.uuid4().hex if given is None else given
+
+
+def _path(name: str, after: str = "") -> str:
+    """The path of a document; every character of a name is percent-encoded, slashes too."""
+    if name in ("", ".", ".."):
+        raise OptionError(f"no path can hold the name {name!r}", "give the document another name")
+    try:
+        return f"{wire.DOCUMENTS}/{quote(name, safe='')}{after}"
+    except UnicodeEncodeError:
+        raise OptionError("no path can hold a name with half of a surrogate pair", "rename it") from None
+
+
+def _whole(reply: _Partial) -> _Partial:
+    """A reply; a warning says which parts of the library it is without."""
+    if reply.missing:
+        parts = ", ".join(reply.missing)
+        warnings.warn(f"answered without {parts}: not running now; ask again later", stacklevel=5)
+    return reply
 
 
 def error_for(status: int, body: bytes) -> AttarError:
     """The error for a refused request: one for the status, or else of the class that the server names."""
-    kind, message = "", f"server: expected an answer, got status {status}"
+    kind, message = "", f"the server answered with status {status}"
     with contextlib.suppress(msgspec.DecodeError):
         problem = msgspec.json.decode(body, type=wire.Problem)
         kind, message = problem.kind, problem.detail
     named, error_class = getattr(errors, kind, None), _BY_STATUS.get(status, AttarError)
     if status not in _BY_STATUS and isinstance(named, type) and issubclass(named, AttarError):
         error_class = named
-    # Constructors build a message from its parts; this one is complete already.
-    error = error_class.__new__(error_class)
-    Exception.__init__(error, message)
-    return error
+    return error_class(message)

@@ -5,25 +5,11 @@ import contextlib
 import itertools
 import os
 import time
-import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from attar import errors, wire
-from attar.calls import (
-    Call,
-    Reply,
-    append_call,
-    ask_all_call,
-    ask_all_calls,
-    ask_calls,
-    document_path,
-    error_for,
-    file_call,
-    list_call,
-    merge_call,
-    search_call,
-)
+from attar import calls, errors
+from attar.calls import Call, Reply
 from attar.errors import UnavailableError
 from attar.results import Answer, Change, Document, DocumentDetails, Hit
 
@@ -35,7 +21,6 @@ _LONGEST_WAIT = 10.0
 # The client's own wait before it repeats a call whose answer was lost; each further one is twice as long.
 _SHORTEST_WAIT = 0.1
 _OnChange = Callable[[Change], None] | None
-_Partial = TypeVar("_Partial", wire.Answers, wire.ManyAnswers, wire.Hits, wire.Page)
 
 
 class _Base:
@@ -55,9 +40,8 @@ class _Base:
         try:
             import httpx
         except ImportError as fault:
-            raise errors.MissingError.expected(
-                "client", "httpx", "none", errors.install_command("server")
-            ) from fault
+            remedy = errors.install_command("server")
+            raise errors.MissingError("the client needs httpx, which is not installed", remedy) from fault
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         self._http: Any = getattr(httpx, self._class)(
             base_url=url, headers=headers, timeout=timeout, transport=transport
@@ -69,7 +53,9 @@ class _Base:
     def _wait_after_fault(self, call: Call[Any], fault: Exception, tries: int) -> float:
         """The seconds to wait before a call whose answer was lost is repeated; raises if it must not be."""
         if tries >= self._retries or not call.repeatable or not isinstance(fault, self._lost):
-            raise self._unreachable(fault) from fault
+            reason = str(fault) or type(fault).__name__
+            where = self._http.base_url
+            raise UnavailableError(f"no answer from {where}: {reason}", "is the server running?") from fault
         return min(_SHORTEST_WAIT * float(2**tries), _LONGEST_WAIT)
 
     def _wait_after_answer(self, call: Call[Any], response: "httpx.Response", tries: int) -> float:
@@ -77,12 +63,11 @@ class _Base:
         status = response.status_code
         again = status == 503 or (status in (502, 504) and call.is_change)
         if tries >= self._retries or not again:
-            raise error_for(status, response.content)
-        return _wait(response)
-
-    def _unreachable(self, fault: Exception) -> UnavailableError:
-        came = str(fault) or type(fault).__name__
-        return UnavailableError.expected(f"server {self._http.base_url}", "an answer", came, "is it running?")
+            raise calls.error_for(status, response.content)
+        try:
+            return min(max(float(response.headers.get("retry-after", "1")), 0.0), _LONGEST_WAIT)
+        except ValueError:
+            return 1.0
 
 
 class Client(_Base, contextlib.AbstractContextManager["Client"]):
@@ -96,7 +81,7 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
 
     def add(self, name: str, text: str, *, title: str = "", replace: bool = False) -> Change:
         """Like `Library.add`."""
-        return self._send(Call("PUT", document_path(name), Change, wire.PutDocument(text, title, replace)))
+        return self._send(calls.add(name, text, title, replace))
 
     def add_many(
         self, documents: Iterable[tuple[str, str]], *, replace: bool = False, on_change: _OnChange = None
@@ -113,11 +98,11 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         self, file: str | os.PathLike[str] | bytes, name: str | None = None, *, replace: bool = False
     ) -> list[Change]:
         """Add a file, given as a path or as its bytes and its name; an archive has several documents."""
-        return self._send(file_call(file, name, replace)).changes
+        return self._send(calls.add_file(file, name, replace))
 
     def append(self, name: str, text: str, *, key: str | None = None) -> Change:
         """Like `Library.append`; with a new key unless one is given."""
-        return self._send(append_call(name, text, key))
+        return self._send(calls.append(name, text, key))
 
     def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
         """Like `Library.ask`."""
@@ -127,21 +112,19 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         self, names: str | Sequence[str], questions: str | Sequence[str], *, top: int | None = 5
     ) -> list[list[Answer]]:
         """Like `Library.ask_many`; at most 256 questions per request."""
-        replies = map(self._send, ask_calls(names, questions, top))
-        return [result.answers for reply in replies for result in reply.results]
+        return [*itertools.chain.from_iterable(map(self._send, calls.ask_parts(names, questions, top)))]
 
     def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]:
         """Like `Library.ask_all`."""
-        return _whole(self._send(ask_all_call(question, top))).answers
+        return self.ask_all_many([question], top=top)[0]
 
     def ask_all_many(self, questions: Sequence[str], *, top: int | None = 5) -> list[list[Answer]]:
         """Like `Library.ask_all_many`; some questions per request."""
-        replies = [_whole(self._send(call)) for call in ask_all_calls(questions, top)]
-        return [result.answers for reply in replies for result in reply.results]
+        return [*itertools.chain.from_iterable(map(self._send, calls.ask_all_parts(questions, top)))]
 
     def search(self, query: str, *, top: int = 10) -> list[Hit]:
         """Like `Library.search`."""
-        return _whole(self._send(search_call(query, top))).hits
+        return self._send(calls.search(query, top))
 
     def merge(
         self,
@@ -153,16 +136,16 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         key: str | None = None,
     ) -> Change:
         """Like `Library.merge`; with a new key unless one is given."""
-        return self._send(merge_call(wire.Merge(new, list(names), title, replace), key))
+        return self._send(calls.merge(new, names, title, replace, key))
 
     def remove(self, *names: str) -> None:
         """Like `Library.remove`."""
-        self._send(Call("POST", wire.REMOVE, bytes, wire.Remove(list(names))))
+        self._send(calls.remove(names))
 
     def documents(self, *, after: str | None = None, limit: int | None = None) -> Iterator[Document]:
         """Like `Library.documents`; at most 1,000 documents per request."""
         while limit is None or limit > 0:
-            page = _whole(self._send(list_call(after, limit)))
+            page = self._send(calls.page(after, limit))
             yield from page.documents
             if page.next is None:
                 return
@@ -170,17 +153,17 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
 
     def show(self, name: str) -> DocumentDetails:
         """Like `Library.show`."""
-        return self._send(Call("GET", document_path(name), DocumentDetails))
+        return self._send(calls.show(name))
 
     def __contains__(self, name: str) -> bool:
         try:
-            self._send(Call("HEAD", document_path(name), bytes))
+            self._send(calls.find(name))
         except errors.UnknownDocumentError:
             return False
         return True
 
     def __len__(self) -> int:
-        return self._send(list_call(None, 1)).total
+        return self._send(calls.page(None, 1)).total
 
     def __bool__(self) -> bool:
         return True
@@ -201,7 +184,7 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
                 wait = self._wait_after_fault(call, fault, tries)
             else:
                 if response.is_success:
-                    return call.parse(response.content)
+                    return call.read(response.content)
                 wait = self._wait_after_answer(call, response, tries)
             time.sleep(wait)
         raise AssertionError("unreachable")
@@ -214,9 +197,7 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
 
     async def add(self, name: str, text: str, *, title: str = "", replace: bool = False) -> Change:
         """Like `Library.add`."""
-        return await self._send(
-            Call("PUT", document_path(name), Change, wire.PutDocument(text, title, replace))
-        )
+        return await self._send(calls.add(name, text, title, replace))
 
     async def add_many(
         self, documents: Iterable[tuple[str, str]], *, replace: bool = False, on_change: _OnChange = None
@@ -233,11 +214,11 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
         self, file: str | os.PathLike[str] | bytes, name: str | None = None, *, replace: bool = False
     ) -> list[Change]:
         """Add a file, given as a path or as its bytes and its name; an archive has several documents."""
-        return (await self._send(file_call(file, name, replace))).changes
+        return await self._send(calls.add_file(file, name, replace))
 
     async def append(self, name: str, text: str, *, key: str | None = None) -> Change:
         """Like `Library.append`; with a new key unless one is given."""
-        return await self._send(append_call(name, text, key))
+        return await self._send(calls.append(name, text, key))
 
     async def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
         """Like `Library.ask`."""
@@ -247,21 +228,21 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
         self, names: str | Sequence[str], questions: str | Sequence[str], *, top: int | None = 5
     ) -> list[list[Answer]]:
         """Like `Library.ask_many`; at most 256 questions per request, all requests at once."""
-        replies = await asyncio.gather(*map(self._send, ask_calls(names, questions, top)))
-        return [result.answers for reply in replies for result in reply.results]
+        parts = await asyncio.gather(*map(self._send, calls.ask_parts(names, questions, top)))
+        return [*itertools.chain.from_iterable(parts)]
 
     async def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]:
         """Like `Library.ask_all`."""
-        return _whole(await self._send(ask_all_call(question, top))).answers
+        return (await self.ask_all_many([question], top=top))[0]
 
     async def ask_all_many(self, questions: Sequence[str], *, top: int | None = 5) -> list[list[Answer]]:
         """Like `Library.ask_all_many`; some questions per request, one after the other."""
-        replies = [_whole(await self._send(call)) for call in ask_all_calls(questions, top)]
-        return [result.answers for reply in replies for result in reply.results]
+        parts = [await self._send(call) for call in calls.ask_all_parts(questions, top)]
+        return [*itertools.chain.from_iterable(parts)]
 
     async def search(self, query: str, *, top: int = 10) -> list[Hit]:
         """Like `Library.search`."""
-        return _whole(await self._send(search_call(query, top))).hits
+        return await self._send(calls.search(query, top))
 
     async def merge(
         self,
@@ -273,18 +254,18 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
         key: str | None = None,
     ) -> Change:
         """Like `Library.merge`; with a new key unless one is given."""
-        return await self._send(merge_call(wire.Merge(new, list(names), title, replace), key))
+        return await self._send(calls.merge(new, names, title, replace, key))
 
     async def remove(self, *names: str) -> None:
         """Like `Library.remove`."""
-        await self._send(Call("POST", wire.REMOVE, bytes, wire.Remove(list(names))))
+        await self._send(calls.remove(names))
 
     async def documents(
         self, *, after: str | None = None, limit: int | None = None
     ) -> AsyncIterator[Document]:
         """Like `Library.documents`; at most 1,000 documents per request."""
         while limit is None or limit > 0:
-            page = _whole(await self._send(list_call(after, limit)))
+            page = await self._send(calls.page(after, limit))
             for document in page.documents:
                 yield document
             if page.next is None:
@@ -293,7 +274,7 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
 
     async def show(self, name: str) -> DocumentDetails:
         """Like `Library.show`."""
-        return await self._send(Call("GET", document_path(name), DocumentDetails))
+        return await self._send(calls.show(name))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -311,23 +292,7 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
                 wait = self._wait_after_fault(call, fault, tries)
             else:
                 if response.is_success:
-                    return call.parse(response.content)
+                    return call.read(response.content)
                 wait = self._wait_after_answer(call, response, tries)
             await asyncio.sleep(wait)
         raise AssertionError("unreachable")
-
-
-def _whole(reply: _Partial) -> _Partial:
-    """A reply; a warning says which parts of the library it is without."""
-    if reply.missing:
-        parts = ", ".join(reply.missing)
-        warnings.warn(f"answered without {parts}: not running now; ask again later", stacklevel=3)
-    return reply
-
-
-def _wait(response: "httpx.Response") -> float:
-    """The seconds after which a busy server asks to be tried again."""
-    try:
-        return min(max(float(response.headers.get("retry-after", "1")), 0.0), _LONGEST_WAIT)
-    except ValueError:
-        return 1.0

@@ -4,24 +4,29 @@ from typing import Annotated
 
 import msgspec
 
-from attar.errors import OptionError, ShapeError
-from attar.results import Answer, Change, Document, Hit
+from attar.errors import OptionError
+from attar.results import Answer, Change, Document, Hit, paired
 
 DOCUMENTS = "/v1/documents"  # and /v1/documents/{name}, /v1/documents/{name}/append
-ASK, MERGE, REMOVE, SEARCH = "/v1/ask", "/v1/merge", "/v1/remove", "/v1/search"
+ASK = "/v1/ask"
 FILES = "/v1/files"
-JSON, MEDIA = "application/json", "application/octet-stream"
+MERGE = "/v1/merge"
+REMOVE = "/v1/remove"
+SEARCH = "/v1/search"
+JSON = "application/json"
+MEDIA = "application/octet-stream"
+# A change with a key that was made before is not made again.
 KEY_HEADER = "idempotency-key"
 
-# The longest name and list that a request may have; a server's own limits on lists and texts are lower.
-MAX_NAME, MAX_LIST = 10_000, 65_536
+# The longest name that a request may have.
+MAX_NAME = 10_000
+# The longest list; a server's own limits on lists and texts are lower.
+MAX_LIST = 65_536
 
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME, description="a document's name")]
 Names = Annotated[list[Name], msgspec.Meta(max_length=MAX_LIST)]
 Title = Annotated[str, msgspec.Meta(max_length=1_000)]
-Question = Annotated[
-    str, msgspec.Meta(max_length=10_000, description="a sentence, perhaps with a blank: ___")
-]
+Question = Annotated[str, msgspec.Meta(max_length=10_000, description="a question in plain words")]
 Text = Annotated[str, msgspec.Meta(description="at most --max-text characters")]
 Top = Annotated[int, msgspec.Meta(ge=1, le=1_000, description="answers per question, at most; null: all")]
 
@@ -87,21 +92,11 @@ class Ask(RequestBody):
         >>> Ask(document="emma", questions=["Who left?", "Who came?"]).pairs()
         (['emma', 'emma'], ['Who left?', 'Who came?'])
         """
-        names = self.documents if self.document is None else [self.document]
-        questions = self.questions if self.question is None else [self.question]
-        _check_one_given("question", self.question, self.questions)
-        if not self.asks_all:
-            _check_one_given("document", self.document, self.documents)
-        names = [""] if names is None else names
-        questions = questions or []
+        questions = _one_or_many("question", self.question, self.questions)
+        names = [""] if self.asks_all else _one_or_many("document", self.document, self.documents)
         if not names or not questions:
             raise OptionError.expected("questions", "at least one, and a document", "none")
-        names = names * len(questions) if len(names) == 1 else names
-        questions = questions * len(names) if len(questions) == 1 else questions
-        if len(names) != len(questions):
-            expected = f"one for each of {len(names)} documents"
-            raise ShapeError.expected("questions", expected, str(len(questions)))
-        return names, questions
+        return paired(names, questions)
 
 
 class Search(RequestBody):
@@ -178,7 +173,10 @@ class Problem(msgspec.Struct, omit_defaults=True):
     instance: str = ""
 
 
-def _check_one_given(word: str, one: str | None, many: list[str] | None) -> None:
-    """Refuse a body that has both a value and a list of values, or neither."""
-    if (one is None) == (many is None):
-        raise OptionError.expected(word, f'"{word}" or "{word}s"', "neither" if one is None else "both")
+def _one_or_many(word: str, one: str | None, many: list[str] | None) -> list[str]:
+    """The values of a field that is given once or as a list."""
+    if one is not None and many is None:
+        return [one]
+    if one is None and many is not None:
+        return many
+    raise OptionError.expected(word, f'"{word}" or "{word}s"', "neither" if one is None else "both")

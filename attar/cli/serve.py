@@ -14,7 +14,7 @@ from attar.server.settings import LOOPBACK_HOSTS, Address, Settings, is_loopback
 
 
 @options.options_from(Address)
-@options.options_from(Settings, omit=("store", "hosts", "counters"))
+@options.options_from(Settings, omit=("store", "hosts"))
 def serve(
     store: options.StorePath,
     token_file: Annotated[Path | None, typer.Option(help="File whose first line is the token.")] = None,
@@ -46,8 +46,6 @@ def serve(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:
-        import prometheus_client  # noqa: F401  # the workers' only
-
         from attar.server.run import listen
         from attar.server.run import serve as run
     except ModuleNotFoundError as fault:
@@ -72,8 +70,7 @@ def serve(
     hosts = LOOPBACK_HOSTS | {address.host} if token is None and is_loopback(address.host) else frozenset()
     settings = Settings(store=store, hosts=hosts, **given | {"token": token})
     # An address in use is reported before a library is created.
-    for socket in listen(address):
-        socket.close()
+    listen(address).close()
     from attar.cluster.shards import is_sharded
 
     if ray is None and replicas != "1":

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, NamedTuple, TypeVar
 
-from attar.server.problems import ProblemError
+from attar.server.problems import OverloadedError, ProblemError
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -43,7 +43,7 @@ class Batcher(Generic[Job, Result]):
         on_batch: Callable[[int], None] = lambda weight: None,
         on_queue: Callable[[int], None] = lambda weight: None,
     ) -> None:
-        self._work, self._name, self._max_batch, self._max_queue = work, name, max_batch, max_queue
+        self._work, self._max_batch, self._max_queue = work, max_batch, max_queue
         self._on_batch, self._on_queue = on_batch, on_queue
         # Measured while jobs wait: only then a batch is as large, and the rate as high, as it can be.
         self._per_second: float | None = None
@@ -56,21 +56,21 @@ class Batcher(Generic[Job, Result]):
     def submit(self, job: Job, weight: int = 1) -> asyncio.Future[Result]:
         """Queue a job; a full queue refuses it."""
         if self._closed:
-            raise ProblemError(503, f"{self._name}: expected a running server, got one that is stopping")
-        if not self.has_room(weight):
-            detail = f"{self._name}: expected room for {weight:,} in the queue, got {self._weight:,} waiting"
-            raise ProblemError(503, detail)
+            raise ProblemError(503, "the server is stopping")
+        if not self._has_room(weight):
+            raise OverloadedError
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
         self._queue.append(_Queued(job, weight, future))
-        self._add_weight(weight)
+        self._weight += weight
+        self._on_queue(self._weight)
         if not self._busy:
             self._busy = True
             # In the loop's next iteration: jobs that arrive in this one join the batch.
             loop.call_soon(self._start)
         return future
 
-    def has_room(self, weight: int = 1) -> bool:
+    def _has_room(self, weight: int) -> bool:
         """Whether a job may wait: the queue is not longer than what is answered within _MAX_WAIT."""
         most = self._max_queue
         if self._per_second is not None:
@@ -82,11 +82,12 @@ class Batcher(Generic[Job, Result]):
         weight = 0
         while self._queue and (not batch or weight + self._queue[0].weight <= self._max_batch):
             queued = self._queue.popleft()
-            self._add_weight(-queued.weight)
+            self._weight -= queued.weight
             # Cancelled by a timeout or a closed connection.
             if not queued.future.cancelled():
                 batch.append(queued)
                 weight += queued.weight
+        self._on_queue(self._weight)
         if not batch:
             self._busy = False
             return
@@ -119,10 +120,6 @@ class Batcher(Generic[Job, Result]):
                 queued.future.set_result(result)
         self._start()
 
-    def _add_weight(self, change: int) -> None:
-        self._weight += change
-        self._on_queue(self._weight)
-
     async def close(self) -> None:
         """Finish all queued jobs and accept no more."""
         self._closed = True
@@ -135,7 +132,7 @@ class SerialExecutor:
     """Runs slow jobs one after the other on one thread; few may wait."""
 
     def __init__(self, name: str) -> None:
-        self._name, self._thread = name, ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._pending = 0
 
     @property
@@ -146,9 +143,7 @@ class SerialExecutor:
     async def run(self, work: Callable[[], Value]) -> Value:
         """The result of a job. If the caller is cancelled, a job that waits is dropped, one that runs is finished."""
         if self._pending >= _MAX_SLOW:
-            raise ProblemError(
-                503, f"{self._name}: expected room in the queue, got {self._pending} jobs waiting"
-            )
+            raise OverloadedError
         self._pending += 1
         loop, running = asyncio.get_running_loop(), self._thread.submit(work)
         # When the thread has finished it, not when its caller was cancelled.

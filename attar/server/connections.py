@@ -13,12 +13,13 @@ from typing import cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from attar.server.problems import ProblemError, new_request_id
+from attar.server.middleware import METRICS, new_request_id
+from attar.server.problems import ProblemError
 
 log = logging.getLogger("attar.server")
 
-# The key of the lifespan's state with the function that counts what is refused here, by status and seconds.
-REFUSED = "attar.refused"
+# The label in metrics of what is refused as HTTP.
+_ROUTE = "connection"
 # Bytes of a head, of trailers, or between two chunks of a body; as h11, uvicorn's other HTTP parser, has it.
 _MAX_HEAD = 65_536
 _MAX_FIELDS = 256
@@ -57,7 +58,7 @@ class Connection(HttpToolsProtocol):
         if not full or self._make_room():
             super().connection_made(transport)
         else:
-            self._refuse(ProblemError(503, "server: expected fewer connections, got as many as it takes"))
+            self._refuse(ProblemError(503, "there are too many connections; try again later"))
 
     def _make_room(self) -> bool:
         """Close the connection that owes its client no answer for the longest time; whether there is one."""
@@ -136,7 +137,7 @@ class Connection(HttpToolsProtocol):
                     self._fail(ProblemError(400, "transfer-encoding: expected chunked, got another"))
         # The parser takes a body after an upgrade for the other protocol's, which this server does not speak.
         if self._left and self.parser.should_upgrade():
-            self._fail(ProblemError(400, "upgrade: expected none on a request with a body; send it without"))
+            self._fail(ProblemError(400, "a request with an upgrade must have no body"))
         super().on_headers_complete()
         self.headers = []
 
@@ -171,7 +172,7 @@ class Connection(HttpToolsProtocol):
         if self._answering:
             self.transport.close()
         else:
-            self._refuse(self._fault or ProblemError(400, "request: expected HTTP/1.1, got malformed data"))
+            self._refuse(self._fault or ProblemError(400, "the request is not HTTP/1.1"))
         # It refers to its frame, and that to this connection.
         self._fault = None
 
@@ -183,8 +184,8 @@ class Connection(HttpToolsProtocol):
         head = b"".join(b"%s: %s\r\n" % header for header in response.raw_headers)
         self.transport.write(b"%s%s\r\n%s" % (STATUS_LINE[problem.status], head, bytes(response.body)))
         self.transport.close()
-        if count := self.app_state.get(REFUSED):
-            count(problem.status, 0.0)
+        if metrics := self.app_state.get(METRICS):
+            metrics.count_request(_ROUTE, problem.status, 0.0)
         client = (self.transport.get_extra_info("peername") or ["unknown"])[0]
         fields = {"request": request_id, "client": client, "status": problem.status, "fault": problem.detail}
         log.warning("refused", extra={"fields": fields})
@@ -221,9 +222,7 @@ class Connection(HttpToolsProtocol):
         if not self._idle or self.transport.is_closing() or self.loop.time() - self._since < self.patience:
             return
         if self._overhead and not self._left:
-            self._refuse(
-                ProblemError(408, f"head: expected within {self.patience:g} seconds, got a part of it")
-            )
+            self._refuse(ProblemError(408, f"the head did not arrive within {self.patience:g} seconds"))
         else:
             self.transport.close()
 

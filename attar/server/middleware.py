@@ -1,46 +1,56 @@
-"""The middleware around all routes: authentication, limits, timeout, request ids, errors, metrics and logs."""
+"""ASGI middleware around all routes, one duty each; `attar.server.app` puts them in order. All see requests only.
+
+A middleware that refuses a request raises a `ProblemError`, which `Problems` answers and `Observe` counts and logs.
+"""
 
 import asyncio
 import hmac
 import itertools
 import logging
 import re
+import secrets
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Mapping
 from contextlib import suppress
-from functools import lru_cache
-from typing import cast
 
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
-from starlette.responses import RedirectResponse
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from attar.server.admission import Admission
 from attar.server.metrics import Metrics
-from attar.server.problems import ProblemError, new_request_id, printable, problem_for
-from attar.server.settings import Settings
+from attar.server.problems import CLOSE, OverloadedError, ProblemError, printable, problem_for
 
 log = logging.getLogger("attar.server")
 
-# The key of a request's scope under which the application puts the name of its route.
+# Keys of a request's scope: the name of its route, its id, and the error that it was refused with.
 ROUTE = "attar.route"
-# Paths that need no token: health checks, the page's files and the API's description.
-_PUBLIC = re.compile(r"/(?!v1(/|$)|metrics$)")
-# Python refuses to parse numbers of thousands of digits.
-_MAX_LENGTH_DIGITS = 18
+REQUEST_ID = "attar.request_id"
+_ERROR = "attar.error"
+# The key of the lifespan's state with the metrics, in which connections count what they refuse.
+METRICS = "attar.metrics"
+# Labels of requests that have no route: static files, and paths below /v1 that do not exist.
+_PAGE = "page"
+_UNMATCHED = "unmatched"
 # A client's own request id is kept if it is safe to log.
-_REQUEST_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
-# Characters of a path and of a client's address in the log; the address may be what a proxy was told.
-_MAX_PATH, _MAX_CLIENT = 200, 60
-# Paths may be percent-encoded only where a document's name follows: a proxy that guards "/v1/" must see it.
-_NAMED = b"/v1/documents/"
-# Proxies differ in which of two they take.
-_SINGLE = (b"authorization", b"host", b"content-type")
-_CLOSE = {"connection": "close"}
+_SAFE_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
+# Characters of a path in the log.
+_MAX_PATH = 200
+# Characters of a client's address in the log, which may be what a proxy was told.
+_MAX_CLIENT = 60
+# Seconds between two log lines about refusals of an overloaded server.
+_LOG_SECONDS = 1.0
+# The status of a request whose client is gone: nobody reads a response.
+_DISCONNECTED = 499
 # Seconds for which the rest of a refused body is read, at most.
 _LINGER = 10.0
+# Python refuses to parse numbers of thousands of digits.
+_MAX_LENGTH_DIGITS = 18
+# Proxies differ in which of two they take.
+_SINGLE = (b"authorization", b"host", b"content-type")
+# Paths may be percent-encoded only where a document's name follows: a proxy that guards "/v1/" must see it.
+_NAMED = b"/v1/documents/"
+# Paths that need no token: health checks, the page's files and the API's description.
+_PUBLIC = re.compile(r"/(?!v1(/|$)|metrics$)")
 # The page loads nothing from other sites, cannot be framed, and is revalidated so that an upgrade shows.
 _PAGE_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -48,120 +58,80 @@ _PAGE_HEADERS = [
     (b"cache-control", b"no-cache"),
     (
         b"content-security-policy",
-        b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; frame-ancestors 'none'",
+        b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'",
     ),
 ]
+# Random ids take a system call each: these are a prefix per process, and a number.
+_ID_PREFIX = secrets.token_hex(4)
+_ID_NUMBERS = itertools.count(1)
 
 
-class Middleware:
-    """An ASGI middleware; errors that the application raises become problem objects."""
+class StripPrefix:
+    """Removes the path prefix under which a proxy serves this server; many proxies have removed it already."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        settings: Settings,
-        metrics: Metrics,
-        admission: Admission,
-        route_name: Callable[[Scope], str],
-    ) -> None:
-        self.app, self._settings, self._metrics, self._route_name = app, settings, metrics, route_name
-        self._admission = admission
-        self._prefix = settings.prefix
-        self._deadlines = _Deadlines(settings.timeout)
-        self._token = None if settings.token is None else settings.token.encode()
+    def __init__(self, app: ASGIApp, prefix: str) -> None:
+        self.app, self._prefix = app, prefix
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-        elif scope["type"] == "http":
-            if self._prefix:
-                if scope["path"] == self._prefix:
-                    # The links of the page are relative to the path with a slash.
-                    await RedirectResponse(f"{self._prefix}/", 308)(scope, receive, send)
-                    return
-                scope = _without_prefix(scope, self._prefix)
-            if self._admission.is_full(scope["path"]):
-                await self._refuse(scope, send)
-                return
-            await self._handle(_Exchange(scope, receive, send, self._settings.max_body))
-        else:
-            await send({"type": "websocket.close", "code": 1003})
+        path = scope["path"]
+        if path == self._prefix:
+            # The links of the page are relative to the path with a slash.
+            await RedirectResponse(f"{self._prefix}/", 308)(scope, receive, send)
+            return
+        if path.startswith(f"{self._prefix}/"):
+            raw_path = (scope.get("raw_path") or b"").removeprefix(self._prefix.encode())
+            scope = {**scope, "path": path.removeprefix(self._prefix), "raw_path": raw_path}
+        await self.app(scope, receive, send)
 
-    async def _refuse(self, scope: Scope, send: Send) -> None:
-        """Refuse a request of which nothing was read: count it, but neither route nor log it."""
+
+class Observe:
+    """Gives each request an id, counts it, and logs it in one line."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, routes: Mapping[tuple[str, str], str]) -> None:
+        self.app, self._metrics, self._routes = app, metrics, routes
+        self._overloads = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
-        given = next((value for name, value in scope["headers"] if name == b"x-request-id"), None)
-        route = self._route_name(scope)
-        self._metrics.count_request(route, 503, time.perf_counter() - started)
-        await self._admission.refuse(scope, _request_id(given), send)
+        request_id = scope[REQUEST_ID] = _request_id(scope)
+        status = _DISCONNECTED
 
-    async def _handle(self, exchange: "_Exchange") -> None:
-        error: Exception | None = None
-        problem: ProblemError | None = None
-        self._count(exchange, 1)
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = [*message["headers"], (b"x-request-id", request_id.encode())]
+                message = {**message, "headers": headers}
+            await send(message)
+
         try:
-            self._check(exchange)
-            # Starlette's router raises 404 and 405 only inside of an application.
-            exchange.scope["app"] = self
-            await self._deadlines.run(self.app(exchange.scope, exchange.receive, exchange.send))
-        except ClientDisconnect as gone:
-            error, problem = gone, ProblemError(499, "client: expected the whole request, got a part of it")
-        except Exception as raised:
-            error, problem = raised, problem_for(raised)
-            if exchange.status:
-                # The reply has begun: the server can only close the connection.
-                raise
-            detail = "server: expected to answer, got an internal error; the log has it under this request id"
-            response = (problem or ProblemError(500, detail)).response(exchange.request_id)
-            await response(exchange.scope, exchange.receive, exchange.send)
+            await self.app(scope, receive, send_with_id)
         finally:
-            self._count(exchange, -1)
-            self._record(exchange, error, problem)
-            # An error refers to this frame, and through the handler's to the body: a cycle that would stay in memory
-            # until the garbage collector's next full run.
-            error = problem = None
-        await exchange.end()
+            self._record(scope, status, time.perf_counter() - started)
 
-    def _check(self, exchange: "_Exchange") -> None:
-        """Refuse a request from the wrong client, or of too large a size."""
-        headers, settings = exchange.headers, self._settings
-        if len(headers) < len(exchange.scope["headers"]):
-            _check_single(exchange.scope["headers"])
-        if settings.hosts and _host_name(headers.get(b"host", b"")) not in settings.hosts:
-            raise ProblemError(421, "host: expected one of this server's names, got another", _CLOSE)
-        if self._token is not None and not _PUBLIC.match(exchange.path):
-            scheme, _, sent = headers.get(b"authorization", b"").partition(b" ")
-            if scheme.lower() != b"bearer" or not hmac.compare_digest(sent.strip(), self._token):
-                came = "another one" if scheme else "none"
-                detail = f"authorization: expected Bearer and the server's token, got {came}"
-                raise ProblemError(401, detail, {"www-authenticate": "Bearer"} | _CLOSE)
-        if b"%" in exchange.raw_path and not exchange.raw_path.startswith(_NAMED):
-            raise ProblemError(
-                404, "path: expected percent-encoding in documents' names only, got it elsewhere"
-            )
-        length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or len(length) > _MAX_LENGTH_DIGITS or int(length) > settings.max_body:
-            raise _body_too_large(settings.max_body)
-
-    def _record(self, exchange: "_Exchange", error: Exception | None, problem: ProblemError | None) -> None:
-        """Count and log a finished request."""
-        seconds = time.perf_counter() - exchange.started
-        status = exchange.status or 499  # the client closed the connection before there was a reply
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        # An error refers to its frames, which refer to the scope: without `pop` a cycle that holds the body.
+        error: Exception | None = scope.pop(_ERROR, None)
+        method, path = scope["method"], scope["path"]
+        other = _UNMATCHED if path.startswith("/v1/") else _PAGE
         # A request that was refused before routing counts for the route that it asked for.
-        route = exchange.scope.get(ROUTE) or self._route_name(exchange.scope)
+        route = scope.get(ROUTE) or self._routes.get((method, path), other)
         self._metrics.count_request(route, status, seconds)
+        if isinstance(error, OverloadedError):
+            self._note_overload()
+            return
+        problem = None if error is None else problem_for(error)
         is_bug = error is not None and problem is None
         is_fault = is_bug or (problem is not None and problem.server_fault)
         level = logging.ERROR if is_fault else logging.WARNING if status >= 400 else logging.INFO
         if not log.isEnabledFor(level):
             return
         fields = {
-            "request": exchange.request_id,
-            "client": printable((exchange.scope.get("client") or ["unknown"])[0], _MAX_CLIENT),
-            "method": exchange.scope["method"],
+            "request": scope[REQUEST_ID],
+            "client": printable((scope.get("client") or ["unknown"])[0], _MAX_CLIENT),
+            "method": method,
             # Percent-encoded, as it was sent: a name may contain line ends.
-            "path": printable(exchange.raw_path.decode("latin-1"), _MAX_PATH),
+            "path": printable((scope.get("raw_path") or b"").decode("latin-1"), _MAX_PATH),
             "status": status,
             "seconds": round(seconds, 6),
         }
@@ -169,147 +139,200 @@ class Middleware:
             fields["fault"] = printable(str(error)) or type(error).__name__
         log.log(level, "request", extra={"fields": fields}, exc_info=error if is_bug else None)
 
-    def _count(self, exchange: "_Exchange", change: int) -> None:
-        if exchange.is_api:
-            self._admission.count(change)
+    def _note_overload(self) -> None:
+        if not self._overloads:
+            asyncio.get_running_loop().call_later(_LOG_SECONDS, self._log_overloads)
+        self._overloads += 1
+
+    def _log_overloads(self) -> None:
+        log.warning("overload", extra={"fields": {"status": 503, "refused": self._overloads}})
+        self._overloads = 0
 
 
-class _Deadlines:
-    """Ends what runs for longer than the time limit.
+class Problems:
+    """Answers a request that was refused, or failed, with a problem object."""
 
-    As `asyncio.timeout`, but with one timer for all requests: they have one limit, so the first ends first.
-    """
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        # The task and the end of each, in the order of their ends, and those whose end has passed.
-        self._running: dict[int, tuple[asyncio.Task[None], float]] = {}
-        self._expired: set[int] = set()
-        self._numbers = itertools.count()
-        self._timer: asyncio.TimerHandle | None = None
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"])
+        is_unread = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+        is_started = False
 
-    async def run(self, work: Awaitable[None]) -> None:
-        """Wait for the work, or raise `TimeoutError`."""
-        loop, number = asyncio.get_running_loop(), next(self._numbers)
-        task = cast("asyncio.Task[None]", asyncio.current_task(loop))
-        end = loop.time() + self._seconds
-        self._running[number] = task, end
-        if self._timer is None:
-            self._timer = loop.call_at(end, self._expire)
+        async def receive_part() -> Message:
+            nonlocal is_unread
+            message = await receive()
+            is_unread = message.get("more_body", False)
+            return message
+
+        async def send_part(message: Message) -> None:
+            nonlocal is_started
+            is_started = True
+            await send(message)
+
+        # Starlette's router raises 404 and 405 only inside of an application.
+        scope["app"] = self
         try:
-            await work
-        except asyncio.CancelledError:
-            # Someone else may have cancelled the task too, for example a server that stops.
-            if number in self._expired and task.uncancel() <= 0:
-                raise TimeoutError from None
-            raise
-        finally:
-            self._running.pop(number, None)
-            self._expired.discard(number)
-
-    def _expire(self) -> None:
-        """Cancel what has reached its end, and wait for the next end."""
-        loop, self._timer = asyncio.get_running_loop(), None
-        while self._running:
-            number, (task, end) = next(iter(self._running.items()))
-            if end > loop.time():
-                self._timer = loop.call_at(end, self._expire)
+            await self.app(scope, receive_part, send_part)
+        except Exception as error:
+            scope[_ERROR] = error
+            problem = problem_for(error) or ProblemError(
+                500, "internal error; the log has it under this request id"
+            )
+            if is_started:
+                # The server can only close the connection.
+                raise
+            if problem.status == _DISCONNECTED:
                 return
-            del self._running[number]
-            self._expired.add(number)
-            task.cancel()
+            response = problem.response(scope[REQUEST_ID])
+            if is_unread and "connection" in problem.headers:
+                await _refuse_and_drain(response, scope, receive_part, send)
+            else:
+                await response(scope, receive, send)
 
 
-class _Exchange:
-    """A request and its response: limits the body, adds response headers, and notes the status."""
+async def _refuse_and_drain(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
+    """Send a response, and read the rest of the body, for some seconds, before the connection is closed.
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, max_body: int) -> None:
-        self.started = time.perf_counter()
-        self.scope, self._receive, self._send, self._max_body = scope, receive, send, max_body
-        self.path: str = scope["path"]
-        self.raw_path: bytes = scope.get("raw_path") or b""
-        self.is_api = self.path.startswith("/v1/")
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        self.request_id = _request_id(self.headers.get(b"x-request-id"))
-        self.status = 0
-        self._received = 0
-        # Whether a part of the body is still to come, the connection is to be closed, and the response has no end yet.
-        self._more = b"content-length" in self.headers or b"transfer-encoding" in self.headers
-        self._closes = self._open = False
+    A client or proxy that is still sending when it is closed gets an error instead of the response.
+    """
 
-    async def receive(self) -> Message:
-        """Receive a part of the body, up to the limit."""
-        message = await self._receive()
-        if message["type"] == "http.request":
-            self._more = message.get("more_body", False)
-            self._received += len(message.get("body", b""))
-            if self._received > self._max_body:
-                raise _body_too_large(self._max_body)
-        return message
+    async def send_without_end(message: Message) -> None:
+        is_body = message["type"] == "http.response.body"
+        await send({**message, "more_body": True} if is_body else message)
 
-    async def send(self, message: Message) -> None:
-        """Send a part of the response, with the request's id."""
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            headers = [*message["headers"], (b"x-request-id", self.request_id.encode())]
-            self._closes = (b"connection", b"close") in headers
-            if not self.is_api:
-                headers += _PAGE_HEADERS
-            message = {**message, "headers": headers}
-        elif self._closes and self._more and not message.get("more_body", False):
-            self._open, message = True, {**message, "more_body": True}
-        await self._send(message)
+    await response(scope, receive, send_without_end)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER):
+            while (await receive()).get("more_body", False):
+                pass
+    await send({"type": "http.response.body", "body": b""})
 
-    async def end(self) -> None:
-        """Read the rest of a refused body, for some seconds, before the connection is closed.
 
-        A client or proxy that is still sending when it is closed gets an error instead of the response.
-        """
-        if not self._open:
+class RefuseAmbiguous:
+    """Refuses what a proxy in front may have read differently: headers that are given twice, encoded paths."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        names = [name for name, _ in scope["headers"]]
+        for name in _SINGLE:
+            if (count := names.count(name)) > 1:
+                raise ProblemError(400, f"{name.decode()}: expected one header, got {count}", CLOSE)
+        raw_path = scope.get("raw_path") or b""
+        if b"%" in raw_path and not raw_path.startswith(_NAMED):
+            raise ProblemError(404, "there is no such path: only documents' names may be percent-encoded")
+        await self.app(scope, receive, send)
+
+
+class RequireToken:
+    """Refuses requests without the bearer token, which is compared in constant time."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self.app, self._token = app, token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not _PUBLIC.match(scope["path"]):
+            sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+            scheme, _, token = sent.partition(b" ")
+            if scheme.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self._token):
+                detail = (
+                    "the token is wrong" if sent else "a token is missing; send Authorization: Bearer TOKEN"
+                )
+                raise ProblemError(401, detail, {"www-authenticate": "Bearer"} | CLOSE)
+        await self.app(scope, receive, send)
+
+
+class LimitBody:
+    """Refuses bodies over a number of bytes, by their declared length or as they arrive."""
+
+    def __init__(self, app: ASGIApp, limit: int) -> None:
+        self.app, self._limit = app, limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        if not length.isdigit() or len(length) > _MAX_LENGTH_DIGITS:
+            raise self._too_large()
+        self._check(int(length))
+        received = 0
+
+        async def receive_part() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            self._check(received)
+            return message
+
+        await self.app(scope, receive_part, send)
+
+    def _check(self, size: int) -> None:
+        if size > self._limit:
+            raise self._too_large()
+
+    def _too_large(self) -> ProblemError:
+        return ProblemError(413, f"body: expected at most {self._limit:,} bytes, got more", CLOSE)
+
+
+class LimitConcurrency:
+    """Refuses a request to the API while there are too many; operators and the page are answered."""
+
+    def __init__(self, app: ASGIApp, limit: int, metrics: Metrics) -> None:
+        self.app, self._limit, self._gauge = app, limit, metrics.in_flight
+        self._in_flight = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not scope["path"].startswith("/v1/"):
+            await self.app(scope, receive, send)
             return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LINGER):
-                while (await self._receive()).get("more_body", False):
-                    pass
-        await self._send({"type": "http.response.body", "body": b""})
+        if self._in_flight >= self._limit:
+            raise OverloadedError
+        self._in_flight += 1
+        self._gauge.set(self._in_flight)
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self._in_flight -= 1
+            self._gauge.set(self._in_flight)
 
 
-def _without_prefix(scope: Scope, prefix: str) -> Scope:
-    """The scope of a request as it would be without the proxy; many proxies have removed the prefix already.
+class Deadline:
+    """Ends a request that takes longer than some seconds."""
 
-    >>> _without_prefix({"path": "/attar/docs", "raw_path": b"/attar/docs"}, "/attar")
-    {'path': '/docs', 'raw_path': b'/docs'}
-    """
-    if not scope["path"].startswith(f"{prefix}/"):
-        return scope
-    raw_path = (scope.get("raw_path") or b"").removeprefix(prefix.encode())
-    return {**scope, "path": scope["path"].removeprefix(prefix), "raw_path": raw_path}
+    def __init__(self, app: ASGIApp, seconds: float) -> None:
+        self.app, self._seconds = app, seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with asyncio.timeout(self._seconds):
+            await self.app(scope, receive, send)
 
 
-def _request_id(given: bytes | None) -> str:
+class PageHeaders:
+    """Adds the headers that keep the page safe in a browser to everything but the API."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"].startswith("/v1/"):
+            await self.app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *_PAGE_HEADERS]}
+            await send(message)
+
+        await self.app(scope, receive, send_with_headers)
+
+
+def new_request_id() -> str:
+    """An id for a request that has none that can be used."""
+    return f"{_ID_PREFIX}{next(_ID_NUMBERS) & 0xFFFFFFFF:08x}"
+
+
+def _request_id(scope: Scope) -> str:
     """The client's own id if it is safe to log, or a new one."""
-    if given is not None and _REQUEST_ID.fullmatch(given):
-        return given.decode()
-    return new_request_id()
-
-
-def _body_too_large(limit: int) -> ProblemError:
-    return ProblemError(413, f"body: expected at most {limit:,} bytes, got more", _CLOSE)
-
-
-def _check_single(headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Refuse headers of which there may be only one."""
-    counts = Counter(name for name, _ in headers)
-    for name in _SINGLE:
-        if counts[name] > 1:
-            raise ProblemError(400, f"{name.decode()}: expected one header, got {counts[name]}", _CLOSE)
-
-
-@lru_cache(256)
-def _host_name(header: bytes) -> str:
-    """The host of a Host header, without its port.
-
-    >>> _host_name(b"localhost:8000"), _host_name(b"[::1]:8000")
-    ('localhost', '[::1]')
-    """
-    return re.sub(r":\d*$", "", header.decode("latin-1")).lower()
+    sent = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+    return sent.decode() if _SAFE_ID.fullmatch(sent) else new_request_id()

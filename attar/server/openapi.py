@@ -1,28 +1,47 @@
 """The description of the routes: as OpenAPI 3.1, from the structs of their bodies, and as a page of HTML."""
 
 import html
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import msgspec
 
 from attar.server.problems import MEDIA_TYPE, TITLES
-from attar.wire import Problem
+from attar.wire import JSON, MEDIA, Problem
 
 Shape = Any  # a struct, a union of structs, bytes, or None for plain text
 
-_JSON, _BINARY, _TEXT = "application/json", "application/octet-stream", "text/plain"
+_TEXT = "text/plain"
 _SCHEMAS = "#/components/schemas/"
-_NAME = {
+_NAME: dict[str, Any] = {
     "name": "name",
     "in": "path",
     "required": True,
     "description": "The document's name, percent-encoded; any characters, including slashes.",
     "schema": {"type": "string", "minLength": 1},
 }
-# Any route may answer with these; any below /v1 with the second ones too, and one that reads a body with the third.
-_COMMON_ERRORS, _API_ERRORS, _BODY_ERRORS = (401, 421, 503, 504), (413, 422), (400, 415)
+# Any route may answer with these.
+_COMMON_ERRORS = (400, 401, 503, 504)
+# And any below /v1 with these.
+_API_ERRORS = (413, 422)
+# And one that reads a body with this.
+_BODY_ERRORS = (415,)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of the query string."""
+
+    name: str
+    text: str
+    schema: Mapping[str, Any]
+    required: bool = False
+
+    def describe(self) -> dict[str, Any]:
+        """As OpenAPI has it."""
+        described = {"name": self.name, "in": "query", "required": self.required, "description": self.text}
+        return described | {"schema": self.schema}
 
 
 @dataclass(frozen=True)
@@ -40,8 +59,7 @@ class Route:
     replies: dict[int, Shape] = field(default_factory=lambda: {200: None})
     errors: tuple[int, ...] = ()
     _: KW_ONLY
-    query: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
-    required: tuple[str, ...] = ()  # parameters of the query that must be given
+    query: tuple[Parameter, ...] = ()
     documented: bool = True
 
     @property
@@ -109,12 +127,8 @@ def html_document(routes: Sequence[Route]) -> str:
 
 def _operation(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {"operationId": route.operation, "summary": route.summary, "responses": {}}
-    parameters: list[dict[str, Any]] = [_NAME] if "{name" in route.path else []
-    for name, (text, schema) in route.query.items():
-        is_required = name in route.required
-        parameters.append(
-            {"name": name, "in": "query", "required": is_required, "description": text, "schema": schema}
-        )
+    parameters = [_NAME] if "{name" in route.path else []
+    parameters += [parameter.describe() for parameter in route.query]
     if parameters:
         operation["parameters"] = parameters
     if route.body is not None:
@@ -136,9 +150,9 @@ def _content(shape: Shape) -> dict[str, Any]:
     if shape is None:
         return {_TEXT: {"schema": {"type": "string"}}}
     if shape is bytes:
-        return {_BINARY: {"schema": {"type": "string", "format": "binary"}}}
+        return {MEDIA: {"schema": {"type": "string", "format": "binary"}}}
     schemas = [{"$ref": _SCHEMAS + struct.__name__} for struct in _structs(shape)]
-    return {_JSON: {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}}
+    return {JSON: {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}}
 
 
 def _structs(shape: Shape) -> Sequence[type[msgspec.Struct]]:

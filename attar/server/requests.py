@@ -1,36 +1,19 @@
-"""Reading requests: a body of the right type, a document's name, query parameters and lengths."""
+"""Reading requests: a document's name, query parameters, and lengths."""
 
 from collections.abc import Sequence
-from functools import cache
-from typing import Any
 from urllib.parse import unquote_to_bytes
 
-import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from attar import wire
 from attar.errors import FormatError, OptionError
-from attar.server.problems import ProblemError, printable
+from attar.server.problems import ProblemError
 
-JSON = "application/json"
-_DOCUMENTS, _APPEND = b"/v1/documents/", b"/append"
-
-_decoder = cache(msgspec.json.Decoder)
-
-
-async def read_body(request: Request, struct: type[msgspec.Struct] | type[bytes]) -> Any:
-    """The JSON body as a struct, or the bytes of a file.
-
-    The content type is required: a browser does not send it to another site without that site's consent.
-    """
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    expected = wire.MEDIA if struct is bytes else JSON
-    if media_type != expected:
-        came = printable(media_type, 60) or "none"
-        raise ProblemError(415, f"content-type: expected {expected}, got {came}", {"accept": expected})
-    body = await request.body()
-    return body if struct is bytes else _decoder(struct).decode(body)
+_DOCUMENTS = f"{wire.DOCUMENTS}/".encode()
+_APPEND = b"/append"
+# Python refuses to parse numbers of thousands of digits.
+_MAX_DIGITS = 9
 
 
 def document_name(request: Request) -> str:
@@ -59,7 +42,8 @@ def idempotency_key(request: Request) -> str | None:
 def query_number(request: Request, name: str, default: int, most: int) -> int:
     """A whole number from the query string."""
     written = request.query_params.get(name, str(default))
-    if not (written.isascii() and written.isdigit()) or len(written) > 9 or not 1 <= int(written) <= most:
+    is_number = written.isascii() and written.isdigit() and len(written) <= _MAX_DIGITS
+    if not is_number or not 1 <= int(written) <= most:
         raise OptionError.expected(name, f"a whole number from 1 to {most:,}", repr(written[:20]))
     return int(written)
 
@@ -76,9 +60,8 @@ def file_name(request: Request) -> str:
     """The name of a file in the query string."""
     name = request.query_params.get("name", "")
     if not 0 < len(name) <= wire.MAX_NAME:
-        raise OptionError.expected(
-            "name", f"a file's name of 1 to {wire.MAX_NAME:,} characters", f"{len(name):,}"
-        )
+        expected = f"a file's name of 1 to {wire.MAX_NAME:,} characters"
+        raise OptionError.expected("name", expected, f"{len(name):,}")
     return name
 
 
@@ -92,7 +75,5 @@ def check_length(what: str, characters: int, limit: int) -> None:
 def check_count(what: str, values: Sequence[object], limit: int) -> None:
     """Refuse more than `limit` values in one request."""
     if len(values) > limit:
-        came = f"{len(values):,}"
-        raise OptionError.expected(
-            what, f"at most {limit:,} per request", came, "split them over several requests"
-        )
+        remedy = "split them over several requests"
+        raise OptionError.expected(what, f"at most {limit:,} per request", f"{len(values):,}", remedy)

@@ -1,38 +1,139 @@
-"""Handlers of the routes, for documents, questions and operators; each returns the struct that is its reply."""
+"""Handlers of the routes, for documents, questions and operators, and what happens around each of them.
+
+A handler takes the service, the request and, if its route has a body, its struct or bytes. It returns the struct that
+is its reply, a status and a struct, or a response.
+"""
 
 import time
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
 
+import msgspec
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from attar import wire
 from attar.library.drafts import Draft, read_upload
-from attar.results import Change, DocumentDetails
+from attar.results import Asked, Change, DocumentDetails
 from attar.server import requests
-from attar.server.backend import AskJob
-from attar.server.problems import ProblemError
-from attar.server.service import Service
+from attar.server.middleware import ROUTE
+from attar.server.openapi import Route
+from attar.server.problems import ProblemError, printable
+from attar.server.service import Questions, Service
 
-PAGE_SIZE, MAX_PAGE_SIZE = 100, 1_000
+PAGE_SIZE = 100
+MAX_PAGE_SIZE = 1_000
 # Bytes that a file may have when it is decompressed, at least: its pictures count too.
 _DECOMPRESSED = 2**26
+
+_decoder = cache(msgspec.json.Decoder)
+_encode = msgspec.json.Encoder().encode
+
+
+class Endpoint:
+    """The ASGI application of one path, by its methods: reads the body, calls the handler and encodes its reply."""
+
+    def __init__(self, service: Service, methods: Mapping[str, Route]) -> None:
+        self._service = service
+        self._routes = {method: (route, route.name) for method, route in methods.items()}
+        if "GET" in methods:
+            self._routes["HEAD"] = self._routes["GET"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route, scope[ROUTE] = self._routes[scope["method"]]
+        request = Request(scope, receive, send)
+        body = () if route.body is None else (await _read_body(request, route.body),)
+        reply = await route.handler(self._service, request, *body)
+        if not isinstance(reply, Response):
+            status, struct = reply if isinstance(reply, tuple) else (200, reply)
+            reply = Response(_encode(struct), status, media_type=wire.JSON)
+        await reply(scope, receive, send)
+
+
+async def _read_body(request: Request, struct: type[msgspec.Struct] | type[bytes]) -> Any:
+    """The JSON body as a struct, or the bytes of a file.
+
+    The content type is required: a browser does not send it to another site without that site's consent.
+    """
+    sent = next((value for name, value in request.scope["headers"] if name == b"content-type"), b"")
+    media_type = sent.decode("latin-1").partition(";")[0].strip().lower()
+    expected = wire.MEDIA if struct is bytes else wire.JSON
+    if media_type != expected:
+        came = printable(media_type, 60) or "none"
+        raise ProblemError(415, f"content-type: expected {expected}, got {came}", {"accept": expected})
+    body = await request.body()
+    return body if struct is bytes else _decoder(struct).decode(body)
+
+
+async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answers | wire.ManyAnswers:
+    """Answer one or many questions about one or many documents, or about all."""
+    started = time.perf_counter()
+    names, questions = body.pairs()
+    requests.check_count("questions", questions, service.settings.max_questions)
+    missing: list[str] = []
+    if body.asks_all:
+        answers, missing = await service.search(lambda: service.library.ask_all_many(questions, top=body.top))
+        asked = [Asked(found, 0) for found in answers]
+    else:
+        asked = await service.ask(Questions(names, questions, body.top))
+    seconds = time.perf_counter() - started
+    # A document that is asked several times is read once.
+    read = sum({name: result.bytes for name, result in zip(names, asked, strict=True)}.values())
+    results = [
+        wire.Result(name or None, question, result.answers)
+        for name, question, result in zip(names, questions, asked, strict=True)
+    ]
+    if body.single:
+        (one,) = results
+        return wire.Answers(one.document, one.question, one.answers, seconds, read, missing)
+    return wire.ManyAnswers(results, seconds, read, missing)
+
+
+async def search(service: Service, request: Request, body: wire.Search) -> wire.Hits:
+    """Rank all documents by a query."""
+    started = time.perf_counter()
+    hits, missing = await service.search(lambda: service.library.search(body.query, top=body.top))
+    return wire.Hits(body.query, hits, time.perf_counter() - started, missing)
+
+
+async def list_documents(service: Service, request: Request) -> wire.Page:
+    """List documents in the order of their names, starting after `after`; `next` is the `after` of the next page."""
+    limit = requests.query_number(request, "limit", PAGE_SIZE, MAX_PAGE_SIZE)
+    after = request.query_params.get("after") or None
+    library = service.library
+    # One more than asked for shows whether there is a next page.
+    (documents, total), missing = await service.read(
+        lambda: ([*library.documents(after=after, limit=limit + 1)], len(library))
+    )
+    following = documents[limit - 1].name if len(documents) > limit else None
+    return wire.Page(documents[:limit], following, total, missing)
+
+
+async def show_document(service: Service, request: Request) -> DocumentDetails:
+    """Show a document with its text."""
+    name = requests.document_name(request)
+    shown, _ = await service.read(lambda: service.library.show(name))
+    return shown
 
 
 async def put_document(service: Service, request: Request, body: wire.PutDocument) -> tuple[int, Change]:
     """Add or replace a document: 201 if the name is new, 200 if not."""
     name = requests.document_name(request)
     requests.check_length("text", len(body.text), service.settings.max_text)
-    outcome = await service.write(lambda: service.backend.add(name, body.text, body.title, body.replace))
-    return 201 if outcome.change == "added" else 200, outcome
+    change = await service.write(
+        lambda: service.library.add(name, body.text, title=body.title, replace=body.replace)
+    )
+    return 201 if change.change == "added" else 200, change
 
 
 async def append_text(service: Service, request: Request, body: wire.AppendText) -> Change:
     """Append text to a document; a repeated request with the same `Idempotency-Key` changes nothing."""
-    name = requests.document_name(request)
+    name, key = requests.document_name(request), requests.idempotency_key(request)
     requests.check_length("text", len(body.text), service.settings.max_text)
-    key = requests.idempotency_key(request)
-    return await service.write(lambda: service.backend.append(name, body.text, key))
+    return await service.write(lambda: service.library.append(name, body.text, key=key))
 
 
 async def add_file(service: Service, request: Request, body: bytes) -> wire.Changes:
@@ -50,69 +151,30 @@ async def add_file(service: Service, request: Request, body: bytes) -> wire.Chan
         return drafts
 
     drafts = await service.run_slow(read)
-    return wire.Changes(await service.write(lambda: service.backend.add_many(drafts, replace)))
+    return wire.Changes(await service.write(lambda: service.library.add_many(drafts, replace=replace)))
 
 
 async def merge_documents(service: Service, request: Request, body: wire.Merge) -> Change:
     """Make one document of several, which stay."""
     requests.check_count("documents", body.documents, service.settings.max_questions)
-    key = requests.idempotency_key(request)
-    return await service.write(lambda: service.backend.merge(body, key))
+    key, library = requests.idempotency_key(request), service.library
+    return await service.write(
+        lambda: library.merge(body.new, body.documents, title=body.title, replace=body.replace, key=key)
+    )
 
 
 async def remove_documents(service: Service, request: Request, body: wire.Remove) -> Response:
     """Remove documents: all of them, or none if one does not exist."""
     requests.check_count("documents", body.documents, service.settings.max_questions)
-    await service.write(lambda: service.backend.remove(body.documents))
+    await service.write(lambda: service.library.remove(*body.documents))
     return Response(status_code=204)
-
-
-async def list_documents(service: Service, request: Request) -> wire.Page:
-    """List documents in the order of their names, starting after `after`; `next` is the `after` of the next page."""
-    limit = requests.query_number(request, "limit", PAGE_SIZE, MAX_PAGE_SIZE)
-    after = request.query_params.get("after") or None
-    # One more than asked for shows whether there is a next page.
-    (found, total), missing = await service.read(lambda: service.backend.page(after, limit + 1))
-    after = found[limit - 1].name if len(found) > limit else None
-    return wire.Page(found[:limit], after, total, missing)
-
-
-async def show_document(service: Service, request: Request) -> DocumentDetails:
-    """Show a document with its text."""
-    name = requests.document_name(request)
-    return await service.read(lambda: service.backend.show(name))
 
 
 async def remove_document(service: Service, request: Request) -> Response:
     """Remove a document."""
     name = requests.document_name(request)
-    await service.write(lambda: service.backend.remove([name]))
+    await service.write(lambda: service.library.remove(name))
     return Response(status_code=204)
-
-
-async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answers | wire.ManyAnswers:
-    """Answer one or many questions about one or many documents, or about all."""
-    started = time.perf_counter()
-    names, questions = body.pairs()
-    requests.check_count("questions", questions, service.settings.max_questions)
-    missing: list[str] = []
-    if body.asks_all:
-        (answers, missing), read = await service.ask_all(questions, body.top), 0
-    else:
-        answers, read = await service.ask(AskJob(names, questions, body.top))
-    seconds = time.perf_counter() - started
-    about = [name or None for name in names]
-    if body.single:
-        return wire.Answers(about[0], questions[0], answers[0], seconds, read, missing)
-    results = [wire.Result(*each) for each in zip(about, questions, answers, strict=True)]
-    return wire.ManyAnswers(results, seconds, read, missing)
-
-
-async def search(service: Service, request: Request, body: wire.Search) -> wire.Hits:
-    """Rank all documents by a query."""
-    started = time.perf_counter()
-    hits, missing = await service.search(body.query, body.top)
-    return wire.Hits(body.query, hits, time.perf_counter() - started, missing)
 
 
 async def health(service: Service, request: Request) -> Response:
@@ -121,13 +183,10 @@ async def health(service: Service, request: Request) -> Response:
 
 
 async def readiness(service: Service, request: Request) -> Response:
-    """Whether the reader is loaded, and the store can be read and written."""
+    """Whether the reader is loaded, and the library can be read and written."""
     if not service.ready:
-        raise ProblemError(
-            503, "server: expected a loaded reader and an open store, got a server that starts"
-        )
-    await service.stats()
-    await service.check_disk()
+        raise ProblemError(503, "the server is starting")
+    await service.check()
     return PlainTextResponse("ready\n")
 
 

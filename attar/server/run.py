@@ -2,12 +2,12 @@
 
 import gc
 import logging
+import os
 import socket
 import sys
 import tempfile
-from dataclasses import replace
+from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,16 +22,12 @@ from attar.server.settings import Address, Settings
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from attar.library.library import Library
-    from attar.server.backend import Backend
+    from attar.library.served import ServedLibrary
 
 log = logging.getLogger("attar.server")
 
 # Connections that wait to be accepted; uvicorn's default.
 _BACKLOG = 2048
-# uvloop accepts one connection per socket and loop iteration: of a hundred clients that connect at the same time
-# the last would wait a second. Duplicates of the socket accept as many per iteration.
-_SOCKETS = 16
 # A worker that does not answer the parent's health check for this many seconds is killed. A replacement has as long to
 # start (SIGHUP); importing torch and compiling may take most of it on a busy machine.
 _HEALTH_CHECK_SECONDS = 60
@@ -41,23 +37,25 @@ _MAX_LINE = 4_000
 _GC_THRESHOLDS = (20_000, 20, 20)
 
 
-def serve(settings: Settings, address: Address, backend: "Backend | None" = None) -> None:
+def serve(settings: Settings, address: Address, library: "ServedLibrary | None" = None) -> None:
     """Serve until a signal stops the server; accepted requests are finished first.
 
-    The library is that of the settings, or a given backend, for which there is one process.
+    The library is that of the settings, or a given one, for which there is one process.
     """
     if address.workers == 1:
-        _run(settings, address, backend)
+        _run(settings, address, library)
         return
     with tempfile.TemporaryDirectory(prefix="attar-") as folder:
-        _run(replace(settings, counters=Path(folder) / "counters"), address)
+        # The workers' prometheus_client reads it when it is imported.
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        _run(settings, address)
 
 
-def _run(settings: Settings, address: Address, backend: "Backend | None" = None) -> None:
+def _run(settings: Settings, address: Address, library: "ServedLibrary | None" = None) -> None:
     """Run uvicorn in this process, or in worker processes that are restarted when they die."""
     _set_up_logging(settings)
     config = uvicorn.Config(
-        partial(_make_worker_app, settings, backend),
+        partial(_make_worker_app, settings, library),
         factory=True,
         host=address.host,
         port=address.port,
@@ -68,24 +66,19 @@ def _run(settings: Settings, address: Address, backend: "Backend | None" = None)
         ssl_keyfile_password=address.ssl_keyfile_password,
         **uvicorn_options(settings),
     )
-    sockets = listen(address)
-    host, port = sockets[0].getsockname()[:2]
-    scheme = "https" if address.ssl_certfile else "http"
-    log.info("%s at %s://%s:%s", settings.store, scheme, f"[{host}]" if ":" in host else host, port)
-    try:
-        if address.workers > 1:
-            Multiprocess(config, sockets=sockets).run()
-            return
-        server = uvicorn.Server(config)
-        server.run(sockets)
-        if not server.started:
-            sys.exit(uvicorn.config.STARTUP_FAILURE)
-    except KeyboardInterrupt:
+    with listen(address) as listening:
+        host, port = listening.getsockname()[:2]
+        scheme = "https" if address.ssl_certfile else "http"
+        log.info("%s at %s://%s:%s", settings.store, scheme, f"[{host}]" if ":" in host else host, port)
         # uvicorn raises the signal again after a clean shutdown.
-        pass
-    finally:
-        for each in sockets:
-            each.close()
+        with suppress(KeyboardInterrupt):
+            if address.workers > 1:
+                Multiprocess(config, sockets=[listening]).run()
+                return
+            server = uvicorn.Server(config)
+            server.run([listening])
+            if not server.started:
+                sys.exit(uvicorn.config.STARTUP_FAILURE)
 
 
 def uvicorn_options(settings: Settings) -> dict[str, Any]:
@@ -105,15 +98,16 @@ def uvicorn_options(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _make_worker_app(settings: Settings, backend: "Backend | None" = None) -> "ASGIApp":
+def _make_worker_app(settings: Settings, library: "ServedLibrary | None") -> "ASGIApp":
     """The application of a worker process, which computes on one thread: other workers use the other cores."""
     # Imported here because a worker answers the parent's health check only after it has imported this module.
-    from attar.server.app import make_app
+    from attar.server.app import make_app, open_library
 
     # The event loop waits at most this long for a computing thread, not Python's 5 ms.
     sys.setswitchinterval(0.0005)
     _set_up_logging(settings)
-    library = backend or _open_library(settings)
+    library = open_library(settings) if library is None else library
+    library.prepare()
     # What is loaded by now stays, and requests leave few reference cycles: a full collection, which would walk
     # through all of torch's objects, would take a hundred milliseconds.
     gc.collect()
@@ -122,20 +116,8 @@ def _make_worker_app(settings: Settings, backend: "Backend | None" = None) -> "A
     return make_app(settings, library)
 
 
-def _open_library(settings: Settings) -> "Library":
-    """The library of the settings, with all that its first questions would wait for."""
-    import torch
-
-    from attar.server.app import open_library
-
-    torch.set_num_threads(1)
-    library = open_library(settings)
-    library.reader  # noqa: B018  # loads it
-    return library
-
-
-def listen(address: Address) -> list[socket.socket]:
-    """Listen at the address: several duplicates of one socket."""
+def listen(address: Address) -> socket.socket:
+    """A socket that listens at the address."""
     try:
         found = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -152,13 +134,13 @@ def listen(address: Address) -> list[socket.socket]:
             listening.close()
             raise
     except (OSError, OverflowError) as error:
-        what, remedy = f"address {address.host}:{address.port}", "give another --host or --port"
         reason = getattr(error, "strerror", None) or str(error)
-        raise OptionError.expected(what, "a free one on this machine", reason.lower(), remedy) from error
-    sockets = [listening, *(listening.dup() for _ in range(_SOCKETS - 1))]
-    for each in sockets:
-        each.set_inheritable(True)
-    return sockets
+        where = f"{address.host}:{address.port}"
+        raise OptionError(
+            f"cannot listen at {where}: {reason.lower()}", "give another --host or --port"
+        ) from error
+    listening.set_inheritable(True)
+    return listening
 
 
 class PlainFormatter(logging.Formatter):

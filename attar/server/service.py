@@ -1,122 +1,144 @@
-"""The library on executors: questions in batches, writes and slow reads one at a time."""
+"""A library for many concurrent requests: questions in batches, everything else on threads of its own."""
 
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
 from attar.errors import AttarError, UnknownDocumentError
-from attar.results import Answer, Hit
-from attar.server.backend import AskJob, AskResult, Backend, Partial
-from attar.server.batching import Batcher, SerialExecutor
+from attar.library.served import ServedLibrary, collect_missing
+from attar.results import Asked
+from attar.server.batching import Batcher, SerialExecutor, isolate_failures
 from attar.server.metrics import Metrics
 from attar.server.problems import ProblemError
 from attar.server.settings import Settings
-from attar.store.maintenance import Stats
 
 Value = TypeVar("Value")
 
 
-class Service:
-    """A library for many concurrent requests."""
+@dataclass(frozen=True)
+class Questions:
+    """The questions of one request, each with the name of its document."""
 
-    def __init__(self, backend: Backend, settings: Settings, metrics: Metrics) -> None:
-        self.backend, self.settings, self.metrics = backend, settings, metrics
+    names: list[str]
+    questions: list[str]
+    top: int | None
+
+
+class Service:
+    """A library, and the queues in front of it."""
+
+    def __init__(self, library: ServedLibrary, settings: Settings, metrics: Metrics) -> None:
+        self.library, self.settings, self.metrics = library, settings, metrics
         self.ready = False
-        self._asks = Batcher[AskJob, AskResult](
-            backend.answer,
+        self._asks = Batcher[Questions, list[Asked]](
+            lambda jobs: answer_together(library, jobs),
             name="ask",
             max_batch=settings.max_batch,
             max_queue=settings.max_queue,
-            on_batch=partial(metrics.count_batch, "ask"),
-            on_queue=partial(metrics.set_queue_length, "ask"),
+            on_batch=metrics.count_batch,
+            on_queue=metrics.set_queue_length,
         )
-        # A thread each: a list does not wait for a long explanation, nor an operator for a list.
-        self._writes, self._slow, self._reads, self._searches, self._status = map(
-            SerialExecutor, ("write", "slow", "read", "search", "status")
-        )
+        # A thread each: a list does not wait for a long file, nor an operator for a list.
+        self._writes = SerialExecutor("write")
+        self._reads = SerialExecutor("read")
+        self._searches = SerialExecutor("search")
+        self._slow = SerialExecutor("slow")
+        self._status = SerialExecutor("status")
 
     async def open(self) -> None:
         """Load the reader, so that the first question does not wait for it, then the signatures, while it serves."""
-        await self._slow.run(self.backend.prepare)
+        await self._slow.run(self.library.prepare)
         self.ready = True
         self._loading = asyncio.create_task(self._load_signatures())
 
     async def _load_signatures(self) -> None:
         # A library that cannot be searched says so to the first who tries.
         with contextlib.suppress(AttarError):
-            await self._searches.run(self.backend.prepare_search)
+            await self._searches.run(self.library.load_signatures)
 
     async def close(self) -> None:
         """Finish accepted work, and close the library."""
         self.ready = False
-        executors = (
-            self._asks,
-            self._writes,
-            self._slow,
-            self._reads,
-            self._searches,
-            self._status,
-        )
-        await asyncio.gather(*(each.close() for each in executors))
-        self.backend.close()
+        executors = (self._asks, self._writes, self._reads, self._searches, self._slow, self._status)
+        await asyncio.gather(*(executor.close() for executor in executors))
+        self.library.close()
 
-    def asks_are_full(self) -> bool:
-        """Whether another question would have to wait for too long."""
-        return not self._asks.has_room()
-
-    async def ask(self, job: AskJob) -> AskResult:
-        """Answer questions."""
+    async def ask(self, job: Questions) -> list[Asked]:
+        """Answer questions about documents, together with those of other requests."""
         try:
             return await self._asks.submit(job, len(job.questions))
         except UnknownDocumentError as error:
             await self._raise_with_suggestions(job.names, error)
 
-    async def ask_all(self, questions: list[str], top: int | None) -> Partial[list[list[Answer]]]:
-        """Answer questions from all documents."""
-        return await self._searches.run(lambda: self.backend.ask_all(questions, top))
+    async def search(self, work: Callable[[], Value]) -> tuple[Value, list[str]]:
+        """Run work that looks through all documents; its result, and the parts of the library that it is without."""
+        return await self._searches.run(lambda: _without_missing(work))
 
-    async def search(self, query: str, top: int) -> Partial[list[Hit]]:
-        """Find the documents that fit a query best."""
-        return await self._searches.run(lambda: self.backend.search(query, top))
+    async def read(self, work: Callable[[], Value]) -> tuple[Value, list[str]]:
+        """Run work that reads documents, and takes milliseconds; its result, and the missing parts."""
+        return await self._reads.run(lambda: _without_missing(work))
 
     async def write(self, work: Callable[[], Value]) -> Value:
         """Run a change of the library, one at a time."""
         if self.settings.read_only:
-            raise ProblemError(403, "library: expected one that is served for writing, got a read-only one")
+            raise ProblemError(403, "the library is served read-only")
         return await self._writes.run(work)
-
-    async def read(self, work: Callable[[], Value]) -> Value:
-        """Run work that reads documents, and takes milliseconds."""
-        return await self._reads.run(work)
 
     async def run_slow(self, work: Callable[[], Value]) -> Value:
         """Run work that takes long, on a thread that nothing else waits for."""
         return await self._slow.run(work)
 
-    async def stats(self) -> Stats:
-        """The store's totals, for operators."""
-        return await self._status.run(self.backend.stats)
+    async def check(self) -> None:
+        """Refuse if the library cannot be read, or cannot be written though it should."""
+        await self._status.run(self.library.stats)
+        if not self.settings.read_only:
+            await self._status.run(self.library.check_disk)
 
     async def metrics_text(self) -> bytes:
-        """Metrics for Prometheus, with the store's totals."""
-        backend = self.backend
-        return await self._status.run(lambda: self.metrics.text(backend.stats(), backend.fingerprint()))
-
-    async def check_disk(self) -> None:
-        """Refuse if the store's disk cannot be written, for example because it is full."""
-        if not self.settings.read_only:
-            await self._status.run(self.backend.check_disk)
+        """Metrics for Prometheus, with the library's totals."""
+        return await self._status.run(lambda: self.metrics.text(self.library.stats()))
 
     async def _raise_with_suggestions(self, names: Sequence[str], error: UnknownDocumentError) -> NoReturn:
         # Similar names take a second to find among ten thousand documents: only if nobody waits for the thread.
         def suggest() -> None:
             for name in names:
-                similar = self.backend.similar(name)
+                similar = self.library.similar(name)
                 if similar is not None:
                     raise UnknownDocumentError.named(name, similar) from None
 
         if self._slow.idle:
             await self._slow.run(suggest)
         raise error
+
+
+def _without_missing(work: Callable[[], Value]) -> tuple[Value, list[str]]:
+    with collect_missing() as missing:
+        return work(), missing
+
+
+def answer_together(library: ServedLibrary, jobs: list[Questions]) -> list[list[Asked] | Exception]:
+    """The results of each job of a batch, or its first error, which does not affect other jobs."""
+
+    def ask(some: list[Questions]) -> list[list[Asked] | Exception]:
+        names = [name for job in some for name in job.names]
+        questions = [question for job in some for question in job.questions]
+        tops = [job.top for job in some if job.top is not None]
+        top = max(tops) if len(tops) == len(some) else None
+        results = iter(library.ask_each(names, questions, top=top))
+        return [_first_error_or_all([next(results) for _ in job.questions], job.top) for job in some]
+
+    # An error of one question is its result; only what nobody foresaw fails for the whole batch.
+    results: list[list[Asked] | Exception] = [*isolate_failures(ask)(jobs)]
+    return results
+
+
+def _first_error_or_all(results: list[Asked | AttarError], top: int | None) -> list[Asked] | Exception:
+    """The results of one job, each with at most `top` answers: another job of the batch may have asked for more."""
+    asked: list[Asked] = []
+    for result in results:
+        if isinstance(result, AttarError):
+            return result
+        asked.append(Asked(result.answers[:top], result.bytes))
+    return asked

@@ -64,7 +64,6 @@ class Settings:
     # Against DNS rebinding, for servers without a token: another site's page can make a browser send requests
     # to this server, but only under that site's host name.
     hosts: frozenset[str] = option(frozenset(), "Accepted Host headers; empty accepts all.")
-    counters: Path | None = option(None, "File in which worker processes share their metrics.")
 
     def __post_init__(self) -> None:
         check_ranges(self)

@@ -48,7 +48,7 @@ def test_a_new_library_is_reported_once(place, reader):
 )
 def test_no_library_is_created(place, attar, words, line):
     before = sorted(Path().rglob("*"))
-    code, lines, (error,) = attar("serve", *words)
+    code, lines, (error,) = attar("serve", *words, "--port", 0)
     assert (code, lines) == (2, [])
     assert line in error
     assert sorted(Path().rglob("*")) == before

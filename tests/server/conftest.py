@@ -12,12 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
 import uvicorn
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.types import ASGIApp, Message
 
 from attar.library.library import Library
 from attar.reader.reader import Reader
@@ -60,15 +61,22 @@ def wait_until(there, seconds=300):
         time.sleep(0.01)
 
 
+class Made(NamedTuple):
+    """An application, its library and its settings."""
+
+    app: ASGIApp
+    library: Library
+    settings: Settings
+
+
 class Listening:
     """An application on a real port, run by uvicorn in a thread."""
 
-    def __init__(self, app: Any, **options: Any) -> None:
+    def __init__(self, made: Made) -> None:
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        config = uvicorn.Config(app, **uvicorn_options(app._settings) | options)
-        self.server = uvicorn.Server(config)
+        self.server = uvicorn.Server(uvicorn.Config(made.app, **uvicorn_options(made.settings)))
         self.thread = threading.Thread(target=self.server.run, args=([self.socket],))
         self.thread.start()
         while not self.server.started:
@@ -79,7 +87,7 @@ class Listening:
         with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
             for part in parts:
                 connection.sendall(part)
-            return b"".join(iter(lambda: connection.recv(65_536), b""))
+            return read_all(connection)
 
     def close(self) -> None:
         self.server.should_exit = True
@@ -93,18 +101,40 @@ def read_metric(text: str, name: str, /, **labels: str) -> float | None:
     return next((each.value for each in samples if (each.name, each.labels) == (name, labels)), None)
 
 
-class Served:
-    """An application on its own event loop: `served.post("/v1/ask", {...})`."""
+class Lifespan:
+    """Opens and closes an application, as a server does."""
 
-    def __init__(self, app: Any, library: Library) -> None:
-        self.library = library
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._sent: asyncio.Queue[Message] = asyncio.Queue()
+        self._received: asyncio.Queue[Message] = asyncio.Queue()
+
+    async def start(self) -> None:
+        scope = {"type": "lifespan", "state": {}}
+        self._task = asyncio.create_task(self._app(scope, self._sent.get, self._received.put))
+        await self._exchange("startup")
+
+    async def stop(self) -> None:
+        if not self._task.done():
+            await self._exchange("shutdown")
+            await self._task
+
+    async def _exchange(self, what: str) -> None:
+        await self._sent.put({"type": f"lifespan.{what}"})
+        assert (await self._received.get())["type"] == f"lifespan.{what}.complete"
+
+
+class Served:
+    """An application on its own event loop, without a socket: `served.post("/v1/ask", {...})`."""
+
+    def __init__(self, made: Made) -> None:
+        self.library = made.library
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever)
         self.thread.start()
-        self.lifespan = app.app.lifespan_context(app)
-        self.run(self.lifespan.__aenter__())
-        transport = httpx.ASGITransport(app)
-        self.http = httpx.AsyncClient(transport=transport, base_url=URL)
+        self.lifespan = Lifespan(made.app)
+        self.run(self.lifespan.start())
+        self.http = httpx.AsyncClient(transport=httpx.ASGITransport(made.app), base_url=URL)
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
@@ -136,7 +166,7 @@ class Served:
 
     def close(self) -> None:
         self.run(self.http.aclose())
-        self.run(self.lifespan.__aexit__(None, None, None))
+        self.run(self.lifespan.stop())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()
         self.loop.close()
@@ -147,50 +177,31 @@ def stories() -> list[Story]:
     return list(tell_stories(3, 9))
 
 
-@pytest.fixture(scope="session")
-def listening_at() -> Callable[[Any], Listening]:
-    """Serves an application on a real port."""
-    return Listening
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "library"
 
 
 @pytest.fixture
-def make(folder: Path, tiny_reader: Reader, stories: list[Story]) -> Callable[..., tuple[Any, Library]]:
-    """Makes an application over the first stories, named "0", "1" and so on, and its library."""
+def make(folder: Path, tiny_reader: Reader, stories: list[Story]) -> Callable[..., Made]:
+    """Makes an application over the first stories, named "0", "1" and so on."""
 
-    def start(documents: int = 2, keep_text: bool = True, **settings: Any) -> tuple[Any, Library]:
+    def start(documents: int = 2, keep_text: bool = True, **options: Any) -> Made:
         library = Library(folder, tiny_reader, keep_text=keep_text)
         library.add_many([(str(at), stories[at].text) for at in range(documents)])
-        return make_app(Settings(store=folder, log_level="error", **settings), library), library
+        settings = Settings(store=folder, log_level="error", **options)
+        return Made(make_app(settings, library), library, settings)
 
     return start
 
 
 @pytest.fixture
-def serving() -> Iterator[Callable[[Any, Library], Served]]:
-    """Serves an application in this process, without a socket."""
-    opened: list[Served] = []
-
-    def start(app: Any, library: Library) -> Served:
-        opened.append(Served(app, library))
-        return opened[-1]
-
-    yield start
-    for served in opened:
-        served.close()
-
-
-@pytest.fixture
-def serve(make: Callable[..., tuple[Any, Library]]) -> Iterator[Callable[..., Served]]:
+def serve(make: Callable[..., Made]) -> Iterator[Callable[..., Served]]:
     """Serves in this process, without a socket."""
     opened: list[Served] = []
 
-    def start(*arguments: Any, **words: Any) -> Served:
-        opened.append(Served(*make(*arguments, **words)))
+    def start(made: Made | None = None, **options: Any) -> Served:
+        opened.append(Served(made or make(**options)))
         return opened[-1]
 
     yield start
@@ -199,12 +210,12 @@ def serve(make: Callable[..., tuple[Any, Library]]) -> Iterator[Callable[..., Se
 
 
 @pytest.fixture
-def listen(make: Callable[..., tuple[Any, Library]]) -> Iterator[Callable[..., Listening]]:
+def listen(make: Callable[..., Made]) -> Iterator[Callable[..., Listening]]:
     """Serves on a real port."""
     opened: list[Listening] = []
 
-    def start(*arguments: Any, **words: Any) -> Listening:
-        opened.append(Listening(make(*arguments, **words)[0]))
+    def start(made: Made | None = None, **options: Any) -> Listening:
+        opened.append(Listening(made or make(**options)))
         return opened[-1]
 
     yield start
@@ -237,28 +248,32 @@ def refused() -> Callable[[httpx.Response, int], str]:
     return check
 
 
+class Hold:
+    """Makes a library's answers wait until `go` is set."""
+
+    def __init__(self, library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.go, self._ask = threading.Event(), threading.Event(), library.ask_each
+        monkeypatch.setattr(library, "ask_each", self._wait_and_ask)
+
+    def _wait_and_ask(self, *arguments: Any, **options: Any) -> Any:
+        self.begun.set()
+        assert self.go.wait(30)
+        return self._ask(*arguments, **options)
+
+
 @pytest.fixture
-def held(make, listening_at, monkeypatch):
+def held(make, listen, monkeypatch):
     """Starts a server whose answers wait until `go` is set."""
-    opened, begun, go = [], threading.Event(), threading.Event()
+    holds = []
 
     def start(**settings):
-        app, library = make(**settings)
-        ask_many = library.ask_many
-
-        def wait_and_ask(*arguments, **options):
-            begun.set()
-            assert go.wait(30)
-            return ask_many(*arguments, **options)
-
-        monkeypatch.setattr(library, "ask_many", wait_and_ask)
-        opened.append(listening_at(app))
-        return opened[-1], begun, go
+        made = make(**settings)
+        holds.append(Hold(made.library, monkeypatch))
+        return listen(made), holds[-1].begun, holds[-1].go
 
     yield start
-    go.set()
-    for each in opened:
-        each.close()
+    for hold in holds:
+        hold.go.set()
 
 
 class Running:

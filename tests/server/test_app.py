@@ -13,7 +13,7 @@ def test_health_checks(served):
 
 
 def test_a_server_that_is_closing_is_not_ready(served, refused):
-    served.run(served.lifespan.__aexit__(None, None, None))
+    served.run(served.lifespan.stop())
     refused(served.get("/readyz"), 503)
     assert served.get("/healthz").status_code == 200
 
@@ -37,13 +37,6 @@ def test_the_page_may_load_only_from_this_server(served):
 
 def test_the_page_is_at_the_root(served):
     assert served.get("/").headers["content-type"].startswith("text/html")
-
-
-def test_without_a_page_the_root_refers_to_docs(serve, refused, monkeypatch, tmp_path):
-    monkeypatch.setattr(app, "PAGE_FOLDER", tmp_path / "none")
-    served = serve()
-    assert "/docs" in served.get("/").text
-    refused(served.get("/page.js"), 404)
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,12 @@ def test_what_a_client_sends_is_cut_and_escaped_in_answers_and_logs(start, log_f
         422: b"".join(request("/v1/ask", {"\x1b[2J\r\n\x9b\u202e" + "x" * 3_000_000: 1}, CLOSE)),
         404: b"GET /v1/documents/%1b%0a" + b"y" * 9_000 + b" HTTP/1.1\r\nhost: localhost\r\n" + END,
         400: b"GET /" + ESCAPE + ODD + b" HTTP/1.1\r\n\r\n",
-        421: b"GET /healthz HTTP/1.1\r\nhost: " + ODD + b"\r\nx-request-id: " + ODD + b"\r\n" + END,
+        415: b"POST /v1/ask HTTP/1.1\r\nhost: localhost\r\ncontent-type: "
+        + ODD
+        + b"\r\nx-request-id: "
+        + ODD
+        + b"\r\n"
+        + END,
     }
     for status, attack in attacks.items():
         answer = running.send_raw(attack)
@@ -83,7 +88,7 @@ def test_what_a_client_sends_is_cut_and_escaped_in_answers_and_logs(start, log_f
         assert head.replace(b"\r\n", b"").decode().isprintable()
         assert json.loads(body)["detail"].isprintable()
         assert len(answer) < 2_500
-    running.wait_for("421")
+    running.wait_for("415")
     lines = running.lines[before:]
     assert sum("status" in line for line in lines) == len(attacks)  # uvicorn adds a line of its own to one
     for line in lines:

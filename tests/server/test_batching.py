@@ -119,7 +119,7 @@ def test_close_finishes_queued_jobs_and_refuses_new_ones():
         await asyncio.to_thread(slow.begun.wait, 30)
         closing = asyncio.create_task(batcher.close())
         await asyncio.sleep(0)
-        with pytest.raises(ProblemError, match="one that is stopping"):
+        with pytest.raises(ProblemError, match="is stopping"):
             await batcher.submit(2)
         slow.go.set()
         await closing
@@ -159,8 +159,8 @@ def test_concurrent_questions_are_counted_as_fewer_batches(served):
     assert {response.status_code for response in responses} == {200}
     lines = served.get("/metrics").text.splitlines()
     counted = dict(line.rsplit(" ", 1) for line in lines if line.startswith("attar_batch_size"))
-    assert float(counted['attar_batch_size_sum{work="ask"}']) == 40
-    assert float(counted['attar_batch_size_count{work="ask"}']) < 40
+    assert float(counted["attar_batch_size_sum"]) == 40
+    assert float(counted["attar_batch_size_count"]) < 40
 
 
 def test_only_the_bad_question_of_a_batch_is_refused(served):
@@ -208,7 +208,7 @@ def test_slow_jobs_run_one_after_the_other_and_a_full_queue_refuses():
         executor = SerialExecutor("test")
         jobs = [asyncio.ensure_future(executor.run(lambda at=at: job(at))) for at in range(64)]
         await asyncio.sleep(0)
-        with pytest.raises(ProblemError, match="64 jobs waiting"):
+        with pytest.raises(ProblemError, match="overloaded"):
             await executor.run(lambda: None)
         go.set()
         await asyncio.gather(*jobs)
@@ -253,7 +253,7 @@ def _has_room(batcher, weight):
     # A queue that is empty takes a job of any weight.
     batcher._weight += 1
     try:
-        return batcher.has_room(weight)
+        return batcher._has_room(weight)
     finally:
         batcher._weight -= 1
 

@@ -49,9 +49,9 @@ class Long:
 
 
 @pytest.fixture
-def held(make, listening_at, monkeypatch):
+def held(make, listen, monkeypatch):
     """A server whose additions wait for `go`."""
-    app, library = make()
+    made = make()
     go = threading.Event()
 
     def wait_then(work):
@@ -61,11 +61,9 @@ def held(make, listening_at, monkeypatch):
 
         return waiting
 
-    monkeypatch.setattr(library, "add", wait_then(library.add))
-    listening = listening_at(app)
-    yield listening, go
+    monkeypatch.setattr(made.library, "add", wait_then(made.library.add))
+    yield listen(made), go
     go.set()
-    listening.close()
 
 
 def test_quick_routes_are_answered_while_long_work_waits(held):
@@ -101,7 +99,7 @@ def test_a_server_whose_disk_takes_no_writes_is_not_ready_and_says_why(listen):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert status == 503
     detail = json.loads(text)["detail"]
-    assert "expected a disk that can be written" in detail
+    assert "cannot be written" in detail
     assert "file too large" in detail
     assert call(listening.port, "GET", "/readyz") == (200, "ready\n")
 

@@ -12,6 +12,8 @@ from attar.library.library import Library
 from attar.server.app import ROUTES, describe_api, make_app
 from attar.server.settings import Settings
 
+from .conftest import Listening, Made
+
 schema = schemathesis.openapi.from_dict(describe_api())
 # One process and the same cases every time; `make fuzz` tries others.
 few = settings(
@@ -24,12 +26,13 @@ few = settings(
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory, tiny_reader, stories, listening_at):
+def address(tmp_path_factory, tiny_reader, stories):
     """The address of a server with a document "0"."""
     folder = tmp_path_factory.mktemp("served") / "library"
     library = Library(folder, tiny_reader)
     library.add("0", stories[0].text)
-    listening = listening_at(make_app(Settings(store=folder, log_level="error"), library))
+    made_with = Settings(store=folder, log_level="error")
+    listening = Listening(Made(make_app(made_with, library), library, made_with))
     yield listening.url
     listening.close()
 

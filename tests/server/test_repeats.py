@@ -144,9 +144,9 @@ def test_a_server_started_again_recognises_a_change_that_was_made_before(listen,
     assert text_of(second, "0") == stories[0].text + SEPARATOR + TEXT
 
 
-def test_an_append_that_took_too_long_for_its_request_is_made_once(make, listening_at, monkeypatch, stories):
-    app, library = make(timeout=1.0)
-    extend, statuses = library.reader.extend, []
+def test_an_append_that_took_too_long_for_its_request_is_made_once(make, listen, monkeypatch, stories):
+    made = make(timeout=1.0)
+    extend, statuses = made.library.reader.extend, []
     may_end = threading.Event()
 
     def slow(*arguments, **options):
@@ -157,14 +157,13 @@ def test_an_append_that_took_too_long_for_its_request_is_made_once(make, listeni
         statuses.append(response.status_code)
         may_end.set()
 
-    monkeypatch.setattr(library.reader, "extend", slow)
-    listening = listening_at(app)
+    monkeypatch.setattr(made.library.reader, "extend", slow)
+    listening = listen(made)
     with attar.Client(listening.url) as client:
         client._http.event_hooks = {"response": [go_on]}
         assert client.append("0", TEXT).change == "appended"
     assert (statuses[0], statuses[-1], set(statuses)) == (504, 200, {504, 200})
     assert text_of(listening, "0") == stories[0].text + SEPARATOR + TEXT
-    listening.close()
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "\x07"])

@@ -1,11 +1,11 @@
-"""Routes of questions: ask, explain and compare."""
+"""The route of questions."""
 
 import msgspec
 import pytest
 
 from attar import wire
 
-QUESTIONS = ["Who left?", "___ met Ann .", "Who came?"]
+QUESTIONS = ["Who left?", "Who met Ann?", "Who came?"]
 
 
 def answers_of(served, name, question):

@@ -11,6 +11,8 @@ from attar.reader.reader import Reader
 from attar.server.app import make_app
 from attar.server.settings import Settings
 
+from .conftest import Made
+
 pytestmark = pytest.mark.slow
 
 TEXTS = {
@@ -26,12 +28,15 @@ def shipped():
 
 
 @pytest.fixture
-def listening(tmp_path, shipped, listening_at):
-    library = Library(tmp_path / "library", shipped)
+def made(tmp_path, shipped):
+    library, settings = Library(tmp_path / "library", shipped), Settings(store=tmp_path / "library")
     library.add_many(TEXTS.items())
-    found = listening_at(make_app(Settings(store=tmp_path / "library", log_level="error"), library))
-    yield found
-    found.close()
+    return Made(make_app(settings, library), library, settings)
+
+
+@pytest.fixture
+def listening(listen, made):
+    return listen(made)
 
 
 def test_clients_find_what_the_library_finds(listening, tmp_path, shipped):
@@ -43,18 +48,11 @@ def test_clients_find_what_the_library_finds(listening, tmp_path, shipped):
         ]
 
 
-def test_a_server_loads_signatures_before_the_first_search(tmp_path, shipped, listening_at, monkeypatch):
-    loaded = threading.Event()
-    load = Library.load_signatures
-    monkeypatch.setattr(Library, "load_signatures", lambda library: (load(library), loaded.set()))
-    library = Library(tmp_path / "library", shipped)
-    library.add_many(TEXTS.items())
-    found = listening_at(make_app(Settings(store=tmp_path / "library", log_level="error"), library))
-    try:
-        assert loaded.wait(60)
-        assert len(library._searching.index) == len(TEXTS)
-    finally:
-        found.close()
+def test_a_server_loads_signatures_before_the_first_search(listen, made, monkeypatch):
+    loaded, load = threading.Event(), made.library.load_signatures
+    monkeypatch.setattr(made.library, "load_signatures", lambda: (load(), loaded.set()))
+    listen(made)
+    assert loaded.wait(60)
 
 
 def test_the_async_client_too(listening):
@@ -87,11 +85,5 @@ def test_other_bodies_are_refused(serve_all, refused, body):
 
 
 @pytest.fixture
-def serve_all(tmp_path, shipped, serving):
-    library = Library(tmp_path / "library", shipped)
-    library.add_many(TEXTS.items())
-    return serving(make_app(Settings(store=tmp_path / "library", log_level="error"), library), library)
-
-
-def test_a_library_of_names_is_refused(served, refused):
-    assert "phrase reader" in refused(served.post("/v1/search", {"query": "Ann"}), 422)
+def serve_all(serve, made):
+    return serve(made)

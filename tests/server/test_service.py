@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 import pytest
 
-from attar.server import local
 
 QUESTION = {"document": "0", "question": "Who left?"}
 HEAD = b"PUT /v1/documents/new HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -44,14 +43,14 @@ def test_other_documents_of_the_batch_are_answered_despite_a_damaged_record(dama
 
 def test_other_questions_of_the_batch_are_answered_if_one_breaks_the_reader(serve, monkeypatch):
     served = serve()
-    ask = served.library.ask_many
+    ask = served.library.ask_each
 
     def break_at(names, questions, **rest):
         if "Who broke it?" in questions:
             raise IndexError("unforeseen")
         return ask(names, questions, **rest)
 
-    monkeypatch.setattr(served.library, "ask_many", break_at)
+    monkeypatch.setattr(served.library, "ask_each", break_at)
     questions = ["Who left?", "Who broke it?", "Who came?", "Who left?"]
     calls = [("POST", "/v1/ask", QUESTION | {"question": question}) for question in questions]
     assert [response.status_code for response in served.call_concurrently(calls)] == [200, 500, 200, 200]
@@ -125,14 +124,13 @@ def test_a_body_may_be_sent_in_parts(served):
 
 
 def test_suggestions_for_an_unknown_name_are_searched_on_the_slow_thread(served, monkeypatch):
-    threads = []
-    similar_names = local.similar_names
+    threads, similar = [], served.library.similar
 
-    def watched(*arguments):
+    def watched(name):
         threads.append(threading.current_thread().name)
-        return similar_names(*arguments)
+        return similar(name)
 
-    monkeypatch.setattr(local, "similar_names", watched)
+    monkeypatch.setattr(served.library, "similar", watched)
     calls = [("POST", "/v1/ask", QUESTION | {"document": name}) for name in ("0", "01", "1")]
     assert [response.status_code for response in served.call_concurrently(calls)] == [200, 404, 200]
     assert "did you mean" in served.post("/v1/ask", QUESTION | {"document": "01"}).json()["detail"]

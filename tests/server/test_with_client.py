@@ -44,7 +44,7 @@ def scenario(library):
     yield library.ask("0", "Who left?")
     yield library.ask("0", "Who left?", top=1)
     yield library.ask("0", "Who left?", top=None)
-    yield failure(library.ask, "0", "He left.")
+    yield failure(library.ask, "0", "?")
     yield failure(library.ask, "emm", "Who left?")
     yield library.ask_many("0", ["Who left?", "Who came?"])
     yield library.ask_many(["0", "1"], ["Who left?", "Who came?"], top=2)
@@ -143,19 +143,22 @@ def test_a_missing_token_and_a_read_only_library_deny_access(listen):
     url = listen(token="abc", read_only=True).url
     with attar.Client(url, token="abc") as client:
         assert client.ask("0", "Who left?")
-        with pytest.raises(attar.AccessDeniedError, match="served for writing"):
+        with pytest.raises(attar.AccessDeniedError, match="read-only"):
             client.remove("0")
-        with pytest.raises(attar.AccessDeniedError, match="served for writing"):
+        with pytest.raises(attar.AccessDeniedError, match="read-only"):
             client.merge("both", ["0", "1"])
         assert len(client) == 2
-    with attar.Client(url) as client, pytest.raises(attar.AccessDeniedError, match="authorization"):
+    with attar.Client(url) as client, pytest.raises(attar.AccessDeniedError, match="token"):
         client.ask("0", "Who left?")
 
 
 def test_a_stopped_server_is_unavailable(listen):
     listening = listen()
     listening.close()
-    with attar.Client(listening.url) as client, pytest.raises(attar.UnavailableError, match="is it running"):
+    with (
+        attar.Client(listening.url) as client,
+        pytest.raises(attar.UnavailableError, match="is the server running"),
+    ):
         client.ask("0", "Who left?")
 
 
