@@ -42,7 +42,7 @@ def test_a_new_library_is_reported_once(place, reader):
     [
         (["nowhere", "--read-only"], "there is no folder"),
         (["no/where"], "expected a library or a path for a new one, got no folder"),
-        (["stories"], "expected a store or an empty folder, got a folder with other files"),
+        (["stories"], "has other files"),
     ],
     ids=["read-only", "in a missing folder", "among other files"],
 )

@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 import pytest
 
-
 QUESTION = {"document": "0", "question": "Who left?"}
 HEAD = b"PUT /v1/documents/new HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 
