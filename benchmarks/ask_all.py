@@ -21,8 +21,8 @@ from attar.progress import Progress, ignore_progress
 from attar.reader.phrase_scores import combined, total_of
 from attar.reader.phrases import PhraseReader
 from attar.results import Answer
-from attar.training.questions.data import read_passages
-from attar.training.questions.metrics import exact, f1, holds
+from attar.training.data import read_passages
+from attar.training.metrics import exact, f1, holds
 from benchmarks.command import Json, ReaderFolder, run_command
 
 # Phrases that the index of phrases finds, and documents that answer.

@@ -18,7 +18,7 @@ import numpy as np
 import typer
 from scipy.sparse import csr_array
 
-from attar.training.questions.data import Passage, Question, read_passages
+from attar.training.data import Passage, Question, read_passages
 from benchmarks.command import run_command
 
 _WORD = re.compile(r"\w+")

@@ -19,8 +19,8 @@ import typer
 from attar.documents.sources import SourceFile, read_source_file
 from attar.errors import OptionError
 from attar.reader.reader import Reader
-from attar.training.questions.data import read_passages
-from attar.training.questions.evaluation import AskedDocument, evaluate_reader, group_documents
+from attar.training.data import read_passages
+from attar.training.evaluation import AskedDocument, evaluate_reader, group_documents
 from benchmarks.command import Json, ReaderFolder, run_command
 from benchmarks.document_files import docx_of, eml_of, epub_of, html_of, pdf_of
 

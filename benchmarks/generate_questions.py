@@ -25,17 +25,17 @@ from attar.nn.phrases import PhraseNetwork, valid_spans
 from attar.options import LONGEST, PhraseOptions
 from attar.progress import ignore_progress
 from attar.text.pieces import PieceTokenizer
-from attar.training.questions.base import load_base
-from attar.training.questions.batches import SEP, Batch, QuestionBatches, text_batch
-from attar.training.questions.data import Passage, Question, read_passages
-from attar.training.questions.held_out import keep_best
-from attar.training.questions.labels import Golds, with_golds
-from attar.training.questions.losses import Loss, gold_scores
-from attar.training.questions.options import QuestionOptions
-from attar.training.questions.question_set import QuestionSet, token_spans
-from attar.training.questions.run import QuestionRun
-from attar.training.questions.stage import load_weights
-from attar.training.questions.teacher import PairBatches, Teacher, label
+from attar.training.base import load_base
+from attar.training.batches import SEP, Batch, QuestionBatches, text_batch
+from attar.training.data import Passage, Question, read_passages
+from attar.training.held_out import keep_best
+from attar.training.labels import Golds, with_golds
+from attar.training.losses import Loss, gold_scores
+from attar.training.options import QuestionOptions
+from attar.training.question_set import QuestionSet, token_spans
+from attar.training.run import QuestionRun
+from attar.training.stage import load_weights
+from attar.training.teacher import PairBatches, Teacher, label
 from benchmarks.command import run_command
 from benchmarks.question_generator import Generator, Marked, MarkedBatches
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attar.text.pieces import PieceTokenizer
-from attar.training.questions.data import read_passages
+from attar.training.data import read_passages
 from benchmarks.command import run_command
 
 # Scripts by the first word of their letters' Unicode names; Greek letters and signs are common in English texts.

@@ -15,10 +15,9 @@ from typing import Annotated, Any
 import typer
 
 from attar.progress import ignore_progress
-from attar.training.questions.options import QuestionOptions
-from attar.training.questions.run import QuestionRun, silent
-from attar.training.questions.train import train_questions
-from attar.training.run_folder import RUN
+from attar.training.options import QuestionOptions
+from attar.training.run import RUN, QuestionRun, silent
+from attar.training.train import train_questions
 from benchmarks.command import run_command
 
 VARIANTS: dict[str, dict[str, Any]] = {

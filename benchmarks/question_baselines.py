@@ -1,11 +1,10 @@
 """What a reader must beat, on the questions of `attar evaluate-questions`, and the teacher, which it cannot.
 
-    python -m benchmarks.question_baselines squad2-dev.json.xz --teacher reader/run/teacher.safetensors
+    python -m benchmarks.question_baselines squad2-dev.json.xz --base all-MiniLM-L6-v2 --teacher reader/run
 
 The most frequent capitalised phrase, word overlap with sentences, and BM25 over sentences.
 """
 
-import json
 import math
 import re
 from collections import Counter
@@ -19,17 +18,16 @@ import torch
 import typer
 
 from attar.cli.output import columns
-from attar.options import TransformerShape
 from attar.text.pieces import PieceTokenizer
 from attar.text.sentences import sentence_spans
-from attar.training.questions.data import Question, read_passages
-from attar.training.questions.evaluation import AskedDocument, Measured, group_documents, question_table
-from attar.training.questions.labels import TeacherLabels
-from attar.training.questions.metrics import Given, score
-from attar.training.questions.question_set import QuestionSet
-from attar.training.questions.run import SHAPE, TOKENIZER
-from attar.training.questions.stage import load_weights, make_loader
-from attar.training.questions.teacher import PairBatches, Teacher, label
+from attar.training.base import load_base
+from attar.training.data import Question, read_passages
+from attar.training.evaluation import AskedDocument, Measured, group_documents, question_table
+from attar.training.labels import TeacherLabels
+from attar.training.metrics import Given, score
+from attar.training.question_set import QuestionSet
+from attar.training.stage import load_weights, make_loader
+from attar.training.teacher import PairBatches, Teacher, label
 from benchmarks.command import run_command
 
 _WORD = re.compile(r"\w+")
@@ -158,19 +156,19 @@ def evaluate_baselines(documents: Sequence[AskedDocument]) -> list[Measured]:
     return rows
 
 
-def evaluate_teacher(file: Path, documents: Sequence[AskedDocument]) -> Measured:
+def evaluate_teacher(run: Path, base: Path, documents: Sequence[AskedDocument]) -> Measured:
     """The teacher of a run, which reads each paragraph again for every question: the ceiling."""
-    shape = TransformerShape(**json.loads((file.parent / SHAPE).read_text(encoding="utf-8")))
+    encoder = load_base(base)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    teacher = Teacher(shape)
-    load_weights(file, teacher)
+    teacher = Teacher(encoder.shape)
+    load_weights(run / "teacher.safetensors", teacher)
     # Every question of every paragraph of its document.
     passages = [
         replace(part, questions=tuple(map(Question, document.questions)), spans=())
         for document in documents
         for part in document.paragraphs
     ]
-    questions = QuestionSet.of(passages, PieceTokenizer.load(file.parent / TOKENIZER), _LONGEST)
+    questions = QuestionSet.of(passages, PieceTokenizer(encoder.tokenizer), _LONGEST)
     every = range(len(questions.questions))
     pairs = PairBatches(questions, every, tokens=_TOKENS, epochs=1, seed=0, shuffle=False)
     labels = label(teacher.to(device), questions, make_loader(pairs, 0), device)
@@ -202,13 +200,14 @@ def main(
     paragraphs: Annotated[
         int, typer.Option(min=0, help="Paragraphs per document; 0: all of an article.")
     ] = 1,
-    teacher: Annotated[Path | None, typer.Option(help="teacher.safetensors in the folder of a run.")] = None,
+    teacher: Annotated[Path | None, typer.Option(help="Folder of a run whose teacher is done.")] = None,
+    base: Annotated[Path | None, typer.Option(help="The encoder that the teacher started from.")] = None,
 ) -> None:
     """Measure baselines and a teacher on real questions."""
     documents = group_documents(read_passages(file), paragraphs or None)
     rows = evaluate_baselines(documents)
-    if teacher is not None:
-        rows.append(evaluate_teacher(teacher, documents))
+    if teacher is not None and base is not None:
+        rows.append(evaluate_teacher(teacher, base, documents))
     print(columns(question_table(rows)))
 
 

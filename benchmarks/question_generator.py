@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 
 from attar.nn.transformer import Transformer
 from attar.options import TransformerShape
-from attar.training.questions.batches import CLS, SEP, Batch, padded
+from attar.training.batches import CLS, SEP, Batch, padded
 
 LONGEST_QUESTION = 26
 # Pieces of the passage before and after the answer.

@@ -32,7 +32,7 @@ from attar.progress import Progress, ignore_progress
 from attar.reader.phrases import PhraseReader
 from attar.reader.reader import Reader
 from attar.store.records import Record
-from attar.training.questions.data import read_passages
+from attar.training.data import read_passages
 from benchmarks.command import Json, Only, Quick, run_command, show
 from benchmarks.comparison import Case, Comparison, Goal, compare, compare_with_limit
 from benchmarks.load import drive_now

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from attar.search.records import ReaderEncoder
 from attar.search.statistics import WEIGHT_POWER, Statistics, default_statistics, inverse_frequencies
-from attar.training.questions.data import Passage, read_passages
+from attar.training.data import Passage, read_passages
 from benchmarks.command import run_command
 from benchmarks.retrieval.encoders import load_encoder
 

@@ -78,10 +78,15 @@ PAGES = {
         ["attar.documents.*"],
     ),
     "training": Page(
-        "Training and the paper",
-        "What `attar train-questions`, `attar evaluate-questions` and `attar paper` call. Training readers needs the "
-        "extra `train`.",
-        ["attar.training.*"],
+        "attar.training",
+        "What `attar train-questions` and `attar evaluate-questions` call: [Training](../training.md).",
+        [
+            "attar.training.train.train_questions",
+            "attar.training.options.QuestionOptions",
+            "attar.training.data.read_passages",
+            "attar.training.evaluation.group_documents",
+            "attar.training.evaluation.evaluate_reader",
+        ],
     ),
 }
 

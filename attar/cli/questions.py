@@ -1,7 +1,6 @@
 """`attar train-questions` and `attar evaluate-questions`: readers for real questions."""
 
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, Any
@@ -10,8 +9,8 @@ import typer
 
 from attar.cli.options import AsJson, ReaderPath, explicit_options, options_from
 from attar.cli.output import columns, print_json, progress_bar
-from attar.errors import MissingError, OptionError, install_command
-from attar.training.questions.options import QuestionOptions
+from attar.errors import OptionError
+from attar.training.options import QuestionOptions
 
 # What a reader to fine-tune has already.
 _FIXED = ("size", "word_size", "density", "quick_layers")
@@ -37,9 +36,8 @@ def train_questions(
 
     attar train-questions mine.json --init reader --out tuned
     """
-    _need_lightning()
     from attar.training.processes import Processes
-    from attar.training.questions.train import train_questions
+    from attar.training.train import train_questions
 
     if resume and replace:
         raise OptionError.expected("--resume and --replace", "one of them", "both")
@@ -73,11 +71,6 @@ def train_questions(
         print(f"{name} question encoder on held-out questions: {figures}")
 
 
-def _need_lightning() -> None:
-    if find_spec("pytorch_lightning") is None:
-        raise MissingError("training needs PyTorch Lightning", install_command("train"))
-
-
 def evaluate_questions(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Questions, as for `attar train-questions`.")],
     reader: ReaderPath = None,
@@ -96,8 +89,8 @@ def evaluate_questions(
     if paragraphs != "all" and not (paragraphs.isdecimal() and int(paragraphs) > 0):
         raise OptionError.expected("--paragraphs", "a number of at least 1, or all", repr(paragraphs))
     from attar.reader.reader import Reader
-    from attar.training.questions.data import read_passages
-    from attar.training.questions.evaluation import evaluate_reader, group_documents, question_table
+    from attar.training.data import read_passages
+    from attar.training.evaluation import evaluate_reader, group_documents, question_table
 
     documents = group_documents(read_passages(file), None if paragraphs == "all" else int(paragraphs))
     loaded = Reader.load(reader)

@@ -10,7 +10,7 @@ from attar.reader.phrases import PhraseReader
 from attar.reader.reader import Reader
 from attar.search.records import ReaderEncoder
 from attar.text.pieces import PieceTokenizer
-from attar.training.questions.base import load_base
+from attar.training.base import load_base
 
 
 def load_encoder(path: str | Path | None) -> ReaderEncoder:

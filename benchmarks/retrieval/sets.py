@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from attar.errors import FormatError
-from attar.training.questions.data import read_passages
+from attar.training.data import read_passages
 
 
 @dataclass(frozen=True)

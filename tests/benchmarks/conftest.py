@@ -1,5 +1,5 @@
 """The tiny encoder and the questions of tests/training."""
 
-from tests.training.questions.conftest import base, data, tokenizer
+from tests.training.conftest import base, data, tokenizer
 
 __all__ = ["base", "data", "tokenizer"]

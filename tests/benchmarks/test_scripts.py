@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.questions.conftest import made_up
+from tests.training.conftest import made_up
 
 ROOT = Path(__file__).resolve().parents[2]
 EVERYDAY = ROOT / "benchmarks" / "questions" / "everyday.json"
@@ -88,7 +88,7 @@ def test_the_recipe_of_a_reader(base: Path, data: tuple[Path, Path], tmp_path: P
     sources = ("--data", data[0], "--base", tmp_path / "base", "--teacher", teacher)
     run("generate_questions", texts, *sources, "--out", tmp_path / "generated")
     assert (tmp_path / "generated" / "questions.jsonl").is_file()
-    run("question_baselines", EVERYDAY, "--teacher", teacher / "teacher.safetensors")
+    run("question_baselines", EVERYDAY, "--base", tmp_path / "base", "--teacher", teacher)
     short = ("--epochs", "1", "--seeds", "1", "--only", "half as many", "--out", tmp_path / "ablation")
     sources = (tmp_path / "paired.jsonl", "--base", tmp_path / "base", "--teacher", teacher)
     assert "| half as many phrases | 1 |" in run("question_ablation", *sources, *short)

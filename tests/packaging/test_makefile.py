@@ -10,8 +10,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-# Compilers, and what only developers, trainers and few users need.
-HEAVY = {"dev", "fast", "gpu", "parquet", "plots", "ray", "train"}
+# Compilers, and what only developers and few users need.
+HEAVY = {"dev", "fast", "gpu", "parquet", "plots", "ray"}
 
 pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 

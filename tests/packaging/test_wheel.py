@@ -116,9 +116,9 @@ def test_declares_what_the_project_declares(metadata: Message) -> None:
         assert len([line for line in declared if f"extra == '{extra}'" in line]) == len(packages)
 
 
-def test_needs_neither_training_nor_server_packages_unless_asked(metadata: Message) -> None:
+def test_needs_no_server_packages_unless_asked(metadata: Message) -> None:
     base = " ".join(line for line in metadata.get_all("Requires-Dist") or [] if "extra ==" not in line)
-    assert not [name for name in ("lightning", "starlette", "uvicorn", "triton", "pytest") if name in base]
+    assert not [name for name in ("starlette", "uvicorn", "triton", "pytest") if name in base]
 
 
 def test_ray_brings_the_server_that_it_serves_with(metadata: Message) -> None:

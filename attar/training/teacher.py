@@ -11,9 +11,9 @@ from torch.utils.data import Dataset
 from attar.nn.phrases import following
 from attar.nn.transformer import Transformer
 from attar.options import LONGEST, TransformerShape
-from attar.training.questions.batches import SEP, Batch, padded
-from attar.training.questions.labels import TeacherLabels
-from attar.training.questions.question_set import QuestionSet
+from attar.training.batches import SEP, Batch, padded
+from attar.training.labels import TeacherLabels
+from attar.training.question_set import QuestionSet
 
 # The weight of whether there is an answer, in the loss.
 PRESENT = 0.5
@@ -60,7 +60,7 @@ class PairBatches(Dataset[Batch]):
 
     def __init__(
         self,
-        encoded: QuestionSet,
+        data: QuestionSet,
         chosen: Sequence[int],
         *,
         tokens: int,
@@ -68,12 +68,10 @@ class PairBatches(Dataset[Batch]):
         seed: int,
         shuffle: bool = True,
     ) -> None:
-        self.encoded = encoded
+        self.data = data
         random = np.random.default_rng(seed)
         index = np.array(chosen)
-        lengths = np.array(
-            [len(encoded.questions[q]) + len(encoded.texts[encoded.owners[q]]) + 1 for q in chosen]
-        )
+        lengths = np.array([len(data.questions[q]) + len(data.texts[data.owners[q]]) + 1 for q in chosen])
         self.steps: list[list[int]] = []
         for _ in range(epochs):
             noise = random.uniform(0, 24 if shuffle else 0.5, len(index))
@@ -91,9 +89,9 @@ class PairBatches(Dataset[Batch]):
         return len(self.steps)
 
     def __getitem__(self, step: int) -> Batch:
-        encoded, rows = self.encoded, self.steps[step]
-        questions = [encoded.questions[q] for q in rows]
-        texts = [encoded.texts[encoded.owners[q]].ids for q in rows]
+        data, rows = self.data, self.steps[step]
+        questions = [data.questions[q] for q in rows]
+        texts = [data.texts[data.owners[q]].ids for q in rows]
         pairs = zip(questions, texts, strict=True)
         ids, mask = padded([np.concatenate((question, text, [SEP])) for question, text in pairs])
         offsets = torch.tensor([len(question) for question in questions])
@@ -103,7 +101,7 @@ class PairBatches(Dataset[Batch]):
         types = ((places >= offsets[:, None]) & mask).long()
         spans = torch.full((len(rows), 4, 2), -1)
         for row, q in enumerate(rows):
-            golds = encoded.golds[q][:4]
+            golds = data.golds[q][:4]
             if len(golds):
                 spans[row, : len(golds)] = torch.from_numpy(golds.astype(np.int64)) + offsets[row]
         return {

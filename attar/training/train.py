@@ -19,32 +19,31 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attar.errors import OptionError
+from attar.errors import FormatError, OptionError
 from attar.nn.phrases import PhraseNetwork, QuickQuestions, valid_spans
 from attar.options import PhraseOptions
 from attar.progress import Progress, ignore_progress
 from attar.reader.phrase_config import POSITIONS
 from attar.reader.phrases import PhraseReader
 from attar.text.pieces import PieceTokenizer
-from attar.training.questions.base import Base, check_special_pieces, load_base
-from attar.training.questions.batches import Batch, QuestionBatches, QuestionsAlone
-from attar.training.questions.data import Passage, hold_out, read_passages, without_overlap
-from attar.training.questions.finish import TrainedReader, calibrate_only, finish, keep_readout, load_phrases
-from attar.training.questions.held_out import accuracy
-from attar.training.questions.labels import (
+from attar.training.base import Base, check_special_pieces, load_base
+from attar.training.batches import Batch, QuestionBatches, QuestionsAlone
+from attar.training.data import Passage, hold_out, read_passages, without_overlap
+from attar.training.finish import TrainedReader, calibrate_only, finish, keep_readout, load_phrases
+from attar.training.held_out import accuracy
+from attar.training.labels import (
     TEACHER_FLOOR,
     TeacherLabels,
     pseudo_labels,
     student_set,
     with_golds,
 )
-from attar.training.questions.losses import Loss, imitation_loss, new_quick, ridge_loss, student_loss
-from attar.training.questions.options import QuestionOptions
-from attar.training.questions.question_set import QuestionSet
-from attar.training.questions.run import Module, QuestionRun, Say, silent
-from attar.training.questions.stage import Row, without_known_warnings
-from attar.training.questions.teacher import PairBatches, Teacher, label
-from attar.training.run_folder import check_writable, lock_folder
+from attar.training.losses import Loss, imitation_loss, new_quick, ridge_loss, student_loss
+from attar.training.options import QuestionOptions
+from attar.training.question_set import QuestionSet
+from attar.training.run import Module, QuestionRun, Say, lock_folder, silent
+from attar.training.stage import Row
+from attar.training.teacher import PairBatches, Teacher, label
 
 # Learning rates and epochs that were measured once.
 _TEACHER_LR = 1.5e-4
@@ -69,7 +68,6 @@ def train_questions(
     A folder with a reader or a run is refused unless `resume` continues it or `replace` starts again. Of several
     processes only the main one measures and writes.
     """
-    check_writable(options.folder)
     if torch.cuda.is_available():
         # Lengths change from step to step, which cuDNN's attention is slow at.
         torch.backends.cuda.enable_cudnn_sdp(False)
@@ -77,7 +75,7 @@ def train_questions(
     run = QuestionRun(options, progress, say)
     # Of several processes the main one locks the folder and writes; the others wait for it.
     lock = lock_folder(run.folder) if run.processes.is_main else nullcontext()
-    with without_known_warnings(), run.processes.joined(), lock:
+    with run.processes.joined(), lock:
         if run.processes.is_main:
             run.begin(resume=resume, replace=replace)
         run.processes.wait()
@@ -98,7 +96,9 @@ def _split(
 ) -> tuple[QuestionSet, QuestionSet]:
     """The passages to train on and the held-out ones."""
     training, held = (QuestionSet.of(part, tokenizer) for part in hold_out(passages))
-    run.check_questions(len(training.labelled()))
+    if not training.labelled():
+        files = ", ".join(run.options.data)
+        raise FormatError(f"{files}: no question has an answer in its passage to learn from")
     counts = f"{len(training.passages):,} passages, {len(training.questions):,} questions"
     run.say(f"{counts}; held out: {len(held.passages):,} and {len(held.questions):,}")
     return training, held
@@ -109,7 +109,6 @@ def _train_new(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
     options = run.options
     base = load_base(options.base)
     training, held = _split(run, passages, PieceTokenizer(base.tokenizer))
-    run.write_tokenizer(base.tokenizer, base.shape)
 
     def started(module: Module, base: Base) -> Module:
         module.get_submodule("encoder").load_state_dict(base.weights)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from attar.reader.confidence import FEATURES
-from attar.training.questions.calibration import FEWEST, calibrate, fit_calibration
-from attar.training.questions.data import Passage, Question
+from attar.training.calibration import FEWEST, calibrate, fit_calibration
+from attar.training.data import Passage, Question
 
 
 def drawn(count: int = 20_000) -> tuple[np.ndarray, np.ndarray]:

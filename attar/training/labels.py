@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.training.questions.question_set import Array, QuestionSet, token_spans
+from attar.training.question_set import Array, QuestionSet, token_spans
 
 Golds = dict[int, NDArray[np.int32]]
 # How sure the teacher must be of a pseudo-label that the second teacher is trained on,

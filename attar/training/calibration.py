@@ -1,6 +1,7 @@
 """Probabilities that mean what they say: the calibration of a reader by questions with and without an answer."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,20 +9,32 @@ from numpy.typing import NDArray
 from attar.progress import Progress, ignore_progress
 from attar.reader.confidence import FEATURES, Calibration
 from attar.reader.phrases import PhraseReader
-from attar.training.questions.data import Passage
-from attar.training.questions.metrics import exact
+from attar.training.data import Passage
+from attar.training.metrics import exact
 
 Floats = NDArray[np.float64]
 # Fewer answerable questions say too little about probabilities.
 FEWEST = 50
-# Passages that are read, at most: some minutes on one core. And how many at a time.
-_PASSAGES, _CHUNK = 1_200, 24
+# Passages that are read, at most: some minutes on one core.
+_PASSAGES = 1_200
+# Passages that are read at a time.
+_CHUNK = 24
 # How much each group counts: questions with an answer, without one, and questions about other articles.
 _SHARES = (0.55, 0.35, 0.1)
 # Right answers that the threshold keeps, where it can.
 _KEPT = 0.95
+# The outcomes of a question.
 _RIGHT, _ABSENT, _WRONG = range(3)
+# Of the squares of weights: few questions must not lead to certainty.
 _PENALTY = 1e-3
+
+
+class Outcome(NamedTuple):
+    """What a question's features were, what came of it, and its group in `_SHARES`."""
+
+    features: NDArray[np.float32]
+    outcome: int
+    group: int
 
 
 def calibrate(
@@ -35,7 +48,7 @@ def calibrate(
     If it was trained on them, `accuracy` is its exact match on questions of other texts: as many of the right answers
     count as wrong as make up the difference.
     """
-    rows: list[tuple[NDArray[np.float32], int, int]] = []
+    rows: list[Outcome] = []
     asked = _sample(passages)
     for first in range(0, len(asked), _CHUNK):
         progress("calibrating", first, len(asked))
@@ -47,12 +60,13 @@ def calibrate(
             texts = [question.text for question in known]
             if other.article != passage.article:
                 texts += [question.text for question in other.questions if question.labelled][:1]
-            for number, found in enumerate(reader.features(memory, texts)):
-                if found is not None:
-                    text, features = found
-                    own = golds[number] if number < len(golds) else []
-                    outcome = _ABSENT if not own else _RIGHT if exact(text, own) else _WRONG
-                    rows.append((features, outcome, 2 if number >= len(golds) else int(not own)))
+            for number, answered in enumerate(reader.features(memory, texts)):
+                if answered is not None:
+                    text, features = answered
+                    right = golds[number] if number < len(golds) else []
+                    outcome = _ABSENT if not right else _RIGHT if exact(text, right) else _WRONG
+                    group = 2 if number >= len(golds) else int(not right)
+                    rows.append(Outcome(features, outcome, group))
     return calibration_of(rows, accuracy)
 
 
@@ -67,32 +81,31 @@ def _sample(passages: Sequence[Passage]) -> list[tuple[Passage, Passage]]:
         answered = {bool(question.answers) for question in passage.questions if question.labelled}
         if True in answered:
             kinds[len(answered) > 1].append(passage)
-    found = []
+    pairs = []
     for both, members in kinds.items():
         room = max(_PASSAGES // 2, _PASSAGES - len(kinds[not both]))
         chosen = members[:: max(1, -(-len(members) // room))]
-        found += [(each, chosen[(at + len(chosen) // 2) % len(chosen)]) for at, each in enumerate(chosen)]
-    return found
+        half = len(chosen) // 2
+        pairs += [(passage, chosen[(at + half) % len(chosen)]) for at, passage in enumerate(chosen)]
+    return pairs
 
 
-def calibration_of(
-    rows: Sequence[tuple[NDArray[np.float32], int, int]], accuracy: float | None
-) -> Calibration | None:
-    """The calibration by features, outcomes and groups: with an answer, without one, of another article."""
-    groups = np.array([group for _, _, group in rows])
+def calibration_of(rows: Sequence[Outcome], accuracy: float | None) -> Calibration | None:
+    """The calibration by outcomes; None if these are too few."""
+    groups = np.array([row.group for row in rows])
     answerable = groups == 0
     if answerable.sum() < FEWEST or not (~answerable).any():
         return None
     targets = np.zeros((len(rows), 3))
-    targets[np.arange(len(rows)), [outcome for _, outcome, _ in rows]] = 1
-    own = float(targets[answerable, _RIGHT].mean())
-    if accuracy is not None and own > accuracy:
-        targets[answerable, _WRONG] += targets[answerable, _RIGHT] * (1 - accuracy / own)
-        targets[answerable, _RIGHT] *= accuracy / own
+    targets[np.arange(len(rows)), [row.outcome for row in rows]] = 1
+    measured = float(targets[answerable, _RIGHT].mean())
+    if accuracy is not None and measured > accuracy:
+        targets[answerable, _WRONG] += targets[answerable, _RIGHT] * (1 - accuracy / measured)
+        targets[answerable, _RIGHT] *= accuracy / measured
     weights = np.zeros(len(rows))
     for group, share in enumerate(_SHARES):
         weights[groups == group] = share / max(1, (groups == group).sum())
-    return fit_calibration(np.array([features for features, _, _ in rows], float), targets, weights)
+    return fit_calibration(np.array([row.features for row in rows], float), targets, weights)
 
 
 def fit_calibration(features: Floats, targets: Floats, weights: Floats) -> Calibration:

@@ -8,8 +8,8 @@ import pytest
 
 from attar.errors import FormatError
 from attar.results import Answer
-from attar.training.questions.data import Passage, Question
-from attar.training.questions.evaluation import evaluate_reader, group_documents, question_table, to_given
+from attar.training.data import Passage, Question
+from attar.training.evaluation import evaluate_reader, group_documents, question_table, to_given
 
 TOWNS = ("Leeds", "Dover", "Bath")
 

@@ -14,8 +14,8 @@ from attar.progress import Progress, ignore_progress
 from attar.reader.reader import Reader
 from attar.results import Answer
 from attar.text.sentences import sentence_spans
-from attar.training.questions.data import Passage
-from attar.training.questions.metrics import Given, Scores, score
+from attar.training.data import Passage
+from attar.training.metrics import Given, Scores, score
 
 # Questions asked one by one to time them.
 _TIMED = 100
@@ -47,12 +47,8 @@ class Measured:
     batched: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The row as JSON."""
-        costs = {
-            "document_bytes": self.document_bytes,
-            "seconds_alone": self.alone,
-            "seconds_batched": self.batched,
-        }
+        costs = {"document_bytes": self.document_bytes}
+        costs |= {"seconds_alone": self.alone, "seconds_batched": self.batched}
         return {"name": self.name, **asdict(self.scores), **costs}
 
 

@@ -15,7 +15,7 @@ from attar.nn.phrases import (
     valid_spans,
 )
 from attar.options import LONGEST
-from attar.training.questions.batches import Batch
+from attar.training.batches import Batch
 
 TEMPERATURE = 1.5
 # How much a passage of the same article counts as one without the answer, compared with those of other articles.
@@ -34,10 +34,10 @@ def gold_scores(scores: Tensor, spans: Tensor) -> tuple[Tensor, Tensor]:
     length = last - first
     usable = (spans[..., 0] >= 0) & (length < LONGEST)
     rows = torch.arange(len(scores), device=scores.device)[:, None].expand_as(first)
-    own = scores[rows, first, length.clamp(0, LONGEST - 1)]
-    usable &= own.isfinite()
+    golds = scores[rows, first, length.clamp(0, LONGEST - 1)]
+    usable &= golds.isfinite()
     # Not -inf: the gradient of a log-sum without terms is NaN.
-    return own.masked_fill(~usable, -1e4).logsumexp(1), usable.any(1)
+    return golds.masked_fill(~usable, -1e4).logsumexp(1), usable.any(1)
 
 
 def student_loss(
@@ -59,13 +59,13 @@ def student_loss(
     of_all = network.score(texts.rows(rows), repeated, sentences[rows], valid[rows])
     of_all = of_all.view(*asking.shape, *of_all.shape[1:])
     scores = of_all[:, 0]
-    own, usable = gold_scores(scores, batch["spans"])
+    gold, usable = gold_scores(scores, batch["spans"])
     flat = scores.flatten(1)
     total = flat.logsumexp(1)
     weights = batch["weights"] * usable
     count = weights.sum().clamp(min=1)
-    own = torch.where(usable, own, 0.0)
-    hard = ((total - own) * weights).sum() / count
+    gold = torch.where(usable, gold, 0.0)
+    hard = ((total - gold) * weights).sum() / count
 
     # What the teacher thinks of the same spans; for the quick encoder, what the large one does.
     soft = batch["soft"].float()
@@ -88,7 +88,7 @@ def student_loss(
     nulls = questions.nulls
     elsewhere = of_all[:, 1:].flatten(2).logsumexp(2).masked_fill(~other, float("-inf"))
     union = torch.cat([total[:, None], elsewhere, nulls[:, None]], 1).logsumexp(1)
-    ranked = ((union - own) * weights).sum() / count
+    ranked = ((union - gold) * weights).sum() / count
     # Of the same article, another passage may have the answer after all.
     apart = other * torch.where(batch["foreign"], 1.0, SAME_ARTICLE)
     absent = torch.logaddexp(elsewhere, nulls[:, None]) - nulls[:, None]
@@ -96,17 +96,17 @@ def student_loss(
     # Questions about the passage that it does not answer.
     without = batch["weights"] * batch["absent"]
     unanswered = ((torch.logaddexp(total, nulls) - nulls) * without).sum() / without.sum().clamp(min=1)
-    alone = ((torch.logaddexp(total, nulls) - own) * weights).sum() / count
+    alone = ((torch.logaddexp(total, nulls) - gold) * weights).sum() / count
 
     # The priors decide which phrases are kept: the softmax over all spans of a text, for what is asked about.
     prior = network.priors(texts, valid)
     of_gold, _ = gold_scores(prior[owners], batch["spans"])
     prior_total = prior.flatten(1).logsumexp(1)[owners]
-    kept = (torch.where(usable, prior_total - of_gold, 0.0) * weights).sum() / count
+    likely = (torch.where(usable, prior_total - of_gold, 0.0) * weights).sum() / count
 
-    loss = distillation * distilled + 0.5 * hard + 0.5 * ranked + 0.3 * refused + 0.3 * alone + 0.3 * kept
+    loss = distillation * distilled + 0.5 * hard + 0.5 * ranked + 0.3 * refused + 0.3 * alone + 0.3 * likely
     loss = loss + 0.3 * unanswered
-    parts = {"hard": hard, "distilled": distilled, "ranked": ranked, "refused": refused, "prior": kept}
+    parts = {"hard": hard, "distilled": distilled, "ranked": ranked, "refused": refused, "prior": likely}
     parts["unanswered"] = unanswered
     if network.ridge is not None and quick is None:
         parts["ridge"] = ridge_loss(network, batch, texts, questions, prior)
@@ -143,20 +143,20 @@ def ridge_loss(
     scores = scores.masked_fill(~written[owners], -1e4)
     ends = torch.stack([start, stop], -1)[owners]
     gold = (ends[:, :, None] == spans[:, None]).all(-1).any(-1) & written[owners]
-    found = gold.any(1)
+    written_gold = gold.any(1)
     loss = scores.logsumexp(1) - scores.masked_fill(~gold, -1e4).logsumexp(1)
-    weights = batch["weights"] * found
-    return (torch.where(found, loss, 0.0) * weights).sum() / weights.sum().clamp(min=1)
+    weights = batch["weights"] * written_gold
+    return (torch.where(written_gold, loss, 0.0) * weights).sum() / weights.sum().clamp(min=1)
 
 
 def imitation_loss(network: PhraseNetwork, batch: Batch, quick: QuickQuestions) -> Loss:
     """The distance of the quick encoder's questions from those of the document encoder."""
     with torch.no_grad():
         target = network.encode_questions(batch["ids"], batch["mask"])
-    given = network.encode_questions(batch["ids"], batch["mask"], quick)
-    queries = (given.queries.float() - target.queries.float()).pow(2).sum(1).mean() / 8
-    nulls = (given.nulls - target.nulls).pow(2).mean()
-    weights = (given.weights - target.weights).pow(2).sum(1).mean()
+    imitated = network.encode_questions(batch["ids"], batch["mask"], quick)
+    queries = (imitated.queries.float() - target.queries.float()).pow(2).sum(1).mean() / 8
+    nulls = (imitated.nulls - target.nulls).pow(2).mean()
+    weights = (imitated.weights - target.weights).pow(2).sum(1).mean()
     parts = {"query": queries, "null": nulls, "weight": weights}
     return queries + nulls + 4 * weights, {name: value.detach() for name, value in parts.items()}
 
@@ -164,10 +164,10 @@ def imitation_loss(network: PhraseNetwork, batch: Batch, quick: QuickQuestions) 
 def new_quick(network: PhraseNetwork, layers: int) -> QuickQuestions:
     """A quick question encoder with the network's heads and, of its layers, the first, the last and some between."""
     quick = QuickQuestions(network.options, 0, layers)
-    own = network.encoder.layers.layers
+    deep = network.encoder.layers.layers
     for at, layer in enumerate(quick.layers.layers):
-        place = len(own) - 1 if layers == 1 else round(at * (len(own) - 1) / (layers - 1))
-        layer.load_state_dict(own[place].state_dict())
+        place = len(deep) - 1 if layers == 1 else round(at * (len(deep) - 1) / (layers - 1))
+        layer.load_state_dict(deep[place].state_dict())
     for name in ("query", "null", "weight"):
         getattr(quick, name).load_state_dict(getattr(network, name).state_dict())
     return quick

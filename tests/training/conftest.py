@@ -12,7 +12,7 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from attar.text.pieces import PieceTokenizer
-from attar.training.questions.options import QuestionOptions
+from attar.training.options import QuestionOptions
 
 PEOPLE = ("Ann", "Bob", "Clara", "Dora", "Emil", "Frida", "Gus", "Hanna")
 TOWNS = ("Leeds", "Dover", "Bath", "York", "Derby", "Hull")
@@ -113,7 +113,9 @@ def base(tmp_path_factory: pytest.TempPathFactory, tokenizer: PieceTokenizer) ->
     """The folder of a tiny published encoder."""
     folder = tmp_path_factory.mktemp("base")
     (folder / "tokenizer.json").write_bytes(tokenizer.data)
-    (folder / "config.json").write_text(json.dumps({"num_attention_heads": HEADS}))
+    config = {"vocab_size": len(tokenizer), "hidden_size": SIZE, "num_hidden_layers": LAYERS}
+    config |= {"num_attention_heads": HEADS, "intermediate_size": 32, "max_position_embeddings": 512}
+    (folder / "config.json").write_text(json.dumps(config))
     safetensors.torch.save_file(published_weights(len(tokenizer)), folder / "model.safetensors")
     return folder
 

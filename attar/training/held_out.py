@@ -8,9 +8,9 @@ from torch import Tensor
 
 from attar.nn.phrases import PhraseNetwork, QuickQuestions, valid_spans
 from attar.options import LONGEST
-from attar.training.questions.batches import padded, text_batch
-from attar.training.questions.metrics import exact, f1, holds
-from attar.training.questions.question_set import QuestionSet
+from attar.training.batches import padded, text_batch
+from attar.training.metrics import exact, f1, holds
+from attar.training.question_set import QuestionSet
 
 # Passages per batch.
 _BATCH = 16

@@ -7,12 +7,12 @@ import torch
 from attar.nn.phrases import PhraseNetwork, QuickQuestions
 from attar.options import LONGEST, PhraseOptions, TransformerShape
 from attar.text.pieces import PieceTokenizer
-from attar.training.questions.batches import Batch, QuestionBatches, QuestionsAlone
-from attar.training.questions.data import Passage, Question
-from attar.training.questions.labels import TeacherLabels, pseudo_labels, student_set
-from attar.training.questions.losses import imitation_loss, student_loss
-from attar.training.questions.question_set import QuestionSet, token_spans
-from attar.training.questions.teacher import PairBatches, Teacher, best_spans
+from attar.training.batches import Batch, QuestionBatches, QuestionsAlone
+from attar.training.data import Passage, Question
+from attar.training.labels import TeacherLabels, pseudo_labels, student_set
+from attar.training.losses import imitation_loss, student_loss
+from attar.training.question_set import QuestionSet, token_spans
+from attar.training.teacher import PairBatches, Teacher, best_spans
 
 TEXT = "Ann bought a red boat in Leeds. Bob bought the mill in Dover."
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attar.training.questions.metrics import Given, calibration_error, exact, f1, holds, refused_at, score
+from attar.training.metrics import Given, calibration_error, exact, f1, holds, refused_at, score
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import torch
 
 from attar.errors import OptionError
 from attar.reader.reader import Reader
+from attar.training import run, stage
+from attar.training.options import QuestionOptions
 from attar.training.processes import Processes
-from attar.training.questions import stage
-from attar.training.questions.options import QuestionOptions
-from attar.training.questions.train import train_questions
+from attar.training.train import train_questions
 
 from .conftest import MakeOptions
 
@@ -25,19 +25,22 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 PROGRAM = """
 import sys
 import torch
-from attar.training.questions import stage
-from attar.training.questions.options import QuestionOptions
-from attar.training.questions.train import train_questions
+from attar.training import run, stage
+from attar.training.options import QuestionOptions
+from attar.training.train import train_questions
 
 torch.use_deterministic_algorithms(True)
 gradients = {}
 
-def keep(self, optimizer):
-    if self.global_step == 0:
-        named = self.module.named_parameters()
-        gradients[self.name] = {name: each.grad.clone() for name, each in named if each.grad is not None}
+class Keeping(stage.Stage):
+    def update(self):
+        if self.step == 0:
+            named = [(name, weight) for name, weight in self.module.named_parameters()]
+            self.processes.average_gradients([weight for _, weight in named])
+            gradients[self.name] = {name: weight.grad.clone() for name, weight in named if weight.grad is not None}
+        super().update()
 
-stage.Stage.on_before_optimizer_step = keep
+run.Stage = Keeping
 result = train_questions(QuestionOptions(**OPTIONS))
 if result.history:
     torch.save(gradients, OPTIONS["out"] + ".gradients")
@@ -63,7 +66,7 @@ def run_here(options: QuestionOptions, monkeypatch: pytest.MonkeyPatch) -> dict[
     """The same in this process, which has imported all of it; with one thread, as the others have."""
     threads = torch.get_num_threads()
     with monkeypatch.context() as patch:
-        patch.setattr(stage.Stage, "on_before_optimizer_step", stage.Stage.on_before_optimizer_step)
+        patch.setattr(run, "Stage", run.Stage)
         names: dict[str, Any] = {"OPTIONS": vars(options)}
         try:
             torch.set_num_threads(1)
@@ -102,7 +105,7 @@ def test_the_parts_of_a_step_are_shared_without_gaps(options: MakeOptions) -> No
         for rank in range(count):
             part = stage.Stage(
                 "s", torch.nn.Linear(1, 1), lambda batch: batch, batches, lr=0.1, accumulate=6,
-                processes=Processes(rank, count, rank, count),
+                processes=Processes(rank, count, rank),
             )  # fmt: skip
             assert part.steps == 3
             seen.append([part._place(step, at) for step in range(3) for at in range(part.share)])
@@ -112,6 +115,6 @@ def test_the_parts_of_a_step_are_shared_without_gaps(options: MakeOptions) -> No
 def test_processes_that_do_not_divide_a_step_are_refused(
     options: MakeOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Processes, "started", lambda: Processes(0, 2, 0, 2))
+    monkeypatch.setattr(Processes, "started", lambda: Processes(0, 2, 0))
     with pytest.raises(OptionError, match=r"expected a multiple of 2.*got 3; add --accumulate 2"):
         train_questions(options(accumulate=3))

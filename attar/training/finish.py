@@ -11,12 +11,12 @@ from attar.reader.folders import SHIPPED
 from attar.reader.phrase_files import SavedPhrases, save_phrase_reader, with_calibration
 from attar.reader.phrases import PhraseReader
 from attar.reader.reader import Reader
-from attar.training.questions.calibration import FEWEST, calibrate
-from attar.training.questions.data import Passage
-from attar.training.questions.held_out import accuracy
-from attar.training.questions.question_set import QuestionSet
-from attar.training.questions.run import QuestionRun
-from attar.training.questions.stage import Row
+from attar.training.calibration import FEWEST, calibrate
+from attar.training.data import Passage
+from attar.training.held_out import accuracy
+from attar.training.question_set import QuestionSet
+from attar.training.run import QuestionRun
+from attar.training.stage import Row
 
 
 @dataclass(frozen=True)

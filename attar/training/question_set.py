@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.text.pieces import PieceText, PieceTokenizer
-from attar.training.questions.data import Passage, Question
+from attar.training.data import Passage, Question
 
 Array = NDArray[Any]
 # The longest passage, in pieces.
@@ -54,7 +54,6 @@ class QuestionSet:
         source: Question,
         soft: NDArray[np.float16] | None = None,
     ) -> None:
-        """Add a question to a passage."""
         self.of_passage[passage].append(len(self.questions))
         if source.labelled and not source.answers and not len(gold):
             self.absent.add(len(self.questions))
@@ -73,18 +72,15 @@ class QuestionSet:
         return [q for q, gold in enumerate(self.golds) if self.sources[q].labelled and len(gold)]
 
     def gold_texts(self, question: int) -> list[str]:
-        """The correct answers of a question."""
         text = self.passages[self.owners[question]].text
         return [text[start:end] for start, end in self.sources[question].answers]
 
     def span_text(self, passage: int, first: int, last: int) -> str:
-        """The characters of a span of pieces."""
         text = self.texts[passage]
         return self.passages[passage].text[text.starts[first] : text.ends[last]]
 
 
 def cut(text: PieceText, longest: int) -> PieceText:
-    """The first pieces of a text."""
     if len(text) <= longest:
         return text
     at = slice(0, longest)

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from attar.training.questions.question_set import QuestionSet
+from attar.training.question_set import QuestionSet
 
+# Special pieces, as in BERT.
 CLS, SEP, PAD = 101, 102, 0
 Batch = dict[str, Tensor]
 
@@ -28,9 +29,9 @@ def padded(rows: Sequence[NDArray[Any]], multiple: int = 32, value: int = 0) -> 
     return torch.from_numpy(array), torch.from_numpy(mask)
 
 
-def text_batch(encoded: QuestionSet, passages: Sequence[int]) -> Batch:
+def text_batch(questions: QuestionSet, passages: Sequence[int]) -> Batch:
     """Passages between [CLS] and [SEP], with the number of each piece's sentence."""
-    texts = [encoded.texts[at] for at in passages]
+    texts = [questions.texts[at] for at in passages]
     ids, mask = padded([np.concatenate(([CLS], text.ids, [SEP])) for text in texts])
     sentences, _ = padded([np.concatenate(([0], text.sentences, [0])) for text in texts])
     inside = mask.clone()
@@ -39,12 +40,12 @@ def text_batch(encoded: QuestionSet, passages: Sequence[int]) -> Batch:
     return {"ids": ids, "mask": mask, "sentences": sentences, "inside": inside}
 
 
-def plan_batches(encoded: QuestionSet, tokens: int, epochs: int, seed: int) -> list[list[int]]:
+def plan_batches(questions: QuestionSet, tokens: int, epochs: int, seed: int) -> list[list[int]]:
     """The passages of each step: at most `tokens` with padding, neighbours of the same article together."""
     random = np.random.default_rng(seed)
     by_article: dict[str, list[int]] = defaultdict(list)
-    for at, passage in enumerate(encoded.passages):
-        if encoded.of_passage[at]:
+    for at, passage in enumerate(questions.passages):
+        if questions.of_passage[at]:
             by_article[passage.article].append(at)
     steps: list[list[int]] = []
     for _ in range(epochs):
@@ -52,7 +53,7 @@ def plan_batches(encoded: QuestionSet, tokens: int, epochs: int, seed: int) -> l
         for members in by_article.values():
             order = random.permutation(members).tolist()
             groups += [order[at : at + 3] for at in range(0, len(order), 3)]
-        lengths = np.array([max(len(encoded.texts[at]) for at in group) for group in groups])
+        lengths = np.array([max(len(questions.texts[at]) for at in group) for group in groups])
         order = np.argsort(lengths + random.uniform(0, 24, len(groups)))
         batches: list[list[int]] = [[]]
         longest = 0
@@ -71,7 +72,7 @@ class QuestionBatches(Dataset[Batch]):
 
     def __init__(
         self,
-        encoded: QuestionSet,
+        questions: QuestionSet,
         *,
         tokens: int,
         epochs: int,
@@ -80,8 +81,8 @@ class QuestionBatches(Dataset[Batch]):
         negatives: int = 4,
         weights: NDArray[np.float32] | None = None,
     ) -> None:
-        self.encoded, self.per_passage, self.negatives, self.seed = encoded, per_passage, negatives, seed
-        self.steps = plan_batches(encoded, tokens, epochs, seed)
+        self.questions, self.per_passage, self.negatives, self.seed = questions, per_passage, negatives, seed
+        self.steps = plan_batches(questions, tokens, epochs, seed)
         self.weights = weights
 
     def __len__(self) -> int:
@@ -89,34 +90,33 @@ class QuestionBatches(Dataset[Batch]):
 
     def __getitem__(self, step: int) -> Batch:
         random = np.random.default_rng((self.seed, step))
-        passages, encoded = self.steps[step], self.encoded
-        batch = text_batch(encoded, passages)
+        passages, questions = self.steps[step], self.questions
+        batch = text_batch(questions, passages)
         chosen: list[int] = []
         owners: list[int] = []
         for row, at in enumerate(passages):
-            own = encoded.of_passage[at]
-            picked = (
-                own if len(own) <= self.per_passage else random.choice(own, self.per_passage, False).tolist()
-            )
+            picked = questions.of_passage[at]
+            if len(picked) > self.per_passage:
+                picked = random.choice(picked, self.per_passage, False).tolist()
             chosen += picked
             owners += [row] * len(picked)
         count, width = len(chosen), batch["ids"].shape[1]
-        batch["question_ids"], batch["question_mask"] = padded([encoded.questions[q] for q in chosen], 8)
+        batch["question_ids"], batch["question_mask"] = padded([questions.questions[q] for q in chosen], 8)
         batch["owners"] = owner = torch.tensor(owners)
         spans = np.full((count, 4, 2), -1, np.int64)
         soft = np.full((count, 2, width), -np.inf, np.float16)
         for row, q in enumerate(chosen):
-            golds, labels = encoded.golds[q][:4], encoded.soft[q]
+            golds, labels = questions.golds[q][:4], questions.soft[q]
             spans[row, : len(golds)] = golds + 1
             if labels is not None:
                 soft[row, :, 1 : 1 + labels.shape[1]] = labels
         batch |= {"spans": torch.from_numpy(spans), "soft": torch.from_numpy(soft)}
-        batch["taught"] = torch.tensor([encoded.soft[q] is not None for q in chosen], dtype=torch.bool)
-        batch["absent"] = torch.tensor([q in encoded.absent for q in chosen], dtype=torch.bool)
+        batch["taught"] = torch.tensor([questions.soft[q] is not None for q in chosen], dtype=torch.bool)
+        batch["absent"] = torch.tensor([q in questions.absent for q in chosen], dtype=torch.bool)
         batch["weights"] = (
             torch.ones(count) if self.weights is None else torch.from_numpy(self.weights[chosen])
         )
-        names = [encoded.passages[at].article for at in passages]
+        names = [questions.passages[at].article for at in passages]
         _, articles = np.unique(names, return_inverse=True)
         rows = np.array(owners)
         others = random.integers(0, len(passages), (count, self.negatives))

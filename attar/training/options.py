@@ -18,9 +18,7 @@ class QuestionOptions:
 
     data: tuple[str, ...]
     out: str = option(MISSING, "Folder to write.", "-o")
-    base: str = option(
-        "", "Published encoder to start from: a folder, or a .safetensors file next to its tokenizer.json."
-    )
+    base: str = option("", "Folder of a published encoder to start from.")
     init: str = option("", "Fine-tune this reader on questions with known answers, without a teacher.")
     calibrate_only: bool = option(
         False, "Train nothing: write the reader of --init with probabilities calibrated by these questions."
@@ -71,11 +69,10 @@ class QuestionOptions:
 
     @property
     def folder(self) -> Path:
-        """The reader's folder."""
         return Path(self.out)
 
     def described(self) -> dict[str, Any]:
         """The options that determine the result, with names instead of paths."""
-        kept = {name: value for name, value in vars(self).items() if name not in _NOT_KEPT}
-        names = {name: Path(kept[name]).name for name in _PATHS}
-        return kept | names | {"data": [Path(path).name for path in self.data]}
+        options = {name: value for name, value in vars(self).items() if name not in _NOT_KEPT}
+        names = {name: Path(options[name]).name for name in _PATHS}
+        return options | names | {"data": [Path(path).name for path in self.data]}

@@ -102,8 +102,8 @@ def calibration_error(probabilities: Sequence[float], right: Sequence[float], bi
     p, y = np.asarray(probabilities, np.float64), np.asarray(right, np.float64)
     bin_of = np.minimum((p * bins).astype(int), bins - 1)
     error = 0.0
-    for each in np.unique(bin_of):
-        chosen = bin_of == each
+    for number in np.unique(bin_of):
+        chosen = bin_of == number
         error += float(chosen.mean() * abs(p[chosen].mean() - y[chosen].mean()))
     return error
 
@@ -114,25 +114,25 @@ def score(given: Sequence[Given], golds: Sequence[Sequence[str]], other: Sequenc
     `other` are the answers to questions that were asked about another article.
     """
     pairs = list(zip(given, golds, strict=True))
-    answerable = [(each, gold) for each, gold in pairs if gold]
-    ems = [exact(each.text, gold) for each, gold in answerable]
+    answerable = [(answer, gold) for answer, gold in pairs if gold]
+    ems = [exact(answer.text, gold) for answer, gold in answerable]
     said = [
-        (each.probability, float(not gold) if each.refused else exact(each.text, gold) if gold else 0.0)
-        for each, gold in pairs
-        if each.probability is not None
+        (answer.probability, float(not gold) if answer.refused else exact(answer.text, gold) if gold else 0.0)
+        for answer, gold in pairs
+        if answer.probability is not None
     ]
-    right = [each for (each, _), em in zip(answerable, ems, strict=True) if em]
-    can_refuse = any(each.confidence is not None for each in given)
-    quotes = [holds(each.quote, gold) for each, gold in answerable]
+    right = [answer for (answer, _), em in zip(answerable, ems, strict=True) if em]
+    can_refuse = any(answer.confidence is not None for answer in given)
+    quotes = [holds(answer.quote, gold) for answer, gold in answerable]
     return Scores(
         questions=len(pairs),
         em=_mean(ems),
-        f1=_mean([f1(each.text, gold) for each, gold in answerable]),
+        f1=_mean([f1(answer.text, gold) for answer, gold in answerable]),
         sentence=_mean(quotes),
-        refused_other=_mean([each.refused for each in other]) if can_refuse else None,
-        kept=_mean([not each.refused for each in right]) if can_refuse else None,
+        refused_other=_mean([answer.refused for answer in other]) if can_refuse else None,
+        kept=_mean([not answer.refused for answer in right]) if can_refuse else None,
         refused_at_90=refused_at(right, other) if can_refuse else None,
-        refused_unanswerable=_mean([each.refused for each, gold in pairs if not gold])
+        refused_unanswerable=_mean([answer.refused for answer, gold in pairs if not gold])
         if can_refuse
         else None,
         calibration_error=_calibration_error(said),
@@ -152,7 +152,7 @@ def refused_at(right: Sequence[Given], other: Sequence[Given], kept: float = KEP
 
 
 def _confidences(given: Sequence[Given]) -> NDArray[np.float64]:
-    return np.array([0.0 if each.confidence is None else each.confidence for each in given])
+    return np.array([answer.confidence or 0.0 for answer in given])
 
 
 def _mean(values: Sequence[float]) -> float | None:

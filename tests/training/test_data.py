@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from attar.errors import FormatError
-from attar.training.questions.data import (
+from attar.training.data import (
     Passage,
     Question,
     hold_out,

@@ -1,10 +1,13 @@
 """The folder of a run on questions: what it was begun with, its finished stages, and the history of all."""
 
+import fcntl
 import hashlib
 import json
+import os
 import shutil
-from collections.abc import Callable
-from dataclasses import asdict
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,27 +16,29 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from attar.errors import FormatError, OptionError
-from attar.files import atomic_file
-from attar.options import TransformerShape
+from attar.errors import AttarError, FormatError, OptionError, writing_to
+from attar.files import atomic_file, lock_file
 from attar.progress import Progress
+from attar.training.batches import Batch
+from attar.training.losses import Loss
+from attar.training.options import QuestionOptions
 from attar.training.processes import Processes
-from attar.training.questions.batches import Batch
-from attar.training.questions.losses import Loss
-from attar.training.questions.options import QuestionOptions
-from attar.training.questions.question_set import Array
-from attar.training.questions.stage import Row, Stage, fit_stage, load_weights, make_loader, save_weights
-from attar.training.run_folder import HISTORY, OTHER_OUT, RUN
+from attar.training.question_set import Array
+from attar.training.stage import Row, Stage, load_weights, make_loader, save_weights
 
+# The folder of a run in that of its reader, and its files.
+RUN = "run"
 BEGUN = "run.json"
-# What the weights of a teacher need to be used again.
-TOKENIZER = "tokenizer.json"
-SHAPE = "encoder.json"
+HISTORY = "history.json"
 # The config is the last file of a reader that is written.
 _READER = "config.json"
 _LOCK = "lock"
+# Seconds to wait for another run to end: the workers of a killed run hold its lock, and check only every 5 seconds
+# whether it is alive.
+_LOCK_TIMEOUT = 6.0
 # Processes that prepare batches for a GPU.
 _WORKERS = 8
+_OTHER_OUT = "choose another --out"
 Say = Callable[[str], None]
 # The options of a run, and a hash of each of its files.
 Begun = dict[str, dict[str, Any]]
@@ -68,7 +73,7 @@ class QuestionRun:
         used = file.is_file() or reader.exists()
         if used and not resume and not replace:
             what = "a reader" if reader.exists() else "an unfinished run"
-            remedy = f"add --resume or --replace, or {OTHER_OUT}"
+            remedy = f"add --resume or --replace, or {_OTHER_OUT}"
             raise OptionError(f"{self.options.folder} has {what} already", remedy)
         if resume and file.is_file():
             self._check_same(json.loads(file.read_text(encoding="utf-8")), begun)
@@ -108,20 +113,6 @@ class QuestionRun:
             if digest != then["files"].get(name):
                 raise OptionError(f"{folder}: {name} is another file than in the earlier run", remedy)
 
-    def check_questions(self, labelled: int) -> None:
-        """Refuse sets without any known answer."""
-        if not labelled:
-            files = ", ".join(self.options.data)
-            raise FormatError(f"{files}: no question has an answer in its passage to learn from")
-
-    def write_tokenizer(self, tokenizer: bytes, shape: TransformerShape) -> None:
-        """Keep what the teacher's weights need to be used again."""
-        if not self.processes.is_main:
-            return
-        with atomic_file(self.folder / TOKENIZER) as partial:
-            partial.write_bytes(tokenizer)
-        self._write(self.folder / SHAPE, json.dumps(asdict(shape)) + "\n")
-
     def module(self, make: Callable[[], Module]) -> Module:
         """A new network: the same, whichever stages were skipped before."""
         torch.manual_seed(self.options.seed)
@@ -142,13 +133,12 @@ class QuestionRun:
         file, last = self.folder / f"{name}.safetensors", self.folder / f"{name}.ckpt"
         if not file.is_file():
             stage = Stage(
-                name, module, loss, batches(), lr=lr, heads=heads, seed=self.options.seed, workers=self.workers,
-                accumulate=self.options.accumulate, processes=self.processes, evaluate=evaluate,
-                progress=self.progress,
+                name, module.to(self.device), loss, batches(), lr=lr, heads=heads, seed=self.options.seed,
+                workers=self.workers, accumulate=self.options.accumulate, device=self.device,
+                processes=self.processes, evaluate=evaluate, progress=self.progress,
             )  # fmt: skip
             self.say(f"{name}: {stage.steps:,} steps" + (", continued" if last.is_file() else ""))
-            module.to(self.device).train()  # Lightning keeps the mode that it finds
-            rows = fit_stage(stage, self.folder)
+            rows = stage.fit(last)
             for row in rows:
                 self.say(" ".join(f"{key} {value}" for key, value in row.items()))
             self.history = [row for row in self.history if row["stage"] != name] + rows
@@ -178,9 +168,25 @@ class QuestionRun:
             raise FormatError(f"{file} is damaged: {fault}", "remove it and resume again") from fault
 
     def loader(self, batches: Dataset[Batch]) -> DataLoader[Batch]:
-        """Batches in order."""
         return make_loader(batches, self.workers)
 
     def _write(self, file: Path, text: str) -> None:
         with atomic_file(file) as partial:
             partial.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Lock a folder: a second run is refused, in this process too. The lock of a killed run is released."""
+    with writing_to(folder, _OTHER_OUT):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        with writing_to(folder, _OTHER_OUT):
+            acquired = lock_file(file, fcntl.LOCK_EX, time.monotonic() + _LOCK_TIMEOUT)
+        if not acquired:
+            remedy = f"wait for it, stop it, or {_OTHER_OUT}"
+            raise AttarError(f"{folder} is in use by another run", remedy)
+        yield
+    finally:
+        os.close(file)

@@ -1,1 +1,0 @@
-"""Training and measuring readers that answer real questions."""
