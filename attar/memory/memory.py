@@ -186,8 +186,6 @@ class Memory:
                 tokens=tokens,
                 reader=str(payload[reader_at:index_at], "utf-8"),
             )
-        except RecordError:
-            raise
         except (ValueError, IndexError, OverflowError, struct.error, DtypeError) as fault:
             raise RecordError(f"{what} is damaged: {fault}") from fault
 

@@ -262,7 +262,7 @@ class PhraseIndex:
                 arrays[name] = np.cumsum(array, dtype=dtype) if name.endswith("starts") else array
             covered, tail = (str(each, "utf-8", "surrogatepass") for each in (written.covered, written.tail))
         except (msgspec.DecodeError, ValueError, OverflowError, struct.error, zlib.error) as fault:
-            raise _damaged("an index of phrases", str(fault)) from fault
+            raise _damaged(str(fault)) from fault
         numbers = np.searchsorted(arrays["sentence_starts"], arrays["starts"], side="right") - 1
         index = cls(
             characters,
@@ -282,7 +282,7 @@ class PhraseIndex:
             not len(self.lengths) == len(self.sentences) == len(self.priors) == phrases
             or not len(self.sentence_lengths) == len(self.word_starts) - 1 == sentences
         ):
-            raise _damaged("an index whose parts agree", "parts of other lengths")
+            raise _damaged("its parts have other lengths")
         ends = self.starts.astype(np.int64) + self.lengths
         sentence_ends = self.sentence_starts.astype(np.int64) + self.sentence_lengths
         sound = (
@@ -302,7 +302,7 @@ class PhraseIndex:
         if not sound or sum(b - a for a, b in _union(self.starts.astype(np.int64), ends)) != len(
             self.covered
         ):
-            raise _damaged("an index whose parts agree", "one whose parts do not")
+            raise _damaged("its parts do not agree")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PhraseIndex):
@@ -357,5 +357,5 @@ def _same(a: Any, b: Any) -> bool:
     return np.array_equal(a, b) if isinstance(a, np.ndarray) else bool(a == b)
 
 
-def _damaged(expected: str, came: str) -> RecordError:
-    return RecordError.expected("memory", expected, came, "the record is damaged")
+def _damaged(reason: str) -> RecordError:
+    return RecordError(f"the index of phrases is damaged: {reason}")

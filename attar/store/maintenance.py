@@ -13,7 +13,16 @@ from attar.files import sync_folder
 from attar.memory.envelope import VERSION
 from attar.store.lmdb_env import COPY, DATA, Environment, LmdbTransaction, damaged, store_errors
 from attar.store.origin import unpack_parts
-from attar.store.records import Fault, Header, Record, digest_of, name_in, values_of
+from attar.store.records import (
+    HEADER_KEY,
+    Fault,
+    Header,
+    Record,
+    digest_of,
+    name_in,
+    read_header,
+    values_of,
+)
 from attar.store.salvage import page_faults
 from attar.store.signatures import SEARCH_KINDS, check_search_value
 from attar.store.transactions import Reading, header_of
@@ -28,13 +37,14 @@ def find_faults(environment: Environment) -> Iterator[Fault]:
         yield from (Fault(None, f"store {environment.folder}: {fault}") for fault in faults)
         return
     with environment.transaction() as transaction:
-        yield from _record_faults(environment, transaction)
+        yield from record_faults(transaction, environment.folder)
 
 
-def _record_faults(environment: Environment, transaction: LmdbTransaction) -> Iterator[Fault]:
-    what, reading = f"store {environment.folder}", Reading(transaction)
+def record_faults(transaction: LmdbTransaction, folder: Path) -> Iterator[Fault]:
+    """Yield the faults of a store's values: documents, what search keeps, totals, and values that nothing refers to."""
+    reading = Reading(transaction)
     try:
-        header = header_of(transaction, environment)
+        header = read_header(transaction.get(HEADER_KEY, b""), str(folder))
     except AttarError as fault:
         yield Fault(None, str(fault))
         return
@@ -47,21 +57,25 @@ def _record_faults(environment: Environment, transaction: LmdbTransaction) -> It
         record = reading.record(entry)
         values += 2 + (record.text_data is not None)
         try:
+            if entry.name not in reading:
+                raise RecordError(f"no key leads to the entry of {quoted(entry.name)}")
             check_record(record, header.reader)
         except AttarError as fault:
             yield Fault(entry.name, str(fault))
     for kind in SEARCH_KINDS:
         for key, value in values_of(transaction, kind):
             values += 1
-            entry_of_key = reading.signatures.entry(key)
+            document = reading.signatures.entry(key)
             try:
-                check_search_value(kind, key, value, None if entry_of_key is None else entry_of_key.changed)
+                check_search_value(kind, key, value, None if document is None else document.changed)
             except AttarError as fault:
                 yield Fault(name_in(key) if kind == b"s" and key else None, str(fault))
     if counted != header:
-        yield Fault(None, f"{what}: expected {header}, got {counted}")
-    elif values != (count := transaction.stat(environment.map.open_db(None))["entries"]):
-        yield Fault(None, f"{what}: expected {values:,} values, got {count:,}")
+        yield Fault(None, f"store {folder}: expected {header}, got {counted}")
+    with transaction.cursor() as cursor:
+        count = sum(1 for _ in cursor.iternext(values=False))
+    if counted == header and count != values:
+        yield Fault(None, f"store {folder}: expected {values:,} values, got {count:,}")
 
 
 def check_record(record: Record, reader: str | None) -> None:

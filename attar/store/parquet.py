@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,7 +98,7 @@ def _record(row: dict[str, Any], path: Path) -> Record:
     try:
         memory_data = msgspec.convert(row["memory"], bytes, builtin_types=(bytes,))
         text = msgspec.convert(row["text"], str | None)
-        text_data = None if text is None else write_text(text, row["name"])
+        text_data = None if text is None else write_text(text, str(row["name"]))
         entry = DocumentEntry(
             **{field: row[field] for field in _FIELDS},
             memory_bytes=len(memory_data),
@@ -106,7 +107,12 @@ def _record(row: dict[str, Any], path: Path) -> Record:
         entry = msgspec.convert(msgspec.structs.astuple(entry), DocumentEntry, builtin_types=(bytes,))
         record = Record(entry, memory_data, text_data)
         check_record(record, None)
-    except (AttarError, msgspec.ValidationError) as fault:
+    except msgspec.ValidationError as fault:
+        line = re.sub(
+            r"\$\[(\d+)\]", lambda place: DocumentEntry.__struct_fields__[int(place[1])], str(fault)
+        )
+        raise FormatError(f"{what} is not as it was exported: {line}", "export it again") from fault
+    except AttarError as fault:
         raise FormatError(f"{what} is not as it was exported: {fault}", "export it again") from fault
     return record
 

@@ -16,12 +16,13 @@ from pathlib import Path
 import lmdb
 import msgspec
 
-from attar.errors import AttarError, BusyError, RecordError, quoted
+from attar.errors import AttarError, BusyError, RecordError
 from attar.files import lock_file, sync_folder
 from attar.memory.memory import Memory
 from attar.store.lmdb_env import COPY, DATA, LmdbTransaction, damaged, no_store, store_errors
-from attar.store.maintenance import check_record
+from attar.store.maintenance import check_record, record_faults
 from attar.store.records import (
+    DOCUMENT_KINDS,
     HEADER_KEY,
     LONGEST_PLAIN_KEY,
     Fault,
@@ -64,10 +65,10 @@ def repair_store(path: str | os.PathLike[str], timeout: float = 0.0) -> Repair:
         shutil.rmtree(work, ignore_errors=True)  # of a repair that was killed
         work.mkdir()
         try:
-            repair = Repair(faults=[Fault(None, line) for line in _page_faults(folder / DATA)])
             copy_readable(_whole_file(folder, work), work / COPY, work)
             with contextlib.closing(_open(work / COPY)) as values, values.begin(buffers=True) as transaction:
-                _assemble(transaction, work / "new", repair)
+                repair = _assemble(transaction, work / "new", folder)
+            repair.faults += [Fault(None, line) for line in _page_faults(folder / DATA)]
             if repair.faults:
                 if not repair.documents:
                     raise RecordError(f"store {folder}: no document can be read", "restore a copy")
@@ -115,62 +116,52 @@ def _whole_file(folder: Path, work: Path) -> Path:
     return copy
 
 
-def _assemble(values: LmdbTransaction, folder: Path, repair: Repair) -> None:
-    """Write the documents that are whole to a new store."""
-    reading, header = Reading(values), None
-    try:
-        header = read_header(values.get(HEADER_KEY, b""), "the store")
-    except RecordError as fault:
-        repair.faults.append(Fault(None, str(fault)))
-    kinds = ((kind, values_of(values, kind)) for kind in (b"f", b"m", b"t"))
-    keys = sorted({key for _, pairs in kinds for key, _ in pairs})
-    with Store.open(folder, reader=None if header is None else header.reader) as new:
-        with contextlib.suppress(RecordError), new.transaction() as changes:
+def _assemble(values: LmdbTransaction, new: Path, folder: Path) -> Repair:
+    """Write the documents that can be read to a new store, and tell what is wrong with the others."""
+    reading, lost, reader = Reading(values), set[str](), None
+    keys = {key for kind in DOCUMENT_KINDS for key, _ in values_of(values, kind) if key}
+    with contextlib.suppress(RecordError):
+        reader = read_header(values.get(HEADER_KEY, b""), str(folder)).reader
+    with Store.open(new, reader=reader) as store:
+        for batch in _batches(sorted(keys)):
+            with store.transaction() as changes:
+                for key in batch:
+                    try:
+                        record = _record(values, key)
+                        changes.put(record, reader=record.memory.reader)
+                    except AttarError:
+                        lost.add(name_in(key))
+        with contextlib.suppress(RecordError), store.transaction() as changes:
             statistics = reading.signatures.statistics
             if statistics is not None:
                 changes.put_statistics(statistics)
-        for first in range(0, len(keys), _BATCH):
-            with new.transaction() as changes:
-                for key in keys[first : first + _BATCH]:
-                    try:
-                        record = _record(values, key, repair)
-                        check_record(record, changes.header.reader)
-                        changes.put(record, reader=record.memory.reader)
-                    except AttarError as fault:
-                        line = f"document {quoted(name_in(key))} is lost: {fault}"
-                        repair.faults.append(Fault(name_in(key), line))
-        repair.documents = len(new)
-    named = {fault.name for fault in repair.faults} - {None}
-    if header is not None and (missing := header.documents - repair.documents - len(named)) > 0:
-        repair.faults.append(Fault(None, f"{missing:,} documents cannot be found"))
+        repair = Repair(len(store))
+    for fault in record_faults(values, folder):
+        outcome = "" if fault.name is None else " (lost)" if fault.name in lost else " (the rest is kept)"
+        repair.faults.append(Fault(fault.name, fault.line + outcome))
+    return repair
 
 
-def _record(values: LmdbTransaction, key: bytes, repair: Repair) -> Record:
+def _batches(keys: list[bytes]) -> Iterator[list[bytes]]:
+    return (keys[first : first + _BATCH] for first in range(0, len(keys), _BATCH))
+
+
+def _record(values: LmdbTransaction, key: bytes) -> Record:
     """A document of its values: without its text if that is lost, with a new entry if that is lost."""
-    reading, name = Reading(values), name_in(key)
-    data = bytes(values.get(b"m" + key, b""))
-    memory = Memory.from_bytes(data, "its memory")
-    value, text_value = values.get(b"f" + key), values.get(b"t" + key)
+    reading = Reading(values)
+    entry = entry_or_fault(key, values.get(b"f" + key, b""))
+    data, text_value = bytes(values.get(b"m" + key, b"")), values.get(b"t" + key)
     text = None
-    if text_value is not None:
-        try:
-            text = read_text(text_value, name)
-        except RecordError as fault:
-            repair.faults.append(Fault(name, f"{fault} (the rest is kept)"))
-    entry = (
-        Fault(name, f"entry of {quoted(name)} is missing") if value is None else entry_or_fault(key, value)
-    )
+    with contextlib.suppress(RecordError):
+        text = None if text_value is None else read_text(text_value, name_in(key))
     if isinstance(entry, Fault):
         if len(key) > LONGEST_PLAIN_KEY:
             raise RecordError(f"{entry.line}, and its key has only the beginning of its name")
-        repair.faults.append(Fault(name, f"{entry.line} (made again, without title and dates)"))
-        return Record.of(name, memory, text=text)
-    if text is None and entry.text_bytes is not None:
-        if text_value is None:
-            repair.faults.append(Fault(name, f"text of {quoted(name)} is missing (the rest is kept)"))
-        entry = msgspec.structs.replace(entry, text_bytes=None)
-    text_data = None if text is None else bytes(text_value)
-    return Record(entry, data, text_data, reading.signature(entry))
+        return Record.of(name_in(key), Memory.from_bytes(data), text=text)
+    entry = msgspec.structs.replace(entry, text_bytes=None if text is None else entry.text_bytes)
+    record = Record(entry, data, None if text is None else bytes(text_value), reading.signature(entry))
+    check_record(record, None)
+    return record
 
 
 def _replace(folder: Path, work: Path) -> Path:

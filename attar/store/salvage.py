@@ -3,8 +3,8 @@
     python -m attar.store.salvage read FILE            read every value
     python -m attar.store.salvage copy FILE NEW WORK   make the probes in WORK/probes, and copy what they find to NEW
 
-A probe reads the values of one kind from the first one on, or from the last one back, until it comes to a damaged page;
-or it reads one value. The parent begins again after the probe that ended the child.
+A probe reads values from the first one on, or from the last one back, until it comes to a damaged page; or it reads
+one value. The parent begins again after the probe that ended the child.
 """
 
 import os
@@ -18,9 +18,11 @@ from typing import Any, Literal
 import lmdb
 import msgspec
 
-# More than two damaged pages hide what is between them: that is looked for by the keys of these kinds.
+# Damaged pages hide what is between them: each of these kinds is read from both ends, and then by names.
 _KINDS = (b"a", b"f", b"m", b"s", b"t")
-_PROBES, _PROGRESS = "probes", "progress"
+# Files in the folder of the work: what to read, and the number of the probe that is made.
+_PROBES = "probes"
+_PROGRESS = "progress"
 
 
 class Probe(msgspec.Struct, frozen=True):
@@ -51,11 +53,15 @@ def is_readable(file: Path) -> bool:
 
 def copy_readable(source: Path, target: Path, work: Path) -> None:
     """Copy the values that can be read to a new LMDB file, as they are; `work` is a folder for this."""
+    _make_probes([Probe("forward", b"")], source, target, work)
+    with _open(source) as old, _open(target) as new:
+        if old.stat()["entries"] == new.stat()["entries"]:
+            return
     scans = [Probe(way, kind) for kind in _KINDS for way in ("forward", "backward")]
     _make_probes(scans, source, target, work)
     with _open(target) as new, new.begin() as transaction, transaction.cursor() as cursor:
         keys = {bytes(key) for key in cursor.iternext(values=False)}
-    names = {key[1:] for key in keys if key[1:]}
+    names = {key[1:] for key in keys if key[1:] and key[:1] in _KINDS}
     missing = {kind + name for kind in _KINDS[1:] for name in names} - keys
     _make_probes([Probe("one", key) for key in sorted(missing)], source, target, work)
 
@@ -97,7 +103,7 @@ def _copy(source: Path, target: Path, work: Path) -> None:
                     for key, value in _values(transaction, probe):
                         # Committed one by one: the next one may end this process.
                         with new.begin(write=True) as writing:
-                            writing.put(bytes(key), bytes(value), overwrite=False)
+                            writing.put(key, bytes(value), overwrite=False)
             except lmdb.Error:
                 continue
 
@@ -113,11 +119,10 @@ def _values(transaction: Any, probe: Probe) -> Iterator[tuple[bytes, memoryview]
         if probe.way == "forward":
             more, step = cursor.set_range(key), cursor.next
         else:
-            after = bytes((key[0] + 1,))
-            more = cursor.prev() if cursor.set_range(after) else cursor.last()
+            more = cursor.prev() if cursor.set_range(bytes((key[0] + 1,))) else cursor.last()
             step = cursor.prev
-        while more and bytes(cursor.key()[:1]) == key:
-            yield cursor.key(), cursor.value()
+        while more and bytes(cursor.key()).startswith(key):
+            yield bytes(cursor.key()), cursor.value()
             more = step()
 
 

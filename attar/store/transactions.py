@@ -279,25 +279,22 @@ class Transaction(Reading):
 
     def _make(self, step: _Step) -> None:
         if step.key is not None:
-            self._erase(step.key, step)
+            self._erase(step.key, step.replaced)
         for key, value in step.values.items():
+            # LMDB leaks pages where a shorter value overwrites one that was written in the same transaction.
+            self._transaction.delete(key)
             self._transaction.put(key, value)
         if step.written is not None:
             self.header = msgspec.structs.replace(self.header.plus(step.written), reader=step.reader)
 
-    def _erase(self, key: bytes, step: _Step) -> None:
-        """Remove what is stored for a document, except what the step overwrites, and subtract it from the totals."""
+    def _erase(self, key: bytes, replaced: DocumentEntry | None) -> None:
+        """Remove all that is stored for a document, and subtract it from the totals."""
         if self._transaction.get(b"f" + key) is None:
             return
-        if step.replaced is None:
-            # Nobody knows what an unreadable entry added to the totals.
-            self._transaction.delete(b"f" + key)
-            self.header = self._recounted()
-        else:
-            self.header = self.header.plus(step.replaced, -1)
         for kind in DOCUMENT_KINDS:
-            if kind + key not in step.values:
-                self._transaction.delete(kind + key)
+            self._transaction.delete(kind + key)
+        # Nobody knows what an unreadable entry added to the totals.
+        self.header = self._recounted() if replaced is None else self.header.plus(replaced, -1)
 
     def _recounted(self) -> Header:
         """Count again all documents whose entries can be read."""

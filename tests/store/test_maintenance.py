@@ -1,0 +1,199 @@
+"""Checking finds every record that does not match its entry; compacting saves space and changes nothing else."""
+
+import os
+import threading
+
+import msgspec
+import pytest
+
+from attar.errors import RecordError, StoreError
+from attar.memory.envelope import wrap
+from attar.store.origin import pack_parts, unpack_parts
+from attar.store.records import write_entry
+from attar.store.store import Store
+from tests.store.made import flip, make_memory, memory_in, overwrite, put
+
+
+@pytest.fixture
+def filled(store):
+    for number, name in enumerate(["a", "b", "x" * 999]):
+        put(store, name, make_memory(number), text=f"text {number}")
+    return store
+
+
+def found(store: Store) -> list[tuple[str | None, str]]:
+    return [(fault.name, fault.line) for fault in store.check()]
+
+
+@pytest.mark.parametrize(("kind", "what"), [(b"f", "entry"), (b"m", "memory"), (b"t", "text")])
+def test_a_flipped_bit_is_found_with_the_documents_name(filled, kind, what):
+    flip(filled, kind + b"b")
+    name, line = found(filled)[0]
+    assert name == "b"
+    assert line.startswith(f"{what} of 'b' is damaged: its checksum is wrong")
+
+
+@pytest.mark.parametrize("kind", [b"f", b"m", b"t"])
+@pytest.mark.parametrize("mend", ["put", "remove"])
+def test_a_damaged_document_can_be_replaced_or_removed(filled, kind, mend):
+    flip(filled, kind + b"b")
+    if mend == "put":
+        put(filled, "b", make_memory(5))
+    else:
+        filled.remove("b")
+    assert found(filled) == []
+    assert len(filled) == (3 if mend == "put" else 2)
+
+
+@pytest.mark.parametrize(("kind", "what"), [(b"m", "memory"), (b"t", "text")])
+def test_a_missing_memory_or_text_is_found(filled, kind, what):
+    overwrite(filled, kind + b"b", None)
+    assert found(filled)[0][0] == "b"
+    assert what in found(filled)[0][1]
+
+
+def test_a_missing_entry_is_found_by_the_totals(filled):
+    overwrite(filled, b"fb", None)
+    ((name, line),) = found(filled)
+    assert name is None
+    assert "documents=3" in line
+    assert "documents=2" in line
+
+
+@pytest.mark.parametrize("other", ["a", "x" * 1000])
+def test_an_entry_with_another_name_is_found(filled, other):
+    overwrite(filled, b"fb", write_entry(msgspec.structs.replace(filled.entry("b"), name=other)))
+    assert "entry of 'b' is the entry of" in found(filled)[0][1]
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [({"tokens": 9}, "tokens"), ({"digest": b"1"}, "digest"), ({"memory_bytes": 7}, "memory's bytes")],
+)
+def test_an_entry_that_does_not_match_its_memory_or_text_is_found(filled, change, what):
+    overwrite(filled, b"fb", write_entry(msgspec.structs.replace(filled.entry("b"), **change)))
+    assert any(name == "b" and line.startswith(f"{what} of 'b'") for name, line in found(filled))
+
+
+def test_a_memory_of_another_reader_is_found(filled):
+    overwrite(filled, b"mb", make_memory(1, reader="reader-x").to_bytes())
+    ((name, line),) = found(filled)
+    assert name == "b"
+    assert line.startswith("reader of 'b': expected 'reader-1', got 'reader-x'")
+
+
+PARTS = [(0, "page 1"), (900, "page 2")]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"no zlib",
+        pack_parts(PARTS)[:-3],
+        pack_parts([(9, "b"), (3, "a")]),
+        pack_parts([(-1, "a")]),
+        pack_parts([("a", 1)]),
+    ],
+    ids=["bytes", "cut", "order", "negative", "types"],
+)
+def test_damaged_parts_are_refused_and_found_by_the_check(store, data):
+    with pytest.raises(RecordError, match="parts of 'emma'"):
+        unpack_parts(data, "emma")
+    put(store, "emma", make_memory(1), text="Emma")
+    overwrite(store, b"femma", write_entry(msgspec.structs.replace(store.entry("emma"), parts=data)))
+    assert ["parts of 'emma'" in fault.line for fault in store.check()] == [True]
+
+
+def fill(store, count=40):
+    with store.transaction() as changes:
+        for number in range(count):
+            put(changes, str(number), make_memory(number, 60), text="text")
+
+
+def test_compacting_frees_the_space_of_removed_documents(store):
+    fill(store)
+    for number in range(35):
+        store.remove(str(number))
+    before = store.stats()
+    saved = store.compact()
+    after = store.stats()
+    assert saved == before.file_bytes - after.file_bytes > before.file_bytes // 2
+    assert after.free_bytes < 8 * 4096
+
+
+def test_compacting_changes_no_document(store):
+    fill(store)
+    before = (list(store.documents()), store.header)
+    store.compact()
+    assert (list(store.documents()), store.header) == before
+    assert all(memory_in(store, str(number)) == make_memory(number, 60) for number in range(40))
+    assert list(store.check()) == []
+    assert sorted(os.listdir(store.path)) == ["data.mdb", "lock.mdb"]
+
+
+def test_snapshots_of_other_threads_wait_for_compacting(store):
+    fill(store)
+    done, faults = threading.Event(), []
+
+    def read():
+        while not done.is_set():
+            with store.snapshot() as snapshot:
+                if memory_in(snapshot, "7") != make_memory(7, 60):
+                    faults.append("7")
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for number in range(5):
+        put(store, f"x{number}", make_memory(number))
+        store.compact()
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert len(store) == 45
+
+
+def test_a_failed_copy_leaves_the_store_unchanged(store, monkeypatch):
+    fill(store)
+
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("attar.store.maintenance.os.replace", full)
+        with pytest.raises(StoreError, match="the disk is full"):
+            store.compact()
+    assert sorted(os.listdir(store.path)) == ["data.mdb", "lock.mdb"]
+    assert len(store) == 40
+    assert list(store.check()) == []
+
+
+def test_the_copy_of_a_killed_compaction_is_deleted(store, folder):
+    store.close()
+    (folder / "data.mdb.copy").write_bytes(b"half of it")
+    with Store.open(folder):
+        assert sorted(os.listdir(folder)) == ["data.mdb", "lock.mdb"]
+
+
+# Values that an entry never has, by field.
+ODD_FIELDS = {
+    "name": [None, 5, "", b"b"],
+    "title": [None, 5, 1.5, b"T"],
+    "digest": [None, "abc", b"x" * 33, b"short"],
+    "created": [None, 1.5, -1, 2**62],
+    "changed": ["now", float("nan")],
+    "tokens": [None, 1.0, float("nan"), -1, 2**63],
+    "memory_bytes": [None, -1, 1.5, 7],
+    "text_bytes": ["7", -1, 1.5, 7],
+}
+ODD = [(field, value) for field, values in ODD_FIELDS.items() for value in values]
+
+
+@pytest.mark.parametrize(("field", "value"), ODD, ids=[f"{field} {value!r}" for field, value in ODD])
+def test_an_entry_with_a_value_that_none_has_is_found(filled, field, value):
+    entry = filled.entry("b")
+    values = list(msgspec.structs.astuple(entry))
+    values[entry.__struct_fields__.index(field)] = value
+    overwrite(filled, b"fb", wrap(b"f", msgspec.msgpack.encode(values), "entry"))
+    assert "b" in [name for name, _ in found(filled)]

@@ -1,0 +1,215 @@
+"""Documents go in, come out the same, in the order of their names, and stay."""
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from attar.errors import OptionError, ReaderMismatchError, StoreError, UnknownDocumentError
+from attar.memory.envelope import wrap
+from attar.store.origin import Origin, unpack_parts
+from attar.store.records import Fault, digest_of, write_entry
+from attar.store.store import Store
+from tests.store.made import make_memory, memory_in, overwrite, put
+
+NAMES = ["a", "a/b", "two\nlines", "Ωμέγα 🜁", "x" * 10_000, "x" * 10_000 + "y", "x" * 478]
+
+
+def test_get_returns_what_was_put(store):
+    memory = make_memory(7)
+    origin = Origin("/books/emma.pdf", "1815", [(0, "page 1"), (900, "page 2")])
+    entry = put(store, "emma", memory, title="Emma", text="Emma Woodhouse, handsome", origin=origin)
+    found = store.get("emma")
+    assert found.entry == entry == store.entry("emma")
+    assert (found.name, found.entry.title, found.text) == ("emma", "Emma", "Emma Woodhouse, handsome")
+    assert found.entry.digest == digest_of("Emma Woodhouse, handsome")
+    assert (found.entry.tokens, found.memory) == (7, memory)
+    assert (found.entry.source, found.entry.date) == (origin.source, origin.date)
+    assert unpack_parts(found.entry.parts, "emma") == origin.parts
+
+
+def test_a_document_can_be_stored_without_its_text(store):
+    put(store, "emma", make_memory(), digest=digest_of("not kept"))
+    assert (store.get("emma").text, store.entry("emma").digest) == (None, digest_of("not kept"))
+
+
+def test_any_text_can_be_a_name(store):
+    for number, name in enumerate(NAMES):
+        put(store, name, make_memory(number))
+    for number, name in enumerate(NAMES):
+        assert name in store
+        assert memory_in(store, name) == make_memory(number)
+    assert [entry.name for entry in store.documents()] == sorted(NAMES)
+    assert list(store.check()) == []
+
+
+def test_a_long_list_can_be_read_while_the_store_changes(store):
+    with store.transaction() as changes:
+        for number in range(600):
+            put(changes, f"{number:03}", make_memory())
+    seen = []
+    for entry in store.documents():
+        seen.append(entry.name)
+        if entry.name == "100":
+            store.remove("599")
+    assert seen == [f"{number:03}" for number in range(599)]
+
+
+@pytest.mark.parametrize("ask", [Store.get, Store.entry, Store.remove])
+def test_an_unknown_name_raises(store, ask):
+    with pytest.raises(UnknownDocumentError, match="there is no document 'emm'"):
+        ask(store, "emm")
+
+
+def test_a_snapshot_reads_a_document_by_its_entry(store):
+    written = put(store, "emma", make_memory(7), text="Emma", signature=b"signature")
+    with store.snapshot() as now:
+        entry = now.entry("emma")
+        assert (entry, now.find("emma"), now.find("emm")) == (written, written, None)
+        assert (now.memory(entry), now.text(entry)) == (make_memory(7), "Emma")
+        assert (now.signature(entry), now.is_intact(entry)) == (b"signature", True)
+        assert now.record(entry) == now.get("emma")
+
+
+def test_a_snapshot_that_has_ended_cannot_be_used(store):
+    with store.snapshot() as now:
+        pass
+    with pytest.raises(StoreError, match="has failed, has ended or was not entered; begin another"):
+        now.entry("emma")
+
+
+def test_a_snapshot_does_not_see_later_changes(store):
+    put(store, "emma", make_memory(1))
+    with store.snapshot() as snapshot:
+        put(store, "emma", make_memory(2))
+        put(store, "lydia", make_memory(3))
+        assert memory_in(snapshot, "emma") == make_memory(1)
+        assert "lydia" not in snapshot
+        assert snapshot.header.documents == 1
+    assert memory_in(store, "emma") == make_memory(2)
+
+
+def test_memories_of_a_second_reader_are_refused(folder):
+    with Store.open(folder) as store:
+        assert store.reader is None
+        put(store, "emma", make_memory())
+        assert store.reader == "reader-1"
+        with pytest.raises(ReaderMismatchError, match="by the reader 'reader-2', the store's is 'reader-1'"):
+            put(store, "lydia", make_memory(reader="reader-2"))
+        assert len(store) == 1
+    with pytest.raises(ReaderMismatchError, match="has memories of the reader 'reader-1', not of 'reader-2'"):
+        Store.open(folder, reader="reader-2")
+
+
+def test_an_unknown_durability_is_refused(folder):
+    with pytest.raises(OptionError, match="durability: expected 'sync' or 'relaxed', got 'none'"):
+        Store.open(folder, durability="none")
+
+
+def test_folders_and_files_that_are_not_stores_are_refused(tmp_path):
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "things").mkdir()
+    (tmp_path / "things" / "letter.txt").write_text("text")
+    for place, message in [("file", "is a file, not"), ("things", "has other files, and no store")]:
+        with pytest.raises(StoreError, match=message):
+            Store.open(tmp_path / place)
+    for options in ({"create": False}, {"read_only": True}):
+        with pytest.raises(StoreError, match="there is no folder"):
+            Store.open(tmp_path / "none", **options)
+    assert not (tmp_path / "none").exists()
+    assert os.listdir(tmp_path / "things") == ["letter.txt"]
+
+
+def test_a_read_only_store_cannot_be_written(folder):
+    Store.open(folder).close()
+    with Store.open(folder, read_only=True) as store:
+        for change in (lambda: put(store, "emma", make_memory()), store.compact):
+            with pytest.raises(StoreError, match="open for reading only"):
+                change()
+
+
+def test_a_closed_store_cannot_be_used(folder):
+    store = Store.open(folder)
+    store.close()
+    store.close()
+    with pytest.raises(StoreError, match="is closed; open it again"):
+        store.get("emma")
+    assert "closed" in repr(store)
+
+
+def test_a_process_may_open_a_store_twice(folder):
+    with Store.open(folder) as one, Store.open(folder) as other:
+        put(one, "emma", make_memory(1))
+        assert memory_in(other, "emma") == make_memory(1)
+        one.close()
+        put(other, "lydia", make_memory(2))
+        assert len(other) == 2
+
+
+def test_an_unreferenced_store_is_closed(folder):
+    for number in range(3):
+        store = Store.open(folder, durability=("sync", "relaxed")[number % 2])
+        put(store, "emma", make_memory(number))
+        del store
+    with Store.open(folder) as store:
+        assert memory_in(store, "emma") == make_memory(2)
+
+
+def test_a_snapshot_or_transaction_keeps_its_store_open(folder):
+    put(Store.open(folder), "emma", make_memory(1))
+    with Store.open(folder).snapshot() as snapshot:
+        assert memory_in(snapshot, "emma") == make_memory(1)
+    with Store.open(folder).transaction() as changes:
+        put(changes, "emma", make_memory(2))
+    assert memory_in(Store.open(folder), "emma") == make_memory(2)
+
+
+def test_closing_within_a_snapshot_is_refused(store):
+    put(store, "emma", make_memory(1))
+    with store.snapshot() as snapshot:
+        with pytest.raises(StoreError, match="no open snapshot"):
+            store.close()
+        assert memory_in(snapshot, "emma") == make_memory(1)
+    assert "emma" in store
+
+
+def test_a_store_deleted_and_created_again_is_empty(tmp_path):
+    for number in range(3):
+        with Store.open(tmp_path / "store") as store:
+            assert len(store) == 0
+            put(store, "emma", make_memory(number))
+        for file in (tmp_path / "store").iterdir():
+            file.unlink()
+        (tmp_path / "store").rmdir()
+
+
+def test_stats_match_the_documents(store):
+    with store.transaction() as changes:
+        for number in range(3):
+            put(changes, str(number), make_memory(number, 60), text="text")
+    stats = store.stats()
+    assert (stats.version, stats.reader, stats.documents, stats.tokens) == (1, "reader-1", 3, 3)
+    assert stats.memory_bytes == sum(entry.memory_bytes for entry in store.documents())
+    assert stats.text_bytes == sum(entry.text_bytes for entry in store.documents())
+    assert stats.file_bytes == Path(store.path, "data.mdb").stat().st_size
+    assert 0 <= stats.free_bytes < stats.file_bytes
+
+
+def test_a_bad_entry_hides_no_other_from_a_list(store, monkeypatch):
+    monkeypatch.setattr("attar.store.store._PAGE", 2)
+    for number in range(7):
+        put(store, f"doc {number}", make_memory(number))
+    odd = msgspec.msgpack.encode(["doc 3", 5, b"", 0, 0, 1, 9, None])
+    overwrite(store, b"fdoc 3", wrap(b"f", odd, "entry"))
+    overwrite(store, b"fdoc 4", b"?")
+    overwrite(store, b"fdoc 6", write_entry(msgspec.structs.replace(store.entry("doc 5"), name="a")))
+    overwrite(store, b"f\xffz", b"?")
+    listed = list(store.documents())
+    assert [entry.name for entry in listed] == [*(f"doc {number}" for number in range(7)), "\ufffdz"]
+    faults = {entry.name: entry.line for entry in listed if isinstance(entry, Fault)}
+    assert list(faults) == ["doc 3", "doc 4", "doc 6", "\ufffdz"]
+    assert faults["doc 3"].startswith("entry of 'doc 3' is damaged: Expected `str`")
+    assert faults["doc 6"] == "entry of 'doc 6' is the entry of 'a'"
+    assert [entry.name for entry in store.documents(after="doc 2", limit=2)] == ["doc 3", "doc 4"]
+    assert {fault.name for fault in store.check()} >= {"doc 3", "doc 4", "doc 6", "\ufffdz"}

@@ -1,0 +1,249 @@
+"""Transactions are atomic, one writer at a time, in a map that grows; and a store behaves like a dictionary."""
+
+import tempfile
+import threading
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from attar.errors import OptionError, ReaderMismatchError, StoreError, UnknownDocumentError
+from attar.store.records import Record
+from attar.store.store import Store
+from tests.store.made import READER, flip, make_memory, memory_in, put
+
+SMALL_MAP = 2**18
+
+
+def test_an_exception_undoes_all_changes(store):
+    put(store, "a", make_memory(1))
+
+    def fail() -> None:
+        with store.transaction() as changes:
+            put(changes, "a", make_memory(2))
+            put(changes, "b", make_memory(3))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert memory_in(store, "a") == make_memory(1)
+    assert len(store) == 1
+
+
+def test_a_refused_document_does_not_undo_the_others(store):
+    with store.transaction() as changes:
+        put(changes, "a", make_memory(1))
+        with pytest.raises(ReaderMismatchError):
+            put(changes, "b", make_memory(2, reader="another"))
+        with pytest.raises(OptionError):
+            put(changes, "", make_memory(2))
+    assert [entry.name for entry in store.documents()] == ["a"]
+
+
+def test_a_record_that_is_too_large_leaves_no_values(store, monkeypatch):
+    monkeypatch.setattr("attar.memory.envelope.MOST_BYTES", 1000)
+    with store.transaction() as changes:
+        put(changes, "a", make_memory(1))
+        with pytest.raises(OptionError, match="at most 1,000 bytes"):
+            put(changes, "b", make_memory(2, 60))
+    assert [entry.name for entry in store.documents()] == ["a"]
+    assert list(store.check()) == []
+
+
+def test_a_title_that_cannot_be_written_is_refused(store):
+    put(store, "b", make_memory(2))
+    with pytest.raises(OptionError, match="entry of 'a' has half of a surrogate pair"):
+        put(store, "a", make_memory(1), title="\ud800")
+    assert [entry.name for entry in store.documents()] == ["b"]
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["with its entry", "without"])
+@pytest.mark.parametrize("is_damaged", [True, False], ids=["damaged", "intact"])
+def test_totals_are_right_after_a_document_is_replaced(store, is_known, is_damaged):
+    """Whoever replaces a document without naming its entry, which may be unreadable, lets the store count again."""
+    put(store, "a", make_memory(1), text="one")
+    put(store, "b", make_memory(2), text="two", signature=b"old")
+    if is_damaged:
+        flip(store, b"fb")
+    with store.transaction() as changes:
+        earlier = changes.find("b")
+        assert (earlier is None) == is_damaged
+        record = Record.of("b", make_memory(3))
+        changes.put(record, reader=READER, replacing=earlier if is_known else None)
+    assert (store.header.documents, store.header.tokens) == (2, 4)
+    assert store.get("b").signature is None
+    assert list(store.check()) == []
+
+
+def test_a_transaction_sees_its_own_changes(store):
+    with store.transaction() as changes:
+        put(changes, "a", make_memory(1), text="one")
+        assert "a" in changes
+        assert changes.get("a").text == "one"
+        assert changes.header.documents == 1
+        changes.remove("a")
+        assert "a" not in changes
+
+
+def test_the_map_grows_within_one_transaction(folder):
+    with Store.open(folder, map_size=SMALL_MAP) as store:
+        put(store, "old", make_memory(0, 60))
+        with store.transaction() as changes:
+            changes.remove("old")
+            for number in range(60):
+                put(changes, str(number), make_memory(number, 60))
+        assert store.stats().map_bytes > SMALL_MAP
+        assert len(store) == 60
+        assert list(store.check()) == []
+
+
+@pytest.mark.slow
+def test_the_map_grows_between_snapshots_of_other_threads(folder):
+    done, faults = threading.Event(), []
+
+    def read(store):
+        while not done.is_set():
+            with store.snapshot() as snapshot:
+                some = list(snapshot.documents())[:3]
+                faults.extend(entry for entry in some if snapshot.memory(entry).tokens != entry.tokens)
+
+    with Store.open(folder, map_size=SMALL_MAP) as store:
+        threads = [threading.Thread(target=read, args=(store,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for number in range(60):
+            put(store, str(number), make_memory(number, 60))
+        done.set()
+        for thread in threads:
+            thread.join()
+        assert store.stats().map_bytes > SMALL_MAP
+    assert faults == []
+
+
+def test_the_map_cannot_grow_during_a_snapshot_of_the_same_thread(folder):
+    with Store.open(folder, map_size=SMALL_MAP) as store:
+        put(store, "a", make_memory(1))
+
+        def outgrow() -> None:
+            with store.transaction() as changes:
+                for number in range(60):
+                    put(changes, str(number), make_memory(number, 60))
+
+        with store.snapshot() as snapshot:
+            with pytest.raises(StoreError, match="no open snapshot or transaction in this thread"):
+                outgrow()
+            assert memory_in(snapshot, "a") == make_memory(1)
+        assert len(store) == 1
+        put(store, "b", make_memory(2))
+        assert list(store.check()) == []
+
+
+def test_a_transaction_within_a_transaction_is_refused(store):
+    with store.transaction(), pytest.raises(StoreError, match="a second within the first"):
+        put(store, "a", make_memory())
+
+
+NAMES = st.one_of(
+    st.sampled_from(["a", "b", "a/b", "x" * 478, "x" * 479, "x" * 600, "x" * 600 + "y"]),
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=3),
+)
+TEXTS = st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+SIZES = st.sampled_from([2, 30, 60])
+DOCUMENTS = st.tuples(NAMES, st.integers(0, 99), SIZES, TEXTS)
+
+
+class StoreAsDictionary(RuleBasedStateMachine):
+    """The store compared with a dictionary: name to (number, size, text)."""
+
+    @initialize()
+    def make(self) -> None:
+        self.place = tempfile.TemporaryDirectory()
+        self.folder = Path(self.place.name) / "store"
+        self.expected: dict[str, tuple[int, int, str | None]] = {}
+        self.open()
+
+    def open(self) -> None:
+        self.store = Store.open(self.folder, durability="relaxed", map_size=2**18)
+
+    @rule(document=DOCUMENTS)
+    def put(self, document):
+        name, number, size, text = document
+        put(self.store, name, make_memory(number, size), text=text)
+        self.expected[name] = (number, size, text)
+
+    @rule(name=NAMES)
+    def remove(self, name):
+        try:
+            self.store.remove(name)
+        except UnknownDocumentError:
+            assert name not in self.expected
+        else:
+            del self.expected[name]
+
+    @rule(name=NAMES)
+    def get(self, name):
+        try:
+            record = self.store.get(name)
+        except UnknownDocumentError:
+            assert name not in self.expected
+            return
+        number, size, text = self.expected[name]
+        assert record.memory == make_memory(number, size)
+        assert record.text == text
+
+    @rule(
+        documents=st.lists(DOCUMENTS, max_size=6), removed=st.lists(NAMES, max_size=3), aborts=st.booleans()
+    )
+    def change_several(self, documents, removed, aborts):
+        expected = dict(self.expected)
+        try:
+            with self.store.transaction() as changes:
+                for name, number, size, text in documents:
+                    put(changes, name, make_memory(number, size), text=text)
+                    expected[name] = (number, size, text)
+                for name in removed:
+                    assert (name in changes) == (name in expected)
+                    if name in changes:
+                        changes.remove(name)
+                        del expected[name]
+                if aborts:
+                    raise ZeroDivisionError
+        except ZeroDivisionError:
+            return
+        self.expected = expected
+
+    @rule()
+    def open_again(self):
+        self.store.close()
+        self.open()
+
+    @rule()
+    def compact(self):
+        self.store.compact()
+
+    @rule(after=NAMES, limit=st.integers(0, 4))
+    def list_a_page(self, after, limit):
+        page = [entry.name for entry in self.store.documents(after=after, limit=limit)]
+        assert page == sorted(name for name in self.expected if name > after)[:limit]
+
+    @rule()
+    def check(self):
+        assert list(self.store.check()) == []
+
+    @invariant()
+    def holds_what_the_dictionary_holds(self):
+        assert [entry.name for entry in self.store.documents()] == sorted(self.expected)
+        about = self.store.header
+        assert about.documents == len(self.store) == len(self.expected)
+        assert about.tokens == sum(number for number, _, _ in self.expected.values())
+
+    def teardown(self) -> None:
+        assert list(self.store.check()) == []
+        self.store.close()
+        self.place.cleanup()
+
+
+StoreAsDictionary.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestStoreAsDictionary = pytest.mark.slow(StoreAsDictionary.TestCase)
