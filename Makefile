@@ -40,8 +40,8 @@ imports: .venv/ready
 docs: .venv/ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# Everything that is measured against a target. Rows that need a GPU say
-# so and are left out where there is none. With QUESTIONS=FILE (SQuAD's JSON) also questions to all documents.
+# Everything that is measured against a target. Rows that need a GPU say so and are left out where there is none.
+# With QUESTIONS=FILE (SQuAD's JSON) also questions to all documents.
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.ops
 	$(BIN)/python -m benchmarks.ops_gpu

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         Sentence,
     )
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # Loaded when first used, so that `import attar` loads no torch.
 _MODULES = {

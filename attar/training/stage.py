@@ -145,7 +145,7 @@ class Stage:
 
     def _load(self, file: Path) -> None:
         try:
-            state = torch.load(file, map_location=self.device, weights_only=True)
+            state = torch.load(file, map_location="cpu", weights_only=True)
             self.module.load_state_dict(state["module"])
             self.optimizer.load_state_dict(state["optimizer"])
             self.schedule.load_state_dict(state["schedule"])

@@ -29,5 +29,5 @@ def test_agrees_with_the_project_on_the_licence():
 
 def test_agrees_with_package_and_changelog_on_the_version():
     assert CITATION["version"] == attar.__version__
-    newest = re.search(r"^## \[(.+)\] – (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
-    assert newest.groups() == (attar.__version__, str(CITATION["date-released"]))
+    newest = re.search(r"^## \[(.+)\] – ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    assert newest[1] == attar.__version__
