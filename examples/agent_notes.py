@@ -11,10 +11,9 @@ import tempfile
 from pathlib import Path
 
 import typer
-from rich.console import Console
+from tables import print_table
 
 import attar
-from attar.paper.machine import print_table
 
 DAYS = {
     "Monday": [
@@ -62,12 +61,12 @@ def run_week(notes: attar.Library) -> None:
         )
     print()
     rows = [[topic, question, answer_to(notes, topic, question)] for topic, question in QUESTIONS]
-    print_table(Console(), ["topic", "question", "answer"], rows)
+    print_table(["topic", "question", "answer"], rows)
     notes.merge("briefing", ["falcon", "northwind"], replace=True)
     notes.remove("party")
     print("\nfalcon and northwind merged into briefing, party removed:\n")
     rows = [[each.name, str(each.tokens), str(each.bytes)] for each in notes.documents()]
-    print_table(Console(), ["topic", "tokens", "bytes on disk"], rows)
+    print_table(["topic", "tokens", "bytes on disk"], rows)
     print(f"\nThe briefing: {BRIEFING_QUESTION} {answer_to(notes, 'briefing', BRIEFING_QUESTION)}")
 
 

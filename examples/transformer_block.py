@@ -10,10 +10,10 @@ import torch
 import typer
 from rich.console import Console
 from rich.progress import track
+from tables import print_table
 from torch import Tensor, nn
 
 from attar.nn import Memories, attention
-from attar.paper.machine import print_table
 
 SIZE = 32  # k
 
@@ -90,7 +90,7 @@ def main(mechanisms: str = "none,linear,gated,softmax", every: int = 30, pairs: 
     names = track(mechanisms.split(","), "training", console=Console(stderr=True), transient=True)
     rows = [[name, *(f"{share:.0%}" for share in accuracies(name, every, pairs))] for name in names]
     print(f"Values recalled from contexts of {pairs} pairs, with {2 * pairs} possible values:\n")
-    print_table(Console(), ["mechanism", *(f"{times * every} steps" for times in range(1, 7))], rows)
+    print_table(["mechanism", *(f"{times * every} steps" for times in range(1, 7))], rows)
     print(f"\nStored per context: {SIZE} numbers (none), {SIZE} × {SIZE} for any length (linear, gated),")
     print(f"or all its states, here {2 * pairs - 1} × {SIZE}, all read for every query (softmax).")
 

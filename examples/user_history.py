@@ -9,10 +9,9 @@ from timeit import repeat
 import numpy as np
 import torch
 import typer
-from rich.console import Console
+from tables import print_table
 
 from attar.ops import packed_lookup_many, packed_update, softmax_lookup
-from attar.paper.machine import print_table, quantity
 
 SIZE = 64  # k
 TOPICS, LIKED = 200, 8  # in total, and per user
@@ -68,7 +67,7 @@ def grow(users: int, events: int) -> list[str]:
     ours = min(repeat(lambda: by_memory(memory, candidates), number=3)) / 3 / CANDIDATES
     theirs = min(repeat(lambda: by_softmax(history, candidates), number=3)) / 3 / CANDIDATES
     shares = (f"{share:.0%}" for share in np.mean(found, 0))
-    return [f"{events:,}", *shares, *(quantity(seconds, "s") for seconds in (append, ours, theirs))]
+    return [f"{events:,}", *shares, *(f"{1e6 * seconds:,.1f} µs" for seconds in (append, ours, theirs))]
 
 
 def main(users: int = 100, lengths: str = "10,30,100,1000,10000") -> None:
@@ -78,7 +77,7 @@ def main(users: int = 100, lengths: str = "10,30,100,1000,10000") -> None:
         f"How often the liked item is found among {CANDIDATES}, and the time per event and per candidate:\n"
     )
     columns = ["events", "memory", "softmax", "mean vector", "append", "score, memory", "score, softmax"]
-    print_table(Console(), columns, [grow(users, int(events)) for events in lengths.split(",")])
+    print_table(columns, [grow(users, int(events)) for events in lengths.split(",")])
     kept = []
     for _ in range(users):
         old, new = rng.permutation(TOPICS)[: 2 * LIKED].reshape(2, LIKED)
@@ -90,7 +89,7 @@ def main(users: int = 100, lengths: str = "10,30,100,1000,10000") -> None:
         kept.append([by_memory(memory, candidates).argmax() == 0 for memory in memories])
     print("\nPreferences change after 1,000 events. Found 50 events later:\n")
     columns = ["all events kept", f"C decays by {1 - DECAY:.0%} per event", "old events subtracted"]
-    print_table(Console(), columns, [[f"{share:.0%}" for share in np.mean(kept, 0)]])
+    print_table(columns, [[f"{share:.0%}" for share in np.mean(kept, 0)]])
     off = np.abs(cleared - memory_of(recent)).max() / np.abs(cleared).max()
     print(f"\nSubtracting equals never adding: memories differ by {off:.0e} of their largest number.")
 
