@@ -1,0 +1,82 @@
+"""A small set of made-up stories: training documents whose questions are drawn, the others with their own."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attar.paper.cloze import ClozeDocument, DocumentWriter
+from attar.paper.options import TrainingOptions
+from attar.paper.vocabulary import VOCABULARY_FILE, Vocabulary
+from attar.text.sentences import iterate_sentences
+from benchmarks.question_files import write_folder
+from benchmarks.stories import story_document, tell_stories
+
+COUNTS = {"training": 24, "validation": 8, "test": 6}
+MakeSet = Callable[..., Path]
+MakeOptions = Callable[..., TrainingOptions]
+
+
+def story_documents(seed: int, count: int) -> list[ClozeDocument]:
+    return [story_document(story, f"{seed} {n}") for n, story in enumerate(tell_stories(seed, count))]
+
+
+def story_words(size: int = 200) -> Vocabulary:
+    sentences = (sentence for story in tell_stories(1, 80) for sentence in iterate_sentences(story.text))
+    return Vocabulary.build(sentences, size=size, entities=16)
+
+
+@pytest.fixture(scope="session")
+def make_set(tmp_path_factory: pytest.TempPathFactory) -> MakeSet:
+    """Writes a set of stories; `vocabulary=None` leaves its vocabulary out."""
+    words = story_words()
+
+    def make(seed: int = 1, vocabulary: Vocabulary | None = words, **counts: int) -> Path:
+        folder = tmp_path_factory.mktemp("set")
+        for at, (split, count) in enumerate((counts or COUNTS).items()):
+            with DocumentWriter(folder / f"{split}.parquet") as writer:
+                for document in story_documents(seed + 1000 * at, count):
+                    if split == "training":
+                        document.questions = []
+                    writer.write(document)
+        if vocabulary is not None:
+            (folder / VOCABULARY_FILE).write_bytes(vocabulary.to_bytes())
+        return folder
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Steps of a millisecond: a second thread would only slow them down."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def stories_set(make_set: MakeSet) -> Path:
+    return make_set()
+
+
+@pytest.fixture
+def cnn_set(tmp_path: Path) -> Path:
+    """A set in the CNN format, one file per question, without a vocabulary."""
+    for seed, split in enumerate(COUNTS):
+        write_folder(story_documents(seed, 4), tmp_path / "cnn" / "questions" / split)
+    return tmp_path / "cnn"
+
+
+@pytest.fixture
+def options(stories_set: Path, tmp_path: Path) -> MakeOptions:
+    """Options of a small run in the test's folder."""
+
+    def make(out: str = "network", **changed: Any) -> TrainingOptions:
+        sizes = {"hidden_size": 8, "embedding_size": 8, "epochs": 2, "batch_size": 8, "questions": 3}
+        given: dict[str, Any] = sizes | {"data": (str(stories_set),), "out": str(tmp_path / out)}
+        return TrainingOptions(**given | changed)
+
+    return make

@@ -1,0 +1,190 @@
+"""Batches contain the documents that went in, once per epoch, whoever prepares them."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+import torch
+
+from attar.paper.batches import Batch, ClozeBatches, EpochStream
+from attar.paper.cloze import ClozeDocument, Question
+from attar.paper.encoded import EncodedSplit, encode_split
+from attar.paper.vocabulary import FIRST_ENTITY, PLACEHOLDER, Vocabulary
+
+DOCUMENTS = 23
+NAMES = 12
+# Every sentence of a document begins with a word of its own, so that it is known wherever it comes out.
+WORDS = Vocabulary((*(f"mark{n}" for n in range(60)), "met", "in", "the", "."), entities=NAMES)
+
+
+def document(number: int) -> ClozeDocument:
+    """A document of 3 to 29 sentences with seven names, numbered at random, and its questions."""
+    rng = np.random.default_rng(number)
+    numbers = rng.permutation(NAMES)[:7]
+
+    def token() -> str:
+        return (
+            f"@entity{rng.choice(numbers)}" if rng.random() < 0.25 else str(rng.choice(["met", "in", "the"]))
+        )
+
+    sentences = [
+        [f"mark{n}", *(token() for _ in range(rng.integers(4, 11))), "."] for n in range(rng.integers(3, 30))
+    ]
+    return ClozeDocument(str(number), "", sentences, {})
+
+
+def with_questions(number: int) -> ClozeDocument:
+    asked = document(number)
+    names = [int(token[7:]) for row in asked.sentences for token in row if token.startswith("@entity")]
+    if len(set(names)) > 1 and number % 5:
+        other = next(name for name in names if name != names[0])
+        asked.questions = [Question(("@placeholder", "met", f"@entity{names[0]}", "."), other)]
+        asked.questions.append(Question(("in", "the", "@placeholder"), names[0]))
+    return asked
+
+
+DRAWN = [document(number) for number in range(DOCUMENTS)]
+FIXED = [with_questions(number) for number in range(DOCUMENTS)]
+
+
+@pytest.fixture(scope="module")
+def split() -> EncodedSplit:
+    return encode_split(DRAWN, WORDS)
+
+
+def drawing(split: EncodedSplit, *, epoch: int = 0, **options: int) -> ClozeBatches:
+    batches = ClozeBatches(split, **{"size": 4, "draw": 3} | options)
+    batches.epoch = epoch
+    return batches
+
+
+def in_tokens(ids: Iterable[int]) -> list[str]:
+    first_word = FIRST_ENTITY + NAMES
+    return [
+        "@placeholder"
+        if number == PLACEHOLDER
+        else f"@entity{number - FIRST_ENTITY}"
+        if number < first_word
+        else WORDS.words[number - first_word]
+        for number in ids
+    ]
+
+
+def sentences_of(batch: Batch, row: int) -> list[list[str]]:
+    """A document of a batch in tokens, under the batch's own numbers of its names."""
+    ids = batch.documents.ids[row, : batch.documents.lengths[row]].tolist()
+    ends = batch.documents.sentence_ends[row, : len(ids)].tolist()
+    found: list[list[str]] = [[]]
+    for token, last in zip(in_tokens(ids), ends, strict=True):
+        found[-1].append(token)
+        if last:
+            found.append([])
+    assert found.pop() == []
+    return found
+
+
+def questions_of(batch: Batch, row: int) -> list[tuple[list[str], list[str]]]:
+    """A document's questions, and each with its blank filled in by its answer."""
+    found = []
+    for q in (batch.questions.documents == row).nonzero()[:, 0].tolist():
+        asked = in_tokens(batch.questions.ids[q, : batch.questions.lengths[q]].tolist())
+        blank = int(batch.questions.blanks[q])
+        assert [at for at, token in enumerate(asked) if token == "@placeholder"] == [blank]
+        answer = f"@entity{batch.documents.candidates[row, batch.answers[q]]}"
+        found.append((asked, [*asked[:blank], answer, *asked[blank + 1 :]]))
+    return found
+
+
+def seen(batches: Iterable[Batch]) -> list[tuple[list[int], list[list[int]]]]:
+    return [(batch.indices.tolist(), batch.questions.ids.tolist()) for batch in batches]
+
+
+class TestDrawing:
+    def test_a_document_and_its_questions_are_its_original_sentences_with_names_renumbered(
+        self, split
+    ) -> None:
+        for batch in drawing(split):
+            for row, index in enumerate(batch.indices.tolist()):
+                kept = sentences_of(batch, row)
+                asked = [filled for _, filled in questions_of(batch, row)]
+                original = {sentence[0]: sentence for sentence in DRAWN[index].sentences}
+                assert sorted(found[0] for found in kept + asked) == sorted(original)
+                renamed: dict[str, str] = {}
+                for found in kept + asked:
+                    for token, other in zip(found, original[found[0]], strict=True):
+                        assert renamed.setdefault(token, other) == other
+                        assert token == other or (token[:7], other[:7]) == ("@entity", "@entity")
+                assert len(set(renamed.values())) == len(renamed)
+
+    def test_candidates_are_the_names_in_the_kept_text_and_hold_every_answer(self, split) -> None:
+        lost = 0
+        for batch in drawing(split):
+            of_question = batch.documents.candidates[batch.questions.documents]
+            assert (of_question.gather(1, batch.answers[:, None]) >= 0).all()
+            assert not batch.questions.asked.gather(1, batch.answers[:, None]).any()
+            for row, index in enumerate(batch.indices.tolist()):
+                kept = [token for sentence in sentences_of(batch, row) for token in sentence]
+                candidates = [n for n in batch.documents.candidates[row].tolist() if n >= 0]
+                counts = batch.counts[row][batch.documents.candidates[row] >= 0].tolist()
+                assert counts == [kept.count(f"@entity{n}") for n in candidates]
+                assert {token for token in kept if token.startswith("@")} == {
+                    f"@entity{n}" for n in candidates
+                }
+                lost += int(split.name_starts[index + 1] - split.name_starts[index]) - len(candidates)
+        assert lost > 0, "no name was held out altogether: the test shows nothing"
+
+    def test_seed_and_epoch_determine_the_batches(self, split) -> None:
+        assert seen(drawing(split, epoch=2)) == seen(drawing(split, epoch=2))
+        for changed in ({"epoch": 3}, {"seed": 1}):
+            assert seen(drawing(split, epoch=2)) != seen(drawing(split, **{"epoch": 2} | changed))
+
+    def test_every_document_is_in_an_epoch_once_with_documents_of_similar_length(self, split) -> None:
+        batches = list(drawing(split))
+        assert sorted(index for batch in batches for index in batch.indices.tolist()) == list(
+            range(DOCUMENTS)
+        )
+        spreads = [np.ptp(split.lengths[batch.indices.numpy()]) for batch in batches]
+        assert max(spreads) < np.ptp(split.lengths) / 2
+
+
+def test_fixed_questions_keep_their_names_and_every_epoch_is_the_same() -> None:
+    batches = ClozeBatches(encode_split(FIXED, WORDS), size=4)
+    first = seen(batches)
+    batches.epoch = 5
+    assert seen(batches) == first
+    for batch in batches:
+        for row, index in enumerate(batch.indices.tolist()):
+            assert sentences_of(batch, row) == FIXED[index].sentences
+            filled = [question for _, question in questions_of(batch, row)]
+            assert filled == [
+                [f"@entity{q.answer}" if token == "@placeholder" else token for token in q.tokens]
+                for q in FIXED[index].questions
+            ]
+
+
+def test_documents_without_names_or_questions_make_a_batch() -> None:
+    plain = [ClozeDocument("", "", [["in", "the", "."]], {}), ClozeDocument("", "", [], {})]
+    for draw in (0, 3):
+        (batch,) = ClozeBatches(encode_split(plain, WORDS), draw=draw)
+        assert batch.documents.ids.tolist() == [[0, 0, 0], WORDS.encode(["in", "the", "."])]
+        assert batch.documents.candidates.tolist() == [[-1], [-1]]
+        assert len(batch.answers) == 0
+
+
+def test_moving_a_batch_leaves_on_the_cpu_what_is_read_there(split) -> None:
+    moved = next(iter(drawing(split))).to("meta")
+    on_cpu = (moved.documents.lengths, moved.documents.sentence_ends, moved.documents.names, moved.counts)
+    on_gpu = (moved.documents.ids, moved.documents.candidates, moved.questions.ids, moved.answers)
+    assert [tensor.is_meta for tensor in (*on_cpu, moved.questions.lengths)] == [False] * 5
+    assert all(tensor.is_meta for tensor in on_gpu)
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])  # six batches per epoch and two workers: their order continues
+def test_one_epoch_after_another_is_streamed_whoever_prepares_it(split, workers: int) -> None:
+    expected = [seen(drawing(split, epoch=epoch)) for epoch in (3, 4, 5)]
+    torch.manual_seed(7)
+    stream = EpochStream(drawing(split), epoch=3, workers=workers)
+    assert [seen(stream) for _ in range(3)] == expected
+    after = torch.rand(1)
+    torch.manual_seed(7)
+    assert torch.equal(torch.rand(1), after)  # nothing was drawn from the caller's generator

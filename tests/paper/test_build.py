@@ -1,0 +1,219 @@
+"""Sets are built from plain text: splits by document, windows, shuffled names, fixed questions, all seeded."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attar.errors import AttarError, FormatError, OptionError
+from attar.paper import build
+from attar.paper.build import _cut_windows, build_set, split_documents
+from attar.paper.cloze import count_names
+from attar.paper.options import BuildOptions
+from attar.paper.sets import ClozeSet
+from attar.paper.vocabulary import Vocabulary
+from benchmarks.stories import tell_stories
+
+OPTIONS = BuildOptions(window=200, questions=3, validation="0.2", test="0.2")
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("texts")
+    stories = [story.text for story in tell_stories(seed=3, count=60)]
+    for number in range(10):
+        (folder / f"{number}.txt").write_text("\n\n".join(stories[number * 6 : number * 6 + 6]))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> ClozeSet:
+    out = tmp_path_factory.mktemp("set")
+    build_set([texts], out, OPTIONS)
+    return ClozeSet.open(out)
+
+
+def test_splits_are_by_source_document(built: ClozeSet) -> None:
+    sources = {split: {d.name.split("#")[0] for d in built.documents(split)} for split in built.splits}
+    assert {split: len(names) for split, names in sources.items()} == {
+        "training": 6,
+        "validation": 2,
+        "test": 2,
+    }
+    assert len(set().union(*sources.values())) == 10
+
+
+def test_training_keeps_all_sentences_and_the_others_have_fixed_questions(built: ClozeSet) -> None:
+    assert all(not document.questions for document in built.documents("training"))
+    for document in [*built.documents("validation"), *built.documents("test")]:
+        assert 1 <= len(document.questions) <= 3
+        for question in document.questions:
+            assert question.tokens.count("@placeholder") == 1
+            assert f"@entity{question.answer}" not in question.tokens
+            assert count_names(document.sentences)[question.answer] > 0
+            assert question.answer in document.names
+
+
+def test_windows_have_about_the_wanted_length_and_names_in_random_order(built: ClozeSet) -> None:
+    documents = list(built.documents("training"))
+    lengths = [sum(map(len, document.sentences)) for document in documents]
+    assert 150 < sum(lengths) / len(lengths) < 250
+    assert len({next(iter(count_names(document.sentences))) for document in documents}) > 5
+
+
+def test_the_same_sources_and_seed_give_the_same_bytes(texts: Path, built: ClozeSet, tmp_path: Path) -> None:
+    build_set([texts], tmp_path, OPTIONS)
+    for file in sorted(built.path.iterdir()):
+        assert (tmp_path / file.name).read_bytes() == file.read_bytes()
+    other = BuildOptions(window=200, questions=3, validation="0.2", test="0.2", seed=1)
+    build_set([texts], tmp_path, other, replace=True)
+    assert (tmp_path / "test.parquet").read_bytes() != (built.path / "test.parquet").read_bytes()
+
+
+def test_a_set_describes_how_it_was_built(built: ClozeSet) -> None:
+    about = json.loads((built.path / "set.json").read_text())
+    assert about["options"]["vocabulary_size"] == 20_000
+    assert about["splits"]["test"]["sources"] == 2
+    assert built.vocabulary is not None
+    assert built.vocabulary.fingerprint == about["vocabulary"]
+
+
+def test_building_again_in_one_split_keeps_the_given_vocabulary_and_removes_the_others(
+    texts: Path, built: ClozeSet, tmp_path: Path
+) -> None:
+    build_set([texts], tmp_path, OPTIONS)
+    only = BuildOptions(window=200, only="test")
+    build_set([texts], tmp_path, only, vocabulary=built.vocabulary, replace=True)
+    found = ClozeSet.open(tmp_path)
+    assert (found.splits, found.vocabulary) == (("test",), built.vocabulary)
+    assert all(document.questions for document in found.documents("test"))
+
+
+@pytest.mark.parametrize("name", ["set.json", "vocabulary.json", "test.parquet"])
+def test_a_folder_with_a_set_is_refused_unless_it_may_be_replaced(
+    texts: Path, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_text("here first")
+    with pytest.raises(OptionError, match=rf"{name}.*; add --replace"):
+        build_set([texts], tmp_path, OPTIONS)
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["here first"]
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt(), OSError(28, "No space left on device")], ids=repr)
+def test_an_interrupted_build_leaves_the_old_set_unchanged(
+    texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: BaseException
+) -> None:
+    def stop(*_: object) -> bytes:
+        raise fault
+
+    build_set([texts], tmp_path, OPTIONS)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    monkeypatch.setattr(build.CapitalFinder, "find", stop)
+    with pytest.raises((KeyboardInterrupt, AttarError)):
+        build_set([texts], tmp_path, BuildOptions(window=100), replace=True)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_text_without_names_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("it rained all day . " * 50)
+    with pytest.raises(FormatError, match="found no text with names to ask for"):
+        build_set([tmp_path / "a.txt"], tmp_path / "out", vocabulary=Vocabulary(()))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_text_given_twice_is_in_the_set_once(texts: Path, tmp_path: Path) -> None:
+    build_set([texts / "0.txt", texts], tmp_path, OPTIONS)
+    found = ClozeSet.open(tmp_path)
+    names = [document.name for split in found.splits for document in found.documents(split)]
+    assert len(names) == len(set(names))
+
+
+def test_empty_splits_are_logged(texts: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    build_set([texts / "0.txt"], tmp_path / "one", BuildOptions(window=200))
+    assert [record.getMessage() for record in caplog.records] == [
+        "attar: nothing for validation in 1 text; give more texts",
+        "attar: nothing for test in 1 text; give more texts",
+    ]
+
+
+def test_typed_marks_are_ordinary_words(tmp_path: Path) -> None:
+    text = "Then Ann Lee met Bob Ray and @entity0 in Rome and @placeholder left with Ann Lee. "
+    (tmp_path / "a.txt").write_text(text * 12)
+    build_set([tmp_path / "a.txt"], tmp_path / "set", BuildOptions(only="test"))
+    (document,) = ClozeSet.open(tmp_path / "set").documents("test")
+    assert "and @ entity0 in" in " ".join(document.sentences[0])
+    assert set(count_names(document.sentences)) <= set(document.names)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"only": "dev"}, {"window": 3}, {"questions": 0}, {"only": "test", "validation": "list.txt"}],
+    ids=str,
+)
+def test_impossible_options_are_refused(options: dict) -> None:
+    with pytest.raises(OptionError):
+        BuildOptions(**options)
+
+
+def test_windows_contain_every_sentence_once() -> None:
+    sentences = [[str(n)] * (n % 7 + 1) for n in range(100)]
+    windows = list(_cut_windows(sentences, 50))
+    assert [sentence for window in windows for sentence in window] == sentences
+    assert list(_cut_windows([], 50)) == []
+
+
+NAMES = [f"novels/{n:03}" for n in range(100)]
+
+
+class TestSplits:
+    @staticmethod
+    def chosen(splits: list[str], split: str) -> list[int]:
+        return [at for at, found in enumerate(splits) if found == split]
+
+    def test_shares_are_the_first_names_of_a_seeded_permutation(self) -> None:
+        order = np.random.RandomState(0).permutation(100).tolist()
+        splits = split_documents(NAMES, "0.08", "0.08", seed=0)
+        assert self.chosen(splits, "validation") == sorted(order[:8])
+        assert self.chosen(splits, "test") == sorted(order[8:16])
+        assert split_documents(NAMES[::-1], "0.08", "0.08", seed=0) == splits[::-1]
+
+    def test_a_small_corpus_still_has_every_split(self) -> None:
+        assert set(split_documents(["a", "b", "c"], "0.08", "0.08", 0)) == {"test", "training", "validation"}
+        assert split_documents(["a"], "0.08", "0.08", 0) == ["training"]
+
+    def test_rules_select_documents_by_index(self) -> None:
+        splits = split_documents(NAMES, "i%20==0", "i % 20 == 1", 0)
+        assert self.chosen(splits, "validation") == [0, 20, 40, 60, 80]
+        assert self.chosen(splits, "test") == [1, 21, 41, 61, 81]
+
+    def test_lists_may_leave_out_folder_and_suffix_and_begin_with_a_byte_order_mark(self, tmp_path) -> None:
+        (tmp_path / "list").write_bytes(b"\xef\xbb\xbfnovels/003\n004.txt\n\n005\n")
+        splits = split_documents(NAMES, str(tmp_path / "list"), "0", 0)
+        assert self.chosen(splits, "validation") == [3, 4, 5]
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [(b"caf\xe9\n", "is not UTF-8 text; convert it"), (b"novels/003\nemma", "such as 'emma'")],
+        ids=["another encoding", "an unknown name"],
+    )
+    def test_invalid_lists_are_refused(self, tmp_path: Path, content: bytes, message: str) -> None:
+        (tmp_path / "list").write_bytes(content)
+        with pytest.raises(AttarError, match=message):
+            split_documents(NAMES, str(tmp_path / "list"), "0", 0)
+
+    @pytest.mark.parametrize("shares", [("0.6", "0.6"), ("0.99", "0.01")], ids=" ".join)
+    def test_shares_that_leave_nothing_for_training_are_refused(self, shares: tuple[str, str]) -> None:
+        with pytest.raises(OptionError, match="expected shares that leave documents for training, got 0"):
+            split_documents(NAMES, *shares, 0)
+
+    def test_a_document_in_two_splits_is_refused(self) -> None:
+        with pytest.raises(OptionError, match="document 'novels/005' is in both validation and test"):
+            split_documents(NAMES, "i%5==0", "i%7==5", 0)
+
+    @pytest.mark.parametrize(
+        "rule", ["1.5", "-0.1", "nothing", "i%5==7", "i%" + "9" * 5000 + "==0", "x" * 5000]
+    )
+    def test_invalid_rules_are_refused(self, rule: str) -> None:
+        with pytest.raises(AttarError):
+            split_documents(NAMES, rule, "0.1", 0)

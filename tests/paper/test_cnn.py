@@ -1,0 +1,145 @@
+"""The CNN format: files of five blocks, grouped by document; the error for a broken one names its line."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attar.errors import FormatError
+from attar.paper.cloze import ClozeDocument, Question
+from attar.paper.cnn import QuestionFile, parse_question, read_folder, split_tokens
+from attar.paper.sets import ClozeSet
+from benchmarks.question_files import format_question, write_folder
+
+FILE = (
+    b"http://example.com/a\n\n( @entity1 ) -- @entity0 met @entity1 . he left .\n\n"
+    b"@placeholder met @entity1\n\n@entity0\n\n@entity1:CNN\n@entity0:Ann: the first"
+)
+
+
+@pytest.mark.parametrize("ending", [b"", b"\n", b"\n\n"], ids=["no newline", "one", "two"])
+def test_blocks_are_read(ending: bytes) -> None:
+    file = parse_question(FILE + ending, "a.question")
+    assert file.url == "http://example.com/a"
+    assert file.question == "@placeholder met @entity1"
+    assert file.answer == "@entity0"
+    assert file.names == ((1, "CNN"), (0, "Ann: the first"))
+
+
+line = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), min_size=1).filter(
+    str.strip
+)
+names = st.dictionaries(
+    st.integers(0, 999),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n")),
+    min_size=1,
+)
+
+
+@given(line, line, names, st.data())
+def test_every_well_formed_file_survives_formatting_and_parsing(
+    url: str, document: str, names: dict[int, str], data: st.DataObject
+) -> None:
+    answer = f"@entity{data.draw(st.sampled_from(sorted(names)))}"
+    text = f"{document} {answer} ."
+    file = QuestionFile(url, text, "who is @placeholder ?", answer, tuple(names.items()))
+    assert parse_question(format_question(file) + b"\n", "a") == file
+
+
+@given(st.binary(max_size=80))
+def test_other_bytes_are_refused_with_a_line_number(data: bytes) -> None:
+    with pytest.raises(FormatError, match=r"^a, line \d+: expected"):
+        parse_question(data, "a")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "line 1: expected five blocks"),
+        (b"u\n\nd\n\nq", "line 5: expected five blocks"),
+        (FILE + b"\n\nmore", "line 12: expected five blocks .* got 6 blocks"),
+        (FILE.replace(b"http://example.com/a", b" "), "line 1: expected the url on one line"),
+        (FILE.replace(b". he", b".\nhe"), "line 3: expected the document on one line"),
+        (FILE.replace(b"@placeholder", b"@placeholder @placeholder"), "line 5: expected a question with one"),
+        (FILE.replace(b"@placeholder", b"who"), "line 5: expected a question with one"),
+        (
+            FILE.replace(b"\n\n@entity0\n\n", b"\n\n@entity7\n\n"),
+            "line 7: expected an answer among the names",
+        ),
+        (FILE.replace(b"\n\n@entity0\n\n", b"\n\nAnn\n\n"), "line 7: expected an answer among the names"),
+        (FILE.replace(b"@entity1:CNN", b"@entity1 CNN"), "line 9: expected @entityN:Name"),
+        (FILE.replace(b"left", b"\xff"), "line 3: expected UTF-8 text, got the byte 0xff"),
+        (FILE.replace(b"@entity0:", b"@entity007:"), "line 10: expected @entityN:Name, N .* leading zeros"),
+        (FILE + "\n@entity٣٣:Bob".encode(), "line 11: expected @entityN:Name"),
+        (FILE + b"\n@entity" + b"7" * 5000 + b":Bob", "line 11: expected @entityN:Name, N from 0 to 9999"),
+        (FILE + b"\n@entity1:BBC", "line 11: expected one name for @entity1, got 'BBC' after 'CNN'"),
+        (
+            FILE.replace(b"-- @entity0 met", b"-- Ann met"),
+            "line 7: expected an answer that is in the document",
+        ),
+    ],
+    ids=[
+        *("empty", "three blocks", "six blocks", "no url", "two lines", "two blanks", "no blank"),
+        *("an answer without a name", "no entity", "no colon", "no UTF-8", "leading zeros", "other digits"),
+        *("a large number", "two names for a number", "an answer that is not in the text"),
+    ],
+)
+def test_the_error_for_a_malformed_file_names_the_line(data: bytes, message: str) -> None:
+    with pytest.raises(FormatError, match=rf"^a\.question, {message}"):
+        parse_question(data, "a.question")
+
+
+def test_sentences_keep_all_tokens_in_order() -> None:
+    tokens = ['"', "why", "?", '"', "he", "said", ".", "she", "left", "!", "and", "then"]
+    cut = split_tokens(tokens)
+    assert [token for sentence in cut for token in sentence] == tokens
+    assert cut[-1] == ["and", "then"]
+
+
+def document(number: int) -> ClozeDocument:
+    sentences = [["@entity0", "met", "@entity1", "in", str(number), "."], ["@entity1", "left", "."]]
+    questions = [
+        Question(("@placeholder", "met", "@entity1", "."), 0),
+        Question(("@placeholder", "left", "."), 1),
+    ]
+    return ClozeDocument(f"http://{number}", "cnn", sentences, {0: "Ann", 1: "Bob"}, questions)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "cnn" / "questions" / "training"
+    assert write_folder(map(document, range(5)), place) == 10
+    return place
+
+
+def test_questions_are_grouped_by_document(folder: Path) -> None:
+    found = sorted(read_folder(folder, "cnn"), key=lambda document: document.name)
+    for grouped in found:
+        grouped.questions.sort(key=lambda question: question.answer)
+    assert found == [document(number) for number in range(5)]
+
+
+def test_a_malformed_file_is_refused_by_name_or_skipped_on_request(folder: Path) -> None:
+    (folder / "bad.question").write_bytes(b"url only")
+    (folder / "x.question").symlink_to(folder / "nowhere")
+    with pytest.raises(FormatError, match=r"bad\.question, line 1: expected five blocks"):
+        list(read_folder(folder, "cnn"))
+    skipped: list[FormatError] = []
+    assert len(list(read_folder(folder, "cnn", on_malformed=skipped.append))) == 5
+    assert ["bad.question" in str(skipped[0]), "cannot read" in str(skipped[1])] == [True, True]
+
+
+def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"there are no \.question files in"):
+        list(read_folder(tmp_path, "cnn"))
+
+
+def test_a_set_finds_its_splits_and_is_named_by_its_folder(folder: Path) -> None:
+    write_folder([document(7)], folder.parent / "test")
+    for path, source in ((folder.parent, "questions"), (folder.parent.parent, "cnn")):
+        found = ClozeSet.open(path)
+        assert found.splits == ("training", "test")
+        assert [each.source for each in found.documents("test")] == [source]
+    with pytest.raises(FormatError, match="has no dev split, only training and test"):
+        found.documents("dev")

@@ -1,0 +1,191 @@
+"""A comparison makes each run once, in a process that ends with it, says what happens, and reports the results."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from attar.errors import AttarError, FormatError, OptionError
+from attar.paper import compare as module
+from attar.paper import train
+from attar.paper.compare import Comparison, compare, read_result
+from attar.paper.evaluate import Evaluation, Score
+from attar.paper.options import TrainingOptions
+from attar.paper.report import Report, Result, difference, draw_figure, make_report, markdown_table
+
+from .conftest import MakeSet
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+
+def comparison(data: Path, out: Path, *mechanisms: str, **changed: Any) -> Comparison:
+    sizes = {"hidden_size": 8, "embedding_size": 8, "epochs": 2, "batch_size": 8, "questions": 2}
+    base = TrainingOptions(data=(str(data),), out=str(out), **sizes | changed)
+    return Comparison(base, mechanisms or ("none", "keyed"), seeds=1, jobs=2)
+
+
+@pytest.fixture(scope="module")
+def compared(
+    stories_set: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Comparison, list[str], Report]:
+    """Two mechanisms, one seed, two epochs."""
+    lines: list[str] = []
+    given = comparison(stories_set, tmp_path_factory.mktemp("report"))
+    return given, lines, compare(given, say=lines.append)
+
+
+@pytest.mark.slow
+class TestComparison:
+    def test_says_a_line_per_epoch_of_each_run(self, compared: tuple[Comparison, list[str], Report]) -> None:
+        _, lines, _ = compared
+        begun = sorted(line.partition(": loss")[0] for line in lines)
+        assert begun == [f"{name}, seed 0: epoch {n} of 2" for name in ("keyed", "none") for n in (1, 2)]
+
+    def test_has_a_row_per_mechanism(self, compared: tuple[Comparison, list[str], Report]) -> None:
+        given, _, report = compared
+        assert list(report.mechanisms) == ["none", "keyed"]
+        for row in report.mechanisms.values():
+            assert row.whole.low <= row.whole.mean == row.whole.test[0] <= row.whole.high
+            assert row.whole.deviation is None
+            assert len(row.validation[0]) == 2
+        assert "±" not in markdown_table(report).partition("\n")[2]
+        assert (report.options["data"], report.options["lr"]) == ([Path(given.base.data[0]).name], 4e-3)
+        assert not {"mechanism", "seed"} & set(report.options)
+
+    def test_is_written_with_its_figure_and_made_again_without_training(
+        self, compared: tuple[Comparison, list[str], Report], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        given, _, report = compared
+        out = Path(given.base.out)
+        assert json.loads((out / "report.json").read_text()) == msgspec.to_builtins(report)
+        assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
+        assert "<svg" in (out / "figure.svg").read_text()
+        monkeypatch.setattr(module, "_run_all", None)
+        assert compare(given) == report
+        with pytest.raises(OptionError, match=r"has the result of other options: lr 0\.004; choose another"):
+            compare(replace(given, base=replace(given.base, lr=1.0)))
+
+
+class TestMistakes:
+    def test_of_options(self, tmp_path: Path) -> None:
+        given = comparison(tmp_path, tmp_path)
+        for wrong in ({"seeds": 0}, {"jobs": 0}, {"mechanisms": ()}, {"mechanisms": ("none", "none")}):
+            with pytest.raises(OptionError):
+                replace(given, **wrong)
+        with pytest.raises(OptionError, match=r"mechanism: expected none or .* got 'magic'"):
+            _ = comparison(tmp_path, tmp_path, "magic").runs
+
+    def test_of_data_are_found_before_any_run_starts(self, make_set: MakeSet, tmp_path: Path) -> None:
+        with pytest.raises(FormatError, match="has no test split"):
+            compare(comparison(make_set(training=2, validation=2), tmp_path))
+
+    @pytest.mark.parametrize("damaged", ["{", "[]", '{"options": {}}', "7"])
+    def test_a_damaged_result_is_an_error_with_its_path(self, tmp_path: Path, damaged: str) -> None:
+        (tmp_path / "result.json").write_text(damaged)
+        with pytest.raises(FormatError, match=r"result\.json is not the result of a run .*; delete it"):
+            read_result(tmp_path)
+        assert read_result(tmp_path / "none") is None
+
+    def test_a_failed_run_is_one_line_with_its_log_and_stops_the_others(
+        self, stories_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        programs = {
+            "none": "import time; time.sleep(600)",
+            "keyed": "import sys; print('first'); sys.exit('out of memory')",
+        }
+        started: list[Any] = []
+        popen = subprocess.Popen
+
+        def start(command: list[str], **rest: Any) -> Any:
+            program = programs[json.loads(Path(command[-1]).read_text())["mechanism"]]
+            started.append(popen([command[0], "-c", program], **rest))
+            return started[-1]
+
+        monkeypatch.setattr(module.subprocess, "Popen", start)
+        with pytest.raises(AttarError) as raised:
+            compare(comparison(stories_set, tmp_path))
+        line = str(raised.value)
+        assert line.startswith("the run keyed, seed 0 ended with exit code 1 (out of memory); see ")
+        assert "\n" not in line
+        assert [process.returncode for process in started] == [-15, 1]
+
+    def test_a_second_run_in_a_folder_is_refused_in_one_line(
+        self, tmp_path: Path, stories_set: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        options = comparison(stories_set, tmp_path, "none").runs[0]
+        options.folder.mkdir(parents=True)
+        (options.folder / "config.json").write_text("")
+        (tmp_path / "options.json").write_bytes(msgspec.json.encode(options))
+        monkeypatch.setattr(module, "_exit_with_parent", lambda: None)
+        with pytest.raises(SystemExit) as ended:
+            module.main(str(tmp_path / "options.json"))
+        assert str(ended.value).startswith("attar: ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["terminated", "killed"])
+def test_a_comparison_that_is_ended_ends_its_runs(
+    stories_set: Path, tmp_path: Path, end: signal.Signals
+) -> None:
+    small = ["--hidden-size", "4", "--embedding-size", "4", "--epochs", "100000", "--jobs", "1"]
+    command = [sys.executable, "-m", "attar", "paper", "compare", "-d", stories_set, "-o", tmp_path, *small]
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+    started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    assert started.stderr is not None
+    assert "epoch 1 of 100000" in started.stderr.readline()
+    started.send_signal(end)
+    started.communicate(timeout=60)
+    # A run locks its folder as long as it trains.
+    with train._locked(tmp_path / "runs" / "none-0" / "run"):
+        pass
+
+
+def result(accuracy: float) -> Result:
+    """The result of a run: news is easier than letters."""
+
+    def part(of: float) -> Score:
+        return Score(of, of - 0.1, of + 0.1, 10, 5)
+
+    counted = {"most frequent name": {"news": part(0.3), "letters": part(0.1)}}
+    sources = {"news": part(accuracy + 0.2), "letters": part(accuracy - 0.2)}
+    test = Evaluation(part(accuracy), {"most frequent name": part(0.25)}, sources, counted)
+    return Result({}, [{"validation_accuracy": accuracy}, {"validation_accuracy": accuracy}], test, test)
+
+
+@pytest.fixture
+def report() -> Report:
+    results = {"linear": (0.4, 0.5, 0.6), "gated": (0.6, 0.7, 0.8)}
+    return make_report(
+        {"epochs": 1}, {name: [result(each) for each in accuracies] for name, accuracies in results.items()}
+    )
+
+
+class TestReport:
+    def test_the_standard_error_of_a_difference_falls_with_the_number_of_seeds(self, report: Report) -> None:
+        step, error = difference(*(row.whole for row in report.mechanisms.values()))
+        assert (step, error) == pytest.approx((0.2, 0.1 * (2 / 3) ** 0.5))
+
+    def test_the_table_shows_sources_steps_and_baselines(self, report: Report) -> None:
+        lines = markdown_table(report).splitlines()
+        gated = "| all | gated | 0.700 | 0.100 | +0.200 ± 0.082 | 0.600 … 0.800 | 0.600 0.700 0.800 |"
+        assert lines[3] == gated
+        assert lines[4] == "| all | most frequent name | 0.250 | | | | |"
+        assert [line.split(" | ")[0] for line in lines[2:]] == 3 * ["| all"] + 3 * ["| news"] + 3 * [
+            "| letters"
+        ]
+
+    @pytest.mark.slow
+    def test_the_figure_is_the_same_for_the_same_report_and_ends_with_the_shortest_run(
+        self, report: Report, tmp_path: Path
+    ) -> None:
+        report.mechanisms["gated"].validation[0] = [0.1]
+        for name in ("one", "other"):
+            draw_figure(report, tmp_path / name)
+        assert (tmp_path / "one.png").read_bytes() == (tmp_path / "other.png").read_bytes()

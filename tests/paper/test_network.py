@@ -1,0 +1,231 @@
+"""The whole network: a document is read once, and every question on it is answered as if it were the only one."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from attar.paper.network import NAME_SCALE, WORD_SCALE, CopyHead, Documents, Network, PaperHead, Questions
+from attar.paper.options import NetworkOptions
+from attar.paper.vocabulary import FIRST_ENTITY, PLACEHOLDER
+
+ENTITIES = 6
+WORDS = 20
+LENGTHS = [9, 4, 7]
+MECHANISMS = ("none", "softmax", "linear", "gated", "decayed", "adaptive", "keyed", "named")
+MAKES = [{"mechanism": name} for name in MECHANISMS] + [{"mechanism": "softmax", "head": "copy"}]
+ENCODERS = ("gru", "lookahead", "bidirectional", "second-order")
+every_network = pytest.mark.parametrize("make", MAKES, ids=lambda make: " ".join(make.values()))
+every_encoder = pytest.mark.parametrize("encoder", ENCODERS)
+
+
+def made(**options):
+    """A network in float64 whose parameters are no longer where they started."""
+    given = NetworkOptions(embedding_size=5, hidden_size=4, **options)
+    network = Network(given, WORDS, ENTITIES).double()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+        network.embedding.weight[0] = 0
+    return network
+
+
+def some_documents(lengths=LENGTHS, n=9):
+    """Documents of words and of names; the third of four candidates is not in the text, the last row has two."""
+    batch = len(lengths)
+    candidates = torch.rand(batch, ENTITIES).argsort(1)[:, :4]
+    candidates[:, 2] = -1
+    candidates[-1:, 3] = -1
+    names = torch.randint(0, 2, (batch, n))
+    names[torch.rand(batch, n) < 0.5] = -1
+    names[:, :1], names[:, 1:2], names[:-1, 2:3] = 0, 1, 3
+    ids = torch.randint(FIRST_ENTITY + ENTITIES, WORDS, (batch, n))
+    ids = torch.where(names >= 0, FIRST_ENTITY + candidates.gather(1, names.clamp(min=0)), ids)
+    lengths = torch.tensor(lengths, dtype=torch.int64)
+    inside = torch.arange(n) < lengths[:, None]
+    ends = (torch.arange(n) % 3 == 2).expand(batch, n)
+    return Documents(ids * inside, lengths, ends & inside, names.masked_fill(~inside, -1), candidates)
+
+
+def some_questions(documents, rows, width=6):
+    """One question on each of some documents, which may repeat."""
+    turns = [rows[:at].count(row) for at, row in enumerate(rows)]
+    most = max(map(rows.count, rows), default=1)
+    lengths = torch.randint(3, width + 1, (len(rows),))
+    blanks = (torch.rand(len(rows)) * lengths).long()
+    ids = torch.randint(FIRST_ENTITY, WORDS, (len(rows), width)) * (torch.arange(width) < lengths[:, None])
+    ids[torch.arange(len(rows)), blanks] = PLACEHOLDER
+    places = [row * most + turn for row, turn in zip(rows, turns, strict=True)]
+    asked = torch.rand(len(rows), documents.candidates.shape[1]) < 0.4
+    both = (torch.tensor(numbers, dtype=torch.int64) for numbers in (rows, places))
+    return Questions(ids, lengths, blanks, *both, most, asked)
+
+
+def question(questions, q, row=None):
+    """One question of a batch, on the document that has the row now."""
+    one = torch.tensor([int(questions.documents[q]) if row is None else row])
+    part = {name: getattr(questions, name)[q : q + 1] for name in ("ids", "lengths", "blanks", "asked")}
+    return Questions(**part, documents=one, places=one, most=1)
+
+
+def document(documents, row):
+    """One document of a batch, without its padding."""
+    length = int(documents.lengths[row])
+    part = {name: getattr(documents, name)[row : row + 1] for name in ("lengths", "candidates")}
+    names = ("ids", "sentence_ends", "names")
+    return Documents(**part, **{name: getattr(documents, name)[row : row + 1, :length] for name in names})
+
+
+@every_network
+@every_encoder
+class TestEveryNetwork:
+    def test_trains_a_step_with_finite_gradients_for_all_parameters(self, make, encoder):
+        network, documents = made(encoder=encoder, **make), some_documents()
+        scores = network(documents, some_questions(documents, [0, 0, 2, 1, 0]))
+        torch.nn.functional.cross_entropy(scores, torch.tensor([0, 3, 1, 1, 1])).backward()
+        for name, parameter in network.named_parameters():
+            assert parameter.grad is not None, name
+            assert parameter.grad.isfinite().all(), name
+            # `none` keeps the last state alone, and the GRU from behind has read nothing before that one.
+            unread = make["mechanism"] == "none" and name == "document_encoder.backward_gru.weight_hh_l0"
+            assert parameter.grad.any() != unread, name
+
+    def test_scores_are_minus_infinity_where_there_is_no_candidate_and_only_there(self, make, encoder):
+        documents = some_documents()
+        questions = some_questions(documents, [0, 0, 2, 1])
+        scores = made(encoder=encoder, **make)(documents, questions)
+        missing = (documents.candidates < 0)[questions.documents]
+        assert torch.equal(scores == -torch.inf, missing)
+        assert scores[~missing].isfinite().all()
+
+    def test_a_batch_equals_single_documents_and_questions(self, make, encoder):
+        network, documents = made(encoder=encoder, **make), some_documents()
+        questions = some_questions(documents, [0, 2, 2, 1, 2])
+        together = network(documents, questions)
+        for q, row in enumerate(questions.documents.tolist()):
+            torch.testing.assert_close(network(documents, question(questions, q))[0], together[q])
+            alone = network(document(documents, row), question(questions, q, row=0))
+            torch.testing.assert_close(alone[0], together[q])
+
+    def test_padding_does_not_leak(self, make, encoder):
+        network, documents = made(encoder=encoder, **make), some_documents()
+        questions = some_questions(documents, [0, 1, 2])
+        behind = torch.arange(9) >= documents.lengths[:, None]
+        spoilt = replace(
+            documents,
+            ids=documents.ids.masked_fill(behind, FIRST_ENTITY),
+            names=documents.names.masked_fill(behind, 1),
+            sentence_ends=documents.sentence_ends | behind,
+        )
+        after = torch.arange(6) >= questions.lengths[:, None]
+        asked = replace(questions, ids=questions.ids.masked_fill(after, FIRST_ENTITY + 1))
+        torch.testing.assert_close(network(spoilt, asked), network(documents, questions))
+
+    @pytest.mark.parametrize(
+        "lengths", [LENGTHS, [], [9, 0]], ids=["no questions", "no documents", "no tokens"]
+    )
+    def test_takes_empty_parts(self, make, encoder, lengths):
+        network, documents = made(encoder=encoder, **make), some_documents(lengths, 9 if lengths else 0)
+        rows = [0, 0] if lengths == [9, 0] else []
+        network(documents, some_questions(documents, rows)).clamp(min=-1e9).sum().backward()
+        for name, parameter in network.named_parameters():
+            assert parameter.grad is None or parameter.grad.isfinite().all(), name
+
+
+@every_network
+def test_candidates_in_another_order_have_the_same_scores(make):
+    network, documents = made(**make), some_documents()
+    questions = some_questions(documents, [0, 1, 2, 0])
+    order = torch.tensor([3, 0, 2, 1])
+    place = torch.cat([order.argsort(), torch.tensor([-1])])
+    turned = replace(documents, candidates=documents.candidates[:, order], names=place[documents.names])
+    asked = replace(questions, asked=questions.asked[:, order])
+    torch.testing.assert_close(network(turned, asked), network(documents, questions)[:, order])
+
+
+@every_encoder
+def test_a_query_depends_on_both_sides_of_the_blank(encoder):
+    network, documents = made(encoder=encoder), some_documents()
+    questions = replace(some_questions(documents, [0]), lengths=torch.tensor([3]), blanks=torch.tensor([1]))
+    query = network.ask(questions)
+    for at in (0, 2):
+        changed = questions.ids.clone()
+        changed[0, at] = 15 if changed[0, at] != 15 else 16
+        assert not torch.allclose(network.ask(replace(questions, ids=changed)), query)
+
+
+def test_the_attention_sum_is_the_softmax_weight_of_each_names_tokens():
+    network, documents = made(mechanism="softmax", head="copy"), some_documents()
+    memories, queries = network.read(documents), torch.randn(3, 2, 4).double()
+    sums = network._attention_sum(memories, queries, documents)
+    for row, length in enumerate(LENGTHS):
+        weights = (queries[row] @ memories.state[row, :length].T).softmax(1)
+        for name in range(4):
+            expected = weights[:, documents.names[row, :length] == name].sum(1)
+            torch.testing.assert_close(sums[row, :, name], expected)
+
+
+def test_initial_embeddings_of_names_are_large_of_words_small_of_padding_zero():
+    weight = Network(NetworkOptions(embedding_size=20, hidden_size=4), 4000, 1000).embedding.weight
+    assert not weight[0].any()
+    assert weight[FIRST_ENTITY : FIRST_ENTITY + 1000].std().item() == pytest.approx(NAME_SCALE, rel=0.05)
+    assert weight[FIRST_ENTITY + 1000 :].std().item() == pytest.approx(WORD_SCALE, rel=0.05)
+
+
+def test_names_in_the_question_get_the_learnt_bonus():
+    network, documents = made(), some_documents()
+    questions = some_questions(documents, [0, 1, 2])
+    with torch.no_grad():
+        network.asked_bonus.fill_(-2.0)
+    none = network(documents, replace(questions, asked=torch.zeros_like(questions.asked)))
+    torch.testing.assert_close(network(documents, questions), none - 2.0 * questions.asked.double())
+
+
+def test_dropout_is_for_training_only():
+    network, documents = made(dropout=0.5), some_documents()
+    questions = some_questions(documents, [0, 1, 2])
+    assert not torch.equal(network(documents, questions), network(documents, questions))
+    network.eval()
+    assert torch.equal(network(documents, questions), network(documents, questions))
+
+
+def test_join_sum_makes_both_directions_of_full_size_and_head_size_widens_the_head():
+    options = NetworkOptions(encoder="lookahead", join="sum", hidden_size=4, embedding_size=3, head_size=7)
+    network = Network(options, 9, 2)
+    assert network.document_encoder.forward_gru.hidden_size == 4
+    assert network.question_encoder.backward_gru.hidden_size == 4
+    assert network.head.entities.in_features == 7
+
+
+@pytest.mark.parametrize("width", [0, 9])
+def test_the_papers_head_follows_its_equation(width):
+    head, candidates = PaperHead(4, 7, width).double(), torch.tensor([[6, 0], [2, 2], [5, 1]])
+    readouts, queries = torch.randn(2, 3, 4, dtype=torch.float64)
+    scores = head(readouts, queries, candidates)
+    for q in range(3):
+        W_r, W_q, b = head.of_readout.weight, head.of_query.weight, head.of_query.bias
+        mixed = torch.tanh(W_r @ readouts[q] + W_q @ queries[q] + b)
+        expected = head.entities.weight @ mixed + head.entities.bias
+        torch.testing.assert_close(scores[q], expected[candidates[q]])
+
+
+class TestCopyHead:
+    def test_scores_are_the_values_times_a_learnt_sharpness(self):
+        held = torch.tensor([[2.0, -1.0, 0.0]])
+        assert torch.equal(CopyHead()(held), held)
+        head = CopyHead(0.25)
+        torch.testing.assert_close(head(held), held / 4)
+        torch.testing.assert_close(head.sharpness.item(), math.log(0.25))
+
+    def test_softmax_of_shares_is_proportional_to_the_weights(self):
+        held = torch.tensor([[6.0, 3.0, 1.0]])
+        torch.testing.assert_close(CopyHead(shares=True)(held).softmax(1), held / 10)
+
+    def test_a_weight_of_zero_has_a_finite_score_and_gradient(self):
+        head, held = CopyHead(shares=True), torch.tensor([[0.0, 1.0]], requires_grad=True)
+        scores = head(held)
+        scores.logsumexp(1).sum().backward()
+        assert scores[0, 0] < -20
+        assert held.grad.isfinite().all()
+        assert head.sharpness.grad.isfinite()

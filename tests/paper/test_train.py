@@ -1,0 +1,264 @@
+"""A run writes the best network, stops early, and continues as if it had not stopped."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attar.errors import AttarError, FormatError, OptionError
+from attar.paper import train as module
+from attar.paper.cloze import ClozeDocument, DocumentWriter, Question
+from attar.paper.options import TrainingOptions
+from attar.paper.saved import load_network
+from attar.paper.train import HISTORY, LAST, RUN, train
+from attar.paper.vocabulary import VOCABULARY_FILE
+
+from .conftest import MakeOptions, MakeSet, story_words
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+
+def history(options: TrainingOptions, **how: Any) -> list[dict[str, float]]:
+    """Train, and return the history without its speed."""
+    rows = train(options, **how)
+    assert json.loads((options.folder / RUN / HISTORY).read_text()) == rows
+    return [{name: row[name] for name in row if name != "documents_per_second"} for row in rows]
+
+
+def weights(options: TrainingOptions) -> dict[str, torch.Tensor]:
+    return load_network(options.folder).network.state_dict()
+
+
+def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    torch.testing.assert_close(one, other, rtol=0.0, atol=0.0)
+
+
+def test_a_run_writes_a_network_with_its_history_and_a_line_per_epoch(options: MakeOptions) -> None:
+    lines: list[str] = []
+    rows = history(options(), say=lines.append)
+    saved = load_network(options().folder)
+    assert saved.network.options.network() == options().network()
+    assert saved.about["training"] == options().described()
+    assert {"lr", "batch_size", "shared_init", "grad_clip"} < set(saved.about["training"])
+    assert [row["epoch"] for row in rows] == [1, 2]
+    assert lines[1].startswith("epoch 2 of 2: loss ")
+    assert {file.name for file in (options().folder / RUN).iterdir()} == {"best.ckpt", LAST, "lock", HISTORY}
+
+
+def test_the_network_has_the_weights_of_the_best_epoch(options: MakeOptions) -> None:
+    whole = options(epochs=4, lr=0.3)
+    rows = history(whole)
+    best = max(rows, key=lambda row: row["validation_accuracy"])
+    validated = module._Run(whole, module.TrainingData.open(whole))
+    validated.load_best()
+    assert validated.validate()["validation_loss"] == best["validation_loss"]
+    assert_same(dict(validated.network.state_dict()), dict(weights(whole)))
+
+
+def test_the_loss_falls(options: MakeOptions, make_set: MakeSet) -> None:
+    sizes = {"hidden_size": 16, "embedding_size": 16, "epochs": 10, "lr": 0.02}
+    data = str(make_set(training=48, validation=4))
+    learning = options(data=(data,), mechanism="named", encoder="lookahead", **sizes)
+    losses = [row["loss"] for row in history(learning)]
+    assert losses[-1] < 0.93 * losses[0]
+
+
+def test_the_same_options_train_the_same_network_and_another_seed_another(options: MakeOptions) -> None:
+    one, same, other = options("one", dropout=0.2), options("same", dropout=0.2), options("other", seed=1)
+    assert history(one) == history(same) != history(other)
+    assert_same(weights(one), weights(same))
+
+
+def test_shared_init_starts_the_question_encoder_as_the_document_encoder(options: MakeOptions) -> None:
+    shared = options(shared_init=True)
+    network = module._Run(shared, module.TrainingData.open(shared)).network
+    assert_same(network.question_encoder.state_dict(), network.document_encoder.state_dict())
+
+
+def test_a_set_in_the_cnn_format_is_trained_on_its_own_questions(options: MakeOptions, cnn_set: Path) -> None:
+    trained = options(data=(str(cnn_set),), epochs=1, precision="bf16-mixed", num_workers=1)
+    assert len(history(trained)) == 1
+    assert load_network(trained.folder).vocabulary.entities == 600
+
+
+@pytest.mark.parametrize(("good", "accuracy"), [(2, 0.5), (0, 0.0)], ids=["some", "all"])
+def test_answers_that_are_no_candidates_are_wrong_and_have_no_loss(
+    options: MakeOptions, tmp_path: Path, good: int, accuracy: float
+) -> None:
+    met, asked = [["@entity1", "met", "@entity3", "."]], ("@placeholder", "met", "@entity3", ".")
+    for split in ("training", "validation"):
+        with DocumentWriter(tmp_path / f"{split}.parquet") as writer:
+            for number in range(good):
+                writer.write(ClozeDocument(f"good {number}", "", met, {}, [Question(asked, 1)]))
+            writer.write(ClozeDocument("elsewhere", "", met, {}, [Question(asked, 2)]))
+            writer.write(ClozeDocument("none", "", [["it", "rained", "."]], {}, [Question(asked, 0)]))
+    spoilt = options(data=(str(tmp_path),), mechanism="named", lr=0.05, epochs=20)
+    last = history(spoilt)[-1]
+    assert last["validation_accuracy"] == accuracy
+    assert last["validation_loss"] < 0.1
+    assert all(value.isfinite().all() for value in weights(spoilt).values())
+
+
+def test_stops_early_when_validation_no_longer_improves_and_is_not_continued(options: MakeOptions) -> None:
+    stopped = options(lr=1e-12, epochs=9, patience=2)
+    rows = history(stopped)
+    assert [row["epoch"] for row in rows] == [1, 2, 3]
+    assert history(stopped, resume=True) == rows
+
+
+def test_the_learning_rate_rises_and_then_falls_towards_0() -> None:
+    optimizer = torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))], lr=0.01)
+    schedule, rates = module._schedule(optimizer, 12, 0.25), []
+    for _ in range(12):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    assert rates[:4] == pytest.approx([0.0005, 0.00366667, 0.00683333, 0.01])
+    assert rates[3:] == sorted(rates[3:], reverse=True)
+    assert rates[-1] < 0.001
+
+
+class PowerCutError(Exception):
+    """Interrupts a run."""
+
+
+def cut_off(options: TrainingOptions, *, epoch: int) -> None:
+    """Train until before a step in the middle of an epoch, counted from 1."""
+
+    def progress(what: str, done: int, total: int) -> None:
+        if (what, done) == (f"epoch {epoch} of {options.epochs}", 1):
+            raise PowerCutError
+
+    with pytest.raises(PowerCutError):
+        train(options, progress=progress)
+
+
+class TestResuming:
+    # With a rate so high that the best epoch is an early one.
+    @pytest.mark.parametrize("changed", [{"dropout": 0.2}, {"lr": 0.5, "num_workers": 2}], ids=str)
+    def test_equals_an_uninterrupted_run(self, options: MakeOptions, changed: dict[str, Any]) -> None:
+        whole, first = options("whole", epochs=4, **changed), options("first", epochs=4, **changed)
+        expected = history(whole)
+        cut_off(first, epoch=3)
+        first.folder.rename(first.folder.with_name("moved"))
+        moved = options("moved", epochs=4, **changed)
+        assert history(moved, resume=True) == expected
+        assert_same(weights(moved), weights(whole))
+        last = [torch.load(run.folder / RUN / LAST, weights_only=True) for run in (moved, whole)]
+        assert_same(last[0]["optimizer"]["state"], last[1]["optimizer"]["state"])
+
+    def test_needs_the_same_options_but_not_the_same_path_of_a_set(
+        self, options: MakeOptions, stories_set: Path
+    ) -> None:
+        cut_off(options(), epoch=2)
+        with pytest.raises(OptionError, match=r"resume with: expected lr 0\.004, got 0\.1; give the same"):
+            train(options(lr=0.1), resume=True)
+        assert len(history(options(data=(str(stories_set / "."),)), resume=True)) == 2
+
+    @pytest.mark.parametrize("changed", ["training", "validation", "vocabulary"])
+    def test_needs_the_same_data(self, options: MakeOptions, make_set: MakeSet, changed: str) -> None:
+        data, other = make_set(training=12, validation=4), make_set(seed=5, training=12, validation=4)
+        begun = options(data=(str(data),))
+        cut_off(begun, epoch=2)
+        if changed == "vocabulary":
+            (data / VOCABULARY_FILE).write_bytes(story_words(size=50).to_bytes())
+        else:
+            shutil.copy(other / f"{changed}.parquet", data)
+        with pytest.raises(FormatError, match=f"the {changed}.* changed since the run began; restore"):
+            train(begun, resume=True)
+
+    def test_is_refused_for_a_damaged_or_another_checkpoint(self, options: MakeOptions) -> None:
+        history(options(epochs=1))
+        last = options().folder / RUN / LAST
+        whole = last.read_bytes()
+        for cut in (0, 1000):
+            last.write_bytes(whole[:cut])
+            with pytest.raises(
+                FormatError, match=r"last\.ckpt is not a whole checkpoint .*; start a new run"
+            ):
+                train(options(epochs=1), resume=True)
+        shutil.copy(options().folder / RUN / "best.ckpt", last)
+        with pytest.raises(FormatError, match=r"last\.ckpt is not the last checkpoint of a run"):
+            train(options(epochs=1), resume=True)
+
+    def test_a_network_or_run_is_overwritten_only_on_request(self, options: MakeOptions) -> None:
+        cut_off(options("cut"), epoch=2)
+        with pytest.raises(OptionError, match=r"last\.ckpt.*; add --resume or --replace"):
+            train(options("cut"))
+        history(options(epochs=1))
+        with pytest.raises(OptionError, match=r"config\.json.*; add --resume or --replace"):
+            train(options(epochs=1))
+        assert len(history(options(seed=1), replace=True)) == 2
+
+    def test_a_folder_takes_one_run_at_a_time(self, options: MakeOptions, monkeypatch) -> None:
+        monkeypatch.setattr(module, "_LOCK_TIMEOUT", 0.0)
+        (options().folder / RUN).mkdir(parents=True)
+        with module._locked(options().folder / RUN), pytest.raises(AttarError, match="another run uses"):
+            train(options())
+
+
+class TestSavedNetwork:
+    @pytest.fixture
+    def folder(self, options: MakeOptions) -> Path:
+        train(options(epochs=1))
+        return options().folder
+
+    @pytest.mark.parametrize(
+        ("name", "old", "new"),
+        [
+            ("config.json", b'"gru"', b'"lstm"'),
+            ("config.json", b'"hidden_size": 8', b'"hidden_size": 16'),
+            ("config.json", b"{", b"["),
+            ("vocabulary.json", b'"words":[', b'"words":["more",'),
+            ("weights.safetensors", b"embedding", b"embodding"),
+        ],
+        ids=["encoder", "size", "no object", "vocabulary", "weights"],
+    )
+    def test_a_changed_file_is_refused_in_one_line(
+        self, folder: Path, name: str, old: bytes, new: bytes
+    ) -> None:
+        changed = (folder / name).read_bytes().replace(old, new, 1)
+        (folder / name).write_bytes(changed)
+        with pytest.raises(AttarError) as refused:
+            load_network(folder)
+        assert str(folder) in str(refused.value)
+        assert "\n" not in str(refused.value)
+
+    def test_a_missing_or_cut_file_is_refused(self, folder: Path) -> None:
+        (folder / "weights.safetensors").write_bytes(b"\0" * 4)
+        with pytest.raises(FormatError, match=r"weights\.safetensors is damaged or of another network"):
+            load_network(folder)
+        (folder / "config.json").unlink()
+        with pytest.raises(
+            FormatError, match=r"is not a network's folder: it has no config\.json; train one"
+        ):
+            load_network(folder)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"data": ()}, "data: expected at least one cloze set's folder, got none"),
+        ({"epochs": 0}, "epochs: expected 1 or more, got 0"),
+        ({"grad_clip": float("nan")}, "grad_clip: expected a finite number, got nan"),
+        ({"seed": 2**32}, "seed: expected 4294967295 or less, got 4294967296"),
+        ({"lr": 0.0}, "lr: expected a number above 0, got 0.0"),
+        ({"precision": "8"}, "precision: expected 32 or bf16-mixed, got '8'"),
+        ({"scale": "cube"}, "scale: expected sqrt or mean or none, got 'cube'"),
+        ({"mechanism": "magic"}, "mechanism: expected none or softmax or .*, got 'magic'"),
+        ({"encoder": "lstm"}, "encoder: expected gru or .*, got 'lstm'"),
+        ({"join": "sum"}, "encoder with a join: expected lookahead or bidirectional, got 'gru'"),
+        ({"head": "tail"}, "head: expected paper or copy, got 'tail'"),
+        ({"head": "copy"}, "mechanism of the copy head: expected .*, got 'gated'"),
+        ({"head": "paper", "mechanism": "named"}, "mechanism of the paper's head: expected .*, got 'named'"),
+        ({"head_size": 9, "mechanism": "named"}, "head with a size: expected paper, got 'copy'"),
+        ({"dropout": 1.0}, "dropout: expected a share from 0 to below 1, got 1.0"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
+)
+def test_invalid_options_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        TrainingOptions(**{"data": ("set",), "out": "network"} | given)
