@@ -63,9 +63,8 @@ def check(line: str) -> None:
     elif program == "make":
         assert not rest or rest[0] in TARGETS, f"no rule {rest[0]}"
     elif program == "pip":
-        assert {extra for names in re.findall(r"\[(.*?)\]", line) for extra in names.split(",")} <= EXTRAS | {
-            "x"
-        }
+        extras = {extra for names in re.findall(r"\[([\w,]+)\]", line) for extra in names.split(",")}
+        assert extras <= EXTRAS, f"no extra {extras - EXTRAS}"
     elif program == "python" and rest[:1] == ["-m"]:
         assert importlib.util.find_spec(rest[1]), f"no module {rest[1]}"
     elif program == "python" and rest:
