@@ -88,6 +88,7 @@ def _replies(request: Request, descriptor: int) -> Iterator[Reply]:
     except MissingError as fault:
         yield Fault(str(fault), missing=True)
     except AttarError as fault:
+        yield from (Fault(str(earlier), part=True) for earlier in faults)
         yield Fault(str(fault))
     except MemoryError:
         yield Fault("", out_of_memory=True)

@@ -21,6 +21,7 @@ from attar.store.store import Store
 if TYPE_CHECKING:
     from attar.documents.extracted import OnBad
     from attar.documents.sources import SourceFile
+    from attar.documents.workers import FileReader
     from attar.reader.reader import Reader
 
 # About the seconds of work that a kill loses, and the most and the least text that is read before it is written.
@@ -124,11 +125,9 @@ def read_files(
         progress(before)
 
 
-def read_upload(name: str, data: bytes, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[Draft]:
+def read_upload(files: "FileReader", name: str, data: bytes) -> Iterator[Draft]:
     """Yield the checked documents of a file that was sent; they have no file of their own."""
-    from attar.documents.sources import read_bytes
-
-    for document in read_bytes(name, data, max_bytes):
+    for document in files.read_bytes(name, data):
         origin = Origin("", document.date, document.parts)
         yield Draft.of(document.name, document.text, document.title, origin)
 

@@ -141,6 +141,7 @@ def make_app(settings: Settings, library: ServedLibrary | None = None) -> ASGIAp
 
 def _with_middleware(app: ASGIApp, settings: Settings, metrics: Metrics) -> ASGIApp:
     """The middleware around the routes, the innermost first."""
+    app = middleware.StopWhenGone(app)
     app = middleware.Deadline(app, settings.timeout)
     app = middleware.LimitConcurrency(app, settings.max_concurrent, metrics)
     app = middleware.LimitBody(app, settings.max_body)

@@ -1,12 +1,15 @@
 """Queues in front of one thread each: a batcher for questions, a serial executor for slow work."""
 
 import asyncio
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
+from attar.progress import StoppedError, stopped_by
 from attar.server.problems import OverloadedError, ProblemError
 
 Job = TypeVar("Job")
@@ -94,7 +97,12 @@ class Batcher(Generic[Job, Result]):
         self._on_batch(weight)
         jobs = [queued.job for queued in batch]
         began = time.perf_counter()
-        running = asyncio.get_running_loop().run_in_executor(self._thread, self._work, jobs)
+        # Given up by all who asked: their requests timed out, or their clients left.
+        futures = [queued.future for queued in batch]
+        work = partial(
+            _stopping_when, lambda: all(future.cancelled() for future in futures), self._work, jobs
+        )
+        running = asyncio.get_running_loop().run_in_executor(self._thread, work)
 
         def finish(done: asyncio.Future[Sequence[Result | Exception]]) -> None:
             if self._queue:
@@ -141,14 +149,20 @@ class SerialExecutor:
         return not self._pending
 
     async def run(self, work: Callable[[], Value]) -> Value:
-        """The result of a job. If the caller is cancelled, a job that waits is dropped, one that runs is finished."""
+        """The result of a job. If the caller is cancelled, a job that waits is dropped, one that runs is stopped."""
         if self._pending >= _MAX_SLOW:
             raise OverloadedError
         self._pending += 1
-        loop, running = asyncio.get_running_loop(), self._thread.submit(work)
+        given_up = threading.Event()
+        loop = asyncio.get_running_loop()
+        running = self._thread.submit(_stopping_when, given_up.is_set, work)
         # When the thread has finished it, not when its caller was cancelled.
         running.add_done_callback(lambda done: loop.call_soon_threadsafe(self._finish))
-        return await asyncio.wrap_future(running)
+        try:
+            return await asyncio.wrap_future(running)
+        except asyncio.CancelledError:
+            given_up.set()
+            raise
 
     def _finish(self) -> None:
         self._pending -= 1
@@ -158,6 +172,11 @@ class SerialExecutor:
         while self._pending:
             await asyncio.sleep(0.01)
         self._thread.shutdown()
+
+
+def _stopping_when(should_stop: Callable[[], bool], work: Callable[..., Value], *arguments: object) -> Value:
+    with stopped_by(should_stop):
+        return work(*arguments)
 
 
 def isolate_failures(
@@ -174,6 +193,8 @@ def isolate_failures(
     def attempt(jobs: list[Job]) -> list[Result | Exception]:
         try:
             return list(work(jobs))
+        except StoppedError:
+            raise
         except Exception as error:
             if len(jobs) == 1:
                 return [error]

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -306,6 +307,51 @@ class Deadline:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with asyncio.timeout(self._seconds):
             await self.app(scope, receive, send)
+
+
+class StopWhenGone:
+    """Cancels a request whose client has closed the connection: nobody waits for its answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answering = asyncio.current_task()
+        assert answering is not None
+        watching: asyncio.Task[None] | None = None
+        is_gone = is_answered = False
+
+        async def watch() -> None:
+            nonlocal is_gone
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            if not is_answered:
+                is_gone = True
+                answering.cancel()
+
+        async def receive_part() -> Message:
+            nonlocal watching
+            message = await receive()
+            # What comes after the body can only be the end of the connection.
+            if watching is None and message["type"] == "http.request" and not message.get("more_body", False):
+                watching = asyncio.create_task(watch())
+            return message
+
+        async def send_part(message: Message) -> None:
+            nonlocal is_answered
+            is_answered = message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
+
+        try:
+            await self.app(scope, receive_part, send_part)
+        except asyncio.CancelledError:
+            if not is_gone:
+                raise
+            answering.uncancel()
+            raise ClientDisconnect from None
+        finally:
+            if watching is not None:
+                watching.cancel()
 
 
 class PageHeaders:

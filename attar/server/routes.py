@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from attar import wire
 from attar.library.drafts import Draft, read_upload
-from attar.results import Asked, Change, DocumentDetails
+from attar.results import Change, DocumentDetails
 from attar.server import requests
 from attar.server.middleware import ROUTE
 from attar.server.openapi import Route
@@ -26,8 +26,6 @@ from attar.server.service import Questions, Service
 
 PAGE_SIZE = 100
 MAX_PAGE_SIZE = 1_000
-# Bytes that a file may have when it is decompressed, at least: its pictures count too.
-_DECOMPRESSED = 2**26
 
 _decoder = cache(msgspec.json.Decoder)
 _encode = msgspec.json.Encoder().encode
@@ -73,12 +71,12 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     started = time.perf_counter()
     names, questions = body.pairs()
     requests.check_count("questions", questions, service.settings.max_questions)
-    missing: list[str] = []
+    for question in questions:
+        requests.check_length("question", len(question), service.settings.max_question)
     if body.asks_all:
-        answers, missing = await service.search(lambda: service.library.ask_all_many(questions, top=body.top))
-        asked = [Asked(found, 0) for found in answers]
+        asked, missing = await service.ask_all(questions, body.top)
     else:
-        asked = await service.ask(Questions(names, questions, body.top))
+        asked, missing = await service.ask(Questions(names, questions, body.top)), []
     seconds = time.perf_counter() - started
     # A document that is asked several times is read once.
     read = sum({name: result.bytes for name, result in zip(names, asked, strict=True)}.values())
@@ -95,6 +93,7 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
 async def search(service: Service, request: Request, body: wire.Search) -> wire.Hits:
     """Rank all documents by a query."""
     started = time.perf_counter()
+    requests.check_length("query", len(body.query), service.settings.max_question)
     hits, missing = await service.search(lambda: service.library.search(body.query, top=body.top))
     return wire.Hits(body.query, hits, time.perf_counter() - started, missing)
 
@@ -139,14 +138,13 @@ async def append_text(service: Service, request: Request, body: wire.AppendText)
 async def add_file(service: Service, request: Request, body: bytes) -> wire.Changes:
     """Add the documents of one file; the ones before a refused one are added."""
     name, replace = requests.file_name(request), requests.query_flag(request, "replace")
-    most = service.settings.max_text
 
     def read() -> list[Draft]:
         drafts, characters = [], 0
-        for draft in read_upload(name, body, max(_DECOMPRESSED, 4 * most)):
+        for draft in read_upload(service.files, name, body):
             characters += len(draft.text)
             # Of all documents together: an archive of some kilobytes can hold any number of long ones.
-            requests.check_length("texts of the file", characters, most)
+            requests.check_length("texts of the file", characters, service.settings.max_text)
             drafts.append(draft)
         return drafts
 

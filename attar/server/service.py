@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NoReturn, TypeVar
 
+from attar.documents.workers import FileLimits, FileReader
 from attar.errors import AttarError, UnknownDocumentError
 from attar.library.served import ServedLibrary, collect_missing
 from attar.results import Asked
@@ -15,6 +17,13 @@ from attar.server.problems import ProblemError
 from attar.server.settings import Settings
 
 Value = TypeVar("Value")
+
+# Questions of one request that are answered before others have their turn.
+_TURN = 64
+# The same for questions to all documents, which take longer.
+_TURN_OF_ALL = 8
+# Bytes that a file may have when it is decompressed, at least: its pictures count too.
+_DECOMPRESSED = 2**26
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,8 @@ class Service:
 
     def __init__(self, library: ServedLibrary, settings: Settings, metrics: Metrics) -> None:
         self.library, self.settings, self.metrics = library, settings, metrics
+        limits = FileLimits(memory_mb=settings.max_file_memory_mb, cpu_seconds=max(1, int(settings.timeout)))
+        self.files = FileReader(limits, max(_DECOMPRESSED, 4 * settings.max_text))
         self.ready = False
         self._asks = Batcher[Questions, list[Asked]](
             lambda jobs: answer_together(library, jobs),
@@ -63,14 +74,31 @@ class Service:
         self.ready = False
         executors = (self._asks, self._writes, self._reads, self._searches, self._slow, self._status)
         await asyncio.gather(*(executor.close() for executor in executors))
+        self.files.close()
         self.library.close()
 
     async def ask(self, job: Questions) -> list[Asked]:
         """Answer questions about documents, together with those of other requests."""
+        asked: list[Asked] = []
         try:
-            return await self._asks.submit(job, len(job.questions))
+            for first in range(0, len(job.questions), _TURN):
+                turn = slice(first, first + _TURN)
+                part = Questions(job.names[turn], job.questions[turn], job.top)
+                asked += await self._asks.submit(part, len(part.questions))
         except UnknownDocumentError as error:
             await self._raise_with_suggestions(job.names, error)
+        return asked
+
+    async def ask_all(self, questions: list[str], top: int | None) -> tuple[list[Asked], list[str]]:
+        """Answer questions from all documents; also the parts of the library that the answers are without."""
+        asked: list[Asked] = []
+        missing: list[str] = []
+        for first in range(0, len(questions), _TURN_OF_ALL):
+            turn = questions[first : first + _TURN_OF_ALL]
+            answers, without = await self.search(partial(self.library.ask_all_many, turn, top=top))
+            asked += [Asked(answer, 0) for answer in answers]
+            missing += [part for part in without if part not in missing]
+        return asked, missing
 
     async def search(self, work: Callable[[], Value]) -> tuple[Value, list[str]]:
         """Run work that looks through all documents; its result, and the parts of the library that it is without."""

@@ -49,6 +49,8 @@ class Settings:
         4_000_000, "Maximum length of a text, or of all texts of a file, in characters.", min=1
     )
     max_questions: int = option(1_024, "Maximum number of questions per request.", min=1)
+    max_question: int = option(2_000, "Maximum length of a question or query, in characters.", min=1)
+    max_file_memory_mb: int = option(512, "Memory that reading an uploaded file may take, in MB.", min=64)
     max_concurrent: int = option(256, "Maximum number of concurrent requests per process.", min=1)
     max_connections: int = option(1_000, "Maximum number of open connections per process.", min=1)
     max_queue: int = option(4_096, "Maximum number of queued questions per process.", min=1)
