@@ -58,7 +58,7 @@ PAGES = {
     "client": Page(
         "Client and server",
         "A library over HTTP: [Serving](../serving.md).",
-        ["attar.Client", "attar.AsyncClient", "attar.server.*"],
+        ["attar.Client", "attar.AsyncClient", "attar.server.app.make_app", "attar.server.settings.Settings"],
     ),
     "nn": Page(
         "attar.nn",
@@ -78,14 +78,19 @@ PAGES = {
         ["attar.documents.*"],
     ),
     "training": Page(
-        "attar.training",
-        "What `attar train-questions` and `attar evaluate-questions` call: [Training](../training.md).",
+        "Training and the paper",
+        "What `attar train-questions`, `attar evaluate-questions` ([Training](../training.md)) and `attar paper` "
+        "([the paper](../paper.md)) call.",
         [
             "attar.training.train.train_questions",
             "attar.training.options.QuestionOptions",
             "attar.training.data.read_passages",
             "attar.training.evaluation.group_documents",
             "attar.training.evaluation.evaluate_reader",
+            "attar.paper.build.build_set",
+            "attar.paper.train.train",
+            "attar.paper.evaluate.evaluate",
+            "attar.paper.compare.compare",
         ],
     ),
 }
