@@ -18,8 +18,7 @@ import typer
 from attar.cli.output import progress_bar
 from attar.library.library import Library
 from attar.progress import Progress, ignore_progress
-from attar.reader.phrase_scores import combined, total_of
-from attar.reader.phrases import PhraseReader
+from attar.reader.answers import combined, total_of
 from attar.results import Answer
 from attar.training.data import read_passages
 from attar.training.metrics import exact, f1, holds
@@ -48,7 +47,6 @@ class PhraseVectors:
         import faiss
 
         reader = library.reader
-        assert isinstance(reader, PhraseReader)
         self.reader = reader
         self.records = [library.store.get(document.name) for document in library.documents()]
         indexes = [record.memory.phrases for record in self.records]
@@ -63,7 +61,7 @@ class PhraseVectors:
 
     def ask(self, question: str) -> list[Answer]:
         """The best answers of the ten documents with the best phrases."""
-        (query,) = self.reader._questions([question])
+        (query,) = self.reader.questions.encode([question])
         vector = np.append(query.vector * self.reader.options.size**-0.5, 1.0).astype(np.float32)
         _, places = self.index.search(vector[None], _PHRASES)
         owners = dict.fromkeys(self.owners[places[0]].tolist())

@@ -239,7 +239,7 @@ def fill_shards(folder: Path, count: int, shards: int) -> None:
     reader = Reader.load()
     statistics = default_statistics(reader.fingerprint)
     assert statistics is not None
-    signer = Signer.of(ReaderEncoder(reader), statistics)  # type: ignore[arg-type]
+    signer = Signer.of(ReaderEncoder(reader), statistics)
     texts = [story.text[:400] for story in tell_stories(2, 16)]
     memories, records = reader.read_many(texts), records_of(signer, texts)
     with Store.open(folder.with_name("empty")) as store, store.transaction() as changes:

@@ -19,7 +19,6 @@ from attar.memory.budget import within_budget
 from attar.memory.forms import Floats
 from attar.memory.memory import Memory
 from attar.reader.fixed_size import FixedSizeReader
-from attar.reader.phrases import PhraseReader
 from attar.reader.reader import Reader
 from attar.training.data import Passage, read_passages
 from attar.training.evaluation import AskedDocument, group_documents
@@ -62,7 +61,7 @@ def sample(passages: Sequence[Passage], questions: int, paragraphs: int | None) 
 
 
 def measure(
-    reader: PhraseReader,
+    reader: Reader,
     documents: Sequence[AskedDocument],
     memories: Sequence[Memory | None],
     name: str,
@@ -74,7 +73,7 @@ def measure(
         pairs = [(q, gold) for q, gold in zip(document.questions, document.golds, strict=True) if gold]
         texts = [""] * len(pairs)
         if memory is not None and pairs:
-            ranked = reader.answer_many(memory, [question for question, _ in pairs], top=2)
+            ranked = reader.answer_many([memory] * len(pairs), [question for question, _ in pairs], top=2)
             texts = [next((answer.text for answer in answers if not answer.absent), "") for answers in ranked]
         ems += [exact(text, gold) for text, (_, gold) in zip(texts, pairs, strict=True)]
         f1s += [f1(text, gold) for text, (_, gold) in zip(texts, pairs, strict=True)]
@@ -96,7 +95,7 @@ def _cut(memory: Memory, budget: int) -> Memory | None:
         return None
 
 
-def rows_of(reader: PhraseReader, documents: Sequence[AskedDocument]) -> Iterator[Row]:
+def rows_of(reader: Reader, documents: Sequence[AskedDocument]) -> Iterator[Row]:
     """The rows of the table."""
     memories = [reader.read(document.text) for document in documents]
     for budget in BUDGETS:
@@ -106,9 +105,9 @@ def rows_of(reader: PhraseReader, documents: Sequence[AskedDocument]) -> Iterato
             break
     else:
         yield measure(reader, documents, memories, "phrases", None)
-    if reader.network.ridge is not None:
+    if reader.options.values:
         for name, kind in (("keyed", KeyedReader), ("keyed, ridge", FixedSizeReader)):
-            fixed = kind(reader.saved, quick=False)  # as the reader `fixed`
+            fixed = kind(reader.parts, quick=False)  # as the reader `fixed`
             whole = [fixed.read(document.text) for document in documents]
             for budget in FIXED_BUDGETS:
                 yield measure(fixed, documents, [_cut(memory, budget) for memory in whole], name, budget)
@@ -154,11 +153,9 @@ def main(
 ) -> None:
     """Accuracy against bytes per document."""
     documents = sample(read_passages(file), questions, paragraphs)
-    loaded = Reader.load(reader)
-    assert isinstance(loaded, PhraseReader)
     print("| memory | budget | bytes per document | largest | EM | F1 |\n|---|---|---|---|---|---|")
     rows = []
-    for row in rows_of(loaded, documents):
+    for row in rows_of(Reader.load(reader), documents):
         rows.append(row)
         budget = "none" if row.budget is None else f"{row.budget:,}"
         sizes = f"{row.bytes:,} | {row.largest:,}"

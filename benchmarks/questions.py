@@ -29,8 +29,8 @@ from attar.memory.memory import Memory
 from attar.paper.machine import this_machine
 from attar.paper.timing import QUICK, Contender, Effort, Timer
 from attar.progress import Progress, ignore_progress
-from attar.reader.phrases import PhraseReader
 from attar.reader.reader import Reader
+from attar.reader.windows import cut_windows
 from attar.store.records import Record
 from attar.training.data import read_passages
 from benchmarks.command import Json, Only, Quick, run_command, show
@@ -96,7 +96,6 @@ def run(
     machine = this_machine()
     torch.set_num_threads(1)
     reader = Reader.load()
-    assert isinstance(reader, PhraseReader)  # the default
     data = load_data(file, 8 if quick else count)
     timer = Timer(QUICK if quick else EFFORT, threads=1)
     with tempfile.TemporaryDirectory(prefix="attar-bench-") as place:
@@ -116,7 +115,7 @@ def run(
         return run_cases(machine, cases, only, progress, [*notes, *machine.busy_notes()], judged=not quick)
 
 
-def in_process(reader: PhraseReader, data: Data, memories: list[Memory], timer: Timer) -> list[Case]:
+def in_process(reader: Reader, data: Data, memories: list[Memory], timer: Timer) -> list[Case]:
     """Reading and answering in this process."""
     asked = [question for _, question in data.questions]
     about = [memories[at] for at, _ in data.questions]
@@ -138,21 +137,21 @@ def in_process(reader: PhraseReader, data: Data, memories: list[Memory], timer: 
         return max(abs(a[0].probability - b[0].probability) for a, b in zip(many, one, strict=False))
 
     tokens = sum(memory.tokens for memory in memories)
-    windows = [window.ids for text in data.texts for window in reader._windows(text)]
+    windows = [window.ids for text in data.texts for window in cut_windows(reader.tokenizer, text)]
     pieces = [each.astype(np.int64) for each in reader.tokenizer.read_questions(asked)]
     batches, short = padded(windows), padded(pieces)
-    quick = reader.quick
+    quick = reader.parts.quick()
     assert quick is not None  # the default reader has one
 
     @torch.inference_mode()
     def bare_texts() -> None:
         for ids, mask in batches:
-            reader.network.encoder(ids, mask)
+            reader.parts.network().encoder(ids, mask)
 
     @torch.inference_mode()
     def bare_questions() -> None:
         for ids, mask in short:
-            quick(reader.network.encoder, ids, mask)
+            quick(reader.parts.network().encoder, ids, mask)
 
     def read() -> object:
         return reader.read_many(data.texts)
@@ -162,10 +161,10 @@ def in_process(reader: PhraseReader, data: Data, memories: list[Memory], timer: 
         bare = f", bare encoder {amount / median(result.theirs):,.0f}" if result.theirs else ""
         return replace(result, note=f"{per_second:,.0f} {what} per second{bare}")
 
-    count, answering = len(asked), Contender("PhraseReader.answer_many", together, error, TOLERANCE)
+    count, answering = len(asked), Contender("Reader.answer_many", together, error, TOLERANCE)
     name = f"{count} questions to {len(texts)} documents in one call"
     per_question = replace(answering, amount=count)
-    single = Contender("PhraseReader.answer", alone, amount=len(few))
+    single = Contender("Reader.answer", alone, amount=len(few))
     return [
         Case(
             "one question alone",

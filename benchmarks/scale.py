@@ -64,7 +64,7 @@ def measure(quick: bool) -> tuple[Rates, Times]:
     memories = reader.read_many(texts)
     reading = cpu_seconds(lambda: reader.read_many(texts), rounds)
     asked = [memories[at % len(memories)] for at in range(8 if quick else 256)]
-    asking = cpu_seconds(lambda: reader.answer_many(asked, _QUESTION), rounds)
+    asking = cpu_seconds(lambda: reader.answer_many(asked, [_QUESTION] * len(asked)), rounds)
     packed = made_up(2_000 if quick else 200_000, SignatureOptions().bytes)
     queries = queries_like(packed, 64)
     scan = len(packed) * len(queries) / cpu_seconds(lambda: best(packed, "1-bit", queries, 10), rounds)

@@ -142,7 +142,7 @@ def fill_library(library: Library, reader: Reader, count: int) -> Signer:
     memories = reader.read_many(_TEXTS)
     statistics = default_statistics(reader.fingerprint)
     assert statistics is not None
-    signer = Signer.of(ReaderEncoder(reader), statistics)  # type: ignore[arg-type]
+    signer = Signer.of(ReaderEncoder(reader), statistics)
     records = records_of(signer, _TEXTS)
     random = np.random.default_rng(0)
     packed = made_up(count, SignatureOptions().bytes)

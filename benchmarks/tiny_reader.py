@@ -8,8 +8,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 from attar.nn.phrases import PhraseNetwork, QuickQuestions
 from attar.options import PhraseOptions, TransformerShape
-from attar.reader.phrase_files import save_phrase_reader
-from attar.reader.phrases import PhraseReader
+from attar.reader.parts import ReaderParts
 from attar.reader.reader import Reader
 from attar.search.records import ReaderEncoder
 from attar.search.statistics import STATISTICS_FILE, Statistics
@@ -40,25 +39,29 @@ def tiny_tokenizer(*more_words: str) -> bytes:
     return tokenizer.to_str().encode()
 
 
-def save_tiny_reader(folder: Path, *, seed: int = 0) -> Path:
-    """Write a reader with the weights of a seed to a folder, with statistics for search; each seed has its own."""
+def tiny_parts(*, seed: int = 0, values: int = 0) -> ReaderParts:
+    """The parts of a reader with the weights of a seed; with `values` it can make memories of fixed size."""
     tokenizer = tiny_tokenizer()
     pieces = len(Tokenizer.from_str(tokenizer.decode()).get_vocab())
     shape = TransformerShape(vocabulary=pieces, size=16, layers=1, heads=2, feedforward=32)
-    options = PhraseOptions(size=8, word_size=4, encoder=shape)
+    options = PhraseOptions(size=8, word_size=4, values=values, encoder=shape)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network, quick = PhraseNetwork(options), QuickQuestions(options, shared=1, layers=1)
         with torch.no_grad():
             for weights in (*network.parameters(), *quick.parameters()):
                 weights.add_(0.2 * torch.randn_like(weights))
-    save_phrase_reader(folder, network.eval(), quick.eval(), tokenizer)
+    return ReaderParts.of(network, quick, tokenizer)
+
+
+def save_tiny_reader(folder: Path, *, seed: int = 0) -> Path:
+    """Write a reader with the weights of a seed to a folder, with statistics for search; each seed has its own."""
+    tiny_parts(seed=seed).save(folder)
     _statistics(Reader.load(folder)).save(folder / STATISTICS_FILE)
     return folder
 
 
 def _statistics(reader: Reader) -> Statistics:
-    assert isinstance(reader, PhraseReader)
     encoder = ReaderEncoder(reader)
     statistics = Statistics.empty(encoder.fingerprint, size=encoder.size, pieces=encoder.pieces)
     for ids, states in encoder.encode(_TEXTS):

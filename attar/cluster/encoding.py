@@ -27,7 +27,8 @@ from attar.files import MAX_DECOMPRESSED
 from attar.library.drafts import Draft, encode_texts
 from attar.library.library import Library
 from attar.progress import Progress, ignore_progress
-from attar.reader.folders import READER_FILES, find_reader, reader_folder
+from attar.reader.folders import find_reader
+from attar.reader.parts import READER_FILES
 from attar.results import Change
 from attar.search.statistics import Projection
 from attar.store.lmdb_env import Durability
@@ -187,7 +188,7 @@ class ReaderFiles(NamedTuple):
     @classmethod
     def of(cls, library: Library, path: Path | None, projection: Projection | None = None) -> "ReaderFiles":
         """The files of a library's reader, or of the given one."""
-        folder = reader_folder(find_reader(f"library {library.store.path}", path, library.store.reader))
+        folder = find_reader(f"library {library.store.path}", path, library.store.reader).path
         files = {file.name: file.read_bytes() for file in folder.iterdir() if file.name in READER_FILES}
         return cls(files, projection)
 

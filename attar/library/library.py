@@ -18,7 +18,7 @@ from attar.library.searching import Searching, SearchState
 from attar.library.served import check_disk
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
-from attar.reader.folders import find_reader, read_fingerprint
+from attar.reader.folders import ReaderFolder, find_reader
 from attar.results import Answer, Asked, Change, Document, DocumentDetails, Hit, Refit, Reread, paired
 from attar.store.lmdb_env import Durability
 from attar.store.maintenance import Stats
@@ -75,7 +75,7 @@ class Library:
         """
         self._reader, self._reader_path = _reader_and_path(reader)
         if create and not os.path.exists(path):
-            read_fingerprint(self._reader_path)  # a library is not created for a reader that is not there
+            ReaderFolder.open(self._reader_path)  # a library is not created for a reader that is not there
         fingerprint = None if self._reader is None else self._reader.fingerprint
         self.store: Store = open_store(
             path, fingerprint, durability=durability, read_only=read_only, create=create
@@ -104,10 +104,10 @@ class Library:
         """The reader with this fingerprint; another process may have moved the library to it."""
         if self._reader is None or expected not in (None, self._reader.fingerprint):
             what, moved = f"library {self.store.path}", self._reader is not None
-            path = find_reader(what, self._reader_path, expected, moved=moved)
+            folder = find_reader(what, self._reader_path, expected, moved=moved)
             from attar.reader.reader import Reader  # last: a reader that is refused must not wait for torch
 
-            self._reader = Reader.load(path)
+            self._reader = Reader.of(folder)
         return self._reader
 
     def reread(
@@ -124,7 +124,7 @@ class Library:
         into a Parquet file in the library's folder.
         """
         given, path = _reader_and_path(reader)
-        done = reread(self.store, given, path, set_aside=set_aside, progress=progress)
+        done = reread(self.store, given or ReaderFolder.open(path), set_aside=set_aside, progress=progress)
         self._reader, self._reader_path = given, path
         options = self._searching.options
         self._searching = Searching(self.store, lambda: self.reader, self._lists_from, options)

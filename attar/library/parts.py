@@ -20,7 +20,7 @@ from attar.store.origin import place_in, unpack_parts
 from attar.store.store import Store
 
 if TYPE_CHECKING:
-    from attar.reader.phrase_scores import ScoredPhrases, Shares
+    from attar.reader.answers import ScoredPhrases, Shares
 
 
 # Sentences shown per document.

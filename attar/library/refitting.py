@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentError, quoted
-from attar.library.searching import phrase_reader
 from attar.progress import Progress
 from attar.results import Refit
 from attar.search.records import ReaderEncoder, Signer, default_options, fitted_data, stored_options
@@ -36,7 +35,7 @@ class RefitReader:
     """Reads texts for refitting: for statistics, and then for signatures."""
 
     def __init__(self, reader: "Reader") -> None:
-        self._encoder = ReaderEncoder(phrase_reader(reader))
+        self._encoder = ReaderEncoder(reader)
         self._signer: Signer | None = None
 
     def fit(self, texts: Sequence[str]) -> Statistics:

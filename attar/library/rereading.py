@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from attar.errors import BusyError, OptionError, RecordError, UnknownDocumentError
 from attar.library.adding import cut_to_budget
 from attar.progress import Progress
+from attar.reader.folders import ReaderFolder
 from attar.results import Reread
 from attar.store.parquet import export_store
 from attar.store.records import DocumentEntry, Fault, Record
@@ -50,20 +51,16 @@ def check_texts(store: Store, *, set_aside: bool) -> None:
         raise OptionError.expected(what, "documents whose texts are kept, to read them again", came, remedy)
 
 
-def reread(
-    store: Store, reader: "Reader | None", path: Path | None, *, set_aside: bool, progress: Progress
-) -> Reread:
-    """Read all documents with another reader, and switch the library to it; without one, that of the path is loaded."""
-    from attar.reader.folders import read_fingerprint
-
-    fingerprint = read_fingerprint(path) if reader is None else reader.fingerprint
+def reread(store: Store, reader: "Reader | ReaderFolder", *, set_aside: bool, progress: Progress) -> Reread:
+    """Read all documents with another reader, which is loaded if it is needed, and switch the library to it."""
+    fingerprint = reader.fingerprint
     with _locked(store.path / "reread") as folder:
         aside = _clean(store, folder, fingerprint)
         if store.reader == fingerprint:
             return Reread(fingerprint, len(store), 0, aside)
         check_texts(store, set_aside=set_aside)
         with Store.open(folder / fingerprint, reader=fingerprint) as staged:
-            work = _Rereading(store, staged, reader or _load(path), progress)
+            work = _Rereading(store, staged, _loaded(reader), progress)
             for _ in range(_PASSES):
                 if work.catch_up() <= _FEW:
                     break
@@ -80,10 +77,10 @@ def reread(
         return Reread(fingerprint, header.documents, work.read, _clean(store, folder, fingerprint) or aside)
 
 
-def _load(path: Path | None) -> "Reader":
+def _loaded(reader: "Reader | ReaderFolder") -> "Reader":
     from attar.reader.reader import Reader
 
-    return Reader.load(path)
+    return Reader.of(reader) if isinstance(reader, ReaderFolder) else reader
 
 
 @contextlib.contextmanager

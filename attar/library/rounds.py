@@ -21,8 +21,8 @@ from attar.search.ranking import RERANKED, Common, Ranked, SearchQuery, rerank
 from attar.search.scan import CANDIDATES
 
 if TYPE_CHECKING:
+    from attar.reader.answers import Shares
     from attar.reader.confidence import Calibration
-    from attar.reader.phrase_scores import Shares
 
 # Documents whose phrases answer a question to all, and how much a document's score adds to those of its phrases.
 # Chosen on questions of SQuAD's training set (docs/log.md).
@@ -138,7 +138,7 @@ def ask_rounds(question: str, top: int | None) -> Rounds[list[Answer]]:
             break
     if not found:
         return [Answer("", 1.0, ABSENT)]
-    from attar.reader.phrase_scores import combined, total_of
+    from attar.reader.answers import combined, total_of
 
     null, calibration = next((each.null, each.calibration) for each in scored.values())
     total = total_of(null, [own for _, own in sums if own is not None])

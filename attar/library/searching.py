@@ -17,7 +17,6 @@ from attar.store.store import Store
 from attar.store.transactions import Transaction
 
 if TYPE_CHECKING:
-    from attar.reader.phrases import PhraseReader
     from attar.reader.reader import Reader
 
 # Documents whose missing signatures are made and written together.
@@ -42,21 +41,6 @@ class SearchState(NamedTuple):
             share = f"its statistics keep {self.drift:.0%} less of these documents than of their own"
             lines.append(f"search may be better after attar store refit: {share}")
         return lines
-
-
-def phrase_reader(reader: "Reader") -> "PhraseReader":
-    """A library's reader, which must be one of phrases."""
-    from attar.reader.phrases import PhraseReader
-
-    if not isinstance(reader, PhraseReader):
-        raise _of_names()
-    return reader
-
-
-def _of_names() -> OptionError:
-    expected = "one of a phrase reader, to ask or search all documents"
-    remedy = "name one document, or move the library to the default reader with attar reread"
-    return OptionError.expected("library", expected, "one of a names reader", remedy)
 
 
 class Searching:
@@ -90,20 +74,12 @@ class Searching:
         """The index as of the last `refresh`."""
         return self.refresh() if self._index is None else self._index
 
-    def phrase_reader(self) -> "PhraseReader":
-        """The library's reader; one of names is refused, the shipped one before it is loaded."""
-        from attar.reader.folders import shipped_reader
-
-        if self._store.reader is not None and shipped_reader(self._store.reader) == "names":
-            raise _of_names()
-        return phrase_reader(self._reader())
+    def phrase_reader(self) -> "Reader":
+        """The library's reader."""
+        return self._reader()
 
     def signer(self, reader: "Reader") -> Signer | None:
         """Makes signatures with the store's statistics, or the reader's own; None if there are none."""
-        from attar.reader.phrases import PhraseReader
-
-        if not isinstance(reader, PhraseReader):
-            return None
         with self._store.snapshot() as now:
             try:
                 stored = now.signatures.statistics

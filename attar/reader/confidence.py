@@ -17,7 +17,7 @@ from attar.text.english import is_english
 from attar.text.kinds import coarse_kind
 
 if TYPE_CHECKING:
-    from attar.reader.phrase_scores import Query
+    from attar.reader.scores import Query
 
 FEATURES = (
     "bias",
@@ -65,6 +65,12 @@ class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     absent: tuple[float, ...]
     threshold: float
 
+    def __post_init__(self) -> None:
+        if not len(self.right) == len(self.absent) == len(FEATURES):
+            raise ValueError(f"a calibration has {len(FEATURES)} weights for each outcome")
+        if not np.isfinite((*self.right, *self.absent, self.threshold)).all():
+            raise ValueError("a calibration has finite weights")
+
     def probabilities(self, features: Floats) -> tuple[float, float]:
         """That the best phrase is right, and that the text has no answer; the rest is for other phrases.
 
@@ -79,7 +85,7 @@ class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 # Right, absent and another phrase, whatever the scores: of 72 questions in six other languages, about a text in the
-# same language or in English, the best phrase answered 16 (docs/log.md). The reader always refuses them.
+# same language or in English, the best phrase answered 16. The reader always refuses them.
 _OTHER_LANGUAGE = Calibration(_only_bias(0.2 / 0.1), _only_bias(0.7 / 0.1), 0.0)
 
 
@@ -104,8 +110,8 @@ def features_of(
     """The values of `FEATURES` for the best phrase, its probability and that of the second."""
     bounded = _bounded(probability)
     sentence, weights = int(index.sentences[phrase]), query.weights[:-1]
-    nearby, own = _matches(query, index, sentence)
-    lost, alone = weights * (1 - nearby), weights * (1 - own)
+    nearby, inside = _matches(query, index, sentence)
+    lost, lost_inside = weights * (1 - nearby), weights * (1 - inside)
     text, kind = index.text_of(phrase), wanted_kind(query.question)
     number = len(query.numbers) > 0 and not np.isin(query.numbers, index.words).all()
     values = (
@@ -116,7 +122,7 @@ def features_of(
         index.priors[phrase],
         lost.sum(),
         lost.sum() / max(float(weights.sum()), 1e-6),
-        alone.max(initial=0.0),
+        lost_inside.max(initial=0.0),
         number,
         bool(_NEGATION.search(query.question)),
         bool(kind) and coarse_kind(text) not in _FITTING[kind],
@@ -129,9 +135,9 @@ def features_of(
 
 def with_lead(features: Floats, probability: float, second: float) -> Floats:
     """Features of the best phrase of some documents, when the second of all is known."""
-    found: Floats = features.copy()
-    found[FEATURES.index("lead")] = _lead(probability, second)
-    return found
+    changed: Floats = features.copy()
+    changed[FEATURES.index("lead")] = _lead(probability, second)
+    return changed
 
 
 def _bounded(probability: float) -> float:
@@ -147,7 +153,7 @@ def _matches(query: "Query", index: PhraseIndex, sentence: int) -> tuple[Floats,
     starts = index.word_starts
     last = len(starts) - 2
     first, stop = int(starts[max(sentence - 1, 0)]), int(starts[min(sentence + 1, last) + 1])
-    own = slice(int(starts[sentence]) - first, int(starts[sentence + 1]) - first)
+    inside = slice(int(starts[sentence]) - first, int(starts[sentence + 1]) - first)
     alike = query.words[:-1] @ query.table[index.words[first:stop]].T
-    nearby, alone = (np.clip(part.max(1, initial=0.0), 0.0, 1.0) for part in (alike, alike[:, own]))
+    nearby, alone = (np.clip(part.max(1, initial=0.0), 0.0, 1.0) for part in (alike, alike[:, inside]))
     return nearby, alone

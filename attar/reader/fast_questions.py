@@ -10,10 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.memory.forms import Floats
-from attar.reader.phrase_files import SavedPhrases
+from attar.reader.config import QUICK_LAYERS, TEXT_LAYERS, QuickConfig
+from attar.reader.parts import ReaderParts
 
-_EPSILON = 1e-12  # of the layer norms
+# Of the layer norms.
+_EPSILON = 1e-12
+# Abramowitz and Stegun, 7.1.26.
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
+_PAIR = ("weight", "bias")
 # Rows of 1,536 numbers whose GELU is computed at a time.
 _ROWS = 32
 
@@ -21,78 +25,77 @@ _ROWS = 32
 class FastEncoder:
     """The first layers of a reader's encoder, and layers of its own for questions; each is made when first needed."""
 
-    def __init__(self, saved: SavedPhrases) -> None:
-        self.saved = saved
+    def __init__(self, parts: ReaderParts) -> None:
+        self.parts = parts
         self._layers: dict[str, _Layer] = {}
 
     def states(
-        self, ids: NDArray[np.int64], mask: NDArray[np.bool_], shared: int, own: int = 0, kind: int = 0
+        self, ids: NDArray[np.int64], mask: NDArray[np.bool_], shared: int, quick: int = 0, kind: int = 0
     ) -> Floats:
-        """The states `[n, d]` of the word pieces in a batch: of a batch, half of the places may be padding."""
-        names = [f"network.encoder.layers.layers.{at}" for at in range(shared)]
-        names += [f"quick.layers.layers.{at}" for at in range(own)]
+        """The states `[n, d]` of the pieces in a batch `[Q, l]`, of which half may be padding.
+
+        They pass `shared` layers of the text encoder, then `quick` layers of the quick encoder.
+        """
+        names = [f"{TEXT_LAYERS}.{at}" for at in range(shared)]
+        names += [f"{QUICK_LAYERS}.{at}" for at in range(quick)]
         x = self._embed(ids[mask], np.nonzero(mask)[1], kind)
         for name in names:
             if name not in self._layers:
-                self._layers[name] = _Layer(self.saved, name, self.saved.options.encoder.heads)
+                self._layers[name] = _Layer(self.parts, name)
             x = self._layers[name].forward(x, mask)
         return x
 
     def _embed(self, ids: NDArray[np.int64], places: NDArray[np.intp], kind: int) -> Floats:
-        encoder, weight = "network.encoder", self.saved.weight
+        encoder, weight = "network.encoder", self.parts.weight
         states = weight(f"{encoder}.words.weight", ids) + weight(f"{encoder}.positions.weight", places)
         states += weight(f"{encoder}.types.weight")[kind]
-        return _normalize(states, *(weight(f"{encoder}.norm.{each}") for each in _PARTS))
+        return _normalize(states, *(weight(f"{encoder}.norm.{name}") for name in _PAIR))
 
 
 class FastQuestions:
-    """A question encoder of a reader: the quick one, or the large one, which is that of documents."""
+    """A question encoder of a reader: the quick one, or the large one, which is that of texts."""
 
-    def __init__(self, encoder: FastEncoder, *, quick: bool) -> None:
-        self._encoder, self._part = encoder, "quick" if quick else "network"
-        self._depth = (encoder.saved.options.encoder.layers, 0)
-        if quick:
-            assert encoder.saved.quick_layers is not None  # the caller has looked
-            self._depth = encoder.saved.quick_layers
+    def __init__(self, encoder: FastEncoder, quick: QuickConfig | None) -> None:
+        self._encoder, self._part = encoder, "network" if quick is None else "quick"
+        self._depth = (encoder.parts.options.encoder.layers, 0)
+        if quick is not None:
+            self._depth = (quick.shared, quick.layers)
 
-    def states(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
+    def encode(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
         """The queries `[Q, k]`, the scores of "no answer" `[Q]`, and the weights of the words `[Q, l]`."""
         x = self._encoder.states(ids, mask, *self._depth, kind=1)
         firsts = x[np.cumsum(mask.sum(1)) - mask.sum(1)]
-        queries, nulls, own = (
+        queries, nulls, logits = (
             states @ self._heads[name][0].T + self._heads[name][1]
             for name, states in (("query", firsts), ("null", firsts), ("weight", x))
         )
         weights = np.zeros(mask.shape, np.float32)
-        weights[mask] = np.logaddexp(own[:, 0], 0, dtype=np.float32)
+        weights[mask] = np.logaddexp(logits[:, 0], 0, dtype=np.float32)
         weights[:, 0] = 0
         return queries, nulls[:, 0], weights
 
     @cached_property
     def _heads(self) -> dict[str, list[Floats]]:
-        weight = self._encoder.saved.weight
+        weight = self._encoder.parts.weight
         return {
-            name: [weight(f"{self._part}.{name}.{each}") for each in _PARTS]
+            name: [weight(f"{self._part}.{name}.{part}") for part in _PAIR]
             for name in ("query", "null", "weight")
         }
-
-
-_PARTS = ("weight", "bias")
 
 
 class _Layer:
     """`torch.nn.TransformerEncoderLayer` with the norm after each part."""
 
-    def __init__(self, saved: SavedPhrases, name: str, heads: int) -> None:
+    def __init__(self, parts: ReaderParts, name: str) -> None:
         def pair(part: str, joint: str = ".") -> list[Floats]:
-            return [saved.weight(f"{name}.{part}{joint}{each}") for each in _PARTS]
+            return [parts.weight(f"{name}.{part}{joint}{kind}") for kind in _PAIR]
 
         def transposed(part: str, joint: str = ".") -> list[Floats]:
             # As BLAS reads it for few rows: a question's product takes .7 of the time.
             matrix, bias = pair(part, joint)
             return [np.ascontiguousarray(matrix.T), bias]
 
-        self._heads = heads
+        self._heads = parts.options.encoder.heads
         self._into, self._out = transposed("self_attn.in_proj", "_"), transposed("self_attn.out_proj")
         self._up, self._down = transposed("linear1"), transposed("linear2")
         self._norms = pair("norm1"), pair("norm2")
@@ -129,11 +132,11 @@ def _normalize(x: Floats, weight: Floats, bias: Floats) -> Floats:
 
 def _gelu(x: Floats) -> Floats:
     """x Φ(x), by Abramowitz and Stegun's approximation 7.1.26 of erf: within 1.5e-7, as exact as float32."""
-    found = np.empty_like(x)
+    gelu = np.empty_like(x)
     # Some rows at a time stay in the caches: of many, all at once take four times as long.
     for first in range(0, len(x), _ROWS):
-        own = x[first : first + _ROWS]
-        z = np.abs(own)
+        rows = x[first : first + _ROWS]
+        z = np.abs(rows)
         t = np.float32(0.3275911 * 0.5**0.5) * z
         t += 1
         np.reciprocal(t, out=t)
@@ -146,6 +149,6 @@ def _gelu(x: Floats) -> Floats:
         power *= z
         np.exp(power, out=power)
         tail *= power
-        np.maximum(own, 0, out=z)
-        np.add(z, tail, out=found[first : first + _ROWS])
-    return found
+        np.maximum(rows, 0, out=z)
+        np.add(z, tail, out=gelu[first : first + _ROWS])
+    return gelu

@@ -1,51 +1,57 @@
-"""FixedSizeReader: a phrase reader whose memories never grow: the sums of `attar.nn.phrases` instead of phrase vectors.
+"""FixedSizeReader: a reader whose memories never grow: the sums of `attar.nn.phrases` instead of phrase vectors.
 
 What is kept besides, the phrases to choose from and the words of sentences, is cut to fit `FIXED_SIZE`.
 """
 
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
-from attar.errors import FormatError, OptionError
+from attar.errors import OptionError
 from attar.memory.budget import FIXED_SIZE, within_budget
-from attar.memory.forms import Floats
+from attar.memory.forms import Floats, Form
 from attar.memory.memory import Memory
 from attar.memory.phrases import PhraseIndex
 from attar.progress import ignore_progress
-from attar.reader.folders import DEFAULT, SHIPPED, fixed_size_fingerprint, read_file
-from attar.reader.phrase_config import FixedSizeConfig
-from attar.reader.phrase_files import SavedPhrases, load_phrase_reader
-from attar.reader.phrase_scores import Query
-from attar.reader.phrase_texts import Draft
-from attar.reader.phrases import PhraseReader
+from attar.reader.parts import ReaderParts
+from attar.reader.reader import Reader
+from attar.reader.scores import Query
+from attar.reader.windows import WindowedText
 
 
-class FixedSizeReader(PhraseReader):
+class _Readout(NamedTuple):
+    """The map from queries to those of memories of fixed size, and the sharpness of their products."""
+
+    matrix: Floats
+    bias: Floats
+    sharpness: Floats
+
+
+class FixedSizeReader(Reader):
     """Reads texts into sums over phrases, `[k, d + k]`, in at most 16 kB."""
 
-    form = "ridge"
+    form: Form = "ridge"
 
-    def __init__(self, saved: SavedPhrases, *, quick: bool = True) -> None:
-        super().__init__(saved, quick=quick)
-        if not saved.options.values:
+    def __init__(self, parts: ReaderParts, *, quick: bool = True, folder: Path | None = None) -> None:
+        super().__init__(parts, quick=quick, folder=folder)
+        if not parts.options.values:
             remedy = "add them with attar train-questions --init READER --values 64"
-            raise OptionError.expected("reader", "one with memories of fixed size", "one without", remedy)
+            raise OptionError("this reader has no memories of fixed size", remedy)
 
     @cached_property
     def _value_table(self) -> Floats:
         """The value of each word piece, `[V, d]`."""
-        weight = self.saved.weight
+        weight = self.parts.weight
         table: Floats = weight("network.encoder.words.weight") @ weight("network.ridge.value.weight").T
         return table
 
     @cached_property
-    def _query(self) -> tuple[Floats, Floats, Floats]:
-        """The map from queries to those of memories of fixed size, and the sharpness of their products."""
-        weight, query = self.saved.weight, "network.ridge.query"
-        return weight(f"{query}.weight"), weight(f"{query}.bias"), weight("network.ridge.sharpness")
+    def _readout(self) -> _Readout:
+        weight, query = self.parts.weight, "network.ridge.query"
+        sharpness = weight("network.ridge.sharpness")
+        return _Readout(weight(f"{query}.weight"), weight(f"{query}.bias"), sharpness)
 
     def _finished(self, memory: Memory, budget: int | None) -> Memory:
         return self._within(self.condense(memory), budget)
@@ -53,7 +59,7 @@ class FixedSizeReader(PhraseReader):
     def _continued(self, before: Memory, new: Memory) -> Memory:
         # The last window is part of what was read again: its phrases are taken out of the sums first.
         index = before.phrases
-        (tail,) = self._made_of([Draft.of(index.tail, None, self._windows)], [0], None, ignore_progress, None)
+        (tail,) = self._read([WindowedText.of(index.tail, self.tokenizer)], 0, ignore_progress, None)
         sums = before.dequantized - self._sums(tail) + self._sums(new)
         joined = index.before_tail().add(new.phrases, joint=0)
         return self._made(sums, joined, before.tokens - tail.tokens + new.tokens)
@@ -83,30 +89,13 @@ class FixedSizeReader(PhraseReader):
         values: Floats = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
         return values
 
-    def _products(self, memory: Memory, index: PhraseIndex, query: Query) -> Floats:
-        matrix, bias, sharpness = self._query
-        readout = self.look_up(memory, matrix @ query.vector + bias)
-        products: Floats = self._values(index) @ readout * sharpness
+    def _products(self, memory: Memory, query: Query) -> Floats:
+        readout = self._readout
+        found = self.look_up(memory, readout.matrix @ query.vector + readout.bias)
+        products: Floats = self._values(memory.phrases) @ found * readout.sharpness
         return products
 
     def look_up(self, memory: Memory, query: Floats) -> Floats:
         """The readout `[d]` of a query `[k]`: Cᵀ (G + λI)⁻¹ q."""
         readout: Floats = memory.lookup(query[None])[0]
         return readout
-
-
-def load_fixed_size(folder: Path, config: bytes) -> FixedSizeReader:
-    """Load a reader that has the files of the default one, its large question encoder, and its own calibration."""
-    try:
-        given = msgspec.json.decode(config, type=FixedSizeConfig)
-    except msgspec.DecodeError as fault:
-        came = f"another file ({' '.join(str(fault).split())[:200]})"
-        raise FormatError.expected(str(folder / "config.json"), "a reader's config", came) from fault
-    base = SHIPPED / DEFAULT
-    saved = load_phrase_reader(base, read_file(base / "config.json"))
-    fingerprint = fixed_size_fingerprint(saved.fingerprint)
-    if given.fingerprint != fingerprint:
-        expected, came = f"the reader {given.fingerprint[:12]}", f"files of {fingerprint[:12]}"
-        raise FormatError.expected(str(folder), expected, came, "install attar again")
-    saved.fingerprint, saved.calibration = fingerprint, given.calibration
-    return FixedSizeReader(saved, quick=False)

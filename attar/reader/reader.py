@@ -1,79 +1,205 @@
-"""Reader: texts to memories, memories and questions to answers."""
+"""Reader: reads texts without their questions, and answers real questions with phrases of the text.
 
-import json
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+A text: word pieces → windows of whole sentences → hidden states → phrase vectors, the likeliest kept → memory.
+A question: word pieces → query, weights of its words → one score per phrase → answers, or "not in this text".
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from attar.errors import DtypeError, FormatError, OptionError, ShapeError
+import numpy as np
+from numpy.typing import NDArray
+
+from attar.errors import DtypeError, OptionError, ShapeError
+from attar.memory.algebra import replace_tail
+from attar.memory.budget import within_budget
+from attar.memory.forms import Floats, Form
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
-from attar.reader.folders import read_file, reader_folder
+from attar.reader.answers import ScoredPhrases, rank, rank_phrases, word_weights
+from attar.reader.config import FixedSizeConfig
+from attar.reader.encoding import EncodedWindow, TextEncoder, encode_batches
+from attar.reader.folders import ReaderFolder
+from attar.reader.parts import ReaderParts, load_parts
+from attar.reader.questions import QuestionEncoder
+from attar.reader.scores import Query
+from attar.reader.windows import Window, WindowedText, WindowPhrases, cut_windows
 from attar.results import Answer, Explanation
 
 if TYPE_CHECKING:
     import torch
 
+# Called for each window that is read: the number of its text, word pieces `[n]`, and hidden states `[n, d]`.
+OnStates = Callable[[int, NDArray[np.int64], Floats], None]
+# Characters of the texts that are read together: short ones fill batches, few long ones are in memory at once.
+_GROUP = 2**20
 
-class Reader(ABC):
-    """Reads texts, and answers questions from memories of them.
+
+class _Batch(NamedTuple):
+    """Windows that are encoded together: the number of their text, and their numbers in it."""
+
+    text: int
+    windows: list[int]
+
+
+class Features(NamedTuple):
+    """The best phrase for a question, and what its calibration is computed from."""
+
+    phrase: str
+    values: Floats
+
+
+class Reader:
+    """Reads texts into memories, and answers questions from these.
 
     `Reader.load()` gives the default. `Reader.load("fixed")` makes memories of at most 16 kB, however long the text.
     """
 
-    fingerprint: str
-    about: dict[str, Any]
-    # Where it was loaded from: statistics for search lie beside its files.
-    folder: Path | None = None
+    # Signatures are made of the states after this many layers: later ones tell what answers, not what a text is about.
+    signature_layers = 3
+    form: Form = "phrases"
+
+    def __init__(self, parts: ReaderParts, *, quick: bool = True, folder: Path | None = None) -> None:
+        """A reader of its parts; with `quick` questions are encoded by the quick encoder, if it has one.
+
+        `folder` is where it was loaded from: statistics for search lie beside its files.
+        """
+        self.parts, self.folder = parts, folder
+        self.tokenizer, self.options, self.about = parts.tokenizer, parts.options, parts.config.about
+        self.fingerprint = parts.config.fingerprint
+        self.calibration = parts.config.network.calibration
+        self._is_quick = quick
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> "Reader":
         """Load the reader in a folder, or one of the package: "answers" (the default) or "fixed"."""
-        folder = reader_folder(path)
-        config = read_file(folder / "config.json")
-        kind = _kind(folder, config)
-        if kind == "fixed size":
-            from attar.reader.fixed_size import load_fixed_size
+        return cls.of(ReaderFolder.open(path))
 
-            return load_fixed_size(folder, config)
-        from attar.reader.phrase_files import load_phrase_reader
-        from attar.reader.phrases import PhraseReader
+    @classmethod
+    def of(cls, folder: ReaderFolder) -> "Reader":
+        """Load the reader of a folder whose config is read."""
+        parts = load_parts(folder)
+        if isinstance(folder.config, FixedSizeConfig):
+            from attar.reader.fixed_size import FixedSizeReader
 
-        reader = PhraseReader(load_phrase_reader(folder, config))
-        reader.folder = folder
-        return reader
+            return FixedSizeReader(parts, quick=False, folder=folder.path)
+        return Reader(parts, folder=folder.path)
 
-    @abstractmethod
+    @cached_property
+    def questions(self) -> QuestionEncoder:
+        """The question encoder, without torch."""
+        return QuestionEncoder(self.parts, quick=self._is_quick)
+
+    @cached_property
+    def _texts(self) -> TextEncoder:
+        return TextEncoder(self.parts, self.signature_layers)
+
     def prepare(self, *, texts: bool = True) -> None:
-        """Load now what the first question would wait for, and the first text if `texts` will be read."""
+        """Load now what the first question would wait for, and for `texts` torch and the network: 230 MB."""
+        self.questions.encode(["?"])
+        if texts:
+            self.parts.network()
 
-    @abstractmethod
     def to(self, device: "torch.device | str") -> "Reader":
-        """Move the network that reads texts to a device and return the reader."""
+        """Move the network that reads texts to a device and return the reader; memories stay in numpy arrays."""
+        self.parts.network().to(device)
+        return self
 
-    @abstractmethod
     def save(self, path: str | Path) -> str:
         """Write the reader to a folder and return its fingerprint."""
+        return self.parts.save(path)
 
-    @abstractmethod
-    def read(self, text: str) -> Memory:
-        """The memory of a text."""
+    def read(self, text: str, *, budget: int | None = None) -> Memory:
+        """The memory of a text; `budget` caps the bytes of its record: what is least likely to be asked about goes."""
+        return self.read_many([text], budget=budget)[0]
 
-    @abstractmethod
     def read_many(
         self,
         texts: Sequence[str],
         *,
-        batch_size: int | None = None,
+        budget: int | None = None,
         progress: Progress = ignore_progress,
+        on_states: OnStates | None = None,
     ) -> list[Memory]:
         """The memories of texts, in order."""
+        memories: list[Memory] = []
+        for first, group in _groups(texts):
+            windowed = [WindowedText.of(text, self.tokenizer) for text in group]
+            made = self._read(windowed, first, progress, on_states)
+            memories += [self._finished(memory, budget) for memory in made]
+        return memories
 
-    @abstractmethod
-    def extend(self, memory: Memory, text: str, *, progress: Progress = ignore_progress) -> Memory:
-        """The memory extended by a text: the same as reading both at once, if the first ends with a sentence."""
+    def extend(
+        self,
+        memory: Memory,
+        text: str,
+        *,
+        budget: int | None = None,
+        progress: Progress = ignore_progress,
+        on_states: OnStates | None = None,
+    ) -> Memory:
+        """The memory of both texts, the second a new paragraph: the same as reading them at once.
+
+        The last window of the first, `memory.phrases.tail`, is read again; `on_states` is called for it, too.
+        """
+        self.check_memory(memory)
+        _check_text(text)
+        windowed = WindowedText.of(text, self.tokenizer, memory.phrases)
+        (new,) = self._read([windowed], 0, progress, on_states)
+        return self._within(self._continued(memory, new), budget)
+
+    def _read(
+        self, texts: Sequence[WindowedText], first: int, progress: Progress, on_states: OnStates | None
+    ) -> list[Memory]:
+        """The memories of phrases of texts, the first of which has the number `first`."""
+        batches = [
+            _Batch(at, windows)
+            for at, text in enumerate(texts)
+            for windows in text.batches(self._texts.batch_size)
+        ]
+        encoded: list[dict[int, WindowPhrases]] = [{} for _ in texts]
+        total = sum(len(text.windows) for text in texts)
+
+        def encode(batch: _Batch) -> list[EncodedWindow]:
+            return self._texts.encode([texts[batch.text].windows[at] for at in batch.windows])
+
+        def take(batch: _Batch, results: list[EncodedWindow]) -> None:
+            progress("reading", sum(map(len, encoded)), total)
+            for at, result in zip(batch.windows, results, strict=True):
+                encoded[batch.text][at] = result.found
+                if on_states is not None:
+                    on_states(first + batch.text, texts[batch.text].windows[at].ids, result.states)
+
+        encode_batches(encode, batches, take)
+        return [
+            self._memory_of(text, [windows[at] for at in range(len(windows))])
+            for text, windows in zip(texts, encoded, strict=True)
+        ]
+
+    def _memory_of(self, text: WindowedText, encoded: Sequence[WindowPhrases]) -> Memory:
+        empty = np.zeros((0, self.options.size), np.float32)
+        vectors = np.concatenate([empty, *(window.vectors for window in encoded)])
+        return Memory.quantized(
+            vectors,
+            form="phrases",
+            phrases=text.index(encoded),
+            tokens=text.tokens,
+            reader=self.fingerprint,
+        )
+
+    def _finished(self, memory: Memory, budget: int | None) -> Memory:
+        """The memory of a text from that of its phrases."""
+        return self._within(memory, budget)
+
+    def _continued(self, before: Memory, new: Memory) -> Memory:
+        """The memory with the phrases of a text in place of its last window."""
+        tail = cut_windows(self.tokenizer, before.phrases.tail)
+        return replace_tail(before, new, sum(len(window.ids) for window in tail))
+
+    def _within(self, memory: Memory, budget: int | None) -> Memory:
+        return memory if budget is None else within_budget(memory, budget)
 
     def answer(
         self, memory: Memory, question: str, *, top: int | None = None, text: str | None = None
@@ -81,81 +207,135 @@ class Reader(ABC):
         """The answers, most likely first, at most `top`; quotes are taken from the text, if given."""
         return self.answer_many([memory], [question], top=top, texts=[text])[0]
 
-    @abstractmethod
     def answer_many(
         self,
-        memories: Memory | Sequence[Memory],
-        questions: str | Sequence[str],
+        memories: Sequence[Memory],
+        questions: Sequence[str],
         *,
         top: int | None = None,
         texts: Sequence[str | None] | None = None,
     ) -> list[list[Answer]]:
-        """The answers to each question from its memory; a single memory or question is used for all."""
+        """The answers to each question from its memory, and with quotes from its text."""
+        texts = [None] * len(memories) if texts is None else texts
+        for what, given in (("questions", questions), ("texts", texts)):
+            if len(given) != len(memories):
+                raise ShapeError.expected(what, f"one for each of {len(memories)} memories", str(len(given)))
+        if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
+            raise OptionError.expected("top", "an integer of at least 1", repr(top))
+        self._check_memories(memories)
+        return [
+            rank(self._scores(memory, query), query, memory.phrases, top, text, self.calibration)
+            for memory, query, text in zip(memories, self.questions.encode(questions), texts, strict=True)
+        ]
 
-    @abstractmethod
     def explain(self, text: str, question: str) -> Explanation:
-        """The answers to a question on a text, and the weight of each token of the text."""
+        """The answers to a question on a text, and the weight of each word for it: that of its sentence."""
+        memory = self.read(text)
+        answers = self.answer(memory, question, text=text)
+        (query,) = self.questions.encode([question])
+        words, weights = word_weights(text, query, memory.phrases, self._scores(memory, query))
+        return Explanation(words, weights, answers)
+
+    def features(self, memory: Memory, questions: Sequence[str]) -> list[Features | None]:
+        """What the calibration of each question's best phrase is computed from; None without a phrase."""
+        features: list[Features | None] = []
+        index = memory.phrases
+        for query in self.questions.encode(questions):
+            ranked = rank_phrases(self._scores(memory, query), query.null, index, 1)
+            if ranked.phrases:
+                phrase = index.text_of(ranked.phrases[0].phrase)
+                features.append(Features(phrase, ranked.features(query, index)))
+            else:
+                features.append(None)
+        return features
+
+    def scored(self, memories: Sequence[Memory], question: str, biases: Sequence[float]) -> ScoredPhrases:
+        """The scores of the phrases of several memories; a bias is added to those of each memory."""
+        self._check_memories(memories)
+        (query,) = self.questions.encode([question])
+        scores = [
+            self._scores(memory, query) + np.float32(bias)
+            for memory, bias in zip(memories, biases, strict=True)
+        ]
+        return ScoredPhrases(query, scores, [memory.phrases for memory in memories], self.calibration)
+
+    def match(self, memories: Sequence[Memory], question: str) -> list[float]:
+        """How well each memory fits a question, comparable between them: the logarithm of the sum over its phrases.
+
+        "No answer" is part of the sum, so that memories without an answer fit alike: of a query that phrases do not
+        answer, they say nothing about the order.
+        """
+        self._check_memories(memories)
+        (query,) = self.questions.encode([question])
+        return [
+            float(np.logaddexp.reduce(np.append(self._scores(memory, query), np.float32(query.null))))
+            for memory in memories
+        ]
+
+    def best_sentences(self, memory: Memory, question: str, count: int) -> list[tuple[int, int]]:
+        """The characters of the sentences that fit a question best: by words, and by their likeliest phrase."""
+        self.check_memory(memory)
+        (query,) = self.questions.encode([question])
+        return query.best_sentences(memory.phrases, self._scores(memory, query), count)
+
+    def token_states(self, texts: Sequence[str], on_states: OnStates) -> None:
+        """Encode texts by as few layers as `on_states` needs, which is called for each window, as by `read_many`."""
+        size = self._texts.batch_size
+        batches: list[tuple[int, list[Window]]] = []
+        for number, text in enumerate(texts):
+            _check_text(text)
+            windows = cut_windows(self.tokenizer, text)
+            batches += [(number, windows[first : first + size]) for first in range(0, len(windows), size)]
+
+        def take(batch: tuple[int, list[Window]], states: list[Floats]) -> None:
+            for window, own in zip(batch[1], states, strict=True):
+                on_states(batch[0], window.ids, own)
+
+        encode_batches(lambda batch: self._texts.states(batch[1]), batches, take)
+
+    def query_states(self, text: str, on_states: OnStates) -> None:
+        """`token_states` of one short text, without torch."""
+        layers = min(self.signature_layers, self.options.encoder.layers)
+        for window in cut_windows(self.tokenizer, text):
+            on_states(0, window.ids, self.questions.states(window.ids, layers))
 
     def check_memory(self, memory: object) -> None:
-        """Refuse other objects, and memories of other readers."""
+        """Refuse other objects, and memories of other readers or of another form."""
         if not isinstance(memory, Memory):
             raise DtypeError.expected(
                 "memory", "an attar.Memory", type(memory).__name__, "read the text first"
             )
         if memory.reader != self.fingerprint:
-            expected, came = (f"one of reader {name[:12]}" for name in (self.fingerprint, memory.reader))
-            raise OptionError.expected("memory", expected, came, "read the text with this reader")
+            sentence = f"the memory is one of reader {memory.reader[:12]}, not of {self.fingerprint[:12]}"
+            raise OptionError(sentence, "read the text with this reader")
+        if memory.form != self.form:
+            raise OptionError.expected("memory", f"one of form {self.form}", f"one of form {memory.form}")
 
-    def _checked(
-        self, memories: Memory | Sequence[Memory], questions: str | Sequence[str], top: int | None
-    ) -> tuple[list[Memory], list[str]]:
-        """Memories and questions, of equal number, a single one repeated."""
-        if isinstance(questions, str):
-            about = [memories] if isinstance(memories, Memory) else list(memories)
-            asked = [questions] * len(about)
-        else:
-            asked = list(questions)
-            about = [memories] * len(asked) if isinstance(memories, Memory) else list(memories)
-        if len(about) != len(asked):
-            raise ShapeError.expected("questions", f"one for each of {len(about)} memories", str(len(asked)))
-        if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
-            raise OptionError.expected("top", "an integer of at least 1", repr(top))
-        for memory in {id(memory): memory for memory in about}.values():
+    def _check_memories(self, memories: Sequence[Memory]) -> None:
+        for memory in {id(memory): memory for memory in memories}.values():
             self.check_memory(memory)
-        return about, asked
+
+    def _scores(self, memory: Memory, query: Query) -> Floats:
+        """The score of each phrase of a memory."""
+        return query.scores(self._products(memory, query), memory.phrases, self.questions.neighbours)
+
+    def _products(self, memory: Memory, query: Query) -> Floats:
+        """Phrase vector · query, for each phrase."""
+        products: Floats = memory.dequantized @ query.vector * self.options.size**-0.5
+        return products
 
 
-@contextmanager
-def inference() -> Iterator[int]:
-    """Compute without gradients and with one thread; yields how many threads torch had.
-
-    Threads that share the products of one window wait for each other, and could round them in another way.
-
-    >>> import torch
-    >>> before = torch.get_num_threads()
-    >>> with inference():
-    ...     torch.get_num_threads(), torch.is_inference_mode_enabled()
-    (1, True)
-    >>> torch.get_num_threads() == before
-    True
-    """
-    import torch
-
-    before = torch.get_num_threads()
-    if before != 1:
-        torch.set_num_threads(1)
-    try:
-        with torch.inference_mode():
-            yield before
-    finally:
-        if before != 1:
-            torch.set_num_threads(before)
+def _groups(texts: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """Texts that are read together, with the number of the first."""
+    first, size = 0, 0
+    for at, text in enumerate(texts):
+        _check_text(text)
+        size += len(text)
+        if size >= _GROUP or at == len(texts) - 1:
+            yield first, list(texts[first : at + 1])
+            first, size = at + 1, 0
 
 
-def _kind(folder: Path, config: bytes) -> str:
-    try:
-        return str(json.loads(config).get("kind"))
-    except (ValueError, AttributeError, RecursionError) as fault:
-        raise FormatError.expected(
-            str(folder / "config.json"), "a reader's config", f"another file ({fault})"
-        ) from fault
+def _check_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise DtypeError.expected("text", "a string", type(text).__name__)

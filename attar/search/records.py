@@ -17,7 +17,7 @@ from attar.search.statistics import Projection, Statistics
 
 # Loaded where it is used: torch takes seconds, and merging or listing documents needs none of it.
 if TYPE_CHECKING:
-    from attar.reader.phrases import PhraseReader
+    from attar.reader.reader import Reader
 
 Tokens = tuple[NDArray[np.int64], Floats]
 
@@ -29,7 +29,7 @@ class TokenEncoder(Protocol):
     size: int
     pieces: int
     # The reader that also answers questions, if it was trained for that.
-    answering: "PhraseReader | None"
+    answering: "Reader | None"
 
     def encode(self, texts: Sequence[str]) -> Iterator[Tokens]:
         """The word pieces and states of each text, in order; long texts are read in windows."""
@@ -38,9 +38,9 @@ class TokenEncoder(Protocol):
 class ReaderEncoder:
     """The encoder of a phrase reader; a question is read as a text."""
 
-    def __init__(self, reader: "PhraseReader", *, trained: bool = True) -> None:
+    def __init__(self, reader: "Reader", *, trained: bool = True) -> None:
         self.reader = reader
-        self.answering: PhraseReader | None = reader if trained else None
+        self.answering: Reader | None = reader if trained else None
         self.fingerprint = reader.fingerprint
         self.size = reader.options.encoder.size
         self.pieces = reader.options.encoder.vocabulary

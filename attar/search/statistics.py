@@ -284,11 +284,11 @@ def default_statistics(reader: str, folder: Path | None = None) -> Statistics | 
 
     They are those of an encoder, so that a reader that is calibrated again can keep them.
     """
-    from attar.reader.folders import DEFAULT, SHIPPED, shipped_reader  # torch takes seconds
+    from attar.reader.folders import DEFAULT, SHIPPED, shipped_reader
 
-    # Readers with the default's files have its encoder; a names reader has no statistics.
-    shipped = {None: None, "names": "names"}.get(shipped_reader(reader), DEFAULT)
-    for place in (folder, None if shipped is None else SHIPPED / shipped):
+    # Shipped readers have the default's files, and so its encoder.
+    shipped = None if shipped_reader(reader) is None else SHIPPED / DEFAULT
+    for place in (folder, shipped):
         if place is not None and (place / STATISTICS_FILE).is_file():
             return Statistics.load(place / STATISTICS_FILE)
     return None

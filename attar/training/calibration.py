@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from attar.progress import Progress, ignore_progress
 from attar.reader.confidence import FEATURES, Calibration
-from attar.reader.phrases import PhraseReader
+from attar.reader.reader import Reader
 from attar.training.data import Passage
 from attar.training.metrics import exact
 
@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
 
 
 def calibrate(
-    reader: PhraseReader,
+    reader: Reader,
     passages: Sequence[Passage],
     accuracy: float | None = None,
     progress: Progress = ignore_progress,

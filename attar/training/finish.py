@@ -1,15 +1,13 @@
 """The end of a run: measure the network on held-out questions, write the reader, calibrate what it says."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from attar.errors import FormatError, OptionError
+from attar.errors import FormatError
 from attar.nn.phrases import PhraseNetwork, QuickQuestions
 from attar.reader.confidence import Calibration
-from attar.reader.folders import SHIPPED
-from attar.reader.phrase_files import SavedPhrases, save_phrase_reader, with_calibration
-from attar.reader.phrases import PhraseReader
+from attar.reader.folders import ReaderFolder
+from attar.reader.parts import ReaderParts, recalibrate
 from attar.reader.reader import Reader
 from attar.training.calibration import FEWEST, calibrate
 from attar.training.data import Passage
@@ -35,13 +33,13 @@ def finish(
     quick: QuickQuestions | None,
     tokenizer: bytes,
     held: QuestionSet,
-    before: SavedPhrases | None = None,
+    before: ReaderParts | None = None,
 ) -> TrainedReader:
     """Measure on held-out questions, write the reader, calibrate what it says, and write that too."""
     options, folder = run.options, run.options.folder
     if not run.processes.is_main:
         return TrainedReader(str(folder))
-    density = options.density if before is None else before.density
+    density = options.density if before is None else before.config.network.density
     held_out = {}
     if held.labelled():
         held_out["large"] = accuracy(network.to(run.device), held, density, run.device)
@@ -49,49 +47,41 @@ def finish(
             held_out["quick"] = accuracy(network, held, density, run.device, quick.to(run.device))
     about: dict[str, Any] = {"training": options.described(), "held_out": held_out}
     if before is not None:
-        about["before"] = before.about
-    calibration = None if before is None else before.calibration
-    save_phrase_reader(
-        folder, network.to("cpu"), None if quick is None else quick.to("cpu"), tokenizer, about,
-        density=density, calibration=calibration, distinct=before is None or before.distinct,
+        about["before"] = before.config.about
+    calibration = None if before is None else before.config.network.calibration
+    parts = ReaderParts.of(
+        network.to("cpu"), None if quick is None else quick.to("cpu"), tokenizer, about,
+        density=density, calibration=calibration, distinct=before is None or before.config.network.distinct,
     )  # fmt: skip
+    parts.save(folder)
     run.say("calibration")
-    new = calibrate(load_phrases(str(folder)), held.passages, progress=run.progress)
+    new = calibrate(Reader(parts), held.passages, progress=run.progress)
     if new is not None:
-        with_calibration(folder, folder, new, {})
+        parts.recalibrated(new, {}).save(folder)
     run.say(f"{folder}: held-out accuracy {held_out}")
     return TrainedReader(str(folder), held_out, new or calibration, run.history)
 
 
-def keep_readout(run: QuestionRun, network: PhraseNetwork, before: PhraseReader) -> TrainedReader:
+def keep_readout(run: QuestionRun, network: PhraseNetwork, before: ReaderParts) -> TrainedReader:
     """Write a reader again with the readout of memories of fixed size."""
     if run.processes.is_main:
-        saved = before.saved
-        about = saved.about | {"readout": run.options.described()}
-        save_phrase_reader(
-            run.options.folder, network.to("cpu"), saved.quick, saved.tokenizer.data, about,
-            density=saved.density, calibration=saved.calibration, distinct=saved.distinct,
-        )  # fmt: skip
+        config = before.config.network
+        about = before.config.about | {"readout": run.options.described()}
+        ReaderParts.of(
+            network.to("cpu"), before.quick(), before.tokenizer.data, about,
+            density=config.density, calibration=config.calibration, distinct=config.distinct,
+        ).save(run.options.folder)  # fmt: skip
     return TrainedReader(str(run.options.folder), history=run.history)
-
-
-def load_phrases(path: str) -> PhraseReader:
-    """A reader for real questions."""
-    reader = Reader.load(path)
-    if not isinstance(reader, PhraseReader):
-        raise OptionError(f"{path} is no reader for real questions")
-    return reader
 
 
 def calibrate_only(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
     """Write a reader again with a calibration by the questions of the files; nothing is trained."""
-    options = run.options
+    options, source = run.options, ReaderFolder.open(run.options.init)
     if not run.processes.is_main:
         return TrainedReader(str(options.folder))
-    calibration = calibrate(load_phrases(options.init), passages, options.accuracy or None, run.progress)
+    calibration = calibrate(Reader.of(source), passages, options.accuracy or None, run.progress)
     if calibration is None:
         expected = f"at least {FEWEST} questions with an answer, and some without"
         raise FormatError.expected(", ".join(options.data), expected, "fewer")
-    source = Path(options.init) if Path(options.init).is_dir() else SHIPPED / options.init
-    with_calibration(source, options.folder, calibration, {"calibration": options.described()})
+    recalibrate(source, options.folder, calibration, {"calibration": options.described()})
     return TrainedReader(str(options.folder), calibration=calibration)

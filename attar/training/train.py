@@ -23,13 +23,14 @@ from attar.errors import FormatError, OptionError
 from attar.nn.phrases import PhraseNetwork, QuickQuestions, valid_spans
 from attar.options import PhraseOptions
 from attar.progress import Progress, ignore_progress
-from attar.reader.phrase_config import POSITIONS
-from attar.reader.phrases import PhraseReader
+from attar.reader.config import POSITIONS
+from attar.reader.folders import ReaderFolder
+from attar.reader.parts import ReaderParts, load_parts
 from attar.text.pieces import PieceTokenizer
 from attar.training.base import Base, check_special_pieces, load_base
 from attar.training.batches import Batch, QuestionBatches, QuestionsAlone
 from attar.training.data import Passage, hold_out, read_passages, without_overlap
-from attar.training.finish import TrainedReader, calibrate_only, finish, keep_readout, load_phrases
+from attar.training.finish import TrainedReader, calibrate_only, finish, keep_readout
 from attar.training.held_out import accuracy
 from attar.training.labels import (
     TEACHER_FLOOR,
@@ -129,20 +130,21 @@ def _train_new(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
 
 def _fine_tune(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
     """A reader trained on with known answers only, without a teacher."""
-    saved = load_phrases(run.options.init)
+    saved = load_parts(ReaderFolder.open(run.options.init))
     check_special_pieces(saved.tokenizer, run.options.init)
     training, held = _split(run, passages, saved.tokenizer)
     if run.options.values:
         return _add_readout(run, saved, training)
     training.keep_questions(training.absent.union(training.labelled()))
-    _fit_student(run, saved.network, training, held, None)
-    if saved.quick is not None:
+    network, quick = saved.network(), saved.quick()
+    _fit_student(run, network, training, held, None)
+    if quick is not None:
         questions = [training.questions[q] for q in training.labelled()]
-        _fit_quick(run, saved.network, saved.quick, training, questions)
-    return finish(run, saved.network, saved.quick, saved.tokenizer.data, held, saved.saved)
+        _fit_quick(run, network, quick, training, questions)
+    return finish(run, network, quick, saved.tokenizer.data, held, saved)
 
 
-def _add_readout(run: QuestionRun, saved: PhraseReader, training: QuestionSet) -> TrainedReader:
+def _add_readout(run: QuestionRun, saved: ReaderParts, training: QuestionSet) -> TrainedReader:
     """Give a reader the readout of memories of fixed size; nothing else of it changes."""
     options = run.options
     if saved.options.values:
@@ -154,7 +156,7 @@ def _add_readout(run: QuestionRun, saved: PhraseReader, training: QuestionSet) -
 
     def wider() -> PhraseNetwork:
         network = PhraseNetwork(replace(saved.options, values=options.values))
-        missing = network.load_state_dict(saved.network.state_dict(), strict=False).missing_keys
+        missing = network.load_state_dict(saved.network().state_dict(), strict=False).missing_keys
         assert all(name.startswith("ridge.") for name in missing)
         return network.requires_grad_(requires_grad=False)
 

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
@@ -18,7 +19,8 @@ from attar.paper.cloze import ClozeDocument, DocumentWriter, Question
 from attar.paper.encoded import encode_split
 from attar.paper.sets import ClozeSet, open_splits
 from attar.paper.vocabulary import Vocabulary
-from attar.reader.folders import fingerprint_of
+from attar.reader.config import NetworkConfig
+from attar.reader.parts import fingerprint_of
 from attar.reader.reader import Reader
 from attar.store.parquet import export_store, import_store
 from attar.store.records import Record
@@ -132,13 +134,15 @@ def _dumped(values: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
 
 def _forge(folder: Path) -> None:
     """Give changed files the fingerprint that fits them, where there is one."""
-    import safetensors.torch
+    import safetensors.numpy
 
     try:
         config = json.loads((folder / "config.json").read_bytes())
-        weights = safetensors.torch.load((folder / "weights.safetensors").read_bytes())
+        weights = safetensors.numpy.load((folder / "weights.safetensors").read_bytes())
         tokenizer = (folder / "tokenizer.json").read_bytes()
-        config["fingerprint"] = fingerprint_of(config["network"], tokenizer, weights)
+        config["fingerprint"] = fingerprint_of(
+            msgspec.convert(config["network"], NetworkConfig), tokenizer, weights
+        )
         (folder / "config.json").write_text(json.dumps(config))
     except Exception:  # no files of this kind: they stay as they are
         return

@@ -307,7 +307,7 @@ def test_a_killed_add_keeps_what_it_reported_and_continues(place, reader, attar,
     attar("add", "T", many)
     with Store.open("S") as interrupted, Store.open("T") as uninterrupted:
         for row in rows:
-            assert interrupted.memory(row["id"]) == uninterrupted.memory(row["id"])
+            assert interrupted.get(row["id"]).memory == uninterrupted.get(row["id"]).memory
 
 
 @pytest.mark.slow

@@ -127,7 +127,7 @@ def test_another_reader_is_refused_in_one_line(filled, texts):
     save_tiny_reader(Path("other"), seed=6)
     code, lines, (error,) = filled("ask", "S", "story0", "Who left?", "--reader", "other")
     assert (code, lines) == (2, [])
-    assert "expected its reader" in error
+    assert "was made with the reader" in error
 
 
 TEXT = """Ann lives in Dover with her sister.

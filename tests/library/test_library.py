@@ -152,14 +152,14 @@ def test_a_readers_folder_that_is_not_the_stores_is_refused_when_it_is_loaded(
     with Library(folder, tmp_path / "reader") as other:
         assert len(other) == 1
         with pytest.raises(
-            ReaderMismatchError, match=r"expected its reader [0-9a-f]{12}, got .*--reader DIR"
+            ReaderMismatchError, match=r"made with the reader [0-9a-f]{12}, not with .*--reader DIR"
         ):
             other.ask("emma", "Who left?")
 
 
 def test_a_library_is_not_created_for_a_reader_that_is_not_there(folder, tmp_path):
     for reader, part in (
-        ("fixd", "one of answers, fixed, got 'fixd'"),
+        ("fixd", "there is no reader 'fixd'"),
         (tmp_path, "No such"),
     ):
         with pytest.raises(FormatError, match=part):

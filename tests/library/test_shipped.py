@@ -11,7 +11,6 @@ from attar.cli.main import main
 from attar.library.library import Library
 from attar.memory.memory import Memory
 from attar.memory.phrases import JOINT
-from attar.reader.phrases import PhraseReader
 from attar.reader.reader import Reader
 from attar.store.records import Record
 
@@ -60,8 +59,7 @@ def test_phrases_say_which_text_fits_a_question_and_nothing_where_none_answers(s
 
 
 def test_the_default_answers_with_phrases(shipped):
-    assert isinstance(shipped, PhraseReader)
-    assert shipped.quick is not None
+    assert shipped.parts.config.network.quick is not None
 
 
 @pytest.mark.parametrize(

@@ -1,35 +1,43 @@
 """Readers with random weights: these tests check how a reader computes, not its accuracy."""
 
+from collections.abc import Callable
+
 import pytest
-import torch
+from msgspec import structs
 
-from attar.nn.phrases import PhraseNetwork, PhraseOptions, QuickQuestions
-from attar.nn.transformer import TransformerShape
-from attar.reader.phrase_files import SavedPhrases
-from attar.reader.phrases import PhraseReader
-from attar.text.pieces import PieceTokenizer
-from benchmarks.tiny_reader import tiny_tokenizer
+from attar.reader.parts import ReaderParts
+from attar.reader.reader import Reader
+from benchmarks.tiny_reader import tiny_parts
 
 
 @pytest.fixture(scope="session")
-def piece_tokenizer() -> bytes:
-    return tiny_tokenizer()
+def parts() -> ReaderParts:
+    return tiny_parts()
 
 
 @pytest.fixture(scope="session")
-def saved_phrases(piece_tokenizer: bytes) -> SavedPhrases:
-    """The parts of a small phrase reader, as its folder has them."""
-    torch.manual_seed(3)
-    tokenizer = PieceTokenizer(piece_tokenizer)
-    shape = TransformerShape(vocabulary=len(tokenizer), size=16, layers=1, heads=2, feedforward=32)
-    options = PhraseOptions(size=8, word_size=4, encoder=shape)
-    network, quick = PhraseNetwork(options), QuickQuestions(options, shared=1, layers=1)
-    with torch.no_grad():
-        for each in (*network.parameters(), *quick.parameters()):
-            each.add_(0.2 * torch.randn_like(each))
-    return SavedPhrases(network.eval(), quick.eval(), tokenizer, "f" * 64, {}, 0.4)
+def reader(parts: ReaderParts) -> Reader:
+    return Reader(parts)
 
 
 @pytest.fixture(scope="session")
-def phrase_reader(saved_phrases: SavedPhrases) -> PhraseReader:
-    return PhraseReader(saved_phrases)
+def changed() -> Callable[..., ReaderParts]:
+    """The parts of a reader with other options of its network's config."""
+
+    def change(parts: ReaderParts, **options: object) -> ReaderParts:
+        network = structs.replace(parts.config.network, **options)
+        return ReaderParts(structs.replace(parts.config, network=network), parts.tokenizer, parts.weights)
+
+    return change
+
+
+@pytest.fixture(scope="session")
+def default() -> Reader:
+    """The reader that ships."""
+    return Reader.load()
+
+
+@pytest.fixture(scope="session")
+def fixed() -> Reader:
+    """The reader that ships with memories of fixed size."""
+    return Reader.load("fixed")

@@ -9,16 +9,15 @@ import torch
 
 from attar.library.library import Library
 from attar.reader.fast_questions import FastEncoder, FastQuestions, _gelu
-from attar.reader.reader import Reader
 
 pytestmark = pytest.mark.slow
 
 QUESTIONS = ["Who met Bob?", "", "What was in the letter to Ann and Lee?", "who " * 300, "🙂 \ud800 你好"]
 
 
-def padded(reader, questions):
-    ids = [each[:256] for each in reader.tokenizer.read_questions(questions)]
-    lengths = np.array([len(each) for each in ids])
+def padded(parts, questions):
+    ids = [pieces[:256] for pieces in parts.tokenizer.read_questions(questions)]
+    lengths = np.array([len(pieces) for pieces in ids])
     mask = np.arange(lengths.max()) < lengths[:, None]
     values = np.zeros(mask.shape, np.int64)
     values[mask] = np.concatenate(ids)
@@ -27,27 +26,28 @@ def padded(reader, questions):
 
 @pytest.mark.parametrize("quick", [True, False])
 @pytest.mark.parametrize("kind", ["random weights", "shipped"])
-def test_it_agrees_with_the_network(kind, quick, saved_phrases, phrase_reader):
-    reader = phrase_reader if kind == "random weights" else Reader.load()
-    saved = reader.saved
+def test_it_agrees_with_the_network(kind, quick, reader, default):
+    parts = (reader if kind == "random weights" else default).parts
     for questions in (QUESTIONS, QUESTIONS[:1]):
-        ids, mask = padded(reader, questions)
+        ids, mask = padded(parts, questions)
         with torch.inference_mode():
-            plain = saved.network.encode_questions(
-                torch.from_numpy(ids), torch.from_numpy(mask), saved.quick if quick else None
+            plain = parts.network().encode_questions(
+                torch.from_numpy(ids), torch.from_numpy(mask), parts.quick() if quick else None
             )
-        fast = FastQuestions(FastEncoder(saved), quick=quick).states(ids, mask)
+        fast = FastQuestions(FastEncoder(parts), parts.config.network.quick if quick else None).encode(
+            ids, mask
+        )
         for expected, found in zip(plain[:3], fast, strict=True):
             assert found.dtype == np.float32
             np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=2e-5)
 
 
-def test_queries_have_the_states_of_texts(phrase_reader):
-    for reader in (phrase_reader, Reader.load()):
+def test_queries_have_the_states_of_texts(reader, default):
+    for own in (reader, default):
         for text in ("", "Who met Bob?", "Who? " * 300):
             plain, fast = [], []
-            reader.token_states([text], lambda _, *window, found=plain: found.append(window))
-            reader.query_states(text, lambda _, *window, found=fast: found.append(window))
+            own.token_states([text], lambda _, *window, found=plain: found.append(window))
+            own.query_states(text, lambda _, *window, found=fast: found.append(window))
             assert len(plain) == len(fast)
             for (ids, expected), (same, found) in zip(plain, fast, strict=True):
                 np.testing.assert_array_equal(same, ids)

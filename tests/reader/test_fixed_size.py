@@ -1,21 +1,18 @@
-"""Memories of fixed size: additive sums, at most 16 kB, stored and asked like others."""
-
-from dataclasses import replace
+"""Memories of fixed size: additive sums, at most 16 kB, asked like others."""
 
 import numpy as np
 import pytest
-import torch
 
 from attar.errors import OptionError
+from attar.library.library import Library
 from attar.memory.budget import FIXED_SIZE
-from attar.memory.forms import quantize
 from attar.memory.memory import Memory
-from attar.nn.phrases import PhraseNetwork
+from attar.memory.phrases import JOINT
 from attar.reader.fixed_size import FixedSizeReader
-from attar.reader.phrase_files import SavedPhrases, save_phrase_reader
-from attar.reader.phrases import PhraseReader
+from attar.reader.parts import ReaderParts
 from attar.reader.reader import Reader
-from tests.reader.test_phrases import story
+from benchmarks.tiny_reader import tiny_parts
+from tests.reader.texts import everyday, story
 
 pytestmark = pytest.mark.slow
 
@@ -24,30 +21,23 @@ SECOND = "Lee left the house in May. They ran to Bath."
 
 
 @pytest.fixture(scope="module")
-def saved(saved_phrases: SavedPhrases) -> SavedPhrases:
-    torch.manual_seed(4)
-    network = PhraseNetwork(replace(saved_phrases.network.options, values=6))
-    own = saved_phrases.network.state_dict()
-    network.load_state_dict(network.state_dict() | own)
-    return replace(saved_phrases, network=network.eval())
+def parts() -> ReaderParts:
+    return tiny_parts(values=6)
 
 
 @pytest.fixture(scope="module")
-def reader(saved: SavedPhrases) -> FixedSizeReader:
-    return FixedSizeReader(saved)
+def reader(parts) -> FixedSizeReader:
+    return FixedSizeReader(parts)
 
 
-def close(one: Memory, other: Memory, levels: float) -> None:
-    """Equal within so many levels of int8, of the row with the larger scale."""
-    assert one.scales is not None
-    assert other.scales is not None
+def check_close(one: Memory, other: Memory, levels: float) -> None:
+    """Equal within this many levels of int8, of the row with the larger scale."""
     level = np.maximum(one.scales, other.scales)[:, None] / 127
     assert (np.abs(one.dequantized - other.dequantized) <= levels * level).all()
 
 
-def test_the_sums_are_those_of_the_phrases(reader: FixedSizeReader, saved: SavedPhrases) -> None:
-    phrases = PhraseReader(saved).read(FIRST)
-    vectors = phrases.dequantized.astype(np.float64)
+def test_the_sums_are_those_of_the_phrases(reader, parts):
+    vectors = Reader(parts).read(FIRST).dequantized.astype(np.float64)
     keys = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     memory = reader.read(FIRST)
     assert (memory.form, memory.numbers.shape) == ("ridge", (8, 6 + 8))
@@ -55,78 +45,96 @@ def test_the_sums_are_those_of_the_phrases(reader: FixedSizeReader, saved: Saved
     np.testing.assert_allclose(memory.dequantized[:, 6:], gram, atol=0.02 * np.abs(gram).max())
 
 
-def test_answers_are_phrases_of_the_text(reader: FixedSizeReader) -> None:
+def test_answers_are_phrases_of_the_text(reader):
     answers = reader.answer(reader.read(FIRST), "Who wrote a letter?", text=FIRST)
     for answer in answers:
         assert answer.absent or FIRST[answer.start : answer.end] == answer.text
     assert sum(answer.probability for answer in answers) == pytest.approx(1, abs=0.01)
 
 
-def test_memories_merge_and_subtract(reader: FixedSizeReader) -> None:
+def test_memories_merge_and_subtract(reader):
     first, second = reader.read(FIRST), reader.read(SECOND)
     both = first + second
     # Each of the three memories, and the difference, is rounded by half a level of its own.
     rest = both - second
-    level = np.array([each.scales for each in (first, second, both, rest)]).sum(0)[:, None] / 127
+    level = np.array([memory.scales for memory in (first, second, both, rest)]).sum(0)[:, None] / 127
     assert (np.abs(rest.dequantized - first.dequantized) <= 0.51 * level).all()
-    np.testing.assert_array_equal(both.numbers, quantize(first.dequantized + second.dequantized)[0])
     assert len(both.phrases) == len(first.phrases) + len(second.phrases)
-    text = FIRST + "\n\n" + SECOND
+    text = FIRST + JOINT + SECOND
     answers = reader.answer(both, "Who left?", text=text)
     assert any(answer.start and answer.start > len(FIRST) for answer in answers)
     assert all(answer.absent or text[answer.start : answer.end] == answer.text for answer in answers)
 
 
-def test_extending_equals_reading_at_once_but_for_rounding(reader: FixedSizeReader) -> None:
-    parts = [FIRST, SECOND, story(30, 1), story(30, 2)]
-    memory = reader.read(parts[0])
-    for at, part in enumerate(parts[1:], 2):
-        extended, whole = reader.extend(memory, part), reader.read("\n\n".join(parts[:at]))
+def test_extending_equals_reading_at_once_but_for_rounding(reader):
+    texts = [FIRST, SECOND, story(30, 1), story(30, 2)]
+    memory = reader.read(texts[0])
+    for at, text in enumerate(texts[1:], 2):
+        extended, whole = reader.extend(memory, text), reader.read(JOINT.join(texts[:at]))
         assert extended.phrases == whole.phrases
         assert extended.tokens == whole.tokens
         # Half a level each: the memory before, the extended one, and the one that is read at once.
-        close(extended, whole, 1.51)
+        check_close(extended, whole, 1.51)
         memory = whole
 
 
-def test_a_document_may_come_in_many_parts(reader: FixedSizeReader) -> None:
-    parts = [story(2, at) for at in range(20)]
-    memory = reader.read(parts[0])
-    for part in parts[1:]:
-        memory = reader.extend(memory, part)
-    whole = reader.read("\n\n".join(parts))
+def test_a_document_may_come_in_many_parts(reader):
+    texts = [story(2, at) for at in range(20)]
+    memory = reader.read(texts[0])
+    for text in texts[1:]:
+        memory = reader.extend(memory, text)
+    whole = reader.read(JOINT.join(texts))
     assert memory.phrases == whole.phrases
-    close(memory, whole, 3)
+    check_close(memory, whole, 3)
 
 
-def test_a_record_keeps_all_of_it(reader: FixedSizeReader) -> None:
-    memory = reader.read(FIRST)
-    assert Memory.from_bytes(memory.to_bytes()) == memory
-
-
-def test_a_long_text_takes_no_more(reader: FixedSizeReader) -> None:
+def test_a_long_text_takes_no_more(reader):
     first, second = reader.read(story(900, 3)), reader.read(story(900, 4))
     for memory in (first, second, first + second, reader.extend(first, story(900, 4))):
-        assert memory.nbytes < len(memory.to_bytes()) <= FIXED_SIZE
+        assert Memory.from_bytes(memory.to_bytes()) == memory
+        assert len(memory.to_bytes()) <= FIXED_SIZE
         assert len(memory.phrases) > 200
     assert len(reader.read(FIRST, budget=800).to_bytes()) <= 800
 
 
-def test_readers_refuse_the_memories_of_the_other_form(reader: FixedSizeReader, saved: SavedPhrases) -> None:
-    phrases = PhraseReader(saved)
+def test_readers_refuse_the_memories_of_the_other_form(reader, parts):
+    phrases = Reader(parts)
     with pytest.raises(OptionError, match="form ridge"):
         reader.answer(phrases.read(FIRST), "Who?")
     with pytest.raises(OptionError, match="form phrases"):
         phrases.extend(reader.read(FIRST), SECOND)
 
 
-def test_a_reader_without_such_weights_is_refused(saved_phrases: SavedPhrases) -> None:
-    with pytest.raises(OptionError, match="--values"):
-        FixedSizeReader(saved_phrases)
+def test_a_reader_without_such_weights_is_refused():
+    with pytest.raises(OptionError, match=r"no memories of fixed size; add them with .* --values 64"):
+        FixedSizeReader(tiny_parts())
 
 
-def test_the_weights_are_kept_in_the_folder(saved: SavedPhrases, reader: FixedSizeReader, tmp_path) -> None:
-    save_phrase_reader(tmp_path, saved.network, saved.quick, saved.tokenizer.data)
-    loaded = Reader.load(tmp_path)
-    assert isinstance(loaded, PhraseReader)
-    close(FixedSizeReader(loaded.saved).read(FIRST), reader.read(FIRST), 13)
+LETTER = "Ann moved to Leeds in May. Bob stayed in Bath. The piano costs 200 pounds a year."
+
+
+def test_a_library_of_the_shipped_one_answers_searches_appends_and_removes(tmp_path):
+    with Library(tmp_path / "library", "fixed") as library:
+        library.add("letter", LETTER)
+        library.add("note", "The mill was sold to Dora. Emil wrote about it in June.")
+    with Library(tmp_path / "library") as library:  # found by its fingerprint
+        (answer, *_) = library.ask("letter", "Where did Ann move?")
+        assert (answer.text, answer.quote) == ("Leeds", "Ann moved to Leeds in May.")
+        (answer, *_) = library.ask_all("Who was the mill sold to?")
+        assert (answer.document, answer.text) == ("note", "Dora")
+        assert library.search("piano")[0].document == "letter"
+        library.append("letter", "Clara bought the red boat.")
+        assert library.ask("letter", "Who bought the red boat?")[0].text == "Clara"
+        library.remove("note")
+        assert "note" not in [hit.document for hit in library.search("mill")]
+
+
+def test_a_library_of_the_shipped_one_keeps_to_the_size(fixed, tmp_path):
+    with Library(tmp_path / "library", fixed) as library:
+        library.add("one", everyday(30_000))
+        library.add("two", everyday(10_000, 30_000))
+        library.merge("both", ["one", "two"])
+        library.append("both", everyday(4_000))
+        assert [document.name for document in library.documents() if document.bytes > FIXED_SIZE] == []
+        answer = next(answer for answer in library.ask("both", "Who paid?") if not answer.absent)
+        assert answer.text in answer.quote

@@ -13,7 +13,6 @@ import torch
 from attar.errors import AttarError, FormatError, OptionError
 from attar.progress import Progress
 from attar.reader.fixed_size import FixedSizeReader
-from attar.reader.phrases import PhraseReader
 from attar.reader.reader import Reader
 from attar.training import stage
 from attar.training.base import load_base
@@ -91,9 +90,8 @@ def reader(tmp_path_factory: pytest.TempPathFactory, data: tuple[Path, Path], ba
 
 def test_a_run_writes_a_reader_that_answers(reader: Path) -> None:
     loaded = Reader.load(reader)
-    assert isinstance(loaded, PhraseReader)
-    assert loaded.network.options.size == 8
-    assert loaded.quick is not None
+    assert loaded.parts.network().options.size == 8
+    assert loaded.parts.quick() is not None
     assert loaded.about["training"]["data"] == ["labelled.jsonl"]
     assert set(loaded.about["held_out"]) == {"large", "quick"}
     text = made_up(9, 1)[0]["context"]
@@ -146,10 +144,8 @@ class TestFineTuning:
         assert given.epochs == 3
         train_questions(given)
         tuned, before = Reader.load(tmp_path / "tuned"), Reader.load(reader)
-        assert isinstance(tuned, PhraseReader)
-        assert isinstance(before, PhraseReader)
         assert tuned.fingerprint != before.fingerprint
-        assert tuned.density == before.density
+        assert tuned.parts.config.network.density == before.parts.config.network.density
         # Too few held-out questions to calibrate anew.
         assert tuned.calibration == before.calibration
         assert tuned.about["before"] == before.about
@@ -179,9 +175,8 @@ class TestReadout:
         assert all(torch.equal(after[name], value) for name, value in before.items())
         assert {name.split(".")[1] for name in after.keys() - before.keys()} == {"ridge"}
         loaded = Reader.load(tmp_path / "wider")
-        assert isinstance(loaded, PhraseReader)
         text = made_up(9, 1)[0]["context"]
-        fixed = FixedSizeReader(loaded.saved)
+        fixed = FixedSizeReader(loaded.parts)
         (answer, *_) = fixed.answer(fixed.read(text), "What did Ann buy?", top=1)
         assert answer.absent or answer.text in text
 

@@ -1,0 +1,84 @@
+"""Scores become answers: overlapping phrases are joined, probabilities calibrated, questions without answer refused."""
+
+import numpy as np
+import pytest
+
+from attar.memory.phrases import PhraseIndex
+from attar.reader.answers import ScoredPhrases, combined, rank, total_of
+from attar.reader.confidence import Calibration
+from tests.reader.test_confidence import INDEX, TEXT, asked, weights
+
+
+def test_overlapping_phrases_are_joined_to_the_likeliest() -> None:
+    text = "Ann Lee met Bob."
+    phrases = [(0, 3, 0, 0.0), (0, 7, 0, 0.0), (4, 7, 0, 0.0), (12, 15, 0, 0.0)]
+    index = PhraseIndex.of(text, phrases, [(0, 16)], [[1]])
+    odds = np.array([1.0, 4.0, 2.0, 2.0], np.float32)
+    answers = rank(np.log(odds), asked(), index, None, text)
+    assert [(answer.text, round(answer.probability, 6)) for answer in answers] == [
+        ("Ann Lee", 0.7),
+        ("Bob", 0.2),
+        ("", 0.1),
+    ]
+    assert rank(np.log(odds), asked(), index, 1, text) == answers[:1]
+
+
+def test_not_in_this_text_comes_first_if_it_is_likeliest() -> None:
+    index = PhraseIndex.of("Ann left.", [(0, 3, 0, 0.0)], [(0, 9)], [[1]])
+    absent, ann = rank(np.zeros(1, np.float32), asked(np.log(3.0)), index, None, None)
+    assert (absent.absent, absent.probability) == (True, pytest.approx(0.75))
+    assert (ann.text, ann.probability, ann.quote) == ("Ann", pytest.approx(0.25), None)
+
+
+def test_a_right_answer_has_the_probability_of_its_calibration() -> None:
+    calibration = Calibration(weights(bias=np.log(6.0)), weights(bias=0.0), 0.5)
+    first, *others = rank(np.array([3.0, 1.0, 0.0], np.float32), asked(), INDEX, None, TEXT, calibration)
+    assert (first.text, first.probability) == ("Ann", pytest.approx(0.75))
+    phrases = [answer for answer in others if not answer.absent]
+    assert sum(answer.probability for answer in phrases) <= 0.125 + 1e-9
+    assert [answer.text for answer in phrases] == ["1919", "Bob"]
+    (absent,) = (answer for answer in others if answer.absent)
+    assert absent.probability == pytest.approx(0.125)
+
+
+@pytest.mark.parametrize(("threshold", "refused"), [(0.7, False), (0.6, True)])
+def test_refuses_above_the_threshold_only(threshold: float, refused: bool) -> None:
+    calibration = Calibration(weights(bias=0.0), weights(bias=np.log(4.0)), threshold)
+    answers = rank(np.array([3.0, 1.0, 0.0], np.float32), asked(), INDEX, 2, None, calibration)
+    assert [answer.absent for answer in answers] == [refused, not refused]
+
+
+def test_refuses_if_no_phrase_has_a_higher_score() -> None:
+    calibration = Calibration(weights(bias=2.0), weights(bias=0.0), 0.9)
+    answers = rank(np.array([1.0, 0.0, 0.0], np.float32), asked(4.0), INDEX, 2, None, calibration)
+    assert [answer.absent for answer in answers] == [True, False]
+
+
+def test_refuses_questions_in_other_languages_however_well_a_phrase_fits() -> None:
+    calibration = Calibration(weights(bias=9.0), weights(bias=0.0), 0.9)
+    scores = np.array([20.0, 1.0, 0.0], np.float32)
+    answers = rank(scores, asked(question="Wer leitete die Sitzung?"), INDEX, None, TEXT, calibration)
+    assert [answer.text for answer in answers] == ["", "Ann", "1919", "Bob"]
+    assert [answer.probability for answer in answers[:2]] == pytest.approx([0.7, 0.2])
+    assert sum(answer.probability for answer in answers) <= 1 + 1e-9
+    assert rank(scores, asked(question="Who led it?"), INDEX, 1, TEXT, calibration)[0].text == "Ann"
+
+
+def test_of_several_documents_refuses_questions_in_other_languages() -> None:
+    calibration = Calibration(weights(bias=9.0), weights(bias=0.0), 0.9)
+    for question, expected in (("Wer leitete die Sitzung?", True), ("Who led it?", False)):
+        scores = [np.array([20.0, 1.0, 0.0], np.float32), np.array([4.0, 1.0, 0.0], np.float32)]
+        scored = ScoredPhrases(asked(question=question), scores, [INDEX, INDEX], calibration)
+        total = total_of(0.0, scored.log_sums())
+        shares = scored.shares(total, 2, [TEXT, TEXT])
+        _, absent, refused = combined(shares, float(np.exp(-total)), scored.calibration)
+        assert refused is expected
+        assert (absent > 0.5) is expected
+
+
+def test_a_text_without_phrases_has_no_answer() -> None:
+    empty = PhraseIndex.of("", [], [], [])
+    calibration = Calibration(weights(), weights(), 0.5)
+    (absent,) = rank(np.zeros(0, np.float32), asked(), empty, 3, None, calibration)
+    assert absent.absent
+    assert absent.probability == 1

@@ -1,0 +1,35 @@
+"""A text is cut into windows of whole sentences, and no piece of it is lost."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from attar.reader.windows import PARAGRAPH, WINDOW, cut_windows
+from attar.text.sentences import sentence_spans
+from tests.reader.texts import ODD, story
+
+
+@pytest.mark.parametrize("text", [story(60), "word " * 5_000, *ODD.values()], ids=["story", "long", *ODD])
+def test_windows_are_whole_sentences_of_at_most_318_pieces(parts, text):
+    windows, spans = cut_windows(parts.tokenizer, text), list(sentence_spans(text))
+    assert all(0 < len(window.ids) <= WINDOW for window in windows)
+    for before, after in pairwise(windows):
+        if before.sentences[-1] == after.sentences[0]:  # a sentence that is longer than a window
+            sentence = text[slice(*spans[after.sentences[0]])]
+            (ids, _), *_ = parts.tokenizer.read_sentences([sentence])
+            assert len(ids) > WINDOW
+
+
+def test_no_piece_is_lost(parts):
+    text = story(60) + "x y " * 2_000
+    windows = cut_windows(parts.tokenizer, text)
+    (whole,) = parts.tokenizer.read([text])
+    assert np.concatenate([window.ids for window in windows]).tolist() == whole.ids.tolist()
+    assert np.concatenate([window.places for window in windows])[:, 0].tolist() == whole.starts.tolist()
+
+
+def test_a_window_ends_at_a_blank_line_once_it_is_long_enough(parts):
+    paragraph = "a " * (PARAGRAPH - 1) + "."
+    windows = cut_windows(parts.tokenizer, f"{paragraph}\n\n{paragraph} a. a.\n\na.\n\na a.")
+    assert [len(window.ids) for window in windows] == [128, 132, 5]
