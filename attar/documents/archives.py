@@ -39,8 +39,8 @@ def decompressing(blob: Blob) -> Iterator[None]:
     ) as fault:  # fmt: skip
         if isinstance(fault, AttarError):
             raise
-        came = " ".join(str(fault).split())[:200] or "an incomplete one"
-        raise FormatError.expected(blob.where, "a whole compressed file", came, "fetch it again") from fault
+        reason = " ".join(str(fault).split())[:200] or "it is incomplete"
+        raise FormatError(f"{blob.where} is damaged: {reason}", "fetch it again") from fault
 
 
 def decompressed(blob: Blob, suffix: str) -> Blob:
@@ -80,13 +80,9 @@ def read_zip(blob: Blob, read: ReadMember) -> Iterator[Extracted]:
             if member.is_dir() or _is_hidden(member.filename):
                 continue
             if member.flag_bits & _ENCRYPTED:
-                fault = FormatError.expected(
-                    f"{blob.where}: {member.filename}",
-                    "a file to read",
-                    "an encrypted one",
-                    "decrypt it first",
+                _report(
+                    blob, FormatError(f"{blob.where}: {member.filename} is encrypted", "decrypt it first")
                 )
-                _report(blob, fault)
                 continue
             for found_one in _read_member(
                 blob, member.filename, member.file_size, partial(archive.open, member), read
@@ -136,10 +132,7 @@ def _report(blob: Blob, fault: AttarError) -> None:
 
 def _counted(blob: Blob) -> Blob:
     if blob.depth >= MAX_DEPTH:
-        came = f"one in {blob.depth} others"
-        raise FormatError.expected(
-            blob.where, f"an archive in fewer than {MAX_DEPTH} others", came, "unpack it first"
-        )
+        raise FormatError(f"{blob.where} is an archive within {blob.depth} others", "unpack it first")
     return blob if blob.budget else replace(blob, budget=Budget(MAX_MEMBERS, _TOGETHER * blob.max_bytes))
 
 
@@ -159,13 +152,11 @@ def _is_hidden(path: str) -> bool:
 
 
 def _too_many(blob: Blob) -> FormatError:
-    return FormatError.expected(
-        blob.where, f"at most {MAX_MEMBERS:,} files in an archive", "more", "unpack it first"
-    )
+    return FormatError(f"{blob.where} has more than {MAX_MEMBERS:,} files", "unpack it first")
 
 
 def _nothing_in(blob: Blob) -> FormatError:
-    return FormatError.expected(blob.where, "an archive with documents", "none in it", "leave it out")
+    return FormatError(f"{blob.where} has no documents", "leave it out")
 
 
 class _Member(tarfile.TarInfo):

@@ -19,7 +19,7 @@ def read_epub(blob: Blob) -> Iterator[Extracted]:
         archive = zipfile.ZipFile(io.BytesIO(blob.data()))
         check_size(blob.where, sum(member.file_size for member in archive.infolist()), blob.max_bytes)
         if "META-INF/rights.xml" in archive.namelist():
-            raise FormatError.expected(blob.where, "an EPUB book to read", "an encrypted one", "leave it out")
+            raise FormatError(f"{blob.where} is encrypted", "leave it out")
         container = _parse_xml(archive.read("META-INF/container.xml"))
         place = next(iter(container.xpath("//*[local-name()='rootfile']/@full-path")), "")
         package = _parse_xml(archive.read(place))

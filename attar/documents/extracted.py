@@ -243,12 +243,10 @@ def parsing(where: str, expected: str) -> Iterator[None]:
     except (AttarError, MemoryError):
         raise
     except ImportError as fault:
-        what, package = f"{where}", (fault.name or str(fault)).partition(".")[0]
-        remedy = install_command("documents")
-        raise MissingError.expected(what, f"the package {package} for {expected}", "none", remedy) from fault
+        package = (fault.name or str(fault)).partition(".")[0]
+        sentence = f"{where}: reading {expected} needs the package {package}"
+        raise MissingError(sentence, install_command("documents")) from fault
     except Exception as fault:
-        reason = " ".join(str(fault).split())[:120]
-        came = f"a damaged one ({reason or type(fault).__name__})"
-        raise FormatError.expected(
-            where, expected, came, "open it and save it again, or leave it out"
-        ) from fault
+        reason = " ".join(str(fault).split())[:120] or type(fault).__name__
+        remedy = "open it and save it again, or leave it out"
+        raise FormatError(f"{where} is not {expected}, or is damaged ({reason})", remedy) from fault

@@ -33,7 +33,7 @@ def read_eml(blob: Blob) -> Iterator[Extracted]:
     """One e-mail."""
     data = blob.data()
     if not data.strip():
-        raise FormatError.expected(blob.where, "an e-mail", "nothing", "leave it out")
+        raise FormatError(f"{blob.where} is empty", "leave it out")
     yield _extract(data, blob.where)
 
 
@@ -53,9 +53,7 @@ def _messages(blob: Blob) -> Iterator[bytes]:
                 yield b"".join(lines)
             lines, size, begun = [], 0, True
         elif not begun and line.strip():
-            raise FormatError.expected(
-                blob.where, "an mbox file, which begins with From", "another beginning"
-            )
+            raise FormatError(f"{blob.where} is not an mbox file: it does not begin with From")
         else:
             lines.append(line)
             size += len(line)
@@ -63,7 +61,7 @@ def _messages(blob: Blob) -> Iterator[bytes]:
                 check_size(blob.where, size, blob.max_bytes)
         blank = not line.strip()
     if not begun:
-        raise FormatError.expected(blob.where, "e-mails", "none", "leave it out")
+        raise FormatError(f"{blob.where} has no e-mails", "leave it out")
     yield b"".join(lines)
 
 
@@ -72,9 +70,7 @@ def _extract(data: bytes, where: str) -> Extracted:
         head, missing = _bounded_head(data)
         message = message_from_bytes(head, policy=policy.default)
         if not message.keys():
-            raise FormatError.expected(
-                where, "an e-mail with headers", "none", "rename it to .txt if it is a text"
-            )
+            raise FormatError(f"{where} has no headers of an e-mail", "rename it to .txt if it is a text")
         builder = TextBuilder()
         if missing:
             builder.leave_out("a part of its headers")
@@ -94,7 +90,7 @@ def _extract(data: bytes, where: str) -> Extracted:
 
 
 def _bounded_head(data: bytes) -> tuple[bytes, bool]:
-    """The e-mail with at most so many header lines, each of at most so many bytes, and whether some were cut.
+    """The e-mail with a limited number of header lines of limited length, and whether some were cut.
 
     The parser of headers is quadratic in the words of one, and goes through all of them for each name.
     """
@@ -126,7 +122,7 @@ def _introduction(message: Message, date: datetime | None) -> str:
 
 
 def _addresses(message: Message, name: str) -> str:
-    found = getaddresses([str(each) for each in message.get_all(name, [])][:1])
+    found = getaddresses([str(line) for line in message.get_all(name, [])][:1])
     people = [
         f"{person} ({address})" if person and address else person or address for person, address in found
     ]
@@ -191,7 +187,7 @@ def _add_text(builder: TextBuilder, text: str) -> None:
         elif not line.strip() or kind == _SIGNATURE:
             now = kind
         else:
-            following = next((each for each in waiting[at + 1 : at + 4] if each.strip()), "")
+            following = next((line for line in waiting[at + 1 : at + 4] if line.strip()), "")
             now = _QUOTED if _ATTRIBUTION.match(line) and _QUOTE_MARK.match(following) else ""
         if now != kind:
             close(now)

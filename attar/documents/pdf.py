@@ -28,16 +28,12 @@ def read_pdf(blob: Blob) -> Iterator[Extracted]:
         logging.getLogger("pypdf").setLevel(logging.CRITICAL)
         file = pypdf.PdfReader(io.BytesIO(data))
         if file.is_encrypted and not file.decrypt(""):
-            raise FormatError.expected(
-                blob.where, "a PDF file to read", "an encrypted one", "save it without a password"
-            )
+            raise FormatError(f"{blob.where} is encrypted", "save it without a password")
         pages = [clean(page.extract_text()) for page in file.pages]
         if not any(pages):
             count = f"{len(pages)} page{'s' * (len(pages) != 1)}"
-            came = f"{count} without text, a picture of a text"
-            raise FormatError.expected(
-                blob.where, "a PDF file with text", came, "recognise its text first (OCR)"
-            )
+            sentence = f"{blob.where} has no text: {count} of pictures"
+            raise FormatError(sentence, "recognise its text first (OCR)")
         title, date = (
             str(file.metadata.get(key) or "") if file.metadata else "" for key in ("/Title", "/CreationDate")
         )

@@ -55,7 +55,7 @@ def decode_text(data: bytes, where: str) -> str:
     ('Ann left.', 'café')
     """
     if not data.strip():
-        raise FormatError.expected(where, "text", "nothing" if not data else "blanks only", "leave it out")
+        raise FormatError(f"{where} is {'blank' if data else 'empty'}", "leave it out")
     for bom, encoding in _BOMS:
         if data.startswith(bom):
             return _decoded(data, encoding, where)
@@ -114,7 +114,7 @@ def read_json_lines(blob: Blob) -> Iterator[Extracted]:
             raise FormatError.expected(where, 'an object with "text", a string', _other_than_document(row))
         yield _document(row, blob, number)
     if empty:
-        raise FormatError.expected(blob.where, "lines of JSON", "an empty file", "leave it out")
+        raise FormatError(f"{blob.where} is empty", "leave it out")
 
 
 def read_parquet(blob: Blob) -> Iterator[Extracted]:
@@ -136,8 +136,8 @@ def read_parquet(blob: Blob) -> Iterator[Extracted]:
         groups = [file.metadata.row_group(at) for at in range(file.num_row_groups)]
         sizes = [sum(group.column(at).total_uncompressed_size for at in columns) for group in groups]
     if texts is None or not pa.types.is_dictionary(texts):
-        expected, came = 'a Parquet file with a column "text" of strings', "one without"
-        raise FormatError.expected(blob.where, expected, came, "rename the column that has the texts")
+        sentence = f'{blob.where} has no column "text" of strings'
+        raise FormatError(sentence, "rename the column that has the texts")
     check_size(blob.where, max(sizes, default=0), blob.max_bytes)
     rows = (
         {name: batch.column(name)[at].as_py() for name in names}
@@ -157,7 +157,7 @@ def _parsed(text: str, where: str, expected: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as fault:
-        raise FormatError.expected(where, expected, f"something else ({fault})") from fault
+        raise FormatError(f"{where} is not {expected}: {fault}") from fault
 
 
 def _is_document(row: object) -> bool:
@@ -186,24 +186,24 @@ def _add_value(builder: TextBuilder, value: object) -> None:
     """Add the values of a JSON file in order: an object as a sentence with its keys, a text as a paragraph."""
     waiting: list[tuple[str, object]] = [("", value)]
     while waiting:
-        key, each = waiting.pop()
-        if isinstance(each, dict):
-            flat = {name: inner for name, inner in each.items() if not isinstance(inner, dict | list)}
+        key, value = waiting.pop()
+        if isinstance(value, dict):
+            flat = {name: inner for name, inner in value.items() if not isinstance(inner, dict | list)}
             if key and flat:
                 builder.begin(key)
             builder.add(row_sentence([*flat], [*map(_cell, flat.values())]))
-            nested = [(_path(key, name), inner) for name, inner in each.items() if name not in flat]
+            nested = [(_path(key, name), inner) for name, inner in value.items() if name not in flat]
             waiting += reversed(nested)
-        elif isinstance(each, list):
-            simple = [_cell(inner) for inner in each if not isinstance(inner, dict | list)]
-            if len(simple) == len(each):
+        elif isinstance(value, list):
+            simple = [_cell(inner) for inner in value if not isinstance(inner, dict | list)]
+            if len(simple) == len(value):
                 builder.add(row_sentence([key], [", ".join(filter(None, simple))]))
             else:
                 waiting += reversed(
-                    [(f"{key} {number}".strip(), inner) for number, inner in enumerate(each, 1)]
+                    [(f"{key} {number}".strip(), inner) for number, inner in enumerate(value, 1)]
                 )
         else:
-            text = _cell(each)
+            text = _cell(value)
             builder.add(sentence(f"{key}: {text}" if key else text))
 
 
@@ -226,10 +226,10 @@ def _cell(value: object) -> str:
 def _decoded(data: bytes, encoding: str | None, where: str) -> str:
     try:
         if encoding is None:
-            raise FormatError.expected(where, "text", "binary data", "leave it out")
+            raise FormatError(f"{where} is not a text but binary data", "leave it out")
         return data.decode(encoding)
     except UnicodeDecodeError as fault:
-        raise FormatError.expected(where, f"text in {encoding}", "other bytes", "save it as UTF-8") from fault
+        raise FormatError(f"{where} is not a text in {encoding}", "save it as UTF-8") from fault
 
 
 def _utf16(sample: bytes) -> str | None:
@@ -254,10 +254,10 @@ def _guessed(data: bytes, where: str, fault: UnicodeDecodeError) -> str:
 
             best = from_bytes(data).best()
         if best is None:
-            raise FormatError.expected(where, "text", "binary data", "leave it out") from fault
+            raise FormatError(f"{where} is not a text but binary data", "leave it out") from fault
         text = str(best)
     sample = text[:_SAMPLE]
-    control = sum(not (each.isprintable() or each.isspace()) for each in sample)
+    control = sum(not (character.isprintable() or character.isspace()) for character in sample)
     if control > _CONTROL * len(sample):
-        raise FormatError.expected(where, "text", "binary data", "leave it out") from fault
+        raise FormatError(f"{where} is not a text but binary data", "leave it out") from fault
     return text

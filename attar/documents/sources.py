@@ -128,7 +128,7 @@ def read_source_file(
             raise
         on_bad(fault)
     except OSError as fault:
-        error = FormatError.expected(str(file.path), "a file to read", fault.strerror or str(fault))
+        error = FormatError(f"{file.path} cannot be read: {fault.strerror or fault}")
         if on_bad is None:
             raise error from fault
         on_bad(error)
@@ -175,10 +175,8 @@ def _find(path: Path, allow_empty: bool) -> tuple[list[SourceFile], list[Skipped
         if not path.exists():
             if _URL.match(str(path)):
                 url = str(path).replace(":/", "://", 1)
-                raise FormatError.expected(
-                    url, "a file or a folder", "a URL", "save the page first: nothing is fetched"
-                )
-            raise FormatError.expected(str(path), "a file or a folder", "nothing there", "check the path")
+                raise FormatError(f"{url} is a URL, and nothing is fetched", "save the page first")
+            raise FormatError(f"{path} does not exist", "check the path")
         if not path.is_dir():
             name = document_name(path.name)
             return [SourceFile(path, name, name, path.stat().st_size)], []
@@ -199,12 +197,10 @@ def _find(path: Path, allow_empty: bool) -> tuple[list[SourceFile], list[Skipped
     except OSError as fault:
         if isinstance(fault, AttarError):
             raise
-        raise FormatError.expected(
-            str(path), "a file or a folder to read", fault.strerror or str(fault)
-        ) from fault
+        raise FormatError(f"{path} cannot be read: {fault.strerror or fault}") from fault
     if not found and not allow_empty:
-        came = f"none, and {len(skipped):,} files of other kinds" if skipped else "an empty one"
-        raise FormatError.expected(str(path), "a folder with documents", came, "name files themselves")
+        others = f", but {len(skipped):,} files of other kinds" if skipped else ""
+        raise FormatError(f"{path} has no documents{others}", "name files themselves")
     return found, skipped
 
 
@@ -286,7 +282,7 @@ def _read_blob(blob: Blob, file_name: str) -> Iterator[Extracted]:
     """Yield the documents of a file; one of an unknown kind is plain text."""
     suffix, inner = _suffixes(file_name)
     if save_as := _other_kind(file_name):
-        raise FormatError.expected(blob.where, "a kind of file that is read", suffix, f"save it as {save_as}")
+        raise FormatError(f"{blob.where}: {suffix} files are not read", f"save it as {save_as}")
     if suffix in _COMPRESSED or suffix in _ARCHIVES:
         with decompressing(blob):
             if suffix in _COMPRESSED:
@@ -302,7 +298,7 @@ def _read_blob(blob: Blob, file_name: str) -> Iterator[Extracted]:
 def _read_documents(blob: Blob, suffix: str) -> Iterator[Extracted]:
     for found in _READERS.get(suffix, read_text)(blob):
         if found.name is None and not found.text.strip():
-            raise FormatError.expected(blob.where, "text", "none in it", "leave it out")
+            raise FormatError(f"{blob.where} has no text", "leave it out")
         yield found
 
 

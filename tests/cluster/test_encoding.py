@@ -147,7 +147,7 @@ def test_without_a_document_to_add_nothing_is_created(ray_cluster, tmp_path):
     # Before it there may be a log line of Ray's core.
     *_, line = done.stderr.splitlines()
     assert (done.returncode, done.stdout) == (2, "")
-    assert line == "attar: empty.txt: expected text, got nothing; leave it out"
+    assert line == "attar: empty.txt is empty; leave it out"
     assert [path.name for path in tmp_path.iterdir()] == ["empty.txt"]
 
 

@@ -54,7 +54,7 @@ def test_bad_members_are_reported_and_the_others_read(read):
     data = zip_of({"a.txt": b"Ann left.", "b.pdf": b"no", "c.docx": b"no", "d.txt": b"Dan stayed."})
     documents = read("all.zip", data, on_bad=faults.append)
     assert [each.text for each in documents] == ["Ann left.", "Dan stayed."]
-    assert [str(fault).split(": expected")[0].rpartition("/")[2] for fault in faults] == [
+    assert [str(fault).split(" is ")[0].rpartition("/")[2] for fault in faults] == [
         "all.zip: b.pdf",
         "all.zip: c.docx",
     ]
@@ -72,7 +72,7 @@ def test_archives_in_archives_are_read_up_to_a_depth(read):
     for _ in range(2):
         data = zip_of({"in.zip": data})
     assert [each.name for each in read("x.zip", data)] == ["x.zip/in.zip/in.zip/a"]
-    with pytest.raises(FormatError, match=r"an archive in fewer than 3 others, got one in 3 others"):
+    with pytest.raises(FormatError, match="is an archive within 3 others"):
         read("x.zip", zip_of({"in.zip": data}))
 
 
@@ -80,7 +80,7 @@ def test_too_many_members_are_refused(read, monkeypatch):
     monkeypatch.setattr(archives, "MAX_MEMBERS", 3)
     files = {f"{number}.txt": b"Ann left." for number in range(4)}
     for name, data in (("a.zip", zip_of(files)), ("a.tar.gz", tar_of(files, "gz"))):
-        with pytest.raises(FormatError, match="at most 3 files in an archive"):
+        with pytest.raises(FormatError, match="has more than 3 files"):
             read(name, data)
 
 
@@ -113,7 +113,7 @@ def test_an_encrypted_member_is_reported(read):
     data[at + 8] |= 1  # the flag in the directory's entry of a.txt
     faults: list[AttarError] = []
     assert [each.text for each in read("a.zip", bytes(data), on_bad=faults.append)] == ["Bob came."]
-    assert "a.zip: a.txt: expected a file to read, got an encrypted one" in str(faults[0])
+    assert "a.zip: a.txt is encrypted" in str(faults[0])
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tar", "a.tar.gz", "a.txt.gz", "a.jsonl.xz"])
@@ -129,5 +129,5 @@ def test_a_damaged_archive_is_refused_in_one_line(read, name, data):
 
 
 def test_an_archive_without_documents_is_refused(read):
-    with pytest.raises(FormatError, match="an archive with documents, got none in it"):
+    with pytest.raises(FormatError, match="has no documents"):
         read("a.zip", zip_of({"picture.png": b"\x89PNG\0", "e.eml.bak": eml_of("x")}))

@@ -67,7 +67,7 @@ def test_what_holds_most_of_the_text_is_kept_whatever_it_looks_like(one, wrapper
 
 
 def test_a_page_without_text_is_refused(one):
-    with pytest.raises(FormatError, match=r"a\.html: expected text, got none in it"):
+    with pytest.raises(FormatError, match=r"a\.html has no text"):
         one("a.html", b"<html><script>var a = 1;</script></html>")
 
 
@@ -87,9 +87,9 @@ def test_a_book_is_read_in_the_order_of_its_chapters(one):
 
 
 def test_an_encrypted_or_broken_book_is_refused(one):
-    with pytest.raises(FormatError, match="an encrypted one"):
+    with pytest.raises(FormatError, match="is encrypted"):
         one("a.epub", zip_of({"META-INF/rights.xml": b"x"}))
-    with pytest.raises(FormatError, match=r"a\.epub: expected an EPUB book, got a damaged one"):
+    with pytest.raises(FormatError, match=r"a\.epub is not an EPUB book, or is damaged"):
         one("a.epub", zip_of({"mimetype": b"application/epub+zip"}))
 
 

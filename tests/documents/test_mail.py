@@ -84,10 +84,10 @@ def test_each_message_of_an_mbox_file_is_a_document(read):
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("a.eml", b"", "got nothing"),
-        ("a.eml", b"\n\nJust a text.", "an e-mail with headers"),
-        ("a.mbox", b"Ann left.", "an mbox file, which begins with From"),
-        ("a.mbox", b"\n", "expected e-mails, got none"),
+        ("a.eml", b"", "is empty"),
+        ("a.eml", b"\n\nJust a text.", "has no headers of an e-mail"),
+        ("a.mbox", b"Ann left.", "is not an mbox file"),
+        ("a.mbox", b"\n", "has no e-mails"),
     ],
 )
 def test_what_is_no_mail_is_refused(read, name, data, message):

@@ -50,14 +50,12 @@ def test_a_sentence_goes_on_over_the_end_of_a_page():
 
 
 def test_an_encrypted_file_is_refused(one):
-    with pytest.raises(FormatError, match="an encrypted one; save it without a password"):
+    with pytest.raises(FormatError, match="is encrypted; save it without a password"):
         one("a.pdf", pdf_of(["Ann left."], password="secret"))
 
 
 def test_a_scan_without_text_is_refused(one):
-    with pytest.raises(
-        FormatError, match=r"2 pages without text, a picture of a text; recognise its text first"
-    ):
+    with pytest.raises(FormatError, match=r"has no text: 2 pages of pictures; recognise its text first"):
         one("a.pdf", pdf_of(["", ""]))
 
 
@@ -65,6 +63,6 @@ def test_a_scan_without_text_is_refused(one):
     "data", [b"%PDF-1.7 cut", b"Ann left.", pdf_of(["Ann left."])[:400]], ids=["head", "text", "cut"]
 )
 def test_a_damaged_file_is_refused_in_one_line(one, data):
-    with pytest.raises(FormatError, match=r"a\.pdf: expected a PDF file, got a damaged one") as caught:
+    with pytest.raises(FormatError, match=r"a\.pdf is not a PDF file, or is damaged") as caught:
         one("a.pdf", data)
     assert "\n" not in str(caught.value)

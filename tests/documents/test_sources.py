@@ -81,11 +81,11 @@ def test_the_documents_of_an_archive_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("a.txt", b"", r"a\.txt: expected text, got nothing"),
-        ("a.txt", b" \n ", "blanks only"),
+        ("a.txt", b"", r"a\.txt is empty"),
+        ("a.txt", b" \n ", "is blank"),
         ("a.txt", b"\x7fELF\0\0", "binary data"),
-        ("a.doc", b"text", r"a kind of file that is read, got \.doc; save it as DOCX"),
-        ("a.jsonl", b"", "an empty file"),
+        ("a.doc", b"text", r"\.doc files are not read; save it as DOCX"),
+        ("a.jsonl", b"", "is empty"),
         (
             "a.jsonl",
             b'{"text": "1"}\n{"text": 2}\n',
@@ -93,12 +93,12 @@ def test_the_documents_of_an_archive_are_read(tmp_path: Path) -> None:
         ),
         ("a.jsonl", b'{"body": "1"}\n', 'an object with "text", a string, got an object without it'),
         ("a.jsonl", b"null\n", 'an object with "text", a string, got null'),
-        ("a.jsonl", b'{"text": "1"}\nnot json\n', r"line 2: expected a JSON object"),
-        ("a.jsonl", b" \n\n", "an empty file"),
-        ("a.jsonl", b"[" * 200_000, r"line 1: expected a JSON object"),
-        ("a.txt.xz", b"not xz", "a whole compressed file"),
-        ("a.txt.xz", lzma.compress(b"text" * 99)[:40], "a whole compressed file"),
-        ("a.tar.xz", b"not xz", "a whole compressed file"),
+        ("a.jsonl", b'{"text": "1"}\nnot json\n', "line 2 is not a JSON object"),
+        ("a.jsonl", b" \n\n", "is empty"),
+        ("a.jsonl", b"[" * 200_000, "line 1 is not a JSON object"),
+        ("a.txt.xz", b"not xz", "is damaged"),
+        ("a.txt.xz", lzma.compress(b"text" * 99)[:40], "is damaged"),
+        ("a.tar.xz", b"not xz", "is damaged"),
     ],
 )
 def test_a_file_that_is_not_text_is_reported_in_one_line(
@@ -111,12 +111,12 @@ def test_a_file_that_is_not_text_is_reported_in_one_line(
 
 
 def test_missing_and_empty_paths_are_reported(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="nothing there"):
+    with pytest.raises(FormatError, match="does not exist"):
         read(tmp_path / "none.txt")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FormatError, match="a folder with documents, got an empty one"):
+    with pytest.raises(FormatError, match="has no documents"):
         read(tmp_path / "empty")
-    with pytest.raises(FormatError, match="an archive with documents"):
+    with pytest.raises(FormatError, match="has no documents"):
         read(pack(tmp_path / "x.tar.xz", {"a.png": b"x"}))
 
 
@@ -153,7 +153,7 @@ def test_files_that_differ_in_their_suffix_have_different_names(tmp_path: Path) 
 
 @pytest.mark.parametrize("url", ["https://example.org/a.html", "ftp://example.org", "file:///etc/passwd"])
 def test_a_url_is_refused_in_one_line(url: str) -> None:
-    with pytest.raises(FormatError, match="got a URL; save the page first: nothing is fetched"):
+    with pytest.raises(FormatError, match="is a URL, and nothing is fetched; save the page first"):
         find_files([url])
 
 
@@ -198,8 +198,8 @@ def test_without_the_extra_text_is_read_and_other_kinds_say_what_to_install(tmp_
     assert ran.stderr == ""
     assert lines[:4] == ["['café']", "['Bob.']", "['Cat']", "['a: x; b: 1.']"]
     for line, package in zip(lines[4:], ("pypdf", "docx", "lxml"), strict=True):
-        assert f"expected the package {package} for " in line
-        assert line.endswith("got none; pip install '.[documents]'")
+        assert f" needs the package {package}; " in line
+        assert line.endswith("; pip install '.[documents]'")
 
 
 @pytest.mark.parametrize("name", ["a.txt.xz", "a.jsonl.xz", "a.tar.xz"])

@@ -50,10 +50,10 @@ def test_a_draft_has_the_file_the_title_the_date_and_the_parts_of_its_document(t
 
 
 BAD = {
-    "empty": (b"", "got nothing"),
-    "blank": (b" \n ", "got blanks only"),
-    "binary": (b"GIF\0\0", "got .*binary"),
-    "bytes": (bytes(range(256)), "got .*binary"),
+    "empty": (b"", "is empty"),
+    "blank": (b" \n ", "is blank"),
+    "binary": (b"GIF\0\0", "is not a text but binary data"),
+    "bytes": (bytes(range(256)), "is not a text but binary data"),
 }
 
 
@@ -62,9 +62,7 @@ BAD = {
 def test_a_file_that_is_not_text_is_refused_in_one_line_that_names_it(tmp_path, kind, ending):
     data, came = BAD[kind]
     (tmp_path / f"bad{ending}").write_bytes(data)
-    with pytest.raises(
-        FormatError, match=rf"bad{ending}: expected .*text, {came}|bad{ending}.*{came}"
-    ) as fault:
+    with pytest.raises(FormatError, match=rf"bad{ending} {came}") as fault:
         names([tmp_path / f"bad{ending}"])
     assert "\n" not in str(fault.value)
 
@@ -86,12 +84,12 @@ def test_only_the_empty_text_of_a_jsonl_file_is_skipped(tmp_path):
 
 
 def test_a_missing_path_is_refused_before_anything_is_read(folder):
-    with pytest.raises(FormatError, match="expected a file or a folder, got nothing there"):
+    with pytest.raises(FormatError, match="does not exist; check the path"):
         find_files([folder, folder / "missing.txt"])
 
 
 def test_a_folder_without_documents_is_refused(tmp_path):
-    with pytest.raises(FormatError, match="a folder with documents, got an empty one"):
+    with pytest.raises(FormatError, match="has no documents"):
         find_files([tmp_path])
 
 

@@ -42,7 +42,7 @@ def test_files_of_other_kinds_become_documents_with_titles_and_dates(served):
 @pytest.mark.parametrize(
     ("name", "data", "reason"),
     [
-        ("cut.pdf", b"%PDF-1.7 cut", "expected a PDF file, got a damaged one"),
+        ("cut.pdf", b"%PDF-1.7 cut", "is not a PDF file, or is damaged"),
         ("old.doc", b"x", "save it as DOCX"),
         ("all.zip", zip_of({"a.txt": b" " * 2**27}), "bytes when decompressed"),
     ],
