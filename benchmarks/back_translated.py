@@ -18,7 +18,7 @@ import numpy as np
 import typer
 from scipy.sparse import csr_array
 
-from attar.training.data import Passage, Question, read_passages
+from attar.training.data import Passage, PassageQuestion, read_passages
 from benchmarks.command import run_command
 
 _WORD = re.compile(r"\w+")
@@ -66,7 +66,7 @@ def with_translated_questions(passages: Sequence[Passage]) -> list[Passage]:
     return found
 
 
-def _reworded(original: Passage, translated: Passage) -> list[Question]:
+def _reworded(original: Passage, translated: Passage) -> list[PassageQuestion]:
     """The back-translations of questions, with the answers of these."""
     left = [question.text for question in translated.questions if not question.labelled]
     found = []

@@ -27,7 +27,7 @@ from attar.progress import ignore_progress
 from attar.text.pieces import PieceTokenizer
 from attar.training.base import load_base
 from attar.training.batches import SEP, Batch, QuestionBatches, text_batch
-from attar.training.data import Passage, Question, read_passages
+from attar.training.data import Passage, PassageQuestion, read_passages
 from attar.training.held_out import keep_best
 from attar.training.labels import Golds, with_golds
 from attar.training.losses import Loss, gold_scores
@@ -146,7 +146,7 @@ def write_questions(
     asked = QuestionSet(paragraphs.passages, paragraphs.texts, of_passage=[[] for _ in paragraphs.passages])
     for number, ids in sorted(written.items()):
         item = items[number]
-        asked.add_question(item.text, ids, np.array([[item.first, item.last]], np.int32), Question(""))
+        asked.add_question(item.text, ids, np.array([[item.first, item.last]], np.int32), PassageQuestion(""))
     return asked
 
 

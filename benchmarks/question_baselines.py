@@ -21,7 +21,7 @@ from attar.cli.output import columns
 from attar.text.pieces import PieceTokenizer
 from attar.text.sentences import sentence_spans
 from attar.training.base import load_base
-from attar.training.data import Question, read_passages
+from attar.training.data import PassageQuestion, read_passages
 from attar.training.evaluation import AskedDocument, Measured, group_documents, question_table
 from attar.training.labels import TeacherLabels
 from attar.training.metrics import Given, score
@@ -164,7 +164,7 @@ def evaluate_teacher(run: Path, base: Path, documents: Sequence[AskedDocument]) 
     load_weights(run / "teacher.safetensors", teacher)
     # Every question of every paragraph of its document.
     passages = [
-        replace(part, questions=tuple(map(Question, document.questions)), spans=())
+        replace(part, questions=tuple(map(PassageQuestion, document.questions)), spans=())
         for document in documents
         for part in document.paragraphs
     ]

@@ -38,7 +38,7 @@ class Request(msgspec.Struct, frozen=True):
     cpu_seconds: int
 
 
-class Fault(msgspec.Struct, frozen=True, tag=True):
+class FileFault(msgspec.Struct, frozen=True, tag=True):
     """A file, or a member of an archive, that cannot be read. `part`: the others of the archive follow."""
 
     message: str
@@ -47,7 +47,7 @@ class Fault(msgspec.Struct, frozen=True, tag=True):
     part: bool = False
 
 
-class Found(msgspec.Struct, frozen=True, tag=True):
+class FileDocument(msgspec.Struct, frozen=True, tag=True):
     """A document of the file."""
 
     document: SourceDocument
@@ -57,7 +57,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     """The file is read."""
 
 
-Reply = Found | Fault | Done
+Reply = FileDocument | FileFault | Done
 
 encode_reply = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(Request).decode
@@ -81,20 +81,22 @@ def _replies(request: Request, descriptor: int) -> Iterator[Reply]:
     try:
         with os.fdopen(descriptor, "rb") as stream:
             for document in read_stream(file, stream, request.max_bytes, faults.append):
-                yield from (Fault(str(fault), part=True) for fault in faults)
+                yield from (FileFault(str(fault), part=True) for fault in faults)
                 faults.clear()
-                yield Found(document)
-        yield from (Fault(str(fault), part=True) for fault in faults)
+                yield FileDocument(document)
+        yield from (FileFault(str(fault), part=True) for fault in faults)
     except MissingError as fault:
-        yield Fault(str(fault), missing=True)
+        yield FileFault(str(fault), missing=True)
     except AttarError as fault:
-        yield from (Fault(str(earlier), part=True) for earlier in faults)
-        yield Fault(str(fault))
+        yield from (FileFault(str(earlier), part=True) for earlier in faults)
+        yield FileFault(str(fault))
     except MemoryError:
-        yield Fault("", out_of_memory=True)
+        yield FileFault("", out_of_memory=True)
     except Exception as fault:  # a parser's own mistake must not end the others' files
         reason = " ".join(str(fault).split())[:120] or type(fault).__name__
-        yield Fault(str(FormatError(f"{request.path}: the file cannot be read ({reason})", "leave it out")))
+        yield FileFault(
+            str(FormatError(f"{request.path}: the file cannot be read ({reason})", "leave it out"))
+        )
     yield Done()
 
 

@@ -21,7 +21,7 @@ from typing import IO, NamedTuple
 import msgspec
 
 from attar.documents.extracted import OnBad
-from attar.documents.process import LENGTH, Done, Found, Reply, Request
+from attar.documents.process import LENGTH, Done, FileDocument, Reply, Request
 from attar.documents.sources import (
     SourceDocument,
     SourceFile,
@@ -188,7 +188,7 @@ class FileReader:
                 self.close()
                 _report(FormatError(f"{waiting.file.path}: {reason}", "leave it out"), waiting.on_bad)
                 return
-            if isinstance(reply, Found):
+            if isinstance(reply, FileDocument):
                 yield reply.document
             elif isinstance(reply, Done):
                 return

@@ -28,7 +28,7 @@ _Row = TypeVar("_Row")
 
 
 @dataclass(frozen=True)
-class Question:
+class PassageQuestion:
     """A question and the spans of its passage that answer it, in characters; `labelled` is false if unknown."""
 
     text: str
@@ -45,7 +45,7 @@ class Passage:
 
     text: str
     article: str
-    questions: tuple[Question, ...] = ()
+    questions: tuple[PassageQuestion, ...] = ()
     spans: tuple[tuple[int, int], ...] = ()
 
 
@@ -157,7 +157,7 @@ def _marked(row: _Line, spans: Sequence[_Span], path: Path) -> Passage:
     colours = {at if span.colour is None else span.colour for at, span in enumerate(spans)}
     answered = _answered(len(row.questions), len(colours))
     texts = [asked if isinstance(asked, str) else asked.question for asked in row.questions]
-    questions = tuple(Question(text, labelled=at >= answered) for at, text in enumerate(texts))
+    questions = tuple(PassageQuestion(text, labelled=at >= answered) for at, text in enumerate(texts))
     article = row.title or f"{path.name}/{row.document}"
     return Passage(row.context, article, questions, tuple((span.start, span.end) for span in spans))
 
@@ -174,7 +174,7 @@ def _answered(questions: int, answers: int) -> int:
     return answers if surplus >= _SURPLUS and questions >= _MANY else questions
 
 
-def _question(asked: _LineQuestion | _SquadQuestion | str, passage: str, where: str) -> Question:
+def _question(asked: _LineQuestion | _SquadQuestion | str, passage: str, where: str) -> PassageQuestion:
     if isinstance(asked, str):
         raise FormatError(
             f"{where}: the question {quoted(asked)} has no answers", "add `answers`, or `spans`"
@@ -186,7 +186,7 @@ def _question(asked: _LineQuestion | _SquadQuestion | str, passage: str, where: 
             came = f"{answer.text!r} at {answer.start}"
             raise FormatError.expected(where, "answers that are characters of the passage", came)
         spans.append((answer.start, end))
-    return Question(asked.question, tuple(spans))
+    return PassageQuestion(asked.question, tuple(spans))
 
 
 def _decoded(content: bytes, form: type[_Row], where: str) -> _Row:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.text.pieces import PieceText, PieceTokenizer
-from attar.training.data import Passage, Question
+from attar.training.data import Passage, PassageQuestion
 
 Array = NDArray[Any]
 # The longest passage, in pieces.
@@ -27,7 +27,7 @@ class QuestionSet:
     owners: list[int] = field(default_factory=list)
     golds: list[NDArray[np.int32]] = field(default_factory=list)  # [answers, 2]
     of_passage: list[list[int]] = field(default_factory=list)
-    sources: list[Question] = field(default_factory=list)
+    sources: list[PassageQuestion] = field(default_factory=list)
     soft: list[NDArray[np.float16] | None] = field(default_factory=list)  # [2, n] of the teacher
     absent: set[int] = field(default_factory=set)  # questions without an answer
 
@@ -51,7 +51,7 @@ class QuestionSet:
         passage: int,
         ids: NDArray[np.int32],
         gold: NDArray[np.int32],
-        source: Question,
+        source: PassageQuestion,
         soft: NDArray[np.float16] | None = None,
     ) -> None:
         self.of_passage[passage].append(len(self.questions))

@@ -7,7 +7,7 @@ import pytest
 
 from attar.reader.confidence import FEATURES
 from attar.training.calibration import FEWEST, calibrate, fit_calibration
-from attar.training.data import Passage, Question
+from attar.training.data import Passage, PassageQuestion
 
 
 def drawn(count: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
@@ -61,13 +61,13 @@ class Knowing:
 
 
 def passages(count: int) -> list[Passage]:
-    right, absent = Question("say Ann", ((0, 3),)), Question("say Bob")
+    right, absent = PassageQuestion("say Ann", ((0, 3),)), PassageQuestion("say Bob")
     return [Passage("Ann left.", f"article {at}", (right, absent)) for at in range(count)]
 
 
 def test_needs_enough_questions() -> None:
     assert calibrate(Knowing(), passages(FEWEST - 1)) is None  # type: ignore[arg-type]
-    unlabelled = [Passage("Ann.", "a", (Question("who", labelled=False),))]
+    unlabelled = [Passage("Ann.", "a", (PassageQuestion("who", labelled=False),))]
     assert calibrate(Knowing(), unlabelled) is None  # type: ignore[arg-type]
 
 

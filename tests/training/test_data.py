@@ -12,7 +12,7 @@ import pytest
 from attar.errors import FormatError
 from attar.training.data import (
     Passage,
-    Question,
+    PassageQuestion,
     hold_out,
     read_passages,
     without_overlap,
@@ -40,7 +40,7 @@ LINE = {
     "context": TEXT,
     "questions": [{"question": "Where?", "answers": [{"text": "Leeds", "start": 13}]}],
 }
-WHERE = Question("Where?", ((13, 18),))
+WHERE = PassageQuestion("Where?", ((13, 18),))
 
 
 def write(path: Path, content: str) -> Path:
@@ -53,7 +53,7 @@ def write(path: Path, content: str) -> Path:
 @pytest.mark.parametrize("name", ["squad.json", "squad.json.xz", "squad.json.gz"])
 def test_squad_has_articles_paragraphs_and_unanswerable_questions(tmp_path: Path, name: str) -> None:
     found = read_passages(write(tmp_path / name, json.dumps(SQUAD)))
-    assert found == [Passage(TEXT, "Ann", (WHERE, Question("Why?")))]
+    assert found == [Passage(TEXT, "Ann", (WHERE, PassageQuestion("Why?")))]
 
 
 @pytest.mark.parametrize("name", ["lines.jsonl", "lines.jsonl.xz", "lines.jsonl.gz"])
@@ -76,7 +76,7 @@ def test_the_last_of_many_questions_with_few_marked_answers_have_none(tmp_path: 
 def test_marked_spans_come_without_their_questions(tmp_path: Path) -> None:
     row = {"document": 3, "context": TEXT, "questions": ["Where?"], "spans": [{"start": 13, "end": 18}]}
     (found,) = read_passages(write(tmp_path / "marked.jsonl", json.dumps(row)))
-    assert found.questions == (Question("Where?", labelled=False),)
+    assert found.questions == (PassageQuestion("Where?", labelled=False),)
     assert found.spans == ((13, 18),)
     assert found.article == "marked.jsonl/3"
 

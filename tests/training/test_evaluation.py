@@ -8,7 +8,7 @@ import pytest
 
 from attar.errors import FormatError
 from attar.results import Answer
-from attar.training.data import Passage, Question
+from attar.training.data import Passage, PassageQuestion
 from attar.training.evaluation import evaluate_reader, group_documents, question_table, to_given
 
 TOWNS = ("Leeds", "Dover", "Bath")
@@ -19,10 +19,16 @@ def passages() -> list[Passage]:
     found = []
     for number, town in enumerate(TOWNS):
         text = f"Ann lives in {town}. It rained."
-        where = Question("Where does Ann live?", ((13, 13 + len(town)),))
-        extra = (Question("Why did Bob leave?"), Question("Who?", labelled=False)) if not number else ()
+        where = PassageQuestion("Where does Ann live?", ((13, 13 + len(town)),))
+        extra = (
+            (PassageQuestion("Why did Bob leave?"), PassageQuestion("Who?", labelled=False))
+            if not number
+            else ()
+        )
         found.append(Passage(text, town, (where, *extra)))
-        found.append(Passage(f"Bob left {town}. He sold a boat.", town, (Question("Who left?", ((0, 3),)),)))
+        found.append(
+            Passage(f"Bob left {town}. He sold a boat.", town, (PassageQuestion("Who left?", ((0, 3),)),))
+        )
     return found
 
 
@@ -115,6 +121,6 @@ def test_a_row_of_the_table_has_a_cell_per_measure() -> None:
 
 
 def test_a_set_without_known_answers_is_refused() -> None:
-    unknown = [Passage("It rained.", "a", (Question("Why?", labelled=False),))]
+    unknown = [Passage("It rained.", "a", (PassageQuestion("Why?", labelled=False),))]
     with pytest.raises(FormatError, match="no questions whose answers are known"):
         group_documents(unknown, 1)

@@ -8,7 +8,7 @@ from attar.nn.phrases import PhraseNetwork, QuickQuestions
 from attar.options import LONGEST, PhraseOptions, TransformerShape
 from attar.text.pieces import PieceTokenizer
 from attar.training.batches import Batch, QuestionBatches, QuestionsAlone
-from attar.training.data import Passage, Question
+from attar.training.data import Passage, PassageQuestion
 from attar.training.labels import TeacherLabels, pseudo_labels, student_set
 from attar.training.losses import imitation_loss, student_loss
 from attar.training.question_set import QuestionSet, token_spans
@@ -33,14 +33,14 @@ def encode(tokenizer: PieceTokenizer, *passages: Passage) -> QuestionSet:
 
 
 def asked(*answers: tuple[int, int]) -> Passage:
-    return Passage(TEXT, "a", (Question("What did Ann buy?", answers),))
+    return Passage(TEXT, "a", (PassageQuestion("What did Ann buy?", answers),))
 
 
 @pytest.fixture(scope="module")
 def unusable(tokenizer: PieceTokenizer) -> QuestionSet:
     """Questions without an answer, with one that is longer than any span, and with one over two sentences."""
     whole = asked((0, len(TEXT) - 1))
-    long = Passage("a " * 20, "b", (Question("What?", ((0, 30),)),))
+    long = Passage("a " * 20, "b", (PassageQuestion("What?", ((0, 30),)),))
     return encode(tokenizer, asked(), whole, long)
 
 
@@ -111,7 +111,9 @@ class TestLabels:
     @pytest.fixture
     def marked(self, tokenizer: PieceTokenizer) -> QuestionSet:
         """One known answer, and three questions of unknown answer to one marked span."""
-        unknown = tuple(Question(f"What did {name} buy?", labelled=False) for name in ("Ann", "Bob", "Emil"))
+        unknown = tuple(
+            PassageQuestion(f"What did {name} buy?", labelled=False) for name in ("Ann", "Bob", "Emil")
+        )
         spans = Passage(TEXT, "b", unknown, ((11, 21),))
         return encode(tokenizer, asked((11, 21)), spans)
 
