@@ -64,10 +64,10 @@ def subtract(whole: "Memory", part: "Memory") -> "Memory":
         remedy = "if a or b has a budget, read the remaining text again"
         raise OptionError("a - b: b is not a text that was added to a", remedy)
     end = first + len(part.phrases.sentence_starts)
-    kept = np.flatnonzero((index.sentences < first) | (index.sentences >= end))
-    remaining = _without_sentences(index.take(kept), first, end)
+    rest = np.flatnonzero((index.sentences < first) | (index.sentences >= end))
+    remaining = _without_sentences(index.take(rest), first, end)
     if whole.form == "phrases":
-        return replace(take_phrases(whole, kept, remaining), tokens=tokens)
+        return replace(take_phrases(whole, rest, remaining), tokens=tokens)
     numbers, scales = quantize(whole.dequantized - part.dequantized)
     return replace(whole, numbers=numbers, scales=scales, phrases=remaining, tokens=tokens)
 

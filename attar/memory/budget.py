@@ -4,6 +4,7 @@ What is least likely to be asked about goes first: phrases by their priors, and 
 same number of bytes, words of sentences without a phrase are worth less than more phrases (benchmarks/LOG.md).
 """
 
+import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import OptionError
-from attar.memory.phrases import PhraseIndex, compressed_size
+from attar.memory.phrases import PhraseIndex
 
 if TYPE_CHECKING:
     from attar.memory.memory import Memory
@@ -42,7 +43,7 @@ def within_budget(memory: "Memory", budget: int) -> "Memory":
             "budget", f"at least {smallest:,} bytes", f"{budget:,}", "give more, or no budget"
         )
     index = memory.phrases
-    if compressed_size(index.tail) * _TAIL > room:
+    if len(zlib.compress(index.tail.encode("utf-8", "surrogatepass"), 9)) * _TAIL > room:
         index = _without_tail(index)
     bytes_each = _BYTES_PER_PHRASE + (memory.size if memory.form == "phrases" else 0)
     low, high = 0, min(len(order), room // bytes_each)
@@ -55,23 +56,23 @@ def within_budget(memory: "Memory", budget: int) -> "Memory":
     return _likeliest(memory, index, order[:low], room)
 
 
-def take_phrases(memory: "Memory", kept: NDArray[np.intp], index: PhraseIndex) -> "Memory":
+def take_phrases(memory: "Memory", chosen: NDArray[np.intp], index: PhraseIndex) -> "Memory":
     """The memory with some of its phrases, whose index is given; their vectors are not rounded again."""
     if memory.form == "ridge":  # its sums stay; there is less to choose from
         return replace(memory, phrases=index)
-    return replace(memory, numbers=memory.numbers[kept], scales=memory.scales[kept], phrases=index)
+    return replace(memory, numbers=memory.numbers[chosen], scales=memory.scales[chosen], phrases=index)
 
 
 def _likeliest(memory: "Memory", index: PhraseIndex, chosen: NDArray[np.intp], room: int) -> "Memory":
     """The memory with the chosen phrases and their sentences."""
-    kept = np.sort(chosen)
-    return take_phrases(memory, kept, _with_sentences_of_phrases(index.take(kept), room // _WORDS))
+    in_order = np.sort(chosen)
+    return take_phrases(memory, in_order, _with_sentences_of_phrases(index.take(in_order), room // _WORDS))
 
 
 def _with_sentences_of_phrases(index: PhraseIndex, most_bytes: int) -> PhraseIndex:
     """The index without sentences that have no phrase, and without words of sentences that have too many.
 
-    Sentences that follow each other and are left out become one without words: those around them are not neighbours.
+    Sentences that follow each other and are left out become one without words: the others must not become neighbours.
     """
     count, tail = len(index.sentence_starts), index.tail_sentences
     has_phrase = np.zeros(count, np.bool_)

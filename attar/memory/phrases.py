@@ -9,6 +9,7 @@ import struct
 import zlib
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -46,7 +47,7 @@ class _Written(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 _SIZES = struct.Struct("<QQ")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class PhraseIndex:
     """The phrases, sentences and words of a text; the tail is what the next text may change: the last window.
 
@@ -90,19 +91,21 @@ class PhraseIndex:
         table = np.array([phrase[:3] for phrase in phrases], np.int64).reshape(-1, 3)
         places = np.array(sentences, np.int64).reshape(-1, 2)
         parts = [text[start:end] for start, end in _union(table[:, 0], table[:, 1])]
+        tail_start, tail_phrases, tail_sentences = tail
         return cls(
-            len(text),
-            table[:, 0].astype(np.uint32),
-            (table[:, 1] - table[:, 0]).astype(np.uint16),
-            table[:, 2].astype(np.uint32),
-            np.array([phrase[3] for phrase in phrases], np.float16),
-            places[:, 0].astype(np.uint32),
-            (places[:, 1] - places[:, 0]).astype(np.uint32),
-            np.cumsum([0, *map(len, words)]).astype(np.uint32),
-            np.array([word for own in words for word in own], np.uint16),
-            "".join(parts),
-            text[tail[0] :],
-            *tail[1:],
+            characters=len(text),
+            starts=table[:, 0].astype(np.uint32),
+            lengths=(table[:, 1] - table[:, 0]).astype(np.uint16),
+            sentences=table[:, 2].astype(np.uint32),
+            priors=np.array([phrase[3] for phrase in phrases], np.float16),
+            sentence_starts=places[:, 0].astype(np.uint32),
+            sentence_lengths=(places[:, 1] - places[:, 0]).astype(np.uint32),
+            word_starts=np.cumsum([0, *map(len, words)]).astype(np.uint32),
+            words=np.array(list(chain.from_iterable(words)), np.uint16),
+            covered="".join(parts),
+            tail=text[tail_start:],
+            tail_phrases=tail_phrases,
+            tail_sentences=tail_sentences,
         )
 
     def __len__(self) -> int:
@@ -114,8 +117,8 @@ class PhraseIndex:
         starts = self.starts.astype(np.int64)
         intervals = np.array(_union(starts, starts + self.lengths), np.int64).reshape(-1, 2)
         before = np.cumsum(np.append(0, intervals[:, 1] - intervals[:, 0]))
-        own = np.searchsorted(intervals[:, 0], starts, side="right") - 1
-        places: NDArray[np.int64] = before[own] + starts - intervals[own, 0]
+        interval = np.searchsorted(intervals[:, 0], starts, side="right") - 1
+        places: NDArray[np.int64] = before[interval] + starts - intervals[interval, 0]
         return places
 
     @cached_property
@@ -130,11 +133,9 @@ class PhraseIndex:
         return distinct, places[self.words]
 
     def text_of(self, phrase: int) -> str:
-        """The characters of a phrase."""
         return self.texts_of(np.array([phrase]))[0]
 
     def texts_of(self, phrases: NDArray[np.intp]) -> list[str]:
-        """The characters of phrases."""
         starts = self._places_in_covered[phrases]
         ends = starts + self.lengths[phrases]
         return [self.covered[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
@@ -148,9 +149,9 @@ class PhraseIndex:
 
     def sentence_of(self, phrase: int) -> tuple[int, int]:
         """Where the sentence of a phrase starts and ends."""
-        at = int(self.sentences[phrase])
-        start = int(self.sentence_starts[at])
-        return start, start + int(self.sentence_lengths[at])
+        sentence = self.sentences[phrase]
+        start = int(self.sentence_starts[sentence])
+        return start, start + int(self.sentence_lengths[sentence])
 
     @cached_property
     def nbytes(self) -> int:
@@ -166,23 +167,22 @@ class PhraseIndex:
         arrays = (int(getattr(self, name).nbytes) for name in (*_ARRAYS, "sentences"))
         return sum(arrays) + len(self.covered) + len(self.tail) + 8 * len(self) + 10 * len(self.words)
 
-    def take(self, kept: NDArray[np.intp]) -> "PhraseIndex":
+    def take(self, chosen: NDArray[np.intp]) -> "PhraseIndex":
         """The index with only some of its phrases, in order."""
-        covered = self.texts_of(kept)
-        starts, lengths = self.starts[kept], self.lengths[kept]
+        covered = self.texts_of(chosen)
+        starts, lengths = self.starts[chosen], self.lengths[chosen]
         pieces, end = [], 0
-        for at, text in enumerate(covered):
-            start = int(starts[at])
+        for start, text in zip(starts.tolist(), covered, strict=True):
             pieces.append(text[max(0, end - start) :])
             end = max(end, start + len(text))
         return replace(
             self,
             starts=starts,
             lengths=lengths,
-            sentences=self.sentences[kept],
-            priors=self.priors[kept],
+            sentences=self.sentences[chosen],
+            priors=self.priors[chosen],
             covered="".join(pieces),
-            tail_phrases=int(np.searchsorted(kept, self.tail_phrases)),
+            tail_phrases=int(np.searchsorted(chosen, self.tail_phrases)),
         )
 
     def before_tail(self) -> "PhraseIndex":
@@ -208,19 +208,19 @@ class PhraseIndex:
             joint = 0
         move, sentences = self.characters + joint, len(self.sentence_starts)
         return PhraseIndex(
-            move + other.characters,
-            np.concatenate((self.starts, other.starts + np.uint32(move))),
-            np.concatenate((self.lengths, other.lengths)),
-            np.concatenate((self.sentences, other.sentences + np.uint32(sentences))),
-            np.concatenate((self.priors, other.priors)),
-            np.concatenate((self.sentence_starts, other.sentence_starts + np.uint32(move))),
-            np.concatenate((self.sentence_lengths, other.sentence_lengths)),
-            np.concatenate((self.word_starts, other.word_starts[1:] + self.word_starts[-1])),
-            np.concatenate((self.words, other.words)),
-            self.covered + other.covered,
-            other.tail,
-            len(self) + other.tail_phrases,
-            sentences + other.tail_sentences,
+            characters=move + other.characters,
+            starts=np.concatenate((self.starts, other.starts + np.uint32(move))),
+            lengths=np.concatenate((self.lengths, other.lengths)),
+            sentences=np.concatenate((self.sentences, other.sentences + np.uint32(sentences))),
+            priors=np.concatenate((self.priors, other.priors)),
+            sentence_starts=np.concatenate((self.sentence_starts, other.sentence_starts + np.uint32(move))),
+            sentence_lengths=np.concatenate((self.sentence_lengths, other.sentence_lengths)),
+            word_starts=np.concatenate((self.word_starts, other.word_starts[1:] + self.word_starts[-1])),
+            words=np.concatenate((self.words, other.words)),
+            covered=self.covered + other.covered,
+            tail=other.tail,
+            tail_phrases=len(self) + other.tail_phrases,
+            tail_sentences=sentences + other.tail_sentences,
         )
 
     def find(self, part: "PhraseIndex") -> int | None:
@@ -243,7 +243,7 @@ class PhraseIndex:
                 (np.diff(array, prepend=array.dtype.type(0)) if ascends else array).astype(dtype).tobytes()
             )
         # A text may have halves of surrogate pairs.
-        texts = (each.encode("utf-8", "surrogatepass") for each in (self.covered, self.tail))
+        texts = (text.encode("utf-8", "surrogatepass") for text in (self.covered, self.tail))
         parts: list[Any] = [*arrays, *texts, self.tail_phrases, self.tail_sentences]
         data = msgspec.msgpack.encode(_Written(*parts))
         return _SIZES.pack(self.characters, len(data)) + zlib.compress(data, 9)
@@ -260,12 +260,12 @@ class PhraseIndex:
             for name, dtype in _ARRAYS.items():
                 array = np.frombuffer(getattr(written, name), dtype)
                 arrays[name] = np.cumsum(array, dtype=dtype) if name.endswith("starts") else array
-            covered, tail = (str(each, "utf-8", "surrogatepass") for each in (written.covered, written.tail))
+            covered, tail = (str(data, "utf-8", "surrogatepass") for data in (written.covered, written.tail))
         except (msgspec.DecodeError, ValueError, OverflowError, struct.error, zlib.error) as fault:
             raise _damaged(str(fault)) from fault
         numbers = np.searchsorted(arrays["sentence_starts"], arrays["starts"], side="right") - 1
         index = cls(
-            characters,
+            characters=characters,
             **arrays,
             sentences=np.maximum(numbers, 0).astype(np.uint32),
             covered=covered,
@@ -307,7 +307,8 @@ class PhraseIndex:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PhraseIndex):
             return NotImplemented
-        return all(_same(getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
+        names = [field.name for field in fields(self)]
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
 
     __hash__ = None  # type: ignore[assignment]  # compared by its arrays
 
@@ -346,15 +347,6 @@ def _decompress(data: bytes | memoryview, size: int, characters: int) -> bytes:
     if len(whole) != size or not decompressor.eof or decompressor.unused_data:
         raise ValueError(f"other than {size} bytes")
     return whole
-
-
-def compressed_size(text: str) -> int:
-    """About how many bytes a text takes in a record."""
-    return len(zlib.compress(text.encode("utf-8", "surrogatepass"), 9))
-
-
-def _same(a: Any, b: Any) -> bool:
-    return np.array_equal(a, b) if isinstance(a, np.ndarray) else bool(a == b)
 
 
 def _damaged(reason: str) -> RecordError:
