@@ -138,11 +138,8 @@ class WriterLock:
     def held_in_process(self, timeout: float | None) -> Iterator[None]:
         """Hold the lock among this process's threads."""
         if self._owner == threading.get_ident():
-            came, remedy = (
-                "a second within the first",
-                "make this change in the open transaction, or after it",
-            )
-            raise StoreError.expected(self.what, "one transaction at a time", came, remedy)
+            remedy = "make this change in the open transaction, or after it"
+            raise StoreError(f"{self.what}: this thread has a transaction open already", remedy)
         if not self._thread.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
             raise self._busy(timeout)
         self._owner = threading.get_ident()
@@ -169,8 +166,8 @@ class WriterLock:
                     fcntl.flock(file, fcntl.LOCK_UN)
 
     def _busy(self, timeout: float | None) -> BusyError:
-        came = f"another writer, still at work after {timeout or 0:g} s"
-        return BusyError.expected(self.what, "the lock for writing", came, "wait for it, or allow more time")
+        message = f"{self.what}: another writer is still at work after {timeout or 0:g} s"
+        return BusyError(message, "wait for it, or allow more time")
 
 
 class MapLock:
@@ -211,18 +208,17 @@ class MapLock:
         """Wait, at most `timeout` seconds, until all transactions have ended, and let none begin meanwhile."""
         with self._changed:
             if threading.get_ident() in self._holders:
-                expected = "no open snapshot or transaction in this thread"
-                raise StoreError.expected(self._what, expected, "one", "end it first")
-            if not self._changed.wait_for(lambda: not self._exclusive, timeout):
-                raise BusyError.expected(
-                    self._what, "exclusive access", "another thread that has it", "wait for it"
+                raise StoreError(
+                    f"{self._what}: this thread has a snapshot or transaction open", "end it first"
                 )
+            if not self._changed.wait_for(lambda: not self._exclusive, timeout):
+                raise BusyError(f"{self._what}: another thread has exclusive access", "wait for it")
             self._exclusive = True
         try:
             with self._changed:
                 if not self._changed.wait_for(lambda: not self._holders, timeout):
-                    came, remedy = f"one that is open after {timeout:.0f} s", "keep snapshots short"
-                    raise BusyError.expected(self._what, "the end of every snapshot", came, remedy)
+                    message = f"{self._what}: a snapshot is still open after {timeout:.0f} s"
+                    raise BusyError(message, "keep snapshots short")
             yield
         finally:
             with self._changed:

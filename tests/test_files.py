@@ -134,7 +134,7 @@ def test_a_writer_lock_excludes_other_openings_of_the_file(open_twice):
     first, second = open_twice
     with (
         WriterLock("file").held(lambda: first, None),
-        pytest.raises(BusyError, match="another writer, still at work after"),
+        pytest.raises(BusyError, match="another writer is still at work after"),
         WriterLock("file").held(lambda: second, 0.01),
     ):
         pass
@@ -144,7 +144,7 @@ def test_a_writer_lock_is_not_taken_twice_by_a_thread(open_twice):
     lock = WriterLock("file")
     with (
         lock.held(lambda: open_twice[0], None),
-        pytest.raises(StoreError, match="file: expected one transaction at a time"),
+        pytest.raises(StoreError, match="file: this thread has a transaction open already"),
         lock.held(lambda: open_twice[0], None),
     ):
         pass

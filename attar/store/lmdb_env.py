@@ -55,7 +55,6 @@ def store_errors(path: Path) -> Iterator[None]:
 
 
 def no_store(path: Path) -> StoreError:
-    """Return the error for a folder without a store."""
     if (path / SHARDS).is_file():
         remedy = (
             f"name one (a folder in it), attar serve all, or join them: attar shard {path} --into 1 --out NEW"
@@ -65,7 +64,7 @@ def no_store(path: Path) -> StoreError:
 
 
 def store_error(path: Path, fault: lmdb.Error | OSError) -> AttarError:
-    """Return the package's error for one of LMDB or the system."""
+    """The package's error for one of LMDB or the system."""
     what = f"store {path}"
     mentioned = {code for code in _FULL | _FORBIDDEN if os.strerror(code) in str(fault)}
     if isinstance(fault, lmdb.DiskError) or mentioned & _FULL:
@@ -88,7 +87,7 @@ def store_error(path: Path, fault: lmdb.Error | OSError) -> AttarError:
 
 
 def damaged(path: Path, sentence: str) -> RecordError:
-    """Return the error for a file that is not as it was written."""
+    """The error for a file that is not as it was written."""
     remedy = f"restore a copy, or keep what is readable: attar store repair {path}"
     return RecordError(f"store {path}: {sentence}", remedy)
 
@@ -109,9 +108,8 @@ def _create_file(folder: Path) -> None:
     """Create an empty file, atomically: an empty or truncated one is then always a damaged one."""
     partial = folder / f"{NEW}{os.getpid()}"
     try:
-        lmdb.open(
-            str(partial), subdir=False, lock=False, mode=_OPTIONS["mode"], map_size=_SMALLEST_MAP
-        ).close()
+        options = {"subdir": False, "lock": False, "mode": _OPTIONS["mode"], "map_size": _SMALLEST_MAP}
+        lmdb.open(str(partial), **options).close()
         try:
             os.link(partial, folder / DATA)
         except OSError:  # another process was faster, or the file system has no hard links
@@ -170,7 +168,6 @@ class Environment:
                 raise
 
     def file_bytes(self) -> int:
-        """Return the file's length."""
         return os.fstat(self._data).st_size
 
     def _missing_bytes(self) -> int:
@@ -230,7 +227,6 @@ class Environment:
 
     @property
     def map(self) -> lmdb.Environment:
-        """LMDB's own object."""
         if self._lmdb is None:
             raise StoreError(f"store {self.folder} is closed", "open it again")
         return self._lmdb
@@ -288,12 +284,10 @@ class Environment:
         return isinstance(fault, lmdb.MapResizedError | lmdb.PanicError | lmdb.BadRslotError)
 
     def grow(self) -> None:
-        """Double the map."""
         with self.map_lock.exclusive():
             self.map.set_mapsize(2 * self.map.info()["map_size"])
 
     def writing(self, timeout: float | None) -> contextlib.AbstractContextManager[None]:
-        """Hold the lock for writing."""
         return self.writer_lock.held(self._data_file, timeout)
 
     def _data_file(self) -> int:

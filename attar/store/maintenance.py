@@ -148,7 +148,7 @@ class Stats:
 
 
 def stats_of(environment: Environment) -> Stats:
-    """Return statistics from the header and LMDB's counters, without reading any document."""
+    """Statistics from the header and LMDB's counters, without reading any document."""
     with environment.transaction() as transaction:
         header = header_of(transaction, environment)
         info = environment.map.info()

@@ -108,9 +108,8 @@ def _record(row: dict[str, Any], path: Path) -> Record:
         record = Record(entry, memory_data, text_data)
         check_record(record, None)
     except msgspec.ValidationError as fault:
-        line = re.sub(
-            r"\$\[(\d+)\]", lambda place: DocumentEntry.__struct_fields__[int(place[1])], str(fault)
-        )
+        fields = DocumentEntry.__struct_fields__
+        line = re.sub(r"\$\[(\d+)\]", lambda number: fields[int(number[1])], str(fault))
         raise FormatError(f"{what} is not as it was exported: {line}", "export it again") from fault
     except AttarError as fault:
         raise FormatError(f"{what} is not as it was exported: {fault}", "export it again") from fault
@@ -190,10 +189,8 @@ def import_store(
     count, path = 0, Path(path)
     with _open_export(path) as (file, info):
         if None not in (info.reader, store.reader) and info.reader != store.reader:
-            message = (
-                f"export {path} has memories of the reader {info.reader!r}, the store's is {store.reader!r}"
-            )
-            raise ReaderMismatchError(message, "import it into another store")
+            readers = f"of the reader {info.reader!r}, the store's is {store.reader!r}"
+            raise ReaderMismatchError(f"export {path} has memories {readers}", "import it into another store")
         for group in _groups(_records(file, path, max_bytes)):
             with store.transaction() as changes:
                 count += sum(_write(changes, record, replace) for record in group)
@@ -203,10 +200,10 @@ def import_store(
 def _write(changes: Transaction, record: Record, replace: bool) -> bool:
     """Write a record unless the store has it already; returns whether it was written."""
     earlier = changes.find(record.name)
-    if earlier is not None and changes.is_intact(earlier):
+    if earlier is not None:
         if changes.record(earlier) == record:
             return False
-        if not replace:
+        if not replace and changes.is_intact(earlier):
             message = f"document {quoted(record.name)} already exists, and is another one"
             raise NameTakenError(message, "use --replace, or import into another store")
     changes.put(record, reader=record.memory.reader, replacing=earlier)

@@ -148,7 +148,6 @@ _headers = msgspec.msgpack.Decoder(Header)
 
 
 def write_entry(entry: DocumentEntry) -> bytes:
-    """The value of a document's entry."""
     what = f"entry of {quoted(entry.name)}"
     try:
         return wrap(b"f", _encode(entry), what)
@@ -157,7 +156,6 @@ def write_entry(entry: DocumentEntry) -> bytes:
 
 
 def read_entry(value: Buffer, name: str) -> DocumentEntry:
-    """The entry in a value."""
     what = f"entry of {quoted(name)}"
     try:
         return _entries.decode(unwrap(b"f", value, what))
@@ -178,12 +176,10 @@ def entry_or_fault(key: bytes, value: Buffer) -> DocumentEntry | Fault:
 
 
 def write_header(header: Header) -> bytes:
-    """The value of a store's header."""
     return wrap(b"a", _encode(header), "header")
 
 
 def read_header(value: Buffer, store: str) -> Header:
-    """The header in a value."""
     what = f"header of {quoted(store)}"
     try:
         return _headers.decode(unwrap(b"a", value, what))
@@ -216,7 +212,6 @@ def write_text(text: str, name: str) -> bytes:
 
 
 def read_text(value: Buffer, name: str) -> str:
-    """The text in a value."""
     what = f"text of {quoted(name)}"
     try:
         return zlib.decompress(unwrap(b"t", value, what)).decode()
@@ -281,12 +276,10 @@ class Record:
 
     @property
     def name(self) -> str:
-        """The document's name."""
         return self.entry.name
 
     @cached_property
     def memory(self) -> Memory:
-        """The memory."""
         return Memory.from_bytes(self.memory_data, f"memory of {quoted(self.name)}")
 
     @cached_property

@@ -39,8 +39,6 @@ from attar.store.transactions import Reading
 
 # Documents that are written in one transaction.
 _BATCH = 256
-# Faults of pages that are reported one by one.
-_SHOWN_PAGES = 50
 
 
 @dataclass
@@ -65,10 +63,10 @@ def repair_store(path: str | os.PathLike[str], timeout: float = 0.0) -> Repair:
         shutil.rmtree(work, ignore_errors=True)  # of a repair that was killed
         work.mkdir()
         try:
-            copy_readable(_whole_file(folder, work), work / COPY, work)
+            copy_readable(_whole_file(folder, work), work / COPY)
             with contextlib.closing(_open(work / COPY)) as values, values.begin(buffers=True) as transaction:
                 repair = _assemble(transaction, work / "new", folder)
-            repair.faults += [Fault(None, line) for line in _page_faults(folder / DATA)]
+            repair.faults += [Fault(None, line) for line in page_faults(folder / DATA)]
             if repair.faults:
                 if not repair.documents:
                     raise RecordError(f"store {folder}: no document can be read", "restore a copy")
@@ -88,12 +86,6 @@ def _alone(folder: Path, timeout: float) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
-
-
-def _page_faults(file: Path) -> list[str]:
-    lines = page_faults(file)
-    more = len(lines) - _SHOWN_PAGES
-    return [*lines[:_SHOWN_PAGES], f"{more:,} more faults of pages"] if more > 0 else lines
 
 
 def _open(file: Path) -> lmdb.Environment:

@@ -1,14 +1,13 @@
 """Reading an LMDB file that may be damaged, in a child process that may die: LMDB trusts its file.
 
-    python -m attar.store.salvage read FILE            read every value
-    python -m attar.store.salvage copy FILE NEW WORK   make the probes in WORK/probes, and copy what they find to NEW
+    python -m attar.store.salvage read FILE         read every value
+    python -m attar.store.salvage copy FILE NEW     make the probes that come on stdin, and copy what they find to NEW
 
 A probe reads values from the first one on, or from the last one back, until it comes to a damaged page; or it reads
 one value. The parent begins again after the probe that ended the child.
 """
 
 import os
-import subprocess
 import sys
 import zlib
 from collections.abc import Iterator
@@ -20,12 +19,9 @@ import msgspec
 
 # Damaged pages hide what is between them: each of these kinds is read from both ends, and then by names.
 _KINDS = (b"a", b"f", b"m", b"s", b"t")
-# Files in the folder of the work: what to read, and the number of the probe that is made.
-_PROBES = "probes"
-_PROGRESS = "progress"
 
 
-class Probe(msgspec.Struct, frozen=True):
+class _Probe(msgspec.Struct, frozen=True):
     """Values to read: of all keys that begin with `key`, forward or backward, or of this key alone."""
 
     way: Literal["forward", "backward", "one"]
@@ -48,38 +44,40 @@ def page_faults(file: Path) -> list[str]:
 
 def is_readable(file: Path) -> bool:
     """Return whether every page and every value of a file is there; nobody may write meanwhile."""
-    return not page_faults(file) and _child("read", file) == 0
+    return not page_faults(file) and _run("read", file)[0] == 0
 
 
-def copy_readable(source: Path, target: Path, work: Path) -> None:
-    """Copy the values that can be read to a new LMDB file, as they are; `work` is a folder for this."""
-    _make_probes([Probe("forward", b"")], source, target, work)
+def copy_readable(source: Path, target: Path) -> None:
+    """Copy the values that can be read to a new LMDB file, as they are."""
+    _make_probes([_Probe("forward", b"")], source, target)
     with _open(source) as old, _open(target) as new:
         if old.stat()["entries"] == new.stat()["entries"]:
             return
-    scans = [Probe(way, kind) for kind in _KINDS for way in ("forward", "backward")]
-    _make_probes(scans, source, target, work)
+    _make_probes([_Probe(way, kind) for kind in _KINDS for way in ("forward", "backward")], source, target)
     with _open(target) as new, new.begin() as transaction, transaction.cursor() as cursor:
         keys = {bytes(key) for key in cursor.iternext(values=False)}
     names = {key[1:] for key in keys if key[1:] and key[:1] in _KINDS}
     missing = {kind + name for kind in _KINDS[1:] for name in names} - keys
-    _make_probes([Probe("one", key) for key in sorted(missing)], source, target, work)
+    _make_probes([_Probe("one", key) for key in sorted(missing)], source, target)
 
 
-def _make_probes(probes: list[Probe], source: Path, target: Path, work: Path) -> None:
+def _make_probes(probes: list[_Probe], source: Path, target: Path) -> None:
     while probes:
-        (work / _PROBES).write_bytes(msgspec.msgpack.encode(probes))
-        (work / _PROGRESS).write_text("0")
-        if _child("copy", source, target, work) == 0:
+        status, begun = _run("copy", source, target, sent=msgspec.msgpack.encode(probes))
+        if status == 0:
             return
-        probes = probes[int((work / _PROGRESS).read_text()) + 1 :]
+        probes = probes[max(1, begun) :]
 
 
-def _child(*arguments: str | Path) -> int:
-    command = [sys.executable, "-m", "attar.store.salvage", *map(str, arguments)]
+def _run(task: str, *paths: Path, sent: bytes = b"") -> tuple[int, int]:
+    """Run a task in a child; returns its exit status, and how many probes it has begun."""
+    import subprocess  # here: a store that is not damaged needs none
+
+    command = [sys.executable, "-m", "attar.store.salvage", task, *map(str, paths)]
     # The child finds the package where this process has found it.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    return subprocess.run(command, env=environment, capture_output=True, check=False).returncode
+    ran = subprocess.run(command, input=sent, env=environment, capture_output=True, check=False)
+    return ran.returncode, ran.stdout.count(b"\n")
 
 
 def _open(file: Path, **options: Any) -> lmdb.Environment:
@@ -92,12 +90,12 @@ def _read(file: Path) -> None:
             zlib.crc32(value)
 
 
-def _copy(source: Path, target: Path, work: Path) -> None:
-    probes = msgspec.msgpack.decode((work / _PROBES).read_bytes(), type=list[Probe])
+def _copy(source: Path, target: Path) -> None:
+    probes = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=list[_Probe])
     size = 2 * source.stat().st_size + 2**24
     with _open(source) as old, _open(target, readonly=False, map_size=size, sync=False) as new:
-        for number, probe in enumerate(probes):
-            (work / _PROGRESS).write_text(str(number))
+        for probe in probes:
+            os.write(1, b"\n")
             try:
                 with old.begin(buffers=True) as transaction:
                     for key, value in _values(transaction, probe):
@@ -108,7 +106,7 @@ def _copy(source: Path, target: Path, work: Path) -> None:
                 continue
 
 
-def _values(transaction: Any, probe: Probe) -> Iterator[tuple[bytes, memoryview]]:
+def _values(transaction: Any, probe: _Probe) -> Iterator[tuple[bytes, memoryview]]:
     key = probe.key
     if probe.way == "one":
         value = transaction.get(key)

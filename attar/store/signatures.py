@@ -45,7 +45,6 @@ def stamped(changed: int, signature: bytes) -> bytes:
 
 
 def statistics_value(data: bytes) -> bytes:
-    """The value of the statistics."""
     return wrap(b"s", data, "statistics")
 
 

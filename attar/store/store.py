@@ -109,7 +109,6 @@ class Store:
             return changes.put(record, reader=reader, replacing=changes.find(record.name))
 
     def remove(self, name: str, *, timeout: float | None = None) -> None:
-        """Remove a document."""
         with self.transaction(timeout) as changes:
             changes.remove(name)
 
@@ -119,7 +118,6 @@ class Store:
             return now.get(name)
 
     def entry(self, name: str) -> DocumentEntry:
-        """Return what the store knows of a document without its memory."""
         with self.snapshot() as now:
             return now.entry(name)
 
@@ -152,7 +150,6 @@ class Store:
 
     @property
     def header(self) -> Header:
-        """The store's header: its reader and totals."""
         with self.snapshot() as snapshot:
             return snapshot.header
 

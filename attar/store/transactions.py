@@ -44,7 +44,6 @@ from attar.store.signatures import STATISTICS_KEY, Signatures
 
 
 def header_of(transaction: LmdbTransaction, environment: Environment) -> Header:
-    """Read the store's header."""
     return read_header(transaction.get(HEADER_KEY, b""), str(environment.folder))
 
 
@@ -179,7 +178,6 @@ class Snapshot(Reading):
 
     @property
     def header(self) -> Header:
-        """The store's header."""
         return header_of(self._transaction, self._environment)
 
 

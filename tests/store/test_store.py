@@ -168,7 +168,7 @@ def test_a_snapshot_or_transaction_keeps_its_store_open(folder):
 def test_closing_within_a_snapshot_is_refused(store):
     put(store, "emma", make_memory(1))
     with store.snapshot() as snapshot:
-        with pytest.raises(StoreError, match="no open snapshot"):
+        with pytest.raises(StoreError, match="this thread has a snapshot or transaction open"):
             store.close()
         assert memory_in(snapshot, "emma") == make_memory(1)
     assert "emma" in store

@@ -92,7 +92,7 @@ def test_documents_can_be_dropped(store, tmp_path):
 
 def test_a_snapshot_sees_the_old_memories_and_nobody_else_can_write(store, tmp_path):
     def catch_up() -> tuple[str, ...]:
-        with pytest.raises(StoreError, match="one transaction at a time"):
+        with pytest.raises(StoreError, match="this thread has a transaction open already"):
             store.remove("1")
         return ()
 

@@ -132,7 +132,7 @@ def test_the_map_cannot_grow_during_a_snapshot_of_the_same_thread(folder):
                     put(changes, str(number), make_memory(number, 60))
 
         with store.snapshot() as snapshot:
-            with pytest.raises(StoreError, match="no open snapshot or transaction in this thread"):
+            with pytest.raises(StoreError, match="this thread has a snapshot or transaction open"):
                 outgrow()
             assert memory_in(snapshot, "a") == make_memory(1)
         assert len(store) == 1
@@ -141,7 +141,7 @@ def test_the_map_cannot_grow_during_a_snapshot_of_the_same_thread(folder):
 
 
 def test_a_transaction_within_a_transaction_is_refused(store):
-    with store.transaction(), pytest.raises(StoreError, match="a second within the first"):
+    with store.transaction(), pytest.raises(StoreError, match="a transaction open already"):
         put(store, "a", make_memory())
 
 
