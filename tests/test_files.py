@@ -58,14 +58,14 @@ def test_created_folders_with_other_files_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_reported_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(AttarError, match="expected a folder to write to, got No space left on device"):
+    with pytest.raises(AttarError, match=r"cannot write to .*: No space left on device"):
         write_and_stop(tmp_path, OSError(28, "No space left on device"))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_in_the_place_of_a_file_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    refused = pytest.raises(AttarError, match="expected a folder to write to, got Is a directory")
+    refused = pytest.raises(AttarError, match=r"cannot write to .*: Is a directory")
     with refused, AtomicFiles(tmp_path) as files:
         files.path("a").write_text("new")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
@@ -74,7 +74,7 @@ def test_a_folder_in_the_place_of_a_file_is_reported_in_one_line(tmp_path: Path)
 @pytest.mark.parametrize("folder", ["afile", "afile/x"])
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path, folder: str) -> None:
     (tmp_path / "afile").write_text("here first")
-    with pytest.raises(AttarError, match="expected a folder to write to"):
+    with pytest.raises(AttarError, match="cannot write to"):
         AtomicFiles(tmp_path / folder).__enter__()
 
 
