@@ -95,7 +95,7 @@ def test_a_repair_says_what_it_did(filled):
     spoil(b"mstory1", b"?")
     code, lines, _ = filled("store", "repair", "S")
     assert code == 0
-    assert "document 'story1'" in lines[0]
+    assert "memory of 'story1' is damaged" in lines[0]
     assert lines[-1].startswith("2 documents kept; the old file is in ")
     assert lines[-1].endswith("/S/repair-1")
 
