@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 
 from attar.cluster.connection import connected
-from attar.cluster.encoding import Workers, encode
+from attar.cluster.reading import Workers, read_with_ray
 from attar.cluster.sources import find_sources
 from attar.documents.sources import find_files
 from attar.library.drafts import read_files
@@ -114,7 +114,7 @@ def _rate_with_ray(store: Path, folder: Path) -> float:
         else:
             blocks.append((now, length))
 
-    encode(store, find_sources([str(folder)]), workers=Workers(_ACTORS), on_change=on_change)
+    read_with_ray(store, find_sources([str(folder)]), workers=Workers(_ACTORS), on_change=on_change)
     counted = sum(length for _, length in blocks[_ACTORS:])
     return counted / (blocks[-1][0] - blocks[_ACTORS - 1][0])
 

@@ -25,7 +25,8 @@ from attar import Client, wire
 from attar.cluster.shards import shard_of, shard_paths, split
 from attar.library.library import Library
 from attar.reader.reader import Reader
-from attar.search.records import ReaderEncoder, Signer
+from attar.search.records import Signer
+from attar.search.signatures import signature_bytes
 from attar.search.statistics import default_statistics
 from attar.store.records import Record
 from attar.store.store import Store
@@ -239,11 +240,11 @@ def fill_shards(folder: Path, count: int, shards: int) -> None:
     reader = Reader.load()
     statistics = default_statistics(reader.fingerprint)
     assert statistics is not None
-    signer = Signer.of(ReaderEncoder(reader), statistics)
+    signer = Signer.of(reader, statistics)
     texts = [story.text[:400] for story in tell_stories(2, 16)]
     memories, records = reader.read_many(texts), records_of(signer, texts)
     with Store.open(folder.with_name("empty")) as store, store.transaction() as changes:
-        changes.put_statistics(statistics.data)
+        changes.put_statistics(signer.data)
     split(folder.with_name("empty"), folder, shards)
     numbers = np.random.default_rng(0)
     with contextlib.ExitStack() as stack:
@@ -252,14 +253,14 @@ def fill_shards(folder: Path, count: int, shards: int) -> None:
             for path in shard_paths(folder)
         ]
         for first in range(0, count, 20_000):
-            packed = made_up(min(20_000, count - first), signer.options.bytes)
+            packed = made_up(min(20_000, count - first), signature_bytes(signer.size))
             names = [f"{at:07}" for at in range(first, first + len(packed))]
             for number, own in enumerate(stores):
                 with own.transaction() as changes:
                     for at, name in enumerate(names):
                         if shard_of(name, shards) == number:
                             text = (first + at) % len(texts)
-                            made = made_record(records[text], packed[at], numbers, signer.encoder.pieces)
+                            made = made_record(records[text], packed[at], numbers, signer.pieces)
                             record = Record.of(name, memories[text], text=texts[text], signature=made)
                             changes.put(record, reader=reader.fingerprint)
 

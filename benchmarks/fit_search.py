@@ -16,11 +16,10 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from attar.search.records import ReaderEncoder
 from attar.search.state_map import StateMap
 from attar.search.statistics import Statistics
 from benchmarks.command import run_command
-from benchmarks.retrieval.encoders import load_encoder
+from benchmarks.retrieval.encoders import ReaderEncoder, load_encoder
 
 
 def read_training_lines(path: Path) -> Iterator[str]:

@@ -18,14 +18,13 @@ import torch
 import typer
 from numpy.typing import NDArray
 
-from attar.cluster.shard import LocalShard
+from attar.cluster.calls import LocalShard
 from attar.cluster.sharded import ShardedLibrary
 from attar.library.library import Library
 from attar.reader.reader import Reader
-from attar.search.scan import best
-from attar.search.signatures import SignatureOptions
+from attar.search.signatures import DEFAULT_SIZE, signature_bytes
 from benchmarks.command import Json, Quick, run_command
-from benchmarks.search import fill_library, made_up, queries_like
+from benchmarks.search import best, fill_library, made_up, queries_like
 from benchmarks.stories import tell_stories
 
 Times = NDArray[np.float64]
@@ -65,14 +64,14 @@ def measure(quick: bool) -> tuple[Rates, Times]:
     reading = cpu_seconds(lambda: reader.read_many(texts), rounds)
     asked = [memories[at % len(memories)] for at in range(8 if quick else 256)]
     asking = cpu_seconds(lambda: reader.answer_many(asked, [_QUESTION] * len(asked)), rounds)
-    packed = made_up(2_000 if quick else 200_000, SignatureOptions().bytes)
+    packed = made_up(2_000 if quick else 200_000, signature_bytes(DEFAULT_SIZE))
     queries = queries_like(packed, 64)
-    scan = len(packed) * len(queries) / cpu_seconds(lambda: best(packed, "1-bit", queries, 10), rounds)
+    scan = len(packed) * len(queries) / cpu_seconds(lambda: best(packed, queries, 10), rounds)
     with tempfile.TemporaryDirectory() as folder, Library(folder, reader, durability="relaxed") as library:
         library.add_many((f"{at}", text) for at, text in enumerate(texts))
         first = library.store.stats()
         one, many = (
-            cpu_seconds(partial(ShardedLibrary([LocalShard(library)] * count).ask_all, [_QUESTION]), rounds)
+            cpu_seconds(partial(ShardedLibrary([LocalShard(library)] * count).ask_all, _QUESTION), rounds)
             for count in (1, 1 + _MERGED)
         )
         library.add_many((f"{at}", text) for at, text in enumerate(all_texts) if at >= len(texts))
@@ -89,7 +88,7 @@ def measure(quick: bool) -> tuple[Rates, Times]:
         tokens=stats.tokens / len(all_texts),
         read=len(texts) / reading,
         disk=used / (len(all_texts) - len(texts)),
-        index=SignatureOptions().bytes + _WORDS,
+        index=signature_bytes(DEFAULT_SIZE) + _WORDS,
         ask=len(asked) / asking,
         scan=scan,
         answer=float(np.median(times)),

@@ -16,13 +16,14 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from attar.library.asking import TOGETHER
 from attar.library.library import Library
-from attar.library.rounds import TOGETHER
 from attar.reader.reader import Reader
 from attar.search.lists import InvertedLists
-from attar.search.records import ReaderEncoder, SignatureRecord, Signer
-from attar.search.scan import best, scores
-from attar.search.signatures import SignatureOptions, Sums
+from attar.search.records import SignatureRecord, Signer
+from attar.search.scan import CANDIDATES, is_rounded, near_scores, scores
+from attar.search.signatures import DEFAULT_SIZE, Sums, signature_bytes, triangle_numbers
+from attar.search.state_map import Floats
 from attar.search.statistics import default_statistics
 from attar.store.records import Record
 from benchmarks.command import Json, Quick, run_command
@@ -61,51 +62,67 @@ def median_ms(work: Callable[[], Any], rounds: int) -> float:
     return 1e3 * float(np.median(times))
 
 
-def queries_like(packed: NDArray[np.uint8], count: int) -> NDArray[np.float32]:
+def queries_like(packed: NDArray[np.uint8], count: int, size: int = DEFAULT_SIZE) -> NDArray[np.float32]:
     """Queries near some of the signatures: their signs with noise of the same size."""
     random = np.random.default_rng(1)
     bits = np.unpackbits(packed[random.integers(0, len(packed), count)], axis=1, bitorder="little")
-    signs = 2.0 * bits[:, : SignatureOptions().numbers] - 1
+    signs = 2.0 * bits[:, : triangle_numbers(size)] - 1
     return (signs + random.standard_normal(signs.shape)).astype(np.float32)
+
+
+def best(
+    packed: NDArray[np.uint8], queries: Floats, count: int, among: NDArray[np.intp] | None = None
+) -> NDArray[np.intp]:
+    """The rows `[m, count]`, of all or `among` some, with the highest scores for each query, best first.
+
+    The first scan may round; the best of it, many times as many as asked for, are compared exactly.
+    """
+    among = np.arange(len(packed)) if among is None else among
+    near = near_scores(packed, queries, is_rounded(len(packed)), among)
+    candidates = min(len(among), max(CANDIDATES, 8 * count))
+    places = np.argpartition(-near, candidates - 1, axis=1)[:, :candidates]
+    rows = []
+    for query, own in zip(queries, among[places], strict=True):
+        exact = scores(packed, query[None], own)[0]
+        rows.append(own[np.argsort(-exact, kind="stable")][:count])
+    return np.stack(rows)
 
 
 def measure_scan(count: int, rounds: int) -> dict[str, float]:
     """The exact scan, alone and in batches of 64, compared with the scores of all."""
-    packed = made_up(count, SignatureOptions().bytes)
+    packed = made_up(count, signature_bytes(DEFAULT_SIZE))
     queries = queries_like(packed, 64)
     part = packed[: min(count, 50_000)]
-    found, _ = best(part, "1-bit", queries[:8], 10)
-    exact = np.argsort(-scores(part, "1-bit", queries[:8]), axis=1)[:, :10]
+    found = best(part, queries[:8], 10)
+    exact = np.argsort(-scores(part, queries[:8]), axis=1)[:, :10]
     pairs = zip(found.tolist(), exact.tolist(), strict=True)
     recall = np.mean([len(set(a) & set(b)) / 10 for a, b in pairs])
     return {
         "signatures": count,
-        "exact scan, one query (ms)": median_ms(lambda: best(packed, "1-bit", queries[:1], 10), rounds),
-        "exact scan, each of 64 (ms)": median_ms(lambda: best(packed, "1-bit", queries, 10), 1) / 64,
+        "exact scan, one query (ms)": median_ms(lambda: best(packed, queries[:1], 10), rounds),
+        "exact scan, each of 64 (ms)": median_ms(lambda: best(packed, queries, 10), 1) / 64,
         "recall@10 of the scan": float(recall),
     }
 
 
 def measure_index(count: int, rounds: int) -> dict[str, float]:
     """Inverted lists over the signs: the exact scan of the nearest of them, compared with that of all."""
-    packed = made_up(count, SignatureOptions().bytes)
+    packed = made_up(count, signature_bytes(DEFAULT_SIZE))
     queries = queries_like(packed, 64)
     began = time.perf_counter()
     lists = InvertedLists.of(packed)
     built = time.perf_counter() - began
-    exact, _ = best(packed, "1-bit", queries, 10)
+    exact = best(packed, queries, 10)
 
     def search(query: NDArray[np.float32]) -> NDArray[np.intp]:
-        return best(packed, "1-bit", query[None], 10, lists.near(query))[0].reshape(-1)
+        return best(packed, query[None], 10, lists.near(query)).reshape(-1)
 
     pairs = zip(map(search, queries), exact.tolist(), strict=True)
     return {
         "signatures in lists": count,
         "lists, building (s)": built,
         "lists, one query (ms)": median_ms(lambda: search(queries[0]), rounds),
-        "exact scan of the same, one query (ms)": median_ms(
-            lambda: best(packed, "1-bit", queries[:1], 10), rounds
-        ),
+        "exact scan of the same, one query (ms)": median_ms(lambda: best(packed, queries[:1], 10), rounds),
         "recall@10 of the lists": float(np.mean([len(set(a.tolist()) & set(b)) / 10 for a, b in pairs])),
     }
 
@@ -114,7 +131,7 @@ def measure_build(reader: Reader, rounds: int) -> dict[str, float]:
     """Signatures made per second from token states that are given: 155 tokens, as SQuAD's paragraphs have."""
     statistics = default_statistics(reader.fingerprint)
     assert statistics is not None
-    projection = statistics.projection(SignatureOptions.size)
+    projection = statistics.projection(DEFAULT_SIZE)
     random = np.random.default_rng(0)
     states = random.standard_normal((155, projection.state_size)).astype(np.float32)
     ids = random.integers(1_000, 20_000, 155)
@@ -140,19 +157,19 @@ def records_of(signer: Signer, texts: Sequence[str]) -> list[SignatureRecord]:
 def fill_library(library: Library, reader: Reader, count: int) -> Signer:
     """Write made-up documents to a library, and return what makes its signatures."""
     memories = reader.read_many(_TEXTS)
-    statistics = default_statistics(reader.fingerprint)
+    statistics = default_statistics(reader.fingerprint, reader.folder)
     assert statistics is not None
-    signer = Signer.of(ReaderEncoder(reader), statistics)
+    signer = Signer.of(reader, statistics)
     records = records_of(signer, _TEXTS)
     random = np.random.default_rng(0)
-    packed = made_up(count, SignatureOptions().bytes)
+    packed = made_up(count, signature_bytes(signer.size))
     for first in range(0, count, 5_000):
         with library.store.transaction() as changes:
             if not first:
-                changes.put_statistics(statistics.data)
+                changes.put_statistics(signer.data)
             for at in range(first, min(count, first + 5_000)):
                 own = at % len(_TEXTS)
-                signature = made_record(records[own], packed[at], random, signer.encoder.pieces)
+                signature = made_record(records[own], packed[at], random, signer.pieces)
                 record = Record.of(f"{at:07}", memories[own], text=_TEXTS[own], signature=signature)
                 changes.put(record, reader=reader.fingerprint)
     return signer

@@ -3,14 +3,15 @@
 import string
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from attar.nn.phrases import PhraseNetwork, QuickQuestions
 from attar.options import PhraseOptions, TransformerShape
 from attar.reader.parts import ReaderParts
 from attar.reader.reader import Reader
-from attar.search.records import ReaderEncoder
 from attar.search.statistics import STATISTICS_FILE, Statistics
 
 _WORDS = (
@@ -62,10 +63,14 @@ def save_tiny_reader(folder: Path, *, seed: int = 0) -> Path:
 
 
 def _statistics(reader: Reader) -> Statistics:
-    encoder = ReaderEncoder(reader)
-    statistics = Statistics.empty(encoder.fingerprint, size=encoder.size, pieces=encoder.pieces)
-    for ids, states in encoder.encode(_TEXTS):
+    encoder = reader.options.encoder
+    statistics = Statistics.empty(reader.fingerprint, size=encoder.size, pieces=encoder.vocabulary)
+
+    def add(_: int, ids: NDArray[np.int64], states: NDArray[np.float32]) -> None:
+        nonlocal statistics
         statistics = statistics.with_document(ids, states)
+
+    reader.token_states(_TEXTS, add)
     return statistics
 
 

@@ -20,14 +20,17 @@ import torch
 import typer
 from torch import Tensor, nn
 
-from attar.search.records import ReaderEncoder
 from attar.search.statistics import WEIGHT_POWER, Statistics, default_statistics, inverse_frequencies
 from attar.training.data import Passage, read_passages
 from benchmarks.command import run_command
-from benchmarks.retrieval.encoders import load_encoder
+from benchmarks.retrieval.encoders import ReaderEncoder, load_encoder
 
-SIZE, HIDDEN = 128, 512
-IMITATION_LR, RANKING_LR = 2e-3, 4e-4
+# Dimensions of the map's points, and of its hidden layer.
+SIZE = 128
+HIDDEN = 512
+# Learning rates of the two stages.
+IMITATION_LR = 2e-3
+RANKING_LR = 4e-4
 # How steep the tanh is that stands for a sign: numbers of a signature are of the size 1 / SIZE.
 STEEPNESS = 200.0
 # The share of batches whose passages are neighbours in their file, so of one article or two.

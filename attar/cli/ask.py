@@ -136,7 +136,7 @@ def _answers(
     library: "Library", document: str | None, asked: Sequence[_Asked], top: int
 ) -> "list[list[Answer] | AttarError]":
     """The answers to each question, or its error; the error of an only question is raised."""
-    from attar.library.rounds import check_asked
+    from attar.library.asking import check_asked
 
     faults: dict[int, AttarError] = {}
     for at, (where, question) in enumerate(asked):

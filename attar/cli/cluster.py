@@ -60,13 +60,13 @@ def add_with_ray(
         raise OptionError.expected(
             "--ray", "files, folders and URLs to read", "another option with it", remedy
         )
-    from attar.cluster.encoding import Workers, encode
+    from attar.cluster.reading import Workers, read_with_ray
     from attar.cluster.sources import find_sources
 
     sources = find_sources(files)
     told: dict[str, Any] = {"on_change": report.add, "on_bad": report.refuse, **chosen.of_library}
     with report.running(sources.size, sources.skipped) as bar:
-        encode(
+        read_with_ray(
             store,
             sources,
             address=address,

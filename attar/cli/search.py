@@ -1,7 +1,7 @@
 """`attar search` and `attar store refit`: ranking documents."""
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -52,36 +52,29 @@ def refit(
         int | None,
         typer.Option(min=2, max=1_024, help="Rows k of a signature's matrix; as the library has, or 128."),
     ] = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="1-bit, int8 or float16; as the library has, or 1-bit.")
-    ] = None,
     leave_out: Annotated[
         bool,
         typer.Option("--leave-out", help="Go on without documents that have no text: search loses them."),
     ] = False,
-    ray: options.RayAddress = None,
-    actors: options.Actors = None,
-    threads: options.ActorThreads = 1,
-    gpus: options.ActorGpus = 0.0,
     as_json: options.AsJson = False,
 ) -> None:
     """Fit the statistics to the library's own documents and recompute all signatures.
 
-    The shards of a folder of shards are fitted together. With --ray, many processes or machines read.
+    The shards of a folder of shards are fitted together.
 
     attar store refit stories
 
-    attar store refit stories --size 64 --dtype int8
-
-    attar store refit stories-4 --ray 10.0.0.1:6379 --actors 64
+    attar store refit stories --size 64
     """
-    from attar.cluster.encoding import Workers
-    from attar.cluster.refitting import fit_statistics
+    from attar.cluster.shards import is_sharded, refit_shards
+    from attar.library.library import Library
 
-    workers = Workers(actors, threads, gpus)
-    given: Any = {"ray": ray is not None, "address": ray, "workers": workers, "size": size, "dtype": dtype}
     with progress_bar() as progress:
-        done = fit_statistics(store, reader=reader, leave_out=leave_out, progress=progress, **given)
+        if is_sharded(store):
+            done = refit_shards(store, reader, size=size, leave_out=leave_out, progress=progress)
+        else:
+            with Library(store, reader, create=False) as library:
+                done = library.refit(size=size, leave_out=leave_out, progress=progress)
     if as_json:
         print_json(done)
         return

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attar.cli import options
-from attar.cli.add import RayCommand
 from attar.cli.output import columns, error_line, fact_rows, print_json, printable
 from attar.cli.search import refit
 
@@ -154,4 +153,4 @@ def import_documents(
         print(f"{count:,} documents imported")
 
 
-app.command(cls=RayCommand)(refit)
+app.command()(refit)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from attar.errors import MissingError, UnavailableError, install_command
+from attar.errors import AttarError, MissingError, UnavailableError, install_command
 
 # Seconds until a cluster must answer; Ray itself waits for minutes.
 _WAIT = 10.0
@@ -37,8 +37,7 @@ def connected(address: str | None = None, cpus: int | None = None) -> Iterator[N
         import ray.data
     except ImportError as fault:
         package = (fault.name or "ray").partition(".")[0]
-        remedy = install_command("ray")
-        raise MissingError.expected("ray", f"the package {package}", "none", remedy) from fault
+        raise MissingError(f"the package {package} is not installed", install_command("ray")) from fault
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     if ray.is_initialized():
         yield
@@ -61,6 +60,24 @@ def connected(address: str | None = None, cpus: int | None = None) -> Iterator[N
         ray.shutdown()
 
 
+@contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """Report what fails in an actor as the error that it is, or in one line."""
+    import ray
+
+    try:
+        yield
+    except ray.exceptions.RayError as fault:
+        cause: BaseException | None = fault
+        while cause is not None and not isinstance(cause, AttarError):
+            cause = getattr(cause, "cause", None) or cause.__cause__
+        if isinstance(cause, AttarError):
+            raise cause from fault
+        lines = [line.strip() for line in str(fault).splitlines() if line.strip()] or [type(fault).__name__]
+        remedy = "install this version of attar on every node, and run the command again: it continues"
+        raise UnavailableError(f"an actor of Ray failed: {lines[-1][:160]}", remedy) from fault
+
+
 def _check(address: str) -> None:
     """Refuse an address where nobody listens."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
@@ -74,6 +91,6 @@ def _check(address: str) -> None:
         raise _unavailable(address, str(getattr(fault, "strerror", "") or fault or "no answer")) from fault
 
 
-def _unavailable(address: str, came: str) -> UnavailableError:
+def _unavailable(address: str, reason: str) -> UnavailableError:
     remedy = "start one (ray start --head), or give HOST:PORT of one"
-    return UnavailableError.expected(f"ray {address}", "a cluster of Ray", came, remedy)
+    return UnavailableError(f"there is no cluster of Ray at {address}: {reason}", remedy)

@@ -8,30 +8,30 @@ process writes: LMDB shows the readers each change at once, as they are on the s
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from attar.cluster.calls import Kind, Result, ShardLostError, Work
 from attar.cluster.connection import connected
-from attar.cluster.shard import WRITES, ShardBackend, reply_to
 from attar.cluster.sharded import ShardedLibrary
 from attar.cluster.shards import Manifest, check_shard, read_manifest, shard_paths
-from attar.errors import OptionError, ReaderMismatchError, UnavailableError
+from attar.errors import AttarError, OptionError, ReaderMismatchError, UnavailableError
 from attar.library.library import Library
 from attar.server.settings import Settings
 
-# Seconds between two looks at a shard, until it must have answered one, and until it must have started.
-_PERIOD, _SILENCE, _START = 0.5, 3.0, 180.0
+# Seconds between two looks at a shard.
+_PERIOD = 0.5
+# Seconds until a shard must have answered a look.
+_SILENCE = 3.0
+# Seconds until a shard must have started.
+_START = 180.0
 # Seconds after which a call that waits looks whether its shard still runs.
 _SLICE = 0.25
 # Calls that a process takes at the same time; further ones wait in Ray.
 _ONGOING = 64
-_METHODS = {
-    "answer": "ask",
-    "rounds": "search",
-    "prepare_search": "search",
-}
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Replicas:
 
 
 class ShardServer:
-    """The process of a shard: opens the store, and answers calls."""
+    """The process of a shard: opens the store, and does work for others."""
 
     def __init__(
         self,
@@ -73,80 +73,92 @@ class ShardServer:
         reader: str | None,
         read_only: bool,
         keep_text: bool,
-        lists_from: int | None = None,
+        lists_from: int | None,
     ) -> None:
-        path = check_shard(Path(folder), manifest, number)
-        options: dict[str, Any] = {"read_only": read_only, "keep_text": keep_text, "lists_from": lists_from}
-        library = Library(path, reader, create=False, **options)
-        self._backend = ShardBackend(library)
+        self._library = Library(
+            check_shard(Path(folder), manifest, number),
+            reader,
+            create=False,
+            read_only=read_only,
+            keep_text=keep_text,
+            lists_from=lists_from,
+        )
         # Any process of the shard may get the next question to all documents: none of them loads the reader then.
-        self._backend.prepare()
+        self._library.reader.prepare(texts=False)
         # One call of a kind at a time, as in a server of one process: a long change does not hold questions up.
-        self._locks = {kind: threading.Lock() for kind in ("ask", "search", "write", "read")}
+        self._locks = {kind: threading.Lock() for kind in get_args(Kind)}
 
-    def call(self, method: str, arguments: tuple[Any, ...]) -> Any:
-        """The result of a method of `ShardBackend`, or its error."""
-        kind = "write" if method in WRITES else _METHODS.get(method, "read")
+    def call(self, work: Work[Result], kind: Kind) -> Result | AttarError:
+        """What the work returns, or its error: raised, it would come back with the trace of another process."""
         with self._locks[kind]:
-            return reply_to(self._backend, method, arguments)
+            try:
+                return work(self._library)
+            except AttarError as error:
+                return error
 
     async def ping(self) -> bool:
-        """Whether the process answers."""
         return True
 
 
-class _Deployment:
-    """A deployment, and whether it answers: a thread looks, so that no request waits for one that is restarted."""
+@dataclass(frozen=True)
+class _Application:
+    """An application of Ray Serve: the processes that read, or also write, a shard."""
 
-    def __init__(self, name: str, handle: Any, replicas: int) -> None:
-        self.name, self.running, self.replicas = name, True, replicas
-        self._handle, self._closed = handle, threading.Event()
-        self._thread = threading.Thread(target=self._watch, name=f"watch {name}", daemon=True)
+    name: str
+    shard: int
+    replicas: Replicas
+    read_only: bool
+
+
+class _Deployment:
+    """What runs an application, and whether it answers: a thread looks, so that no request waits for a restart."""
+
+    def __init__(self, application: _Application) -> None:
+        from ray import serve
+
+        self._running = threading.Event()
+        self._running.set()
+        self._name, self._replicas = application.name, application.replicas
+        self._handle, self._closed = serve.get_app_handle(application.name), threading.Event()
+        self._thread = threading.Thread(target=self._watch, name=f"watch {self._name}", daemon=True)
         self._thread.start()
 
-    def submit(self, method: str, arguments: tuple[Any, ...], repeat: bool) -> Callable[[], Any]:
-        """Start a call; `repeat`: once more if the process dies, as it changes nothing."""
-        if not self.running:
-            raise self._unavailable()
-        response = self._handle.call.remote(method, arguments)
-        return lambda: self._result(response, method, arguments, repeat)
-
-    def _result(self, response: Any, method: str, arguments: tuple[Any, ...], repeat: bool) -> Any:
+    def call(self, work: Work[Result], kind: Kind, *, repeat: bool) -> Result:
+        """The result of work; `repeat`: once more if the process dies, as it changes nothing."""
         from ray.exceptions import RayActorError
         from ray.serve.exceptions import RayServeException
 
+        if not self._running.is_set():
+            raise ShardLostError(self._name)
+        response = self._handle.call.remote(work, kind)
         while True:
             try:
                 reply = response.result(timeout_s=_SLICE)
                 break
             except TimeoutError:
                 # Ray keeps calls of a process that died until it runs again; their clients are told to come back.
-                if not self.running:
+                if not self._running.is_set():
                     response.cancel()
-                    raise self._unavailable() from None
+                    raise ShardLostError(self._name) from None
             except (RayActorError, RayServeException) as error:
-                if repeat and self.replicas > 1:
-                    return self.submit(method, arguments, False)()
-                self.running = False
-                raise self._unavailable() from error
-        if isinstance(reply, Exception):
+                if repeat and self._replicas.most > 1:
+                    return self.call(work, kind, repeat=False)
+                self._running.clear()
+                raise ShardLostError(self._name) from error
+        if isinstance(reply, AttarError):
             raise reply
-        return reply
-
-    def _unavailable(self) -> UnavailableError:
-        remedy = "try again; Ray restarts it"
-        return UnavailableError.expected(self.name, "a running process", "one that does not answer", remedy)
+        result: Result = reply
+        return result
 
     def _watch(self) -> None:
         while not self._closed.wait(_PERIOD):
             try:
                 self._handle.ping.remote().result(timeout_s=_SILENCE)
-                self.running = True
+                self._running.set()
             except Exception:  # whatever Ray raises: it does not answer
-                self.running = False
+                self._running.clear()
 
     def close(self) -> None:
-        """Stop the health check."""
         self._closed.set()
         self._thread.join()
 
@@ -157,11 +169,10 @@ class RayShard:
     def __init__(self, readers: _Deployment, writer: _Deployment) -> None:
         self.readers, self.writer = readers, writer
 
-    def submit(self, method: str, *arguments: Any) -> Callable[[], Any]:
-        """Start a call."""
-        if method in WRITES:
-            return self.writer.submit(method, arguments, False)
-        return self.readers.submit(method, arguments, True)
+    def call(self, work: Work[Result], kind: Kind) -> Result:
+        if kind == "write":
+            return self.writer.call(work, kind, repeat=False)
+        return self.readers.call(work, kind, repeat=True)
 
     def close(self) -> None:
         """Stop looking at it; its processes end with the application."""
@@ -180,77 +191,81 @@ def served_shards(
     if address is None:
         # All are on this machine: what is wrong with them is known at once. Elsewhere each process looks at its own.
         shard_paths(settings.store)
-    processes = len(manifest.shards) * (replicas.most + (replicas.most > 1))
+    applications = _applications(manifest, settings.read_only, replicas)
+    processes = sum(application.replicas.most for application in applications)
     with connected(address, cpus=processes), contextlib.ExitStack() as stack:
+        stack.callback(_stop, applications)
+        _start(applications, manifest, settings)
         shards = []
-        for number, handles in enumerate(_start(manifest, settings, replicas, stack)):
-            readers = _Deployment(f"shard {number}", handles[0], replicas.most)
-            writer = readers if len(handles) == 1 else _Deployment(f"shard {number}", handles[1], 1)
-            shards.append(RayShard(readers, writer))
-        library = ShardedLibrary(shards)
-        try:
-            _check_readers(library)
+        for _, group in groupby(applications, key=lambda application: application.shard):
+            readers, *writer = (_Deployment(application) for application in group)
+            shards.append(RayShard(readers, writer[0] if writer else readers))
+        with ShardedLibrary(shards, at_once=True) as library:
+            _check_readers(shards)
             yield library
-        finally:
-            library.close()
 
 
-def _check_readers(library: ShardedLibrary) -> None:
+def _check_readers(shards: Sequence[RayShard]) -> None:
     """Refuse shards of different readers."""
     deadline = time.monotonic() + _START
-    numbers = range(len(library.shards))
-    while True:
-        found = library.scatter("fingerprint", dict.fromkeys(numbers, ()))
-        fault = next((each for each in found.values() if isinstance(each, UnavailableError)), None)
-        if fault is None:
-            break
-        if time.monotonic() > deadline:
-            raise fault
-        time.sleep(_PERIOD)  # a busy machine may be silent for some seconds
-    for number, reader in found.items():
-        if reader != found[min(found)]:
-            what, came = (
-                f"shards of one reader ({found[min(found)][:12]})",
-                f"{reader[:12]} in shard {number}",
-            )
-            raise ReaderMismatchError.expected("library", what, came, "attar reread that shard")
+    readers = []
+    for number, shard in enumerate(shards):
+        while True:
+            try:
+                readers.append(shard.call(lambda library: library.fingerprint, "read"))
+                break
+            except ShardLostError:
+                if time.monotonic() > deadline:
+                    raise UnavailableError(f"shard {number} does not answer", "see the logs of Ray") from None
+                time.sleep(_PERIOD)  # a busy machine may be silent for some seconds
+    for number, reader in enumerate(readers):
+        if reader != readers[0]:
+            different = f"shard 0 has the reader {readers[0][:12]}, shard {number} {reader[:12]}"
+            raise ReaderMismatchError(different, "attar reread that shard")
 
 
-def _start(
-    manifest: Manifest, settings: Settings, replicas: Replicas, stack: contextlib.ExitStack
-) -> list[list[Any]]:
-    """Start the deployments of all shards, and wait until they run; the handles of each shard's."""
+def _applications(manifest: Manifest, read_only: bool, replicas: Replicas) -> list[_Application]:
+    """The applications of all shards, in order: the readers of each, and after them its writer if that is another."""
+    applications = []
+    for number in range(len(manifest.shards)):
+        name, alone = f"attar-{manifest.id[:12]}-{number}", replicas.most == 1
+        applications.append(_Application(name, number, replicas, read_only or not alone))
+        if not alone and not read_only:
+            applications.append(_Application(f"{name}-writer", number, Replicas(), read_only=False))
+    return applications
+
+
+def _start(applications: Sequence[_Application], manifest: Manifest, settings: Settings) -> None:
+    """Start applications, and wait until they run."""
     import logging
 
     from ray import serve
 
     logging.getLogger("ray.serve").setLevel(logging.ERROR)
     serve.start(proxy_location="Disabled")
-    targets, names = [], []
-    prefix, folder = f"attar-{manifest.id[:12]}", str(settings.store.absolute())
-    for number in range(len(manifest.shards)):
-        own = [(f"{prefix}-{number}", replicas, settings.read_only or replicas.most > 1)]
-        if replicas.most > 1 and not settings.read_only:
-            own.append((f"{prefix}-{number}-writer", Replicas(), False))
-        for name, count, read_only in own:
-            deployment = serve.deployment(
-                name="shard",
-                max_ongoing_requests=_ONGOING,
-                health_check_period_s=1.0,
-                health_check_timeout_s=10.0,
-                graceful_shutdown_timeout_s=5.0,
-                ray_actor_options={"num_cpus": 1} | _place(number),
-                **count.options(),
-            )(ShardServer)
-            reader = None if settings.reader is None else _absolute(settings.reader)
-            given = (folder, manifest, number, reader, read_only, settings.keep_text, settings.lists_from)
-            application = deployment.bind(*given)
-            targets.append(serve.RunTarget(application, name=name, route_prefix=None))
-        names.append([name for name, *_ in own])
-    stack.callback(_stop, [name for each in names for name in each])
+    targets = []
+    for application in applications:
+        deployment = serve.deployment(
+            name="shard",
+            max_ongoing_requests=_ONGOING,
+            health_check_period_s=1.0,
+            health_check_timeout_s=10.0,
+            graceful_shutdown_timeout_s=5.0,
+            ray_actor_options={"num_cpus": 1} | _place(application.shard),
+            **application.replicas.options(),
+        )(ShardServer)
+        bound = deployment.bind(
+            str(settings.store.absolute()),
+            manifest,
+            application.shard,
+            None if settings.reader is None else _absolute(settings.reader),
+            application.read_only,
+            settings.keep_text,
+            settings.lists_from,
+        )
+        targets.append(serve.RunTarget(bound, name=application.name, route_prefix=None))
     serve.run_many(targets, wait_for_applications_running=False)
-    _wait({name: number for number, each in enumerate(names) for name in each})
-    return [[serve.get_app_handle(name) for name in each] for each in names]
+    _wait({application.name: application.shard for application in applications})
 
 
 def _place(number: int) -> dict[str, Any]:
@@ -262,48 +277,47 @@ def _place(number: int) -> dict[str, Any]:
     return {"resources": {name: 0.001}} if name in known else {}
 
 
-def _wait(names: dict[str, int]) -> None:
-    """Wait until the applications of shards, by number, run; one that fails is reported in one line."""
+def _wait(shards: dict[str, int]) -> None:
+    """Wait until applications, by name, run; one that fails is reported in one line, with the number of its shard."""
     from ray import serve
 
     deadline = time.monotonic() + _START
     while True:
-        found = serve.status().applications
-        states = {name: str(found[name].status) for name in names if name in found}
-        if all(states.get(name, "").endswith("RUNNING") for name in names):
+        known = serve.status().applications
+        states = {name: str(known[name].status) for name in shards if name in known}
+        if all(states.get(name, "").endswith("RUNNING") for name in shards):
             return
         late = time.monotonic() > deadline
         for name, state in states.items():
             if state.endswith("DEPLOY_FAILED") or (late and not state.endswith("RUNNING")):
-                deployments = found[name].deployments.values()
-                message = next((each.message for each in deployments if each.message), found[name].message)
-                came = _reason(message) or state
+                messages = [deployment.message for deployment in known[name].deployments.values()]
+                reason = _reason(next(filter(None, messages), known[name].message)) or state
                 remedy = "see the logs of Ray, and whether the cluster has a free CPU for each process"
-                raise UnavailableError.expected(f"shard {names[name]}", "a process that starts", came, remedy)
+                raise UnavailableError(f"shard {shards[name]} does not start: {reason}", remedy)
         time.sleep(0.2)
 
 
 def _reason(message: str) -> str:
     """What went wrong, of a message of Ray that holds a trace: the error of attar, or the last line.
 
-    >>> _reason("Failed. Error:\\n  File x\\nattar.errors.StoreError: shard 1 of a: expected b, got c\\n\\n")
-    'shard 1 of a: expected b, got c'
+    >>> _reason("Failed. Error:\\n  File x\\nattar.errors.StoreError: shard 1 of a: there is no store\\n\\n")
+    'shard 1 of a: there is no store'
     >>> _reason("Resources: no node has 1 CPU")
     'Resources: no node has 1 CPU'
     """
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    ours = [line for line in lines if line.startswith("attar.errors.") and ": expected " in line]
+    ours = [line for line in lines if line.startswith("attar.errors.") and "Error: " in line]
     if ours:
         return ours[-1].partition(": ")[2][:400]
     return lines[-1][:200] if lines else ""
 
 
-def _stop(names: list[str]) -> None:
+def _stop(applications: Sequence[_Application]) -> None:
     from ray import serve
 
-    for name in names:
+    for application in applications:
         with contextlib.suppress(Exception):  # a cluster that is gone has stopped them
-            serve.delete(name, _blocking=False)
+            serve.delete(application.name, _blocking=False)
 
 
 def _absolute(reader: Path) -> str:

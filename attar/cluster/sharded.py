@@ -1,40 +1,39 @@
-"""ShardedLibrary: a library whose documents lie in shards, used like one library, and served like one.
+"""ShardedLibrary: a library whose documents lie in shards, used and served like one library.
 
-A document is asked in the shard that its name hashes to. A question to all documents, and a search, go to all shards in
-rounds (`attar.library`), whose answers are those of one store. If a shard is not running, its documents cannot be
-asked; the others can, and what is missing is named.
+A document is asked in the shard that its name hashes to. A question to all documents, and a search, take the steps of
+`attar.library.asking` in all shards, so that the answers are those of one store. If a shard is not running, its
+documents cannot be asked; the others can, and what is missing is reported (`attar.library.served`).
 """
 
-import itertools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial, reduce
 from heapq import merge
-from itertools import groupby
+from itertools import chain, groupby, islice, repeat
 from pathlib import Path
-from typing import Any
 
-from attar import wire
-from attar.cluster.scatter import Scatter
-from attar.cluster.shard import LocalShard, Shard
+from attar.cluster.calls import Kind, LocalShard, Result, Shard, ShardCalls, Work, not_running
 from attar.cluster.shards import shard_of, shard_paths
-from attar.errors import UnavailableError, UnknownDocumentError
+from attar.errors import AttarError, UnknownDocumentError
+from attar.library.asking import TOGETHER, ask_all, search
 from attar.library.drafts import Draft
 from attar.library.finding import closest
 from attar.library.library import Library
-from attar.library.rounds import ask_rounds, search_rounds
-from attar.results import Answer, Change, Document, DocumentDetails, Hit
-from attar.server.backend import AskJob, AskResult, Listed, Partial
+from attar.progress import Progress, ignore_progress
+from attar.results import Answer, Asked, Change, Document, DocumentDetails, Hit, paired
 from attar.store.maintenance import Stats
-from attar.store.records import key_of
+from attar.store.records import Record, key_of
+
+# Documents listed at a time.
+_PAGE = 1_000
 
 
-class ShardedLibrary(Scatter):
-    """The library of some shards, in their order; a backend of the server (`attar.server.Backend`)."""
+class ShardedLibrary:
+    """The library of some shards, in their order, with the methods of `Library`."""
 
-    def __init__(self, shards: Sequence[Shard]) -> None:
-        super().__init__(shards)
-        self._fingerprint: str | None = None
+    def __init__(self, shards: Sequence[Shard], *, at_once: bool = False) -> None:
+        self._calls = ShardCalls(shards, at_once=at_once)
 
     @classmethod
     def open(
@@ -47,195 +46,149 @@ class ShardedLibrary(Scatter):
         lists_from: int | None = None,
     ) -> "ShardedLibrary":
         """Open all shards of a folder in this process."""
-        options: dict[str, Any] = {"read_only": read_only, "keep_text": keep_text, "create": False}
-        options["lists_from"] = lists_from
-        return cls([LocalShard(Library(path, reader, **options)) for path in shard_paths(Path(folder))])
+        opened = partial(
+            Library, reader=reader, read_only=read_only, keep_text=keep_text, lists_from=lists_from
+        )
+        return cls([LocalShard(opened(path, create=False)) for path in shard_paths(Path(folder))])
 
-    def _of(self, name: str) -> int:
-        return shard_of(name, len(self.shards))
-
-    def _named(self, name: str, method: str, *arguments: Any) -> Any:
-        """A call of the shard of a name; names that are suggested for an unknown one are those of all shards."""
-        try:
-            return self.call(self._of(name), method, *arguments)
-        except UnknownDocumentError:
-            raise UnknownDocumentError.named(name, self.similar(name) or ()) from None
+    @property
+    def shards(self) -> list[Shard]:
+        return self._calls.shards
 
     def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
-        """Like `Library.ask`."""
-        (result,) = self.answer([AskJob([name], [question], top)])
-        if isinstance(result, Exception):
-            raise result
-        return result.answers[0]
+        return self.ask_many(name, [question], top=top)[0]
 
-    def answer(self, jobs: list[AskJob]) -> list[AskResult | Exception]:
-        """The result of each job, or its error; the questions of all jobs to one shard are one batch of it."""
-        own: dict[int, list[tuple[int, list[int]]]] = {}
-        for at, job in enumerate(jobs):
-            for number, places in _places(self._of(name) for name in job.names).items():
-                own.setdefault(number, []).append((at, places))
-        sent = {
-            number: ([_some_questions(jobs[at], places) for at, places in each],)
-            for number, each in own.items()
+    def ask_many(
+        self, names: str | Sequence[str], questions: str | Sequence[str], *, top: int | None = 5
+    ) -> list[list[Answer]]:
+        about, asked = paired(names, questions)
+        answers = []
+        for name, result in zip(about, self.ask_each(about, asked, top=top), strict=True):
+            if isinstance(result, AttarError):
+                raise self._unknown(name) if isinstance(result, UnknownDocumentError) else result
+            answers.append(result.answers)
+        return answers
+
+    def ask_each(
+        self, names: Sequence[str], questions: Sequence[str], *, top: int | None = 5
+    ) -> list[Asked | AttarError]:
+        by_shard: dict[int, list[tuple[str, str]]] = {}
+        for name, question in zip(names, questions, strict=True):
+            by_shard.setdefault(self._number_of(name), []).append((name, question))
+        work = {number: partial(_ask_each, pairs, top) for number, pairs in by_shard.items()}
+        replies, lost = self._calls.some(work, "ask")
+        results: dict[int, Iterator[Asked | AttarError]] = {
+            **{number: iter(reply) for number, reply in replies.items()},
+            **{number: repeat(not_running(number)) for number in lost},
         }
-        answers: list[list[Any]] = [[None] * len(job.questions) for job in jobs]
-        read, errors = [0] * len(jobs), dict[int, tuple[int, Exception]]()
-        for number, results in self.scatter("answer", sent).items():
-            lost = isinstance(results, Exception)
-            for (at, places), result in zip(
-                own[number], [results] * len(own[number]) if lost else results, strict=True
-            ):
-                if isinstance(result, Exception):
-                    # The first document's error, as in one store.
-                    errors[at] = min(errors.get(at, (places[0], result)), (places[0], result), key=_first)
-                    continue
-                read[at] += result.bytes
-                for place, each in zip(places, result.answers, strict=True):
-                    answers[at][place] = each
-        return [
-            errors[at][1] if at in errors else AskResult(answers[at], read[at]) for at in range(len(jobs))
-        ]
+        return [next(results[self._number_of(name)]) for name in names]
 
-    def ask_all(self, questions: Sequence[str], top: int | None = 5) -> Partial[list[list[Answer]]]:
-        """The answers to questions from all documents, as `Library.ask_all` gives them."""
-        return self.over_all(lambda question: ask_rounds(question, top), questions)
+    def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]:
+        return self.ask_all_many([question], top=top)[0]
 
-    def search(self, query: str, top: int = 10) -> Partial[list[Hit]]:
-        """The documents that fit a query best, as `Library.search` gives them."""
-        (hits,), missing = self.over_all(lambda each: search_rounds(each, top), [query])
-        return Partial(hits, missing)
-
-    def page(self, after: str | None, limit: int) -> Partial[Listed]:
-        """Some documents in the order of names."""
-        found, missing = self.all("page", after, limit)
-        pages = [each.value for each in found.values()]
-        documents = merge(*(page.documents for page in pages), key=_key)
-        return Partial(
-            Listed([*itertools.islice(documents, limit)], sum(page.total for page in pages)), missing
+    def ask_all_many(self, questions: Sequence[str], *, top: int | None = 5) -> list[list[Answer]]:
+        groups = [questions[first : first + TOGETHER] for first in range(0, len(questions), TOGETHER)]
+        return self._calls.ask(
+            lambda each_shard: [answers for group in groups for answers in ask_all(each_shard, group, top)]
         )
 
-    def documents(self) -> Iterable[Document]:
-        """All documents, in the order of names."""
-        after = None
+    def search(self, query: str, *, top: int = 10) -> list[Hit]:
+        return self._calls.ask(lambda each_shard: search(each_shard, query, top))
+
+    def documents(self, *, after: str | None = None, limit: int | None = None) -> Iterator[Document]:
         while True:
-            (found, _), missing = self.page(after, 1_000)
-            if missing:
-                raise UnavailableError.expected(
-                    "library", "all shards", f"without {', '.join(missing)}", "try again"
-                )
-            yield from found
-            if len(found) < 1_000:
+            count = _PAGE if limit is None else min(limit, _PAGE)
+            page = list(islice(merge(*self._calls.all(partial(_page, after, count)), key=_key), count))
+            yield from page
+            limit = None if limit is None else limit - len(page)
+            if len(page) < count or limit == 0:
                 return
-            after = found[-1].name
+            after = page[-1].name
 
     def __len__(self) -> int:
-        return self.page(None, 1).value.total
+        return sum(self._calls.all(len))
 
     def __bool__(self) -> bool:
         return True
 
+    def __contains__(self, name: str) -> bool:
+        return self._calls.one(self._number_of(name), lambda library: name in library)
+
     def show(self, name: str) -> DocumentDetails:
-        """Like `Library.show`."""
-        shown: DocumentDetails = self._named(name, "show", name)
-        return shown
-
-    def add(self, name: str, text: str, title: str = "", replace: bool = False) -> Change:
-        """Add a document to its shard."""
-        change: Change = self.call(self._of(name), "add", name, text, title, replace)
-        return change
-
-    def add_many(self, drafts: Sequence[Draft], replace: bool = False) -> list[Change]:
-        """Add documents, in order: those before a refused one are added."""
-        changes: list[Change] = []
-        for number, own in groupby(drafts, key=lambda draft: self._of(draft.name)):
-            changes += self.call(number, "add_many", list(own), replace)
-        return changes
-
-    def append(self, name: str, text: str, key: str | None = None) -> Change:
-        """Continue a document."""
-        change: Change = self._named(name, "append", name, text, key)
-        return change
-
-    def merge(self, body: wire.Merge, key: str | None = None) -> Change:
-        """Make one document of several: those of other shards are copied to the new document's shard."""
-        own = self._of(body.new)
-        names = list(dict.fromkeys(body.documents))
-        elsewhere = {
-            number: ([names[place] for place in places],)
-            for number, places in _places(map(self._of, names)).items()
-            if number != own
-        }
-        try:
-            found = self.scatter("records", elsewhere)
-            for each in found.values():
-                if isinstance(each, UnavailableError):
-                    raise each
-            others = [record for records in found.values() for record in records]
-            change: Change = self.call(own, "merge_records", body, key, others)
-        except UnknownDocumentError:
-            self._refuse_unknown(names)
-            raise
-        return change
-
-    def remove(self, names: Sequence[str]) -> None:
-        """Remove documents: none if one does not exist, or if its shard is not running."""
-        by_number = _places(map(self._of, names))
-        self._refuse_unknown(names)
-        sent = {number: ([names[place] for place in places],) for number, places in by_number.items()}
-        for result in self.scatter("remove", sent).values():
-            if isinstance(result, UnavailableError):
-                raise result
-
-    def _refuse_unknown(self, names: Sequence[str]) -> None:
-        by_number = _places(map(self._of, names))
-        sent = {number: ([names[place] for place in places],) for number, places in by_number.items()}
-        unknown: set[str] = set()
-        for result in self.scatter("unknown", sent).values():
-            if isinstance(result, UnavailableError):
-                raise result
-            unknown.update(result)
-        for name in names:
-            if name in unknown:
-                raise UnknownDocumentError.named(name, self.similar(name) or ())
+        return self._call(name, partial(Library.show, name=name))
 
     def similar(self, name: str) -> list[str] | None:
-        """Names like one that no document has; None if there is a document of that name."""
-        if self.call(self._of(name), "similar", name) is None:
+        """Names like one that no document has, in any shard; None if there is a document of that name."""
+        if name in self:
             return None
-        found, _ = self.all("similar", name)
-        return closest(name, sorted(other for own in found.values() for other in own or ()))
+        similar = self._calls.running(partial(Library.similar, name=name))
+        return closest(name, sorted(chain(*filter(None, similar))))
+
+    def add(self, name: str, text: str, *, title: str = "", replace: bool = False) -> Change:
+        work = partial(Library.add, name=name, text=text, title=title, replace=replace)
+        return self._calls.one(self._number_of(name), work, "write")
+
+    def add_many(
+        self, documents: Iterable[tuple[str, str] | Draft], *, replace: bool = False
+    ) -> list[Change]:
+        """Add documents, in order: those before a refused one are added."""
+        drafts = (given if isinstance(given, Draft) else Draft.of(*given) for given in documents)
+        changes: list[Change] = []
+        for number, group in groupby(drafts, key=lambda draft: self._number_of(draft.name)):
+            work = partial(Library.add_many, documents=list(group), replace=replace)
+            changes += self._calls.one(number, work, "write")
+        return changes
+
+    def append(
+        self, name: str, text: str | Draft, *, key: str | None = None, progress: Progress = ignore_progress
+    ) -> Change:
+        return self._call(name, partial(Library.append, name=name, text=text, key=key), "write")
+
+    def merge(
+        self,
+        new: str,
+        names: Iterable[str],
+        *,
+        title: str = "",
+        replace: bool = False,
+        key: str | None = None,
+    ) -> Change:
+        """Make one document of several: those of other shards are copied to the new document's shard."""
+        names, number = list(names), self._number_of(new)
+        self._refuse_unknown(names)
+        elsewhere = {other: own for other, own in self._by_shard(names).items() if other != number}
+        records = self._calls.these({other: partial(_records, own) for other, own in elsewhere.items()})
+        copied = {record.name: record for record in chain(*records.values())}
+        parts: list[str | Record] = [copied.get(name, name) for name in names]
+        work = partial(Library.merge, new=new, names=parts, title=title, replace=replace, key=key)
+        return self._calls.one(number, work, "write")
+
+    def remove(self, *names: str) -> None:
+        """Remove documents: none if one does not exist, or if its shard is not running."""
+        self._refuse_unknown(names)
+        by_shard = self._by_shard(names)
+        self._calls.these({number: partial(_remove, own) for number, own in by_shard.items()}, "write")
+
+    @property
+    def fingerprint(self) -> str:
+        return self._calls.running(lambda library: library.fingerprint)[0]
 
     def prepare(self) -> None:
-        """Load the readers of all shards."""
-        self.all("prepare")
+        """Load the readers, but what reads texts with the first text: there may be many shards on a machine."""
+        self._calls.running(lambda library: library.reader.prepare(texts=False), "ask")
 
-    def prepare_search(self) -> None:
-        """Load the signatures of all shards."""
-        self.all("prepare_search")
-
-    def fingerprint(self) -> str:
-        """The reader's."""
-        if self._fingerprint is None:
-            self._fingerprint = str(self.anywhere("fingerprint"))
-        return self._fingerprint
+    def load_signatures(self) -> None:
+        self._calls.running(Library.load_signatures, "search")
 
     def stats(self) -> Stats:
         """The totals of the shards that are running."""
-        found, _ = self.all("stats")
-        first, *others = found.values()
-        total: Stats = first
-        for each in others:
-            total = replace(total, **{name: getattr(total, name) + getattr(each, name) for name in _TOTALS})
-        return total
+        return reduce(_added, self._calls.running(Library.stats))
 
     def check_disk(self) -> None:
-        """Refuse if a disk cannot be written."""
-        self.all("check_disk")
+        self._calls.running(Library.check_disk)
 
     def close(self) -> None:
-        """Close all shards."""
-        for shard in self.shards:
-            shard.close()
+        self._calls.close()
 
     def __enter__(self) -> "ShardedLibrary":
         return self
@@ -243,32 +196,69 @@ class ShardedLibrary(Scatter):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def _number_of(self, name: str) -> int:
+        return shard_of(name, len(self.shards))
 
-_TOTALS = (
-    "documents", "tokens", "memory_bytes", "text_bytes", "file_bytes", "free_bytes", "map_bytes", "changes",
-    "readers",
-)  # fmt: skip
+    def _by_shard(self, names: Iterable[str]) -> dict[int, list[str]]:
+        """Names by the number of the shard that has their documents."""
+        by_shard: dict[int, list[str]] = {}
+        for name in names:
+            by_shard.setdefault(self._number_of(name), []).append(name)
+        return by_shard
 
+    def _call(self, name: str, work: Work[Result], kind: Kind = "read") -> Result:
+        """A call of the shard of a name; names that are suggested for an unknown one are those of all shards."""
+        try:
+            return self._calls.one(self._number_of(name), work, kind)
+        except UnknownDocumentError:
+            raise self._unknown(name) from None
 
-def _places(numbers: Iterable[int]) -> dict[int, list[int]]:
-    """The places at which each number stands.
+    def _refuse_unknown(self, names: Iterable[str]) -> None:
+        by_shard = self._by_shard(names)
+        unknown = self._calls.these({number: partial(_unknown, own) for number, own in by_shard.items()})
+        for name in chain(*unknown.values()):
+            raise self._unknown(name)
 
-    >>> _places([1, 0, 1])
-    {1: [0, 2], 0: [1]}
-    """
-    found: dict[int, list[int]] = {}
-    for place, number in enumerate(numbers):
-        found.setdefault(number, []).append(place)
-    return found
-
-
-def _first(error: tuple[int, Exception]) -> int:
-    return error[0]
-
-
-def _some_questions(job: AskJob, places: Sequence[int]) -> AskJob:
-    return AskJob([job.names[at] for at in places], [job.questions[at] for at in places], job.top)
+    def _unknown(self, name: str) -> UnknownDocumentError:
+        return UnknownDocumentError.named(name, self.similar(name) or ())
 
 
 def _key(document: Document) -> bytes:
     return key_of(document.name) if document.name else b""
+
+
+def _added(one: Stats, other: Stats) -> Stats:
+    """The totals of two shards; what is no total is that of the first."""
+    totals = (
+        "documents", "tokens", "memory_bytes", "text_bytes", "file_bytes", "free_bytes", "map_bytes",
+        "changes", "readers",
+    )  # fmt: skip
+    return replace(one, **{name: getattr(one, name) + getattr(other, name) for name in totals})
+
+
+# Work of a shard.
+
+
+def _ask_each(
+    pairs: Sequence[tuple[str, str]], top: int | None, library: Library
+) -> list[Asked | AttarError]:
+    names, questions = zip(*pairs, strict=True)
+    return library.ask_each(names, questions, top=top)
+
+
+def _page(after: str | None, limit: int, library: Library) -> list[Document]:
+    return list(library.documents(after=after, limit=limit))
+
+
+def _unknown(names: Sequence[str], library: Library) -> list[str]:
+    return [name for name in names if name not in library]
+
+
+def _remove(names: Sequence[str], library: Library) -> None:
+    library.remove(*names)
+
+
+def _records(names: Sequence[str], library: Library) -> list[Record]:
+    """Documents as they lie in the store, with their signatures, to be merged in another shard."""
+    with library.store.snapshot() as now:
+        return [now.get(name) for name in names]

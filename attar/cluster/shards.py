@@ -17,15 +17,23 @@ import msgspec
 
 from attar.errors import FormatError, OptionError, ReaderMismatchError, StoreError, writing_to
 from attar.files import atomic_file, sync_folder
+from attar.library.library import Library
+from attar.library.refitting import refit
 from attar.progress import Progress, ignore_progress
+from attar.results import Refit
 from attar.store.records import Fault, Record
 from attar.store.store import Store
 
-MANIFEST, _SHARD = "shards.json", "shard.json"
+# In the folder of shards.
+MANIFEST = "shards.json"
+# In the folder of a shard.
+_SHARD = "shard.json"
 _FORMAT = 1
 _MOST = 65_536
-# Records written in one transaction, and their bytes.
-_RECORDS, _BYTES = 512, 2**26
+# Records written in one transaction.
+_RECORDS = 512
+# Bytes of records that wait to be written.
+_BYTES = 2**26
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,13 +74,10 @@ def read_manifest(folder: Path) -> Manifest:
     """The manifest of a library in shards, whose folders need not be on this machine."""
     manifest = _read(folder / MANIFEST, Manifest)
     if manifest.format != _FORMAT:
-        raise FormatError.expected(
-            str(folder / MANIFEST), f"format {_FORMAT}", str(manifest.format), "install a newer attar"
-        )
+        raise FormatError(f"{folder / MANIFEST}: format {manifest.format}", "install a newer attar")
     if not 1 <= len(manifest.shards) <= _MOST:
-        raise FormatError.expected(
-            str(folder / MANIFEST), f"1 to {_MOST:,} shards", f"{len(manifest.shards):,}"
-        )
+        got = f"{len(manifest.shards):,}"
+        raise FormatError.expected(str(folder / MANIFEST), f"1 to {_MOST:,} shards", got)
     return manifest
 
 
@@ -81,12 +86,12 @@ def check_shard(folder: Path, manifest: Manifest, number: int) -> Path:
     path, what = folder / manifest.shards[number], f"shard {number} of {folder}"
     if not Store.exists(path):
         remedy = f"bring it back, or correct its path in {MANIFEST}"
-        raise StoreError.expected(what, f"a store at {path}", "none", remedy)
-    expected, own = _Shard(manifest.id, number, len(manifest.shards)), _read(path / _SHARD, _Shard)
-    if own != expected:
-        came = f"shard {own.number} of {own.count}" + (" of another split" if own.id != manifest.id else "")
-        expected_shard = f"shard {number} of {expected.count} of this split"
-        raise FormatError.expected(what, expected_shard, came, "restore the manifest")
+        raise StoreError(f"{what}: there is no store at {path}", remedy)
+    marked = _read(path / _SHARD, _Shard)
+    if marked != _Shard(manifest.id, number, len(manifest.shards)):
+        other = " of another split" if marked.id != manifest.id else ""
+        found = f"{path} is shard {marked.number} of {marked.count}{other}"
+        raise FormatError(f"{what}: {found}", "restore the manifest")
     return path
 
 
@@ -101,8 +106,10 @@ def shard_paths(folder: Path) -> list[Path]:
                 readers.setdefault(store.reader, path)
     if len(readers) > 1:
         (first, one), (second, other) = list(readers.items())[:2]
-        what, came = f"shards of one reader ({first[:12]}, {one.name})", f"{second[:12]} in {other.name}"
-        raise ReaderMismatchError.expected(str(folder), what, came, f"attar reread {other}")
+        found = f"{one.name} has {first[:12]}, {other.name} {second[:12]}"
+        raise ReaderMismatchError(
+            f"{folder}: its shards have different readers: {found}", f"attar reread {other}"
+        )
     return paths
 
 
@@ -115,7 +122,7 @@ def split(source: Path, out: Path, into: int, progress: Progress = ignore_progre
     if not 1 <= into <= _MOST:
         raise OptionError.expected("--into", f"1 to {_MOST:,} shards", str(into))
     if out.exists():
-        raise OptionError.expected("--out", "a new folder", f"{out}, which exists", "choose another")
+        raise OptionError(f"{out} already exists", "choose another --out")
     paths = shard_paths(source) if is_sharded(source) else [source]
     partial = out.with_name(f"{out.name}.partial")
     # What an earlier split left when it was killed.
@@ -131,6 +138,21 @@ def split(source: Path, out: Path, into: int, progress: Progress = ignore_progre
         shutil.rmtree(partial, ignore_errors=True)
     sync_folder(out.absolute().parent)
     return count
+
+
+def refit_shards(
+    folder: Path,
+    reader: Path | None,
+    *,
+    size: int | None = None,
+    leave_out: bool = False,
+    progress: Progress = ignore_progress,
+) -> Refit:
+    """Fit the statistics of search to the texts of all shards together, and make all signatures again."""
+    with contextlib.ExitStack() as stack:
+        libraries = [stack.enter_context(Library(path, reader, create=False)) for path in shard_paths(folder)]
+        stores = [library.store for library in libraries]
+        return refit(stores, libraries[0].reader, size=size, leave_out=leave_out, progress=progress)
 
 
 def _copy(sources: list[Path], folder: Path, into: int, progress: Progress) -> int:
@@ -204,7 +226,4 @@ def _read(file: Path, kind: type[_Kind]) -> _Kind:
     try:
         return msgspec.json.decode(file.read_bytes(), type=kind)
     except (OSError, msgspec.DecodeError) as fault:
-        expected = "a manifest of shards" if kind is Manifest else "which shard this is"
-        raise FormatError.expected(
-            str(file), expected, f"another file ({fault})", "restore it from a copy"
-        ) from fault
+        raise FormatError(f"{file} cannot be read: {fault}", "restore it from a copy") from fault

@@ -2,20 +2,22 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attar.errors import AttarError, StoreError
 from attar.library.adding import Adder
+from attar.library.asking import TOGETHER, ask_all, check_asked, search
 from attar.library.cache import MemoryCache
 from attar.library.drafts import Draft
 from attar.library.finding import document_fields, similar_names, suggesting
-from attar.library.parts import SearchPart
 from attar.library.places import with_places
+from attar.library.refitting import refit
 from attar.library.rereading import reread
-from attar.library.rounds import TOGETHER, ask_rounds, check_asked, run_again, search_rounds
 from attar.library.searching import Searching, SearchState
 from attar.library.served import check_disk
+from attar.library.shard import OpenedShard
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.reader.folders import ReaderFolder, find_reader
@@ -27,7 +29,6 @@ from attar.store.store import Store
 
 if TYPE_CHECKING:
     from attar.reader.reader import Reader
-    from attar.search.signatures import SignatureOptions
     from attar.search.statistics import Projection
 
 # Documents read in one batch and written atomically.
@@ -65,13 +66,13 @@ class Library:
         create: bool = True,
         cache: int = _CACHE,
         lists_from: int | None = None,
-        signatures: "SignatureOptions | None" = None,
+        signature_size: int | None = None,
     ) -> None:
         """Open a library, or create it.
 
         A `budget` caps the bytes of each memory that is added, also when more is appended to its document. Above
-        `lists_from` documents (default: 200,000), search is approximate, if FAISS is installed; 0: never. `signatures`
-        are the options of a new library's signatures.
+        `lists_from` documents (default: 200,000), search is approximate, if FAISS is installed; 0: never. A new library
+        has signatures of `signature_size` rows (default: 128).
         """
         self._reader, self._reader_path = _reader_and_path(reader)
         if create and not os.path.exists(path):
@@ -83,14 +84,7 @@ class Library:
         self.keep_text, self.budget = keep_text, budget
         self._cache = MemoryCache(cache)
         self._lists_from = lists_from
-        self._searching = Searching(self.store, lambda: self.reader, lists_from, signatures)
-        self._part: SearchPart | None = None
-
-    @property
-    def part(self) -> SearchPart:
-        """What this library replies in the rounds of a search, alone or as one of several shards."""
-        part = self._part = self._part or SearchPart(self.store, self._cache, self._searching)
-        return part
+        self._searching = self._new_searching(signature_size)
 
     @property
     def reader(self) -> "Reader":
@@ -126,9 +120,7 @@ class Library:
         given, path = _reader_and_path(reader)
         done = reread(self.store, given or ReaderFolder.open(path), set_aside=set_aside, progress=progress)
         self._reader, self._reader_path = given, path
-        options = self._searching.options
-        self._searching = Searching(self.store, lambda: self.reader, self._lists_from, options)
-        self._part = None  # made again when it is needed
+        self._searching = self._new_searching(self._searching.signature_size)
         return done
 
     @property
@@ -236,13 +228,20 @@ class Library:
 
     def ask_all_many(self, questions: Sequence[str], *, top: int | None = 5) -> list[list[Answer]]:
         """The answers to each question from all documents, as `ask_all` gives them; many are compared together."""
-        groups = (questions[at : at + TOGETHER] for at in range(0, len(questions), TOGETHER))
-        rounds = ((lambda group=group: [ask_rounds(each, top) for each in group]) for group in groups)
-        return [answers for make in rounds for answers in run_again(make, self.part)]
+        answers: list[list[Answer]] = []
+        for first in range(0, len(questions), TOGETHER):
+            with self.opened() as shard:
+                answers += ask_all(shard.alone, questions[first : first + TOGETHER], top)
+        return answers
 
     def search(self, query: str, *, top: int = 10) -> list[Hit]:
         """The documents that fit a query best, best first, each with its sentences that fit best."""
-        return run_again(lambda: [search_rounds(query, top)], self.part)[0]
+        with self.opened() as shard:
+            return search(shard.alone, query, top)
+
+    def opened(self, progress: Progress = ignore_progress) -> AbstractContextManager[OpenedShard]:
+        """One state of the library, for questions to all documents; signatures that are missing are made first."""
+        return self._searching.opened(progress)
 
     def load_signatures(self) -> None:
         """Load the signatures of all documents into memory, so that the first search does not wait for them."""
@@ -250,21 +249,25 @@ class Library:
 
     def make_signatures(self, *, progress: Progress = ignore_progress) -> None:
         """Make the signatures that are missing, from texts; searching and asking all do it when they need them."""
-        self._searching.refresh(progress)
+        with self.opened(progress):
+            pass
 
     def refit(
         self,
         *,
         size: int | None = None,
-        dtype: str | None = None,
         leave_out: bool = False,
         progress: Progress = ignore_progress,
     ) -> Refit:
         """Fit the statistics of search to this library's documents, and make their signatures again from the texts.
 
-        `size` and `dtype` change signatures. Documents without a text are refused, or lost to search with `leave_out`.
+        With `size`, else this object's, else the store's. Documents without a text are refused, or lost to search with
+        `leave_out`.
         """
-        return self._searching.refit(size, dtype, leave_out, progress)
+        size = self._searching.signature_size if size is None else size
+        done = refit([self.store], self.reader, size=size, leave_out=leave_out, progress=progress)
+        self._searching.signature_size = None  # the store has it now
+        return done
 
     @property
     def search_state(self) -> SearchState:
@@ -357,6 +360,9 @@ class Library:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def _new_searching(self, signature_size: int | None) -> Searching:
+        return Searching(self.store, self._cache, self._reader_of, self._lists_from, signature_size)
 
     def _adder(
         self,

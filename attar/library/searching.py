@@ -1,31 +1,38 @@
 """Searching a library: signatures are written with their documents, made from texts where they are missing."""
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentError
+from attar.library.cache import MemoryCache
+from attar.library.shard import OpenedShard, RecentScores
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
-from attar.results import Refit
 from attar.search.index import LISTS_FROM, SearchIndex
-from attar.search.records import Collector, ReaderEncoder, SignatureRecord, Signer, merged, stored_options
-from attar.search.signatures import SignatureOptions, Sums
-from attar.search.statistics import Statistics, default_statistics
+from attar.search.records import Collector, SignatureRecord, Signer, merged
+from attar.search.signatures import Sums
+from attar.search.statistics import default_statistics
 from attar.store.records import Record, key_of
+from attar.store.signatures import StampedSignature
 from attar.store.store import Store
-from attar.store.transactions import Transaction
+from attar.store.transactions import Snapshot, Transaction
 
 if TYPE_CHECKING:
     from attar.reader.reader import Reader
 
 # Documents whose missing signatures are made and written together.
 _BATCH = 64
-# A projection that keeps this much less of the documents' variance than of what it was fitted on is worth refitting.
-_DRIFTED, _ENOUGH = 0.1, 100
+# A projection that keeps this much less of the documents' variance than of what it was fitted on is worth refitting,
+_DRIFTED = 0.1
+# if there are at least this many documents.
+_ENOUGH = 100
 
 
-class SearchState(NamedTuple):
+@dataclass(frozen=True)
+class SearchState:
     """Documents that search cannot find, because they have neither signature nor text, and the drift of statistics."""
 
     left_out: list[str]
@@ -44,21 +51,26 @@ class SearchState(NamedTuple):
 
 
 class Searching:
-    """The signatures and the index of a library; the reader is loaded only if there is something to read."""
+    """The signatures and the index of a library; the reader is loaded only if there is something to read.
+
+    `signature_size` is that of a new library; another must have it already.
+    """
 
     def __init__(
         self,
         store: Store,
-        reader: "Callable[[], Reader]",
+        cache: MemoryCache,
+        reader_of: "Callable[[str | None], Reader]",
         lists_from: int | None = None,
-        options: SignatureOptions | None = None,
+        signature_size: int | None = None,
     ) -> None:
-        # Those of a new library; another must have them already.
-        self.options = options
-        self._store, self._reader = store, reader
+        self.signature_size = signature_size
+        self._store, self._cache, self._reader_of = store, cache, reader_of
         self._lists_from = LISTS_FROM if lists_from is None else lists_from
         self._lock = threading.Lock()
+        self._recent = RecentScores()
         self._signer: Signer | None = None
+        # The statistics in the store when the signer was made.
         self._known: bytes | None = None
         self._index: SearchIndex | None = None
         self._left_out: list[str] = []
@@ -69,38 +81,75 @@ class Searching:
         drift = index.drift if index is not None and len(index) >= _ENOUGH else 0.0
         return SearchState(list(self._left_out), drift)
 
-    @property
-    def index(self) -> SearchIndex:
-        """The index as of the last `refresh`."""
-        return self.refresh() if self._index is None else self._index
+    @contextmanager
+    def opened(self, progress: Progress = ignore_progress) -> Iterator[OpenedShard]:
+        """One state of the library, and the index as of it; missing signatures are made from texts first."""
+        with self._store.snapshot() as now:
+            index, missing = self._refreshed(now)
+            if missing in ([], self._left_out):
+                self._left_out = missing
+                yield self._shard(now, index)
+                return
+        # Not within the snapshot: what is written may need a larger map.
+        self._left_out = self._make(missing, index, progress)
+        with self._store.snapshot() as now:
+            index, _ = self._refreshed(now)
+            yield self._shard(now, index)
 
-    def phrase_reader(self) -> "Reader":
-        """The library's reader."""
-        return self._reader()
+    def load(self) -> None:
+        """Bring the index up to date; signatures that are missing are not made."""
+        with self._store.snapshot() as now:
+            self._refreshed(now)
+
+    def _shard(self, now: Snapshot, index: SearchIndex) -> OpenedShard:
+        return OpenedShard(now, index, index.signer.reader, self._cache, self._recent)
+
+    def _refreshed(self, now: Snapshot) -> tuple[SearchIndex, list[str]]:
+        """The index as of a snapshot, and the names of documents without a signature."""
+        signer = self._signer_in(now, self._reader_of(now.header.reader))
+        if signer is None:
+            remedy = "fit them to its documents: attar store refit STORE"
+            raise OptionError("this library's reader has no statistics for search", remedy)
+        if self._index is None or self._index.signer is not signer:
+            self._index = SearchIndex(signer, self._lists_from)
+        index = self._index
+        return index, index.refresh(now)
 
     def signer(self, reader: "Reader") -> Signer | None:
         """Makes signatures with the store's statistics, or the reader's own; None if there are none."""
         with self._store.snapshot() as now:
-            try:
-                stored = now.signatures.statistics
-            except RecordError as fault:
-                raise _damaged_statistics() from fault
-        with self._lock:
-            known = self._signer is not None and self._signer.encoder.reader is reader
-            if not known or stored != self._known:
-                encoder = ReaderEncoder(reader)
-                statistics, options = (None, self.options) if stored is None else _stored(stored)
-                if statistics is None:
-                    statistics = default_statistics(reader.fingerprint, reader.folder)
-                fits = statistics is not None and statistics.fit_states(encoder.size, encoder.pieces)
-                signer = Signer.of(encoder, statistics, options) if statistics is not None and fits else None
-                if signer is not None and self.options not in (None, signer.options):
-                    raise _other_options(signer.options)
-                self._known, self._signer = stored, signer
-            return self._signer
+            return self._signer_in(now, reader)
+
+    def _signer_in(self, now: Snapshot, reader: "Reader") -> Signer | None:
+        try:
+            stored = now.signatures.statistics
+            with self._lock:
+                if self._signer is None or self._signer.reader is not reader or stored != self._known:
+                    self._signer = self._make_signer(stored, reader)
+                    self._known = stored
+                return self._signer
+        except FormatError as fault:
+            remedy = "fit them again: attar store refit STORE"
+            raise OptionError("the library's statistics for search are damaged", remedy) from fault
+
+    def _make_signer(self, stored: bytes | None, reader: "Reader") -> Signer | None:
+        if stored is not None:
+            signer = Signer.from_bytes(stored, reader)
+        else:
+            statistics = default_statistics(reader.fingerprint, reader.folder)
+            if statistics is None:
+                return None
+            signer = Signer.of(reader, statistics, self.signature_size)
+        encoder = reader.options.encoder
+        if not signer.statistics.fit_states(encoder.size, encoder.vocabulary):
+            return None
+        if self.signature_size not in (None, signer.size):
+            remedy = "open it without a size, or change it: attar store refit STORE --size"
+            raise OptionError(f"the library has signatures of size {signer.size}", remedy)
+        return signer
 
     def record(self, changes: Transaction, sums: Sums | None, *, text_kept: bool) -> bytes | None:
-        """A signature to write within a transaction, of which the statistics become part if there are none yet."""
+        """Signature bytes for this transaction; also writes the statistics if the store has none."""
         signer = self._signer
         if sums is None or signer is None:
             return None
@@ -126,7 +175,7 @@ class Searching:
         if signer is None or memory.phrases is None:
             return reader.extend(memory, text, progress=progress), None
         collector = Collector(signer.projection)
-        longer = signer.encoder.reader.extend(memory, text, progress=progress, on_states=collector)
+        longer = signer.reader.extend(memory, text, progress=progress, on_states=collector)
         earlier = self._kept_sums(before, signer)
         if earlier is None and before.text is not None:
             earlier = signer.sums(before.text)
@@ -141,8 +190,8 @@ class Searching:
         if record.signature is None:
             return None
         try:
-            written = SignatureRecord.from_bytes(record.signature, signer.options)
-            return written.sums() if written.statistics == signer.projection.digest else None
+            signature = SignatureRecord.from_bytes(record.signature, signer.size)
+            return signature.sums() if signature.statistics == signer.projection.digest else None
         except RecordError:
             return None
 
@@ -156,32 +205,9 @@ class Searching:
         except RecordError:
             return None
 
-    def refresh(self, progress: Progress = ignore_progress) -> SearchIndex:
-        """The index, equal to the store as it is now; missing signatures are made from texts."""
-        index, missing = self.load()
-        if missing and missing != self._left_out:
-            self._left_out = self._make(missing, index.signer, index, progress)
-        elif not missing:
-            self._left_out = []
-        return index
-
-    def load(self) -> tuple[SearchIndex, list[str]]:
-        """The index with all signatures that the store has, and the names of documents without one."""
-        signer = self.signer(self.phrase_reader())
-        if signer is None:
-            expected = "one whose reader has statistics for search"
-            remedy = "fit them to its documents: attar store refit STORE"
-            raise OptionError.expected("library", expected, "one without", remedy)
-        if self._index is None or self._index.signer is not signer:
-            self._index = SearchIndex(signer, self._lists_from)
-        index = self._index
-        with self._store.snapshot() as now:
-            return index, index.refresh(now)
-
-    def _make(
-        self, names: Sequence[str], signer: Signer, index: SearchIndex, progress: Progress
-    ) -> list[str]:
-        """Make signatures from texts, write them if the store can be written; returns the names of those without."""
+    def _make(self, names: Sequence[str], index: SearchIndex, progress: Progress) -> list[str]:
+        """Make signatures from texts, and write them if the store can be written; returns the names without a text."""
+        signer = index.signer
         left_out = []
         for first in range(0, len(names), _BATCH):
             progress("signatures", first, len(names))
@@ -202,40 +228,7 @@ class Searching:
                         same = changes.find(record.name) == record.entry
                         if same and self._agree(changes, signer):
                             changes.put_signature(record.entry, data)
-            index.add([(key_of(record.name), record.entry.changed, data) for record, data in made])
+            index.add(
+                [StampedSignature(key_of(record.name), record.entry.changed, data) for record, data in made]
+            )
         return left_out
-
-    def refit(self, size: int | None, dtype: str | None, leave_out: bool, progress: Progress) -> Refit:
-        """Fit statistics to the library's own documents, with the options given, those of this object or of before."""
-        from attar.library.refitting import calls_here, refit
-
-        own = self.options
-        if own is not None:
-            size, dtype = own.size if size is None else size, own.dtype if dtype is None else dtype
-        given: Any = {"size": size, "dtype": dtype, "leave_out": leave_out, "progress": progress}
-        done = refit([self._store], calls_here(self._reader()), **given)
-        self.options = None  # the store has them now
-        return done
-
-
-def _stored(data: bytes) -> tuple[Statistics | None, SignatureOptions | None]:
-    """The statistics and options that a store has.
-
-    Statistics of an earlier version are None: the reader's own replace them, and signatures are made again.
-    """
-    try:
-        statistics, options = stored_options(data)
-        return None if Statistics.is_older(statistics) else Statistics.from_bytes(statistics), options
-    except FormatError as fault:
-        raise _damaged_statistics() from fault
-
-
-def _other_options(options: SignatureOptions) -> OptionError:
-    expected = f"size {options.size}, {options.dtype}, as the library has"
-    remedy = "open it without any, or change them: attar store refit STORE --size --dtype"
-    return OptionError.expected("signatures", expected, "other options", remedy)
-
-
-def _damaged_statistics() -> OptionError:
-    remedy = "fit them again: attar store refit STORE"
-    return OptionError.expected("statistics of the library", "whole ones", "damaged ones", remedy)

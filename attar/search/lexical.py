@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from attar.search.state_map import Floats
 from attar.search.statistics import inverse_frequencies
 
-# Robertson's usual constants; not tuned.
-_K1, _B = 1.2, 0.75
+# Robertson's usual constants; not tuned. How soon a word that comes again counts less,
+_K1 = 1.2
+# and how much longer documents are discounted.
+_B = 0.75
 # A word piece that most documents hold does not change their order, and has the longest postings.
 _COMMON = 0.5
 # Documents that may be added before the postings are sorted again: at 100,000 documents that takes half a second.
@@ -26,10 +28,7 @@ Counts = tuple[NDArray[Any], NDArray[Any]]
 
 @dataclass(frozen=True)
 class Corpus:
-    """What BM25 needs of all documents: how many, their length in word pieces, and how many hold each of some pieces.
-
-    Those of shards are added up.
-    """
+    """What BM25 needs of all documents: how many, their length in pieces, and how many hold each piece of a query."""
 
     documents: int
     length: int
@@ -37,12 +36,18 @@ class Corpus:
     frequencies: NDArray[np.int64]
 
     def __add__(self, other: "Corpus") -> "Corpus":
+        """The corpus of two shards, for the same pieces."""
         return Corpus(
             self.documents + other.documents,
             self.length + other.length,
             self.pieces,
             self.frequencies + other.frequencies,
         )
+
+    def equals(self, other: "Corpus") -> bool:
+        """Whether both give the same scores to documents, for the same pieces."""
+        same = (self.documents, self.length) == (other.documents, other.length)
+        return same and np.array_equal(self.frequencies, other.frequencies)
 
 
 class _Documents(NamedTuple):
@@ -54,18 +59,18 @@ class _Documents(NamedTuple):
 
     @classmethod
     def of(cls, documents: Sequence[Counts]) -> "_Documents":
-        """The counts of documents; a byte each where that is enough."""
+        """Counts take a byte each where that is enough."""
         sizes = [len(pieces) for pieces, _ in documents]
         starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         if not documents:
             return cls(np.zeros(0, np.uint16), np.zeros(0, np.uint8), starts)
-        pieces, counts = (np.concatenate([each[part] for each in documents]) for part in (0, 1))
+        pieces = np.concatenate([pieces for pieces, _ in documents])
+        counts = np.concatenate([counts for _, counts in documents])
         small = counts.max(initial=0) < 256
         return cls(pieces.astype(np.uint16), counts.astype(np.uint8 if small else np.uint32), starts)
 
     @classmethod
     def joined(cls, parts: "Sequence[_Documents]") -> "_Documents":
-        """All of some parts, in order."""
         sizes = [np.diff(part.starts) for part in parts]
         return cls(
             np.concatenate([part.pieces for part in parts]),
@@ -75,7 +80,6 @@ class _Documents(NamedTuple):
 
     @property
     def lengths(self) -> Floats:
-        """The words of each document."""
         before = np.concatenate(([0], np.cumsum(self.counts, dtype=np.int64)))
         return np.diff(before[self.starts]).astype(np.float32)
 
@@ -164,24 +168,24 @@ class Lexical:
         """BM25 of each row for a query's word pieces; `corpus` is of all documents, if there are others elsewhere."""
         corpus = corpus or self.corpus(pieces)
         scores = np.zeros(len(self._lengths), np.float32)
-        documents, found = corpus.documents, corpus.frequencies
-        used = (found > 0) & ((found <= _COMMON * documents) | (documents < 8))
+        documents, frequencies = corpus.documents, corpus.frequencies
+        used = (frequencies > 0) & ((frequencies <= _COMMON * documents) | (documents < 8))
         wanted = corpus.pieces[used]
         if not len(wanted):
             return scores
-        weights = (_K1 + 1) * inverse_frequencies(found[used], documents)
+        weights = (_K1 + 1) * inverse_frequencies(frequencies[used], documents)
         mean = corpus.length / documents
         recent = np.flatnonzero(np.isin(self._recent.pieces, wanted))
         recent_pieces, recent_counts = self._recent.pieces[recent], self._recent.counts[recent]
         recent_rows = self._recent.rows(self._sorted)[recent]
         for piece, weight in zip(wanted.tolist(), weights, strict=True):
-            own, old = recent_pieces == piece, slice(self._bounds[piece], self._bounds[piece + 1])
+            posted, unposted = slice(self._bounds[piece], self._bounds[piece + 1]), recent_pieces == piece
             for rows, counts in (
-                (self._rows[old], self._counts[old]),
-                (recent_rows[own], recent_counts[own]),
+                (self._rows[posted], self._counts[posted]),
+                (recent_rows[unposted], recent_counts[unposted]),
             ):
                 often = counts.astype(np.float32)
-                slowed = _K1 * (1 - _B + _B / mean * self._lengths[rows])
-                scores[rows] += weight * often / (often + slowed)
+                saturation = _K1 * (1 - _B + _B / mean * self._lengths[rows])
+                scores[rows] += weight * often / (often + saturation)
         scores[~self._live] = 0.0
         return scores

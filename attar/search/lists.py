@@ -1,4 +1,4 @@
-"""Inverted lists over 1-bit signatures: a query is compared with those in the nearest lists, in place of all.
+"""Inverted lists over signatures: a query is compared with those in the nearest lists, in place of all.
 
 Signatures are clustered by k-means of their signs; a list holds the rows that are nearest to one centre. FAISS (the
 extra `search`) finds the nearest centres by Hamming distance. The signatures stay where they are: lists are numbers of
@@ -17,16 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.search import scan
+from attar.search.scan import Packed
 from attar.search.state_map import Floats
 
-Packed = NDArray[np.uint8]
-# Rows per list that k-means is trained on, and its steps.
-_TRAINED, _STEPS = 16, 4
+# Rows per list that k-means is trained on.
+_TRAINED = 16
+# Steps of k-means.
+_STEPS = 4
 # Rows compared with all centres at a time: a second of work at most, between which building can be stopped.
 _BLOCK = 8_192
-# Lists per √N documents, and how many of them a query looks into: of a million documents the nearest 4 %. With
-# fewer and longer lists, a cluster is more often spread over many (docs/log.md).
-_LISTS, PROBED = 4, 160
+# Lists per √N documents. With fewer and longer lists, a cluster is more often spread over many (benchmarks/LOG.md).
+_LISTS = 4
+# Lists that a query looks into: of a million documents the nearest 4 %.
+PROBED = 160
 # Rows that may follow those in the lists before these are extended.
 _TAIL = 4_096
 
@@ -78,9 +81,9 @@ class InvertedLists:
 
     def near(self, query: Floats, probed: int | None = None) -> NDArray[np.intp]:
         """The rows of the lists whose centres score highest for a query `[numbers]`, in the order of rows."""
-        (found,) = scan.near_scores(self.centres, "1-bit", query[None], scan.is_rounded(len(self)))
-        count = min(probed or PROBED, len(found))
-        lists = np.argpartition(-found, count - 1)[:count]
+        (scores,) = scan.near_scores(self.centres, query[None], scan.is_rounded(len(self)))
+        count = min(probed or PROBED, len(scores))
+        lists = np.argpartition(-scores, count - 1)[:count]
         parts = [self.order[self.bounds[at] : self.bounds[at + 1]] for at in lists.tolist()]
         rows: NDArray[np.intp] = np.sort(np.concatenate(parts)).astype(np.intp)
         return rows
@@ -92,22 +95,22 @@ def _nearest(centres: Packed, packed: Packed, check: Callable[[], None]) -> NDAr
 
     index = faiss.IndexBinaryFlat(8 * centres.shape[1])
     index.add(np.ascontiguousarray(centres))
-    found = np.empty(len(packed), np.int32)
+    nearest = np.empty(len(packed), np.int32)
     for first in range(0, len(packed), _BLOCK):
         check()
         block = slice(first, first + _BLOCK)
-        found[block] = index.search(np.ascontiguousarray(packed[block]), 1)[1][:, 0]
-    return found
+        nearest[block] = index.search(np.ascontiguousarray(packed[block]), 1)[1][:, 0]
+    return nearest
 
 
 def _moved(centres: Packed, packed: Packed, owners: NDArray[np.int32]) -> Packed:
-    """Each centre moved to the signs of most of its own; a centre that has none stays."""
+    """Each centre moved to the signs of most of its members; a centre that has none stays."""
     moved = centres.copy()
     order = np.argsort(owners, kind="stable")
     bounds = np.searchsorted(owners[order], np.arange(len(centres) + 1))
     for at in np.flatnonzero(np.diff(bounds)).tolist():
-        own = packed[order[bounds[at] : bounds[at + 1]]]
-        share = np.unpackbits(own, axis=1, bitorder="little").mean(0, dtype=np.float32)
+        members = packed[order[bounds[at] : bounds[at + 1]]]
+        share = np.unpackbits(members, axis=1, bitorder="little").mean(0, dtype=np.float32)
         moved[at] = np.packbits(share > 0.5, bitorder="little")
     return moved
 
@@ -154,7 +157,7 @@ class ListKeeper:
 
 
 class _Building(threading.Thread):
-    """Makes lists once. It ends at a stop, at the end of the process, or when nobody has the keeper any more."""
+    """Makes lists once. It ends at a stop, at the end of the process, or when the keeper is garbage-collected."""
 
     def __init__(self, keeper: ListKeeper, packed: Packed, before: InvertedLists | None) -> None:
         super().__init__(name="attar-lists", daemon=True)
@@ -162,7 +165,6 @@ class _Building(threading.Thread):
         self._keeper, self._packed, self._before = weakref.ref(keeper), packed, before
 
     def run(self) -> None:
-        """Make the lists."""
         atexit.register(self._end)
         try:
             import faiss

@@ -1,26 +1,144 @@
-"""What a query is, what is known after each of its rounds, and how the scores of signatures and BM25 are mixed."""
+"""How documents are ranked: by words and by signatures, in standard deviations over all documents, then by phrases.
+
+What shards find out about their own documents is merged here. Sums are of whole numbers and thus exact: they do not
+depend on the order of documents, nor on how these are split.
+"""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.search import scan
 from attar.search.lexical import Corpus
-from attar.search.moments import Moments
+from attar.search.scan import CANDIDATES
 from attar.search.state_map import Floats
 
 # How much each score counts, in standard deviations over the documents; chosen on questions of SQuAD's training set.
-SIGNATURE_WEIGHT, WORDS_WEIGHT = 1.5, 1.0
-# The best documents are ranked again by their phrases: each gets this weight times the probability that the answer is
-# in it, not elsewhere among them; chosen on the same questions.
-RERANKED, PHRASES_WEIGHT = 20, 6.0
+SIGNATURE_WEIGHT = 1.5
+WORDS_WEIGHT = 1.0
+# How many of the best documents are ranked again by their phrases.
+RERANKED = 20
+# Each of them gets this weight times the probability that the answer is in it, not elsewhere among them; chosen on the
+# same questions.
+PHRASES_WEIGHT = 6.0
+# Bits after the point that scores have in sums.
+_FRACTION = 16
+# Squares are summed in halves of this many bits: a million of them fit into int64.
+_HALF = 14
 
 
-class Ranked(NamedTuple):
+@dataclass(frozen=True)
+class Moments:
+    """The number of documents, the sum of their scores and of the squares, in whole units.
+
+    >>> one, other = Moments.of(np.array([3], np.float32)), Moments.of(np.array([1], np.float32))
+    >>> both = Moments.of(np.array([1, 3], np.float32))
+    >>> (one + other == both, both - other == one)
+    (True, True)
+    """
+
+    count: int
+    total: int
+    squares: int
+
+    @classmethod
+    def of(cls, scores: Floats) -> "Moments":
+        units = np.rint(scores.astype(np.float64) * 2.0**_FRACTION).astype(np.int64)
+        high, low = units >> _HALF, units & (2**_HALF - 1)
+        of_high, of_both, of_low = (
+            int(np.dot(one, other)) for one, other in ((high, high), (high, low), (low, low))
+        )
+        squares = (of_high << 2 * _HALF) + (of_both << _HALF + 1) + of_low
+        return cls(len(scores), int(units.sum()), squares)
+
+    def __add__(self, other: "Moments") -> "Moments":
+        return Moments(self.count + other.count, self.total + other.total, self.squares + other.squares)
+
+    def __sub__(self, other: "Moments") -> "Moments":
+        return self + -1 * other
+
+    def __rmul__(self, times: int) -> "Moments":
+        return Moments(times * self.count, times * self.total, times * self.squares)
+
+    def standardised(self, scores: Floats) -> Floats:
+        """Scores with these moments' mean 0 and standard deviation 1; zeros where all are equal.
+
+        >>> Moments.of(np.array([1, 3], np.float32)).standardised(np.array([1, 3, 9], np.float32)).tolist()
+        [-1.0, 1.0, 7.0]
+        """
+        variance = self.squares * self.count - self.total**2
+        if not variance:
+            return np.zeros_like(scores)
+        unit = 2.0**_FRACTION * self.count
+        mean, deviation = np.float32(self.total / unit), np.float32(math.sqrt(variance) / unit)
+        result: Floats = (scores - mean) / deviation
+        return result
+
+
+@dataclass(frozen=True)
+class CorpusQuery:
+    """A question or query, and the frequencies of its words in all documents."""
+
+    text: str
+    corpus: Corpus
+
+
+@dataclass(frozen=True)
+class Standards:
+    """The moments of all documents' scores, which mixed scores are measured by.
+
+    If the scan rounds, `signatures` are the moments of rounded scores. Documents whose mixed score with these is at
+    least `least` are compared exactly; `exact` are the moments after that.
+    """
+
+    words: Moments
+    signatures: Moments
+    rounded: bool
+    least: float | None = None
+    exact: Moments | None = None
+
+    def __add__(self, other: "Standards") -> "Standards":
+        """The standards of two shards."""
+        rounded = self.rounded or other.rounded
+        return Standards(self.words + other.words, self.signatures + other.signatures, rounded)
+
+    def mixed(self, words: Floats, signatures: Floats) -> Floats:
+        """The mix of BM25 and signatures, some of which may be exact."""
+        by_words: Floats = WORDS_WEIGHT * self.words.standardised(words)
+        return by_words + SIGNATURE_WEIGHT * (self.exact or self.signatures).standardised(signatures)
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The documents of a shard with the highest mixed scores: places among its rows, and scores by signatures.
+
+    `sampled`: the shard's moments are those of a sample, which does not change with some exact scores.
+    """
+
+    places: NDArray[np.intp]
+    mixed: Floats
+    rounded: Floats
+    exact: Floats
+    sampled: bool
+
+
+def refined(standards: Standards, nearest: Sequence[Nearest]) -> Standards:
+    """The standards after the best documents of all shards are compared exactly."""
+    highest = np.concatenate([shard.mixed for shard in nearest])
+    count = min(CANDIDATES, len(highest))
+    least = float(-np.partition(-highest, count - 1)[count - 1])
+    exact = standards.signatures
+    for shard in nearest:
+        if not shard.sampled:
+            changed = shard.mixed >= least
+            exact = exact - Moments.of(shard.rounded[changed]) + Moments.of(shard.exact[changed])
+    return replace(standards, least=least, exact=exact)
+
+
+class RankedDocument(NamedTuple):
     """A document that search found: its score, in standard deviations above the mean document, its key and name."""
 
     score: float
@@ -28,61 +146,14 @@ class Ranked(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, eq=False)
-class SearchQuery:
-    """A query as both scores need it: the triangle `[numbers]` for signatures, word pieces for BM25, and the text."""
-
-    signature: Floats
-    pieces: NDArray[Any]
-    text: str
-    # Of the statistics and options that the signature was made with.
-    digest: bytes
-
-
-@dataclass(frozen=True)
-class Common:
-    """What is known of all documents after each round of a query: frequencies, then moments of scores.
-
-    `near` are moments of rounded scores, of exact ones after `least`, if the scan rounds: documents whose rounded score
-    is at least `least` are compared exactly.
-    """
-
-    corpus: Corpus
-    words: Moments | None = None
-    near: Moments | None = None
-    least: float | None = None
-    exact: Moments | None = None
-
-    @property
-    def is_rounded(self) -> bool:
-        """Whether the first scan rounds, as it does for many documents."""
-        return scan.is_rounded(self.corpus.documents)
-
-
-class Compared(NamedTuple):
-    """The rows that are compared with a query, their scores by words and by signatures, and the moments of all.
-
-    `sampled` is whether the moments by signatures are of a sample, since not all rows are compared.
-    """
-
-    version: int
-    rows: NDArray[np.intp]
-    words: Floats
-    signatures: Floats
-    moments: tuple[Moments, Moments]
-    sampled: bool
-
-
-def total(found: Compared, common: Common, near: Moments | None) -> Floats:
-    """The mix of signatures and BM25."""
-    assert common.words is not None
-    assert near is not None
-    words: Floats = WORDS_WEIGHT * common.words.standardised(found.words)
-    return words + SIGNATURE_WEIGHT * near.standardised(found.signatures)
+def best_of(shards: Sequence[Sequence[RankedDocument]], count: int) -> list[RankedDocument]:
+    """The best documents of all shards, best first; of those with the same score, the first by key."""
+    documents = (document for shard in shards for document in shard)
+    return sorted(documents, key=lambda document: (-document.score, document.key))[:count]
 
 
 def rerank(scores: Sequence[float], matches: Sequence[float]) -> list[tuple[int, float]]:
-    """Places and scores, best first: the first `len(matches)` are ranked again, the others stay behind them.
+    """Places and scores, best first: the first `len(matches)` are ranked again, the others stay after them.
 
     Matches are compared as a softmax: of a topic that no phrase answers, they differ by as much as of a question, but
     none stands out.
@@ -94,6 +165,6 @@ def rerank(scores: Sequence[float], matches: Sequence[float]) -> list[tuple[int,
     shares = [math.exp(match - highest) for match in matches]
     weight = PHRASES_WEIGHT / sum(shares) if shares else 0.0
     again = [(at, scores[at] + weight * share) for at, share in enumerate(shares)]
-    again.sort(key=lambda each: -each[1])
+    again.sort(key=lambda ranked: -ranked[1])
     lowest = again[-1][1] if again else 0.0
     return again + [(at, min(scores[at], lowest)) for at in range(len(matches), len(scores))]

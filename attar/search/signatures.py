@@ -6,50 +6,39 @@
     S   = C^½ / |C^½|                matrix root: a few strong directions do not outweigh all others
     score(document, query) = ⟨S, S'⟩
 
-C is symmetric, so its triangle is kept, k (k + 1) / 2 numbers; in "1-bit" only their signs, compared with a query in
-float. Sums C add and subtract exactly (up to float32's rounding); signatures do not, because of the root.
+C is symmetric, so its triangle counts, k (k + 1) / 2 numbers. Of a document only their signs are kept, and compared
+with a query in float. Sums C add and subtract exactly (up to float32's rounding); signatures do not, because of the
+root.
 """
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.errors import OptionError, RecordError, ShapeError
-from attar.options import option
+from attar.errors import RecordError, ShapeError
 from attar.search.state_map import Floats, one_thread
 from attar.search.statistics import Projection, unit_points
 
-Dtype = Literal["1-bit", "int8", "float16"]
-DTYPES: tuple[Dtype, ...] = ("1-bit", "int8", "float16")
+# The rows of a signature's matrix, k, unless a library chooses others: 1,032 bytes.
+DEFAULT_SIZE = 128
 # A document of more tokens keeps its sums, so that appending and merging need not read it again: C takes 33 kB.
 LONG_DOCUMENT = 2_048
 
 
-@dataclass(frozen=True)
-class SignatureOptions:
-    """The size k of a signature's matrix, and how its numbers are kept; the defaults make 1,032 bytes."""
+def triangle_numbers(size: int) -> int:
+    """The numbers of a triangle of `size` rows."""
+    return size * (size + 1) // 2
 
-    size: int = option(128, "Rows of the signature's matrix, k.", min=2, max=1_024)
-    dtype: str = option("1-bit", "How numbers are kept: 1-bit, int8 or float16.")
 
-    def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise OptionError.expected("dtype", ", ".join(DTYPES), repr(self.dtype))
-        if not 2 <= self.size <= 1_024:
-            raise OptionError.expected("size", "2 to 1024", str(self.size))
+def signature_bytes(size: int) -> int:
+    """The bytes of a signature of `size` rows: a bit per number.
 
-    @property
-    def numbers(self) -> int:
-        """The numbers of a triangle."""
-        return self.size * (self.size + 1) // 2
-
-    @property
-    def bytes(self) -> int:
-        """The bytes of a signature."""
-        return {"1-bit": -(-self.numbers // 8), "int8": self.numbers, "float16": 2 * self.numbers}[self.dtype]
+    >>> signature_bytes(128)
+    1032
+    """
+    return -(-triangle_numbers(size) // 8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +63,8 @@ class Sums:
         """The sums of no tokens."""
         k, d = projection.size, len(projection.mean)
         pieces, counts = np.zeros(0, np.uint16), np.zeros(0, np.int64)
-        return cls(
-            np.zeros(k * (k + 1) // 2, np.float32), np.zeros(d, np.float32), 0.0, 0.0, 0, pieces, counts
-        )
+        triangle, total = np.zeros(triangle_numbers(k), np.float32), np.zeros(d, np.float32)
+        return cls(triangle, total, 0.0, 0.0, 0, pieces, counts)
 
     @classmethod
     def of(cls, ids: NDArray[np.int64], states: Floats, projection: Projection) -> "Sums":
@@ -113,25 +101,25 @@ class Sums:
 
     def _combined(self, other: "Sums", sign: int) -> "Sums":
         if len(self.triangle) != len(other.triangle) or len(self.total) != len(other.total):
-            expected, came = (f"{len(each.triangle)} numbers" for each in (self, other))
-            raise ShapeError.expected("sums", expected, came)
+            expected, got = (f"{len(sums.triangle)} numbers" for sums in (self, other))
+            raise ShapeError.expected("sums", expected, got)
         pieces, where = np.unique(np.concatenate((self.pieces, other.pieces)), return_inverse=True)
         counts = np.zeros(len(pieces), np.int64)
         np.add.at(counts, where, np.concatenate((self.counts, sign * other.counts)))
-        some = counts != 0
+        nonzero = counts != 0
         with np.errstate(over="ignore", invalid="ignore"):
             triangle = self.triangle + np.float32(sign) * other.triangle
             total = self.total + np.float32(sign) * other.total
         if not (np.isfinite(triangle).all() and np.isfinite(total).all()):
-            raise RecordError.expected("signature", "sums of real texts", "numbers too large to add")
+            raise RecordError("the sums of a signature are too large to add: no real text has them")
         return Sums(
             triangle,
             total,
             self.kept + sign * other.kept,
             self.whole + sign * other.whole,
             self.tokens + sign * other.tokens,
-            pieces[some],
-            counts[some],
+            pieces[nonzero],
+            counts[nonzero],
         )
 
     def signature(self) -> Floats:
@@ -176,7 +164,7 @@ def root_of(triangle: Floats) -> Floats:
 def size_of(numbers: int) -> int:
     """k of a triangle of k (k + 1) / 2 numbers."""
     size = int((np.sqrt(8 * numbers + 1) - 1) // 2)
-    if size * (size + 1) // 2 != numbers or not numbers:
+    if triangle_numbers(size) != numbers or not numbers:
         raise ShapeError.expected("triangle", "k (k + 1) / 2 numbers", str(numbers))
     return size
 
@@ -187,31 +175,10 @@ def query_of(signature: Floats) -> Floats:
     return query
 
 
-def pack(signatures: Floats, dtype: str) -> NDArray[np.generic]:
-    """Signatures `[..., numbers]` as they are kept; "1-bit": eight signs per byte, the lowest bit first.
+def pack(signatures: Floats) -> NDArray[np.uint8]:
+    """The signs of signatures `[..., numbers]`, eight per byte, the lowest bit first.
 
-    >>> pack(np.array([[0.5, -0.5, 0.25]], np.float32), "1-bit").tolist()
+    >>> pack(np.array([[0.5, -0.5, 0.25]], np.float32)).tolist()
     [[5]]
     """
-    if dtype == "1-bit":
-        return np.packbits(signatures > 0, axis=-1, bitorder="little")
-    if dtype == "int8":
-        # The scale does not matter within a document's own signature, but between documents: it is one for all.
-        rounded: NDArray[np.int8] = np.clip(np.rint(signatures * _INT8), -127, 127).astype(np.int8)
-        return rounded
-    return signatures.astype(np.float16)
-
-
-# Numbers of a signature are at most 1, but few are above 1/8 (k = 128): larger ones are cut.
-_INT8 = 1_016.0
-
-
-def unpack(packed: NDArray[np.generic], dtype: str, numbers: int) -> Floats:
-    """Signatures as float32, whose products with queries are scores."""
-    if dtype == "1-bit":
-        bits = np.unpackbits(packed.view(np.uint8), axis=-1, count=numbers, bitorder="little")
-        signs: Floats = bits.astype(np.float32) * 2 - 1
-        return signs
-    # They come as bytes, as the store has them, or as numbers.
-    own = packed.view(np.int8 if dtype == "int8" else np.float16)
-    return own.astype(np.float32) * np.float32(1 / _INT8 if dtype == "int8" else 1.0)
+    return np.packbits(signatures > 0, axis=-1, bitorder="little")

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from attar.errors import FormatError, OptionError, ShapeError
 from attar.files import atomic_file
+from attar.reader.folders import DEFAULT, SHIPPED, shipped_reader
 from attar.search.state_map import Floats, StateMap, unit_rows
 
 Doubles = NDArray[np.float64]
@@ -26,10 +27,11 @@ Doubles = NDArray[np.float64]
 STATISTICS_FILE = "search.bin"
 # Rare word pieces count more than by their IDF alone: 1.5 was better than 1 on questions of SQuAD's training set.
 WEIGHT_POWER = 1.5
-# Version 1 was of states of another layer.
-_VERSION = 2
-_MOST_SIZE, _MOST_PIECES = 4_096, 2**16
-
+_VERSION = 1
+# Dimensions of states and points.
+_MOST_SIZE = 4_096
+# A document's pieces are kept as 16-bit numbers.
+_MOST_PIECES = 2**16
 
 _Size = Annotated[int, msgspec.Meta(ge=1, le=_MOST_SIZE)]
 
@@ -68,7 +70,6 @@ class Projection:
 
     @property
     def size(self) -> int:
-        """k, the number of directions."""
         return int(self.directions.shape[1])
 
     @property
@@ -97,7 +98,7 @@ class Statistics:
 
     @classmethod
     def empty(cls, reader: str, *, size: int, pieces: int, map: StateMap | None = None) -> "Statistics":
-        """No documents yet, of a reader whose states have `size` dimensions."""
+        """No documents yet; the reader's states have `size` dimensions."""
         size = size if map is None else map.sizes[-1]
         return cls(reader, 0, 0, np.zeros(size), np.zeros((size, size)), np.zeros(pieces, np.int64), map)
 
@@ -129,10 +130,12 @@ class Statistics:
         return self._combined(other, -1)
 
     def _combined(self, other: "Statistics", sign: int) -> "Statistics":
-        maps = [each.map and each.map.data for each in (self, other)]
+        maps = [statistics.map and statistics.map.data for statistics in (self, other)]
         if self.reader != other.reader or self.total.shape != other.total.shape or maps[0] != maps[1]:
-            expected, came = (f"those of reader {each.reader[:12]}" for each in (self, other))
-            raise OptionError.expected("statistics", expected, came, "fit them with this reader")
+            raise OptionError(
+                f"statistics of reader {other.reader[:12]} do not fit those of {self.reader[:12]}",
+                "fit them with this reader",
+            )
         return Statistics(
             self.reader,
             self.documents + sign * other.documents,
@@ -145,12 +148,10 @@ class Statistics:
 
     @property
     def mean(self) -> Doubles:
-        """The mean state `[d]`."""
         return self.total / max(self.tokens, 1)
 
     @property
     def covariance(self) -> Doubles:
-        """The covariance of states `[d, d]`."""
         return self.products / max(self.tokens, 1) - np.outer(self.mean, self.mean)
 
     @property
@@ -160,7 +161,6 @@ class Statistics:
 
     @staticmethod
     def digest_of(data: bytes) -> bytes:
-        """The digest of statistics as bytes."""
         return hashlib.sha256(data).digest()[:8]
 
     def fit_states(self, size: int, pieces: int) -> bool:
@@ -180,9 +180,7 @@ class Statistics:
         """
         self.check_size(size)
         if not self.tokens:
-            raise OptionError.expected(
-                "statistics", "those of at least one document", "none", "fit them first"
-            )
+            raise OptionError("the statistics have no documents", "fit them first")
         # Of the rounded covariance: statistics that were saved and loaded must give the same directions.
         values, vectors = np.linalg.eigh(Statistics.from_bytes(self.data).covariance)
         directions = vectors[:, ::-1][:, :size]
@@ -193,14 +191,18 @@ class Statistics:
         kept = 1.0 if self.map is not None else float(largest_values.sum() / max(values.sum(), 1e-30))
         scales = 1 / np.sqrt(np.maximum(largest_values, 1e-6 * largest_values[0] + 1e-30))
         weights = inverse_frequencies(self.frequencies, self.documents) ** WEIGHT_POWER
-        mean, directions, scales, weights = (
-            each.astype(np.float32) for each in (self.mean, directions, scales, weights)
+        return Projection(
+            self.mean.astype(np.float32),
+            directions.astype(np.float32),
+            scales.astype(np.float32),
+            weights.astype(np.float32),
+            kept,
+            self.digest,
+            self.map,
         )
-        return Projection(mean, directions, scales, weights, kept, self.digest, self.map)
 
     @cached_property
     def data(self) -> bytes:
-        """The statistics as bytes, with a covariance in float16."""
         triangle = self.covariance[np.triu_indices(len(self.total))]
         scale = float(np.abs(triangle).max(initial=1e-30)) / 1_000
         written = _Written(
@@ -217,22 +219,11 @@ class Statistics:
         )
         return msgspec.msgpack.encode(written)
 
-    @staticmethod
-    def is_older(data: bytes) -> bool:
-        """Whether the bytes were written by an earlier version, whose states were others."""
-        try:
-            return msgspec.msgpack.decode(data, type=_Written).version < _VERSION
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return False
-
     @classmethod
-    def from_bytes(cls, data: bytes, source: str = "statistics") -> "Statistics":
+    def from_bytes(cls, data: bytes, source: str = "search") -> "Statistics":
         """Read the bytes of statistics; anything else is refused."""
         try:
             written = msgspec.msgpack.decode(data, type=_Written)
-            if written.version != _VERSION:
-                remedy = "fit them again" if written.version < _VERSION else "install a newer attar"
-                raise FormatError.expected(source, f"version {_VERSION}", str(written.version), remedy)
             size = written.size
             mean = np.frombuffer(written.mean, "<f4").astype(np.float64)
             with np.errstate(over="ignore", invalid="ignore"):  # found below
@@ -243,7 +234,11 @@ class Statistics:
             covariance[np.triu_indices(size)] = triangle
             learned = written.map_sizes and StateMap.from_bytes(written.map, written.map_sizes)
         except (msgspec.DecodeError, UnicodeDecodeError, ValueError, zlib.error) as fault:
-            raise FormatError.expected(source, "statistics of a corpus", f"another file ({fault})") from fault
+            raise FormatError(
+                f"{source}: the statistics cannot be read: {fault}", "fit them again"
+            ) from fault
+        if written.version != _VERSION:
+            raise FormatError(f"{source}: statistics of version {written.version}", "install a newer attar")
         sound = (
             len(mean) == size
             and (learned is None or learned.sizes[-1] == size)
@@ -254,7 +249,7 @@ class Statistics:
             and frequencies.max() <= written.documents
         )
         if not sound:
-            raise FormatError.expected(source, "statistics whose parts agree", "others", "fit them again")
+            raise FormatError(f"{source}: the parts of the statistics do not agree", "fit them again")
         covariance += np.triu(covariance, 1).T
         products = (covariance + np.outer(mean, mean)) * written.tokens
         counts = written.documents, written.tokens
@@ -264,34 +259,27 @@ class Statistics:
         return statistics
 
     def save(self, path: str | Path) -> None:
-        """Write the statistics to a file, atomically."""
         with atomic_file(Path(path)) as partial:
             partial.write_bytes(self.data)
 
     @classmethod
     def load(cls, path: str | Path) -> "Statistics":
-        """Read a file of statistics."""
         try:
             return cls.from_bytes(Path(path).read_bytes(), str(path))
         except OSError as fault:
-            raise FormatError.expected(
-                str(path), "a file of statistics", fault.strerror or str(fault)
-            ) from fault
+            raise FormatError(f"{path}: the file cannot be read: {fault.strerror or fault}") from fault
 
 
 def default_statistics(reader: str, folder: Path | None = None) -> Statistics | None:
     """The statistics in a reader's folder, given or shipped; None if there are none.
 
-    They are those of an encoder, so that a reader that is calibrated again can keep them.
+    They depend on the encoder alone: all shipped readers have the default's.
     """
-    from attar.reader.folders import DEFAULT, SHIPPED, shipped_reader
-
-    # Shipped readers have the default's files, and so its encoder.
-    shipped = None if shipped_reader(reader) is None else SHIPPED / DEFAULT
-    for place in (folder, shipped):
-        if place is not None and (place / STATISTICS_FILE).is_file():
-            return Statistics.load(place / STATISTICS_FILE)
-    return None
+    folders = [] if folder is None else [folder]
+    if shipped_reader(reader) is not None:
+        folders.append(SHIPPED / DEFAULT)
+    files = (place / STATISTICS_FILE for place in folders)
+    return next((Statistics.load(file) for file in files if file.is_file()), None)
 
 
 def inverse_frequencies(frequencies: NDArray[np.int64], documents: int) -> Floats:

@@ -14,7 +14,7 @@ from attar.memory.envelope import unwrap, wrap
 from attar.memory.memory import Memory
 from attar.memory.phrases import PhraseIndex
 from attar.search.records import SignatureRecord
-from attar.search.signatures import SignatureOptions, Sums
+from attar.search.signatures import Sums
 from attar.search.statistics import Statistics
 from attar.store.records import DocumentEntry, Record, read_entry, read_text, write_entry, write_text
 from attar.store.store import Store
@@ -153,11 +153,10 @@ def signature_target(folder: Path) -> Iterator[Target]:
     random = np.random.default_rng(0)
     ids, states = random.integers(0, 40, 30), random.standard_normal((30, 6)).astype(np.float32)
     statistics = Statistics.empty(READER, size=6, pieces=40).with_document(ids, states)
-    projection, options = statistics.projection(4), SignatureOptions(4)
+    projection = statistics.projection(4)
     sums = Sums.of(ids, states, projection)
     records = [
-        SignatureRecord.of(sums, projection.digest, options, keep_sums=keep).to_bytes()
-        for keep in (True, False)
+        SignatureRecord.of(sums, projection.digest, 4, keep_sums=keep).to_bytes() for keep in (True, False)
     ]
 
     def check(example: tuple[str, bytes]) -> None:
@@ -168,7 +167,7 @@ def signature_target(folder: Path) -> Iterator[Target]:
                 if not all(np.isfinite(each).all() for each in (made.directions, made.weights, made.scales)):
                     raise AssertionError("a projection that is not finite")
             else:
-                record = SignatureRecord.from_bytes(data, options)
+                record = SignatureRecord.from_bytes(data, 4)
                 pieces, counts = record.word_counts
                 if len(pieces) != len(counts):
                     raise AssertionError("counts of other word pieces")

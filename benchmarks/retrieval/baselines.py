@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from attar.errors import MissingError, install_command
-from attar.search.records import Tokens
 from attar.search.state_map import Floats, unit_rows
+from benchmarks.retrieval.encoders import Tokens
 
 # MUVERA: 32 repetitions of 16 clusters of 16 dimensions are 8,192 numbers, whose signs take 1,024 bytes.
 _MUVERA = {"k_sim": 4, "dim_proj": 16, "r_reps": 32}

@@ -1,16 +1,46 @@
 """The encoder whose states signatures are made of: a reader's own, or a published BERT-like one in a folder."""
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from attar.nn.phrases import PhraseNetwork
 from attar.options import PhraseOptions
 from attar.reader.config import FORMAT, NetworkConfig, ReaderConfig
 from attar.reader.parts import ReaderParts
 from attar.reader.reader import Reader
-from attar.search.records import ReaderEncoder
 from attar.text.pieces import PieceTokenizer
 from attar.training.base import load_base
+
+# The word pieces `[n]` of a text, and their states `[n, d]`.
+Tokens = tuple[NDArray[np.int64], NDArray[np.float32]]
+
+
+class ReaderEncoder:
+    """The encoder of a phrase reader; a question is read as a text."""
+
+    def __init__(self, reader: Reader, *, trained: bool = True) -> None:
+        self.reader = reader
+        # The reader that also answers questions, if it was trained for that.
+        self.answering = reader if trained else None
+        self.fingerprint = reader.fingerprint
+        self.size = reader.options.encoder.size
+        self.pieces = reader.options.encoder.vocabulary
+
+    def encode(self, texts: Sequence[str]) -> Iterator[Tokens]:
+        """The word pieces and states of each text, in order; long texts are read in windows."""
+        for text in texts:
+            ids, states = [np.zeros(0, np.int64)], [np.zeros((0, self.size), np.float32)]
+
+            def add(_: int, window: NDArray[np.int64], hidden: NDArray[np.float32]) -> None:
+                ids.append(window)  # noqa: B023  # called before the next text
+                states.append(hidden)  # noqa: B023
+
+            self.reader.token_states([text], add)
+            yield np.concatenate(ids), np.concatenate(states)
 
 
 def load_encoder(path: str | Path | None) -> ReaderEncoder:

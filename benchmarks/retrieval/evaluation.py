@@ -15,13 +15,12 @@ from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.search import scan
 from attar.search.lexical import Lexical
-from attar.search.moments import standardised
-from attar.search.ranking import RERANKED, SIGNATURE_WEIGHT, WORDS_WEIGHT, rerank
-from attar.search.records import ReaderEncoder, Tokens
-from attar.search.signatures import DTYPES, SignatureOptions, Sums, pack, query_of
+from attar.search.ranking import RERANKED, SIGNATURE_WEIGHT, WORDS_WEIGHT, Moments, rerank
+from attar.search.signatures import DEFAULT_SIZE, Sums, pack, query_of, signature_bytes
 from attar.search.state_map import Floats, unit_rows
 from attar.search.statistics import Projection, Statistics
 from benchmarks.retrieval import baselines
+from benchmarks.retrieval.encoders import ReaderEncoder, Tokens
 from benchmarks.retrieval.sets import RetrievalSet
 
 _RESAMPLES = 1_000
@@ -83,15 +82,13 @@ class Evaluation:
         yield words
         for k in self.sizes:
             projection = self.statistics.projection(k)
-            for dtype in DTYPES:
-                options = SignatureOptions(k, dtype)
-                build = partial(self._signatures, projection, dtype)
-                query = partial(self._by_signatures, projection, dtype)
-                yield self._measured(_name(options), options.bytes, build, query)
-        default = SignatureOptions()
-        if default.size in self.sizes:
-            mix, size = _name(default) + ", and word pieces", default.bytes + words.bytes
-            yield self._measured(mix, size, lambda: None, lambda _: self._mixed(_name(default)))
+            build = partial(self._signatures, projection)
+            query = partial(self._by_signatures, projection)
+            yield self._measured(_name(k), signature_bytes(k), build, query)
+        if DEFAULT_SIZE in self.sizes:
+            default = _name(DEFAULT_SIZE)
+            mix, size = f"{default}, and word pieces", signature_bytes(DEFAULT_SIZE) + words.bytes
+            yield self._measured(mix, size, lambda: None, lambda _: self._mixed(default))
             if self.reader is not None:
                 memories = self.reader.read_many(self.data.documents)
                 size += float(np.mean([memory.nbytes for memory in memories]))
@@ -151,17 +148,17 @@ class Evaluation:
     def _by_words(self, index: Lexical) -> Floats:
         return np.stack([index.scores(ids) for ids, _ in self.queries])
 
-    def _signatures(self, projection: Projection, dtype: str) -> NDArray[Any]:
-        return pack(_made(self.documents, projection), dtype)
+    def _signatures(self, projection: Projection) -> NDArray[np.uint8]:
+        return pack(_made(self.documents, projection))
 
-    def _by_signatures(self, projection: Projection, dtype: str, packed: NDArray[Any]) -> Floats:
-        return scan.scores(packed, dtype, query_of(_made(self.queries, projection)))
+    def _by_signatures(self, projection: Projection, packed: NDArray[np.uint8]) -> Floats:
+        return scan.scores(packed, query_of(_made(self.queries, projection)))
 
     def _mixed(self, signatures: str) -> Floats:
-        live = np.ones(len(self.data.documents), np.bool_)
-        rows = zip(self.scores[signatures], self.scores[_WORDS], strict=True)
         weighted = (
-            SIGNATURE_WEIGHT * standardised(a, live) + WORDS_WEIGHT * standardised(b, live) for a, b in rows
+            SIGNATURE_WEIGHT * Moments.of(by_signatures).standardised(by_signatures)
+            + WORDS_WEIGHT * Moments.of(by_words).standardised(by_words)
+            for by_signatures, by_words in zip(self.scores[signatures], self.scores[_WORDS], strict=True)
         )
         return np.stack(list(weighted))
 
@@ -202,8 +199,8 @@ def _made(texts: Sequence[Tokens], projection: Projection) -> Floats:
     return np.stack([Sums.of(ids, states, projection).signature() for ids, states in texts])
 
 
-def _name(options: SignatureOptions) -> str:
-    return f"signature, k = {options.size}, {options.dtype}"
+def _name(size: int) -> str:
+    return f"signature, k = {size}, 1-bit"
 
 
 def per_query(scores: Floats, gains: dict[int, float]) -> tuple[float, float, float, float]:

@@ -19,7 +19,7 @@ def test_an_existing_folder_is_refused_in_one_line(filled):
     code, lines, errors = filled("shard", "S", "--into", 2, "--out", "stories")
     assert (code, lines) == (2, [])
     assert errors == [
-        "attar: --out: expected a new folder, got stories, which exists; choose another",
+        "attar: stories already exists; choose another --out",
     ]
 
 
@@ -27,7 +27,7 @@ def test_without_out_the_shards_are_next_to_the_library(filled, listed, monkeypa
     assert filled("shard", "S", "--into", 2) == (0, ["3 documents in 2 shards: S-2"], [])
     code, lines, errors = filled("shard", "S", "--into", 2)
     assert (code, lines) == (2, [])
-    assert errors == ["attar: --out: expected a new folder, got S-2, which exists; choose another"]
+    assert errors == ["attar: S-2 already exists; choose another --out"]
     assert filled("shard", "S-2/", "--into", 1)[0] == 0
     assert listed("S-2-1") == listed("S")
     monkeypatch.chdir("S")
@@ -60,7 +60,7 @@ def test_a_folder_of_shards_is_not_one_store_and_it_is_said_what_to_do(filled, w
     Path("one.txt").write_text("Ann left.")
     code, lines, errors = filled(*words)
     assert (code, lines, len(errors)) == (2, [], 1)
-    assert "expected a store, got a folder of shards; name one" in errors[0]
+    assert "is a folder of shards, not a store; name one" in errors[0]
     assert errors[0].endswith("--into 1 --out NEW")
     assert sorted(path.name for path in Path("two").iterdir()) == [
         "shard-00000",

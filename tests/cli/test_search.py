@@ -58,7 +58,7 @@ def test_sentences_without_question_marks_are_questions(run):
 def test_a_word_that_is_no_name_is_named_with_what_to_do(run):
     code, _, (error,) = run("ask", "library", "leaves", "--reader", "answers")
     assert code == 2
-    assert error.endswith("got no such name; list the documents, or end a question with a question mark")
+    assert error.endswith("no document 'leaves'; list the documents, or end a question with a question mark")
     code, _, (error,) = run("ask", "library", "teaa", "Who?", "--reader", "answers")
     assert (code, "did you mean 'tea'?" in error) == (2, True)
 
@@ -84,7 +84,7 @@ def test_a_library_without_documents_says_so(run):
     assert lines[0].startswith("not in this library")
     code, _, errors = run("store", "refit", "library")
     assert code == 2
-    assert "at least one document" in errors[0]
+    assert "no document of the library has a text" in errors[0]
 
 
 def test_refit_prints_the_number_of_signatures(run):
@@ -93,9 +93,8 @@ def test_refit_prints_the_number_of_signatures(run):
     assert run("store", "refit", "library", "--json")[1] == ['{"signatures": 2, "left_out": 0, "damaged": 0}']
 
 
-def test_refit_changes_size_and_type_of_signatures(run):
-    given = ("--size", "64", "--dtype", "int8")
-    assert run("store", "refit", "library", *given) == (0, ["made 2 signatures"], [])
+def test_refit_changes_the_size_of_signatures(run):
+    assert run("store", "refit", "library", "--size", "64") == (0, ["made 2 signatures"], [])
     assert run("search", "library", "the Italian capital")[1][0].startswith("rome")
     assert run("shard", "library", "--into", "2")[0] == 0
     assert run("store", "refit", "library-2", "--size", "32") == (0, ["made 2 signatures"], [])
@@ -109,25 +108,12 @@ def test_refit_names_what_it_would_lose(run):
     assert run("add", "library", "rome.txt", "--no-text", "--reader", "answers")[0] == 0
     code, _, errors = run("store", "refit", "library")
     assert code == 2
-    assert "1 without, such as 'rome'" in errors[0]
+    assert "have no kept text, such as 'rome'" in errors[0]
     code, lines, _ = run("store", "refit", "library", "--leave-out")
     told = "1 without a kept text are left out: search does not find them"
     assert (code, lines) == (0, ["made 1 signatures", told])
 
 
-def test_refit_of_a_folder_of_shards_fits_all_of_them(run):
-    run("shard", "library", "--into", "2")
-    assert run("store", "refit", "library-2") == (0, ["made 2 signatures"], [])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("search", "nowhere", "tea"), "nowhere"),
-    ],
-)
-def test_mistakes_are_one_line(run, arguments, message):
-    code, _, errors = run(*arguments)
-    assert code == 2
-    assert len(errors) == 1
-    assert message in errors[0]
+def test_a_library_that_is_not_there_is_one_line(run):
+    code, _, (error,) = run("search", "nowhere", "tea")
+    assert (code, "nowhere" in error) == (2, True)

@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from attar.cluster.shards import split
 from attar.library.library import Library
 from attar.reader.reader import Reader
 
-from .servers import TEXTS, Server
+from .servers import TEXTS
 
 # Before Ray is imported, which reads the token then. Nothing goes over the network, and no process but this one is
 # asked for metrics. Other tests run beside these: with Ray's niceness of 15 its processes would hardly run at all.
@@ -29,6 +30,8 @@ os.environ.update(
     RAY_AUTH_TOKEN=secrets.token_hex(32),
     RAY_worker_niceness="0",
 )
+# Seconds for the fixtures of a test, which may start Ray and a server, and for the test: many times what they need.
+LIMIT = 600
 
 
 @pytest.fixture(scope="session")
@@ -52,56 +55,32 @@ def ray_cluster() -> Iterator[str]:
     ray.shutdown()
 
 
-@pytest.fixture(scope="module")
-def stores(tmp_path_factory):
+@pytest.fixture(scope="session")
+def stores(tmp_path_factory: pytest.TempPathFactory, tiny_reader: Reader) -> Path:
+    """A library, `whole`, and the same in two shards, `shards`, that nobody changes."""
     folder = tmp_path_factory.mktemp("stores")
-    with Library(folder / "plain", Reader.load()) as library:
+    with Library(folder / "whole", tiny_reader) as library:
         library.add_many(TEXTS.items())
-    split(folder / "plain", folder / "shards", 2)
-    split(folder / "plain", folder / "whole", 1)
+    split(folder / "whole", folder / "shards", 2)
     return folder
 
 
-@pytest.fixture(scope="module")
-def whole(stores):
-    """The documents as they are at first, in one store that nobody changes."""
-    with Library(stores / "whole", Reader.load(), read_only=True) as library:
+@pytest.fixture
+def whole(stores: Path, tiny_reader: Reader) -> Iterator[Library]:
+    with Library(stores / "whole", tiny_reader, read_only=True) as library:
         yield library
 
 
-@pytest.fixture(scope="module")
-def on_ray(stores, ray_cluster):
-    server = Server(stores / "shards", "--ray", ray_cluster)
-    yield server
-    server.close()
-
-
-@pytest.fixture(scope="module")
-def plain(stores):
-    server = Server(stores / "plain")
-    yield server
-    server.close()
-
-
-@pytest.fixture(params=["plain", "on_ray"])
-def server(request):
-    return request.getfixturevalue(request.param)
-
-
-# Seconds for the fixtures of a test, which may start Ray and a server, and for the test: many times what they need.
-LIMIT = 600
-
-
 @contextmanager
-def limited(what: str, seconds: float = LIMIT) -> Iterator[None]:
+def limited(what: str) -> Iterator[None]:
     """Fail what does not end in time, with the stacks of all threads: Ray waits for ever for a process that hangs."""
 
     def fail(*_: Any) -> None:
         faulthandler.dump_traceback(file=sys.__stderr__)
-        pytest.fail(f"{what}: not done after {seconds:g} s")
+        pytest.fail(f"{what}: not done after {LIMIT} s")
 
     before = signal.signal(signal.SIGALRM, fail)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, LIMIT)
     try:
         yield
     finally:

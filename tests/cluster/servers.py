@@ -1,10 +1,13 @@
 """`attar serve` as a process, for tests of what it answers, and the documents that they serve."""
 
+import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -52,15 +55,9 @@ class Server:
 
     def is_ready(self) -> bool:
         try:
-            return self.get("/readyz").status_code == 200
+            return self.http.get("/readyz").status_code == 200
         except httpx.TransportError:  # one that starts on a busy machine may give up on a connection
             return False
-
-    def get(self, path, **words):
-        return self.http.get(path, **words)
-
-    def post(self, path, body=None, **words):
-        return self.http.post(path, json=body, **words)
 
     def close(self) -> None:
         self.http.close()
@@ -73,6 +70,30 @@ class Server:
         self.process.stderr.close()
 
 
+def run_attar(*words: object, cwd: Path | None = None, **environment: str) -> tuple[int, list[str]]:
+    """A command that is refused: its exit code, and its lines on stderr without those of Ray's core."""
+    command = [sys.executable, "-m", "attar", *map(str, words)]
+    done = subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, env=os.environ | environment, timeout=300
+    )
+    lines = [line for line in done.stderr.splitlines() if line.startswith("attar:")]
+    return done.returncode, lines
+
+
+def shard_processes(number: int) -> list[int]:
+    """The processes of a shard on Ray."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                title = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if re.match(rb"ray::ServeReplica:attar-\w+-%d:shard" % number, title):
+                found.append(int(entry.name))
+    return found
+
+
 def rounded(results: Any) -> Any:
     """Results as JSON, with five digits or three decimals: this process may compute with more threads than a server."""
     if isinstance(results, float):
@@ -82,9 +103,3 @@ def rounded(results: Any) -> Any:
     if isinstance(results, list):
         return [rounded(each) for each in results]
     return rounded(msgspec.structs.asdict(results)) if isinstance(results, msgspec.Struct) else results
-
-
-def refused(response: httpx.Response, status: int) -> str:
-    assert response.headers["content-type"] == "application/problem+json", response.text
-    assert response.status_code == response.json()["status"] == status, response.text
-    return response.json()["detail"]

@@ -113,9 +113,7 @@ def test_a_shard_may_move_if_the_manifest_says_where_to(source, shards, tmp_path
 
 def test_a_missing_shard_is_named(shards):
     shutil.rmtree(shards / "shard-00002")
-    with pytest.raises(
-        StoreError, match=r"shard 2 of .*: expected a store at .*shard-00002, got none; bring it back"
-    ):
+    with pytest.raises(StoreError, match=r"shard 2 of .*: there is no store at .*shard-00002; bring it back"):
         shard_paths(shards)
 
 
@@ -123,14 +121,14 @@ def test_shards_in_another_order_are_refused(shards):
     manifest = json.loads((shards / "shards.json").read_text())
     manifest["shards"].reverse()
     (shards / "shards.json").write_text(json.dumps(manifest))
-    with pytest.raises(FormatError, match="expected shard 0 of 4 of this split, got shard 3 of 4"):
+    with pytest.raises(FormatError, match=r"shard 0 of .* is shard 3 of 4; restore the manifest"):
         shard_paths(shards)
 
 
 def test_a_manifest_of_another_split_is_refused(source, shards, tmp_path):
     split(source, tmp_path / "other", 4)
     shutil.copy(tmp_path / "other" / "shards.json", shards / "shards.json")
-    with pytest.raises(FormatError, match="shard 0 of 4 of another split; restore the manifest"):
+    with pytest.raises(FormatError, match="is shard 0 of 4 of another split; restore the manifest"):
         shard_paths(shards)
 
 
@@ -144,9 +142,7 @@ def test_shards_of_two_readers_are_refused(shards):
     with Store.open(path) as store:
         store.put(Record.of("emma", memory_of("emma")), reader="reader-2")
     shutil.move(shards / "kept", path / "shard.json")
-    with pytest.raises(
-        ReaderMismatchError, match=r"expected shards of one reader .*reader-1.*, got reader-2"
-    ):
+    with pytest.raises(ReaderMismatchError, match=r"different readers: .*reader-1, shard-00003 reader-2"):
         shard_paths(shards)
 
 
@@ -156,13 +152,13 @@ def test_shards_of_two_readers_are_refused(shards):
 )
 def test_a_damaged_manifest_is_one_line(shards, bad):
     (shards / "shards.json").write_bytes(bad)
-    with pytest.raises(AttarError, match=r"shards\.json: expected "):
+    with pytest.raises(AttarError, match=r"shards\.json"):
         shard_paths(shards)
 
 
 def test_an_existing_folder_is_not_overwritten(source, tmp_path):
     (tmp_path / "there").mkdir()
-    with pytest.raises(OptionError, match=r"--out: expected a new folder, got .*there, which exists"):
+    with pytest.raises(OptionError, match=r"there already exists; choose another --out"):
         split(source, tmp_path / "there", 2)
 
 
@@ -172,6 +168,7 @@ def test_a_split_that_fails_leaves_nothing(source, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source"]
 
 
+@pytest.mark.slow
 def test_a_killed_split_leaves_nothing_at_its_place_and_is_repeated(source, tmp_path):
     out = tmp_path / "shards"
     code = "import sys; from pathlib import Path; from attar.cluster.shards import split"

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import lmdb
 import pytest
 
 from attar.library.library import Library
@@ -36,3 +37,9 @@ def folder(tmp_path: Path) -> Path:
 def library(folder: Path, reader: Reader) -> Iterator[Library]:
     with Library(folder, reader) as library:
         yield library
+
+
+def damage(folder: Path, key: bytes) -> None:
+    """Overwrite a value of a store that nobody has opened, as a broken disk would."""
+    with lmdb.open(str(folder), map_size=2**30) as environment, environment.begin(write=True) as values:
+        values.put(key, b"garbage")

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from attar.search.lists import InvertedLists, ListKeeper
-from attar.search.scan import best
-from benchmarks.search import made_up, queries_like
+from benchmarks.search import best, made_up, queries_like
 
 pytestmark = pytest.mark.slow
 
@@ -25,8 +24,8 @@ def lists(packed):
 
 
 def recall(packed, lists, queries):
-    exact, _ = best(packed, "1-bit", queries, 10)
-    found = [best(packed, "1-bit", each[None], 10, lists.near(each, 8))[0][0] for each in queries]
+    exact = best(packed, queries, 10)
+    found = [best(packed, query[None], 10, lists.near(query, 8))[0] for query in queries]
     return np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found, exact.tolist(), strict=True)])
 
 

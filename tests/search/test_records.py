@@ -7,13 +7,11 @@ import pytest
 
 from attar.errors import RecordError
 from attar.search.records import SignatureRecord, merged
-from attar.search.signatures import SignatureOptions, Sums
-
-OPTIONS = SignatureOptions(16)
+from attar.search.signatures import Sums
 
 
 def record_of(sums):
-    return SignatureRecord.of(sums, b"statistics", OPTIONS, keep_sums=True).to_bytes()
+    return SignatureRecord.of(sums, b"statistics", 16, keep_sums=True).to_bytes()
 
 
 @pytest.fixture
@@ -23,7 +21,7 @@ def sums(corpus, statistics):
 
 
 def test_documents_joined_have_the_sums_of_both(sums):
-    joined = SignatureRecord.from_bytes(merged([record_of(each) for each in sums]), OPTIONS).sums()
+    joined = SignatureRecord.from_bytes(merged([record_of(each) for each in sums]), 16).sums()
     np.testing.assert_allclose(joined.triangle, sums[0].triangle + sums[1].triangle)
     assert joined.tokens == sums[0].tokens + sums[1].tokens
 

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from attar.search import scan
 
@@ -19,14 +17,14 @@ def test_scores_are_sums_over_signs(signatures):
     packed, queries = signatures
     bits = np.unpackbits(packed[:50], axis=1, count=1_030, bitorder="little").astype(np.float32)
     np.testing.assert_allclose(
-        scan.scores(packed[:50], "1-bit", queries), queries @ (2 * bits - 1).T, rtol=1e-4, atol=1e-3
+        scan.scores(packed[:50], queries), queries @ (2 * bits - 1).T, rtol=1e-4, atol=1e-3
     )
 
 
 def test_compiled_scores_are_those_of_rounded_queries(signatures):
     fast = pytest.importorskip("attar.search.fast_scan")
     packed, queries = signatures
-    exact, rounded = scan.scores(packed, "1-bit", queries), fast.scores(packed, queries)
+    exact, rounded = scan.scores(packed, queries), fast.scores(packed, queries)
     # Four levels that lose least of normal numbers leave .8825 of their variance (Max, 1960): the root is .939.
     for one, other in zip(exact, rounded, strict=True):
         assert np.corrcoef(one, other)[0, 1] == pytest.approx(0.939, abs=0.01)
@@ -39,34 +37,8 @@ def test_scores_of_many_queries_are_bit_for_bit_those_of_each_alone(rounded):
     packed = random.integers(0, 256, (1_061, 129), dtype=np.uint8)
     queries = (random.standard_normal((9, 1_030)) * 10.0 ** np.arange(-4, 5)[:, None]).astype(np.float32)
     rows = np.sort(random.permutation(1_061)[:37])
-    together = scan.near_scores(packed, "1-bit", queries, rounded, rows)
-    alone = [scan.near_scores(packed, "1-bit", query[None], rounded, rows)[0] for query in queries]
+    together = scan.near_scores(packed, queries, rounded, rows)
+    alone = [scan.near_scores(packed, query[None], rounded, rows)[0] for query in queries]
     np.testing.assert_array_equal(together, np.stack(alone))
-    of_all = scan.near_scores(packed, "1-bit", queries, rounded)
+    of_all = scan.near_scores(packed, queries, rounded)
     np.testing.assert_array_equal(together, of_all[:, rows])
-
-
-def test_the_best_are_those_of_all_scores(signatures):
-    packed, queries = signatures
-    rows, values = scan.best(packed, "1-bit", queries, 10)
-    exact = scan.scores(packed, "1-bit", queries)
-    np.testing.assert_array_equal(rows, np.argsort(-exact, axis=1)[:, :10])
-    np.testing.assert_allclose(values, np.sort(exact, axis=1)[:, ::-1][:, :10], rtol=1e-5)
-
-
-def test_fewer_rows_than_asked_for(signatures):
-    packed, queries = signatures
-    rows, _ = scan.best(packed[:4], "1-bit", queries, 10)
-    assert rows.shape == (3, 4)
-
-
-@given(
-    row=st.lists(st.integers(-3, 3), min_size=1, max_size=900),
-    count=st.integers(1, 40),
-)
-def test_the_highest_of_any_row_are_found_whatever_is_equal(row, count):
-    numbers = np.array(row, np.float32)
-    count = min(count, len(numbers))
-    places = scan._highest(numbers[None], count)[0]
-    assert len(set(places.tolist())) == count
-    np.testing.assert_array_equal(numbers[places], np.sort(numbers)[::-1][:count])

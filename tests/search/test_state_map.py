@@ -80,13 +80,3 @@ def test_a_map_of_other_sizes_or_numbers_is_refused(mapped, wrong):
     fields[-1] = np.full(len(fields[-1]) // 2, np.nan, "<f2").tobytes() if wrong is None else wrong
     with pytest.raises(FormatError, match="a map of other sizes"):
         Statistics.from_bytes(msgspec.msgpack.encode(fields))
-
-
-def test_statistics_of_an_earlier_version_are_known_as_such(mapped):
-    fields = msgspec.msgpack.decode(mapped.data)
-    older = msgspec.msgpack.encode([1, *fields[1:]])
-    assert Statistics.is_older(older)
-    assert not Statistics.is_older(mapped.data)
-    assert not Statistics.is_older(b"another file")
-    with pytest.raises(FormatError, match="fit them again"):
-        Statistics.from_bytes(older)

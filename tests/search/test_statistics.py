@@ -67,12 +67,12 @@ def test_statistics_with_a_changed_field_are_refused(statistics):
 
 
 def test_a_missing_file_is_one_line(tmp_path):
-    with pytest.raises(FormatError, match="expected a file of statistics, got No such file"):
+    with pytest.raises(FormatError, match="the file cannot be read: No such file"):
         Statistics.load(tmp_path / "none")
 
 
 def test_statistics_of_another_reader_are_not_added(statistics):
-    with pytest.raises(OptionError, match="statistics: expected those of reader r"):
+    with pytest.raises(OptionError, match="statistics of reader other do not fit those of r"):
         statistics + Statistics.empty("other", size=SIZE, pieces=PIECES)
 
 
@@ -82,7 +82,7 @@ def test_states_of_another_size_are_refused(statistics):
 
 
 def test_a_projection_needs_a_document_and_a_size_that_fits(statistics):
-    with pytest.raises(OptionError, match="at least one document"):
+    with pytest.raises(OptionError, match="have no documents"):
         Statistics.empty("r", size=4, pieces=4).projection(2)
     with pytest.raises(OptionError, match="1 to 24"):
         statistics.projection(25)
@@ -93,9 +93,9 @@ def test_the_shipped_reader_has_statistics():
     from attar.reader.folders import SHIPPED
     from attar.reader.reader import Reader
 
-    network = Reader.load().network.options.encoder
-    found = default_statistics(Reader.load().fingerprint)
-    assert found.fit_states(network.size, network.vocabulary)
+    reader = Reader.load()
+    found = default_statistics(reader.fingerprint)
+    assert found.fit_states(reader.options.encoder.size, reader.options.encoder.vocabulary)
     assert (SHIPPED / "answers" / "search.bin").stat().st_size < 1_000_000
     assert default_statistics("0" * 64) is None
 

@@ -1,4 +1,4 @@
-"""Reading with Ray: Ray Data streams documents to actors that hold the reader; this process is the one writer.
+"""Reading a corpus with Ray: Ray Data streams documents to actors that hold the reader; this process writes.
 
 A document has the same bytes as on one machine: reading a text does not depend on what else is read, and documents
 are written in the order of the sources. After a crash the same call continues: what the store has is not read again.
@@ -14,15 +14,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.cluster.connection import connected
+from attar.cluster.connection import connected, errors_in_one_line
 from attar.cluster.shards import is_sharded, shard_of, shard_paths
 from attar.cluster.sources import FoundSources, datasource, find_sources, from_table, to_table
-from attar.errors import AttarError, OptionError, UnavailableError
+from attar.errors import AttarError, OptionError
 from attar.files import MAX_DECOMPRESSED
 from attar.library.drafts import Draft, encode_texts
 from attar.library.library import Library
@@ -38,10 +38,13 @@ from attar.store.store import Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import ray
 
     from attar.reader.reader import Reader
 
 _PARQUET = ".parquet"
+# Hashes of names and texts, in order.
+_Keys = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class Workers:
         return {"num_cpus": 0 if self.gpus else self.threads, "num_gpus": self.gpus or None}
 
 
-def encode(
+def read_with_ray(
     out: str | os.PathLike[str],
     sources: Iterable[str | os.PathLike[str]] | FoundSources,
     *,
@@ -99,11 +102,9 @@ def encode(
     `address` is that of a cluster; None starts Ray on this machine. A file that cannot be read, or a name that is
     taken, ends it, or `on_bad` is called with the error and the others are added.
     """
-    out, path = Path(out), None if reader is None else Path(reader)
-    found = (
-        sources if isinstance(sources, FoundSources) else find_sources([os.fspath(each) for each in sources])
-    )
-    options: dict[str, Any] = {"durability": durability, "keep_text": keep_text, "budget": budget}
+    out, workers = Path(out), workers or Workers()
+    path = None if reader is None else Path(reader)
+    found = sources if isinstance(sources, FoundSources) else find_sources(str(source) for source in sources)
     changes: Counter[str] = Counter()
 
     def changed(change: Change) -> None:
@@ -112,35 +113,45 @@ def encode(
             on_change(change)
 
     with contextlib.ExitStack() as stack:
-        workers = workers or Workers()
         stack.enter_context(connected(address, (workers.actors or 1) * workers.threads))
-        stack.enter_context(in_one_line())
+        stack.enter_context(errors_in_one_line())
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", "The minimum number of concurrent actors")  # of few documents
+
+        def opened(folder: Path) -> Library:
+            library = Library(folder, path, durability=durability, keep_text=keep_text, budget=budget)
+            return stack.enter_context(library)
+
         store = out.with_name(f"{out.name}.partial") if out.suffix == _PARQUET else out
         new = not is_sharded(store) and not Store.exists(store)
         # A new library is created when there is a document to add; until then an empty one takes its place.
         empty = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="attar-empty-")))
         folders = [empty] if new else shard_paths(store) if is_sharded(store) else [store]
-        libraries = [stack.enter_context(Library(folder, path, **options)) for folder in folders]
+        libraries = [opened(folder) for folder in folders]
         seen: dict[str, bytes] = {}
-        done = 0
-        for documents in _encoded(found, libraries, path, workers, max_bytes):
-            own: dict[int, list[Draft]] = {}
-            for each in documents:
-                if isinstance(each, Draft):
-                    done += len(each.text)
-                    own.setdefault(shard_of(each.name, len(libraries)), []).append(each)
+        characters = 0
+        for block in _read(found, libraries, path, workers, max_bytes):
+            by_shard: dict[int, list[Draft]] = {}
+            for document in block:
+                if isinstance(document, Draft):
+                    characters += len(document.text)
+                    by_shard.setdefault(shard_of(document.name, len(libraries)), []).append(document)
                 elif on_bad is None:
-                    raise each
+                    raise document
                 else:
-                    on_bad(each)
-            if own and new:
-                libraries, new = [stack.enter_context(Library(store, path, **options))], False
-            for shard, drafts in own.items():
-                given: dict[str, Any] = {"replace": replace, "on_change": changed, "on_refused": on_bad}
-                libraries[shard].add_many(drafts, batch_size=len(drafts), seen=seen, **given)
-            progress("characters", done, found.size)
+                    on_bad(document)
+            if by_shard and new:
+                libraries, new = [opened(store)], False
+            for shard, drafts in by_shard.items():
+                libraries[shard].add_many(
+                    drafts,
+                    replace=replace,
+                    batch_size=len(drafts),
+                    on_change=changed,
+                    on_refused=on_bad,
+                    seen=seen,
+                )
+            progress("characters", characters, found.size)
         if out.suffix == _PARQUET and not new:
             export_store(libraries[0].store, out)
     if out.suffix == _PARQUET and not new:
@@ -148,9 +159,9 @@ def encode(
     return changes
 
 
-def _encoded(
+def _read(
     found: FoundSources, libraries: list[Library], reader: Path | None, workers: Workers, max_bytes: int
-) -> "Iterator[list[Draft | AttarError]]":
+) -> Iterator[list[Draft | AttarError]]:
     """Yield the documents of sources in order, some at a time, read by actors."""
     import ray
 
@@ -161,36 +172,37 @@ def _encoded(
     context.enable_progress_bars = False
     context.target_max_block_size = 1  # blocks stay as they are: one row each
     actors = workers.count()
-    files = ray.put(ReaderFiles.of(libraries[0], reader, libraries[0].projection))
+    files = ray.put(_ReaderFiles.of(libraries[0], reader))
     known = ray.put(_known(libraries))
     # Reading files reserves no CPU: the actors have all.
     documents = ray.data.read_datasource(
         datasource(found.files, max_bytes), num_cpus=0, concurrency=max(1, actors // 2)
     )
-    encoded = documents.map_batches(
-        _Encoder,
+    read = documents.map_batches(
+        _ReaderActor,
         fn_constructor_args=(files, known, workers),
         compute=ray.data.ActorPoolStrategy(size=actors),
         batch_size=None,
         batch_format="pyarrow",
         **workers.resources(),
     )
-    for table in encoded.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1):
+    for table in read.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1):
         yield from_table(table)
 
 
-class ReaderFiles(NamedTuple):
+@dataclass(frozen=True)
+class _ReaderFiles:
     """A reader's files, sent to the actors so that no node needs a copy, and what signatures are made with."""
 
     files: dict[str, bytes]
     projection: Projection | None
 
     @classmethod
-    def of(cls, library: Library, path: Path | None, projection: Projection | None = None) -> "ReaderFiles":
+    def of(cls, library: Library, path: Path | None) -> "_ReaderFiles":
         """The files of a library's reader, or of the given one."""
         folder = find_reader(f"library {library.store.path}", path, library.store.reader).path
         files = {file.name: file.read_bytes() for file in folder.iterdir() if file.name in READER_FILES}
-        return cls(files, projection)
+        return cls(files, library.projection)
 
     def load(self, workers: Workers) -> "Reader":
         """The reader, in an actor."""
@@ -207,26 +219,30 @@ class ReaderFiles(NamedTuple):
         return reader.to("cuda") if workers.gpus else reader
 
 
-class _Encoder:
+class _ReaderActor:
     """An actor: holds the reader, and reads the documents of a block that the store does not have."""
 
-    def __init__(self, reader: Any, known: Any, workers: Workers) -> None:
+    def __init__(
+        self, files: "ray.ObjectRef[_ReaderFiles]", known: "ray.ObjectRef[_Keys]", workers: Workers
+    ) -> None:
         import ray
 
-        given: ReaderFiles = ray.get(reader)
-        self._reader = given.load(workers)
-        self._projection, self._known = given.projection, ray.get(known)
+        loaded: _ReaderFiles = ray.get(files)
+        self._reader = loaded.load(workers)
+        self._projection = loaded.projection
+        self._known: _Keys = ray.get(known)
 
     def __call__(self, table: "pa.Table") -> "pa.Table":
         documents = from_table(table)
         new = {
-            at: each
-            for at, each in enumerate(documents)
-            if isinstance(each, Draft) and not self._is_known(each)
+            place: document
+            for place, document in enumerate(documents)
+            if isinstance(document, Draft) and not self._is_known(document)
         }
-        encoded = encode_texts(self._reader, self._projection, [each.text for each in new.values()])
-        for (at, draft), own in zip(new.items(), encoded, strict=True):
-            documents[at] = draft._replace(encoded=own)
+        texts = [draft.text for draft in new.values()]
+        encoded = encode_texts(self._reader, self._projection, texts)
+        for (place, draft), read in zip(new.items(), encoded, strict=True):
+            documents[place] = draft._replace(encoded=read)
         return to_table(documents)
 
     def _is_known(self, draft: Draft) -> bool:
@@ -235,7 +251,7 @@ class _Encoder:
         return bool(at < len(self._known) and self._known[at] == key)
 
 
-def _known(libraries: list[Library]) -> NDArray[np.uint64]:
+def _known(libraries: list[Library]) -> _Keys:
     """Keys of the documents that need not be read, in order; for a wrong one, the writer reads the text itself."""
     entries = (
         entry
@@ -251,21 +267,3 @@ def _known(libraries: list[Library]) -> NDArray[np.uint64]:
 def _key(name: str, digest: bytes) -> np.uint64:
     """Eight bytes of a hash of a name and its text's digest."""
     return np.uint64(int.from_bytes(hashlib.blake2b(name.encode() + digest, digest_size=8).digest()))
-
-
-@contextlib.contextmanager
-def in_one_line() -> Iterator[None]:
-    """Report what fails in an actor as the error that it is, or in one line."""
-    import ray
-
-    try:
-        yield
-    except ray.exceptions.RayError as fault:
-        cause: BaseException | None = fault
-        while cause is not None and not isinstance(cause, AttarError):
-            cause = getattr(cause, "cause", None) or cause.__cause__
-        if isinstance(cause, AttarError):
-            raise cause from fault
-        *_, line = [each for each in str(fault).splitlines() if each.strip()] or [type(fault).__name__]
-        remedy = "install this version of attar on every node, and run the command again: it continues"
-        raise UnavailableError.expected("ray", "actors that read", line.strip()[:160], remedy) from fault

@@ -1,0 +1,185 @@
+"""Asking and searching all documents: candidates → scores of phrases → shares → answers.
+
+At each step, every shard says what its own documents do (`OpenedShard`), given what the steps before found out about
+all documents; then the replies are merged. So scores, probabilities and their order do not depend on how a library is
+split, and documents and memories stay where they are. A library in one store is its own only shard.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import msgspec
+import numpy as np
+
+from attar.errors import DtypeError, FormatError, OptionError, quoted
+from attar.library.shard import AskedDocuments, OpenedShard, PhraseScores, ShardCorpus
+from attar.results import ABSENT, Answer, Hit
+from attar.search.lexical import Corpus
+from attar.search.ranking import RERANKED, CorpusQuery, RankedDocument, best_of, refined, rerank
+
+if TYPE_CHECKING:
+    from attar.reader.answers import Shares
+    from attar.reader.confidence import Calibration
+
+# Documents whose phrases answer a question to all.
+_ASKED = 10
+# How much a document's score adds to those of its phrases. Both were chosen on questions of SQuAD's training set.
+_BIAS = 0.8
+# Questions that are asked together: the scores of all documents are kept for each until its last step.
+TOGETHER = 16
+# As over HTTP: a question is read like a text.
+_LONGEST = 10_000
+_PUNCTUATION = str.maketrans("", "", "?!.,;:…¿¡")
+
+Result = TypeVar("Result")
+Value = TypeVar("Value")
+
+
+class EachShard(Protocol):
+    """Calls every shard with a step, and returns the results in the order of shards."""
+
+    def __call__(self, step: Callable[[OpenedShard], Result]) -> list[Result]: ...
+
+
+def ask_all(each_shard: EachShard, questions: Sequence[str], top: int | None) -> list[list[Answer]]:
+    """The best answers of the best documents to each question; "not in this library" is one of them."""
+    if top is not None:
+        check_top(top)
+    for question in questions:
+        _check_text("question", question)
+    candidates = find_candidates(each_shard, questions, _ASKED)
+    asked, scores = _score_phrases(each_shard, questions, candidates)
+    totals = [_total(documents, score) for documents, score in zip(asked, scores, strict=True)]
+    shares = _joined(each_shard(lambda shard: shard.shares(asked, totals, top)))
+    answers = []
+    for documents, score, total, share in zip(asked, scores, totals, shares, strict=True):
+        in_order = {name: share[name] for name in documents.biases if name in share}
+        absent = float(np.exp(score.null - total))
+        answers.append(_answers(in_order, absent, score.calibration)[:top])
+    return answers
+
+
+def search(each_shard: EachShard, query: str, top: int) -> list[Hit]:
+    """The best documents with their best sentences: the first of them ranked again by how well their phrases fit."""
+    check_top(top)
+    _check_text("query", query)
+    (candidates,) = find_candidates(each_shard, [query], max(top, RERANKED))
+    first = [document.name for document in candidates[:RERANKED]]
+    (matches,) = _joined(each_shard(lambda shard: [shard.match(query, first)]))
+    candidates = [each for each in candidates[:RERANKED] if each.name in matches] + candidates[RERANKED:]
+    order = rerank([each.score for each in candidates], [matches[name] for name in first if name in matches])
+    names = [candidates[at].name for at, _ in order[:top]]
+    (shown,) = _joined(each_shard(lambda shard: [shard.sentences(query, names)]))
+    return [
+        Hit(name, shown[name].title, score, shown[name].sentences)
+        for name, (_, score) in zip(names, order, strict=False)
+        if name in shown
+    ]
+
+
+def find_candidates(each_shard: EachShard, texts: Sequence[str], count: int) -> list[list[RankedDocument]]:
+    """The best documents for each text, best first, by words and by signatures."""
+    corpora = each_shard(lambda shard: shard.corpora(texts))
+    asked = [
+        CorpusQuery(text, _whole_corpus(shards))
+        for text, shards in zip(texts, zip(*corpora, strict=True), strict=True)
+    ]
+    moments = each_shard(lambda shard: shard.moments(asked))
+    standards = [reduce(add, shards) for shards in zip(*moments, strict=True)]
+    rounded = [at for at, standard in enumerate(standards) if standard.rounded]
+    if rounded:
+        again, before = [asked[at] for at in rounded], [standards[at] for at in rounded]
+        nearest = each_shard(lambda shard: shard.nearest(again, before))
+        for at, shards in zip(rounded, zip(*nearest, strict=True), strict=True):
+            standards[at] = refined(standards[at], shards)
+    best = each_shard(lambda shard: shard.best(asked, standards, count))
+    return [best_of(shards, count) for shards in zip(*best, strict=True)]
+
+
+def _whole_corpus(shards: Sequence[ShardCorpus]) -> Corpus:
+    if len({shard.statistics for shard in shards}) > 1:
+        remedy = "fit them together: attar store refit FOLDER, of all shards"
+        raise OptionError("the shards of the library have different statistics for search", remedy)
+    return reduce(add, (shard.corpus for shard in shards))
+
+
+def _score_phrases(
+    each_shard: EachShard, questions: Sequence[str], candidates: list[list[RankedDocument]]
+) -> tuple[list[AskedDocuments], list[PhraseScores]]:
+    """The documents that answer each question, without damaged ones, and the scores of their phrases."""
+    asked = [
+        AskedDocuments(question, {each.name: _BIAS * (each.score - ranked[0].score) for each in ranked})
+        for question, ranked in zip(questions, candidates, strict=True)
+    ]
+    replies = each_shard(lambda shard: shard.scores(asked))
+    scores = [_whole_scores(shards) for shards in zip(*replies, strict=True)]
+    sound = [
+        [each for each in ranked if each.name in score.log_sums]
+        for ranked, score in zip(candidates, scores, strict=True)
+    ]
+    if sound == candidates:
+        return asked, scores
+    # Biases are measured from the best document: without it they are others.
+    return _score_phrases(each_shard, questions, sound)
+
+
+def _whole_scores(shards: Sequence[PhraseScores]) -> PhraseScores:
+    log_sums = {name: log_sum for shard in shards for name, log_sum in shard.log_sums.items()}
+    # The score of "no answer" and the calibration depend on the question only.
+    known = next((shard for shard in shards if shard.log_sums), shards[0])
+    return PhraseScores(log_sums, known.null, known.calibration)
+
+
+def _total(asked: AskedDocuments, scores: PhraseScores) -> float:
+    from attar.reader.answers import total_of
+
+    return total_of(scores.null, [scores.log_sums[name] for name in asked.biases])
+
+
+def _answers(shares: "dict[str, Shares]", absent: float, calibration: "Calibration | None") -> list[Answer]:
+    """The answers of documents, in the order of their ranks, as one list."""
+    from attar.reader.answers import combined
+
+    lists, absent, refused = combined(list(shares.values()), absent, calibration)
+    answers = [
+        msgspec.structs.replace(answer, document=name)
+        for name, of_document in zip(shares, lists, strict=True)
+        for answer in of_document
+    ]
+    answers.sort(key=lambda answer: -answer.probability)
+    place = sum(answer.probability > absent for answer in answers)
+    answers.insert(0 if refused else max(place, min(1, len(answers))), Answer("", absent, ABSENT))
+    return answers
+
+
+def _joined(shards: Iterable[Sequence[dict[str, Value]]]) -> list[dict[str, Value]]:
+    """What shards say about their own documents by name, for each question, as one."""
+    return [reduce(lambda one, other: one | other, replies) for replies in zip(*shards, strict=True)]
+
+
+def check_top(top: object) -> None:
+    if isinstance(top, bool) or not isinstance(top, int) or top < 1:
+        raise OptionError.expected("top", "an integer of at least 1", repr(top))
+
+
+def check_asked(what: str, text: str) -> None:
+    """Refuse a question or query of blanks and punctuation only.
+
+    >>> check_asked("question", " ?")
+    Traceback (most recent call last):
+    attar.errors.FormatError: question: expected some words, got ' ?'
+    """
+    if not text.translate(_PUNCTUATION).strip():
+        raise FormatError.expected(what, "some words", quoted(text) if text.strip() else "nothing")
+
+
+def _check_text(what: str, text: object) -> None:
+    """Refuse what is no text, has no words, or is as long as a book."""
+    if not isinstance(text, str):
+        raise DtypeError.expected(what, "a string", type(text).__name__)
+    if len(text) > _LONGEST:
+        got = f"{len(text):,} characters"
+        raise FormatError.expected(what, f"at most {_LONGEST:,} characters", got, "shorten it")
+    check_asked(what, text)

@@ -1,0 +1,225 @@
+"""One shard's part in questions to all documents: what its own documents say at each step (`asking`)."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from attar.errors import RecordError, UnknownDocumentError
+from attar.library.cache import MemoryCache
+from attar.library.places import with_places
+from attar.memory.memory import Memory
+from attar.results import Sentence
+from attar.search.index import SearchIndex
+from attar.search.lexical import Corpus
+from attar.search.ranking import CorpusQuery, Nearest, RankedDocument, Standards
+from attar.store.origin import place_in, unpack_parts
+from attar.store.transactions import Snapshot
+
+if TYPE_CHECKING:
+    from attar.reader.answers import ScoredPhrases, Shares
+    from attar.reader.confidence import Calibration
+    from attar.reader.reader import Reader
+
+# Sentences shown per document.
+_SENTENCES = 2
+# Questions whose phrases' scores are kept for the next step.
+_QUESTIONS = 32
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class ShardCorpus:
+    """The frequencies of a text's words, and the digest of the statistics that its signature is made with."""
+
+    corpus: Corpus
+    statistics: bytes
+
+
+@dataclass(frozen=True)
+class AskedDocuments:
+    """A question, and the documents that answer it: each name with what is added to the scores of its phrases."""
+
+    question: str
+    biases: dict[str, float]
+
+
+@dataclass(frozen=True)
+class PhraseScores:
+    """The logarithm of the sum over the phrases of each document, the score of "no answer", and the calibration.
+
+    Of no documents, the question is not looked at.
+    """
+
+    log_sums: dict[str, float]
+    null: float
+    calibration: "Calibration | None"
+
+
+@dataclass(frozen=True)
+class BestSentences:
+    """A document's title, and its sentences that fit a query best."""
+
+    title: str
+    sentences: list[Sentence]
+
+
+@dataclass(frozen=True, eq=False)
+class _Document:
+    """A document, its text if that is kept, and the parts of that as they are stored."""
+
+    name: str
+    title: str
+    memory: Memory
+    text: str | None
+    parts: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class _ScoredDocuments:
+    documents: list[_Document]
+    phrases: "ScoredPhrases"
+
+
+class RecentScores:
+    """The scores of the last questions' phrases: their next step may come with another call."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._scores: OrderedDict[tuple[object, ...], _ScoredDocuments] = OrderedDict()
+
+    def get(self, key: tuple[object, ...], documents: Sequence[_Document]) -> _ScoredDocuments | None:
+        """The scores under a key, if they are those of the same versions of documents."""
+        with self._lock:
+            kept = self._scores.get(key)
+        if kept is None or [id(each.memory) for each in kept.documents] != [
+            id(each.memory) for each in documents
+        ]:
+            return None
+        return kept
+
+    def put(self, key: tuple[object, ...], scores: _ScoredDocuments) -> None:
+        with self._lock:
+            self._scores[key] = scores
+            while len(self._scores) > _QUESTIONS:
+                self._scores.popitem(last=False)
+
+
+class OpenedShard:
+    """One state of a store, and the index as of it.
+
+    A step is given the names of documents of all shards, and returns what it finds out about its own: documents of
+    other shards, damaged ones and those that are gone are missing in the results.
+    """
+
+    def __init__(
+        self,
+        now: Snapshot,
+        index: SearchIndex,
+        reader: "Reader",
+        cache: MemoryCache,
+        recent: RecentScores,
+    ) -> None:
+        self._now, self._index, self._reader = now, index, reader
+        self._cache, self._recent = cache, recent
+        self._documents: dict[str, _Document | None] = {}
+
+    def alone(self, step: "Callable[[OpenedShard], Result]") -> list[Result]:
+        """Call a step as that of a library whose only shard this is (`asking.EachShard`)."""
+        return [step(self)]
+
+    def corpora(self, texts: Sequence[str]) -> list[ShardCorpus]:
+        """The frequencies of each text's words."""
+        statistics = self._index.signer.projection.digest
+        return [ShardCorpus(corpus, statistics) for corpus in self._index.corpora(texts)]
+
+    def moments(self, asked: Sequence[CorpusQuery]) -> list[Standards]:
+        """The moments of scores by words and by signatures."""
+        return self._index.moments(asked)
+
+    def nearest(self, asked: Sequence[CorpusQuery], standards: Sequence[Standards]) -> list[Nearest]:
+        """The documents with the highest rounded scores, compared exactly."""
+        return self._index.nearest(asked, standards)
+
+    def best(
+        self, asked: Sequence[CorpusQuery], standards: Sequence[Standards], count: int
+    ) -> list[list[RankedDocument]]:
+        """The best documents."""
+        return self._index.best(self._now, asked, standards, count)
+
+    def match(self, query: str, names: Iterable[str]) -> dict[str, float]:
+        """How well the phrases of documents fit a query."""
+        documents = self._opened(names)
+        matches = self._reader.match([document.memory for document in documents], query)
+        return {document.name: match for document, match in zip(documents, matches, strict=True)}
+
+    def sentences(self, query: str, names: Iterable[str]) -> dict[str, BestSentences]:
+        """The sentences of documents that fit a query best; none of a text that is not kept."""
+        return {document.name: self._sentences(query, document) for document in self._opened(names)}
+
+    def scores(self, asked: Sequence[AskedDocuments]) -> list[PhraseScores]:
+        """The sums over the phrases of documents."""
+        return [self._scores(each) for each in asked]
+
+    def shares(
+        self, asked: Sequence[AskedDocuments], totals: Sequence[float], top: int | None
+    ) -> "list[dict[str, Shares]]":
+        """The likeliest phrases of documents; a total is the logarithm of the sum over all that are asked."""
+        return [self._shares(each, total, top) for each, total in zip(asked, totals, strict=True)]
+
+    def _sentences(self, query: str, document: _Document) -> BestSentences:
+        text = document.text
+        if text is None:
+            return BestSentences(document.title, [])
+        places = self._reader.best_sentences(document.memory, query, _SENTENCES)
+        parts = unpack_parts(document.parts, document.name)
+        sentences = [Sentence(text[start:end], start, end, place_in(parts, start)) for start, end in places]
+        return BestSentences(document.title, sentences)
+
+    def _scores(self, asked: AskedDocuments) -> PhraseScores:
+        scored = self._scored(asked)
+        if scored is None:
+            return PhraseScores({}, 0.0, None)
+        names = [document.name for document in scored.documents]
+        log_sums = dict(zip(names, scored.phrases.log_sums(), strict=True))
+        return PhraseScores(log_sums, scored.phrases.query.null, scored.phrases.calibration)
+
+    def _shares(self, asked: AskedDocuments, total: float, top: int | None) -> "dict[str, Shares]":
+        scored = self._scored(asked)
+        if scored is None:
+            return {}
+        shares = scored.phrases.shares(total, top, [document.text for document in scored.documents])
+        return {
+            document.name: share._replace(answers=with_places(share.answers, document.parts, document.name))
+            for document, share in zip(scored.documents, shares, strict=True)
+        }
+
+    def _scored(self, asked: AskedDocuments) -> _ScoredDocuments | None:
+        documents = self._opened(asked.biases)
+        if not documents:
+            return None
+        biases = [asked.biases[document.name] for document in documents]
+        key = (asked.question, *biases)
+        scored = self._recent.get(key, documents)
+        if scored is None:
+            memories = [document.memory for document in documents]
+            scored = _ScoredDocuments(documents, self._reader.scored(memories, asked.question, biases))
+            self._recent.put(key, scored)
+        return scored
+
+    def _opened(self, names: Iterable[str]) -> list[_Document]:
+        """Those documents that are here, and not damaged."""
+        for name in names:
+            if name not in self._documents:
+                self._documents[name] = self._open(name)
+        return [document for name in names if (document := self._documents[name]) is not None]
+
+    def _open(self, name: str) -> _Document | None:
+        try:
+            memory, text = self._cache.get(self._now, name)
+            entry = self._now.entry(name)
+        except (RecordError, UnknownDocumentError):  # `attar store check` reports what is damaged
+            return None
+        return _Document(name, entry.title, memory, text, entry.parts)

@@ -1,0 +1,189 @@
+"""Reading with Ray gives the library that one machine makes, byte for byte, also after crashes."""
+
+import json
+import socket
+from pathlib import Path
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from attar.cluster.connection import connected
+from attar.cluster.reading import Workers, read_with_ray
+from attar.cluster.shards import shard_paths, split
+from attar.cluster.sources import find_sources
+from attar.documents.sources import find_files
+from attar.errors import AttarError, NameTakenError, OptionError, UnavailableError
+from attar.library.drafts import read_files
+from attar.library.library import Library
+from attar.store.parquet import export_store
+from attar.store.store import Store
+from benchmarks.cluster_reading import Killer, contents, write_stories
+
+from .servers import run_attar
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of Ray
+
+
+class TestOnRay:
+    """What only a running cluster shows."""
+
+    pytestmark = pytest.mark.nightly
+
+    @pytest.fixture(scope="class")
+    def sources(self, tmp_path_factory) -> Path:
+        """Files of several kinds, one of them with many documents, one damaged, one name that comes twice."""
+        folder = tmp_path_factory.mktemp("sources")
+        write_stories(folder / "stories", 6)
+        rows = [{"id": f"line/{at}", "text": f"Ann met Bob in Bath in {1800 + at}."} for at in range(20)]
+        rows += [{"id": "line/3", "text": "Another text."}]
+        (folder / "lines.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        table = pa.table({"name": ["p1", "p2"], "text": ["Eve left. She ran.", "Zoe came."]})
+        pq.write_table(table, folder / "p.parquet")
+        (folder / "page.html").write_text("<html><title>News</title><h1>Rain</h1><p>Ann stays in.</p></html>")
+        (folder / "bad.pdf").write_bytes(b"%PDF nothing")
+        return folder
+
+    @pytest.fixture(scope="class")
+    def on_one_machine(self, sources, tmp_path_factory, tiny_reader):
+        """The library that one process makes of the sources, and the errors."""
+        path, bad = tmp_path_factory.mktemp("one") / "library", []
+        with Library(path, tiny_reader) as library:
+            library.add_many(read_files(find_files([sources]).files, bad.append), on_refused=bad.append)
+        return path, sorted(map(str, bad))
+
+    @pytest.fixture(scope="class")
+    def read(self, ray_cluster, tiny_reader_folder):
+        """`read_with_ray` with the tiny reader, two actors, and errors in a list."""
+
+        def run(out, sources, **options):
+            options = {"workers": Workers(2), "reader": tiny_reader_folder} | options
+            return read_with_ray(out, sources, **options)
+
+        return run
+
+    @pytest.fixture(scope="class")
+    def with_ray(self, read, sources, tmp_path_factory):
+        path, bad = tmp_path_factory.mktemp("ray") / "library", []
+        changes = read(path, [sources], on_bad=bad.append)
+        return path, sorted(map(str, bad)), changes
+
+    def test_files_of_all_kinds_and_their_errors_are_those_of_one_machine(self, with_ray, on_one_machine):
+        assert contents(with_ray[0]) == contents(on_one_machine[0])
+        assert with_ray[1] == on_one_machine[1]
+        assert ["bad.pdf" in with_ray[1][0], "document 'line/3'" in with_ray[1][1]] == [True, True]
+        assert with_ray[2] == {"added": 29}
+
+    def test_what_the_library_has_is_not_read_again(self, read, with_ray, sources, monkeypatch):
+        """It comes back without a memory; the writer would read it, with torch."""
+        monkeypatch.setattr("attar.library.adding.encode_texts", None)
+        before = contents(with_ray[0])
+        assert read(with_ray[0], [sources], on_bad=lambda fault: None) == {"unchanged": 29}
+        assert contents(with_ray[0]) == before
+
+    def test_into_shards_and_from_urls(self, read, sources, on_one_machine, tmp_path):
+        """The shards of an empty library, filled from another file system."""
+        Store.open(tmp_path / "empty").close()
+        split(tmp_path / "empty", tmp_path / "shards", 2)
+        memory = fsspec.filesystem("memory")
+        memory.put(str(sources / "stories") + "/", "/stories/", recursive=True)
+        urls = ["memory://stories", f"file://{sources / 'lines.jsonl'}"]
+        assert len(find_sources(urls[:1]).files) == 6
+        read(tmp_path / "shards", urls, on_bad=lambda fault: None)
+        split(tmp_path / "shards", tmp_path / "joined", 1)
+        joined, expected = contents(tmp_path / "joined"), contents(on_one_machine[0])
+        assert all(contents(path) for path in shard_paths(tmp_path / "shards"))
+        names = {name.removeprefix("stories/"): name for name in expected}
+        assert sum(name.startswith("story") for name in joined) == 6
+        for name, (_, *parts) in joined.items():
+            if name:
+                assert parts == list(expected[names[name]][1:])
+
+    def test_into_parquet(self, read, on_one_machine, sources, tmp_path):
+        read(tmp_path / "out.parquet", [sources / "lines.jsonl"], on_bad=lambda fault: None)
+        assert [file.name for file in tmp_path.iterdir()] == ["out.parquet"]
+        with Store.open(on_one_machine[0], read_only=True) as store:
+            names = [entry.name for entry in store.documents() if entry.name.startswith("line/")]
+            export_store(store, tmp_path / "expected.parquet", only=names)
+        times = ["created", "changed"]
+        found, expected = (
+            pq.read_table(tmp_path / f"{name}.parquet").drop(times) for name in ("out", "expected")
+        )
+        assert found.equals(expected)
+
+    def test_a_job_that_is_killed_and_continued_ends_with_the_same_library(self, ray_cluster, tmp_path):
+        killer = Killer(tmp_path, ray_cluster, seed=3)
+        write_stories(killer.folder, 120)
+        assert killer.kill(actor=False)
+        # The job goes on without one of its actors, to the end.
+        assert killer.kill(actor=True)
+        with Library(tmp_path / "expected") as library:
+            library.add_many(read_files(find_files([killer.folder]).files))
+        assert contents(killer.store) == contents(tmp_path / "expected")
+
+    def test_a_name_that_is_taken_ends_it_unless_errors_are_wanted(self, read, tmp_path, tiny_reader):
+        (tmp_path / "ann.txt").write_text("Ann left.")
+        with Library(tmp_path / "library", tiny_reader) as library:
+            library.add("ann", "Another text.")
+        with pytest.raises(NameTakenError, match="document 'ann'"):
+            read(tmp_path / "library", [tmp_path / "ann.txt"])
+
+    def test_an_error_of_an_actor_is_one_line(self, read, tmp_path, tiny_reader):
+        """A reader whose weights are damaged fails where it is loaded."""
+        (tmp_path / "ann.txt").write_text("Ann left.")
+        tiny_reader.save(tmp_path / "reader")
+        with (tmp_path / "reader" / "weights.safetensors").open("r+b") as file:
+            file.truncate(1_000)
+        with pytest.raises(AttarError) as caught:
+            read(tmp_path / "new", [tmp_path / "ann.txt"], reader=tmp_path / "reader")
+        assert "\n" not in str(caught.value)
+
+    def test_without_a_document_to_add_nothing_is_created(self, ray_cluster, tmp_path, tiny_reader_folder):
+        (tmp_path / "empty.txt").touch()
+        words = ["add", "library", "empty.txt", "--ray", ray_cluster, "--reader", tiny_reader_folder]
+        code, (line,) = run_attar(*words, cwd=tmp_path)
+        assert (code, line) == (2, "attar: empty.txt: expected text, got nothing; leave it out")
+        assert [path.name for path in tmp_path.iterdir()] == ["empty.txt"]
+
+    def test_more_than_the_cluster_has_is_refused(self, read, sources, tmp_path):
+        with pytest.raises(OptionError, match="room for an actor with 64 CPUs"):
+            read(tmp_path / "library", [sources], workers=Workers(threads=64))
+
+
+@pytest.mark.parametrize(("field", "value"), [("actors", 0), ("threads", 0), ("gpus", -1.0)])
+def test_workers_are_positive(field, value):
+    with pytest.raises(OptionError, match=field):
+        Workers(**{field: value})
+
+
+def test_no_cluster_at_the_address_is_one_line(tmp_path):
+    (tmp_path / "ann.txt").write_text("Ann left.")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    code, (line,) = run_attar("add", tmp_path / "S", tmp_path / "ann.txt", "--ray", address)
+    assert code == 2
+    assert line.startswith(f"attar: there is no cluster of Ray at {address}: Connection refused; start one")
+    assert not (tmp_path / "S").exists()
+
+
+def test_without_ray_installed_it_is_one_line(tmp_path):
+    (tmp_path / "ann.txt").write_text("Ann left.")
+    (tmp_path / "ray.py").write_text("raise ImportError('no ray', name='ray')")
+    words = ("add", tmp_path / "S", tmp_path / "ann.txt", "--ray")
+    code, (line,) = run_attar(*words, PYTHONPATH=f"{tmp_path}:.")
+    assert code == 2
+    assert line == "attar: the package ray is not installed; pip install '.[ray]'"
+
+
+@pytest.mark.parametrize("options", [["--sync"], ["--name", "x"]], ids=["sync", "name"])
+def test_options_for_one_process_are_refused(tmp_path, options):
+    code, (line,) = run_attar("add", tmp_path / "S", tmp_path, "--ray", *options)
+    assert (code, "attar: --ray: expected files, folders and URLs to read" in line) == (2, True)
+
+
+def test_an_address_that_is_none_is_refused(monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    with pytest.raises(UnavailableError, match="no cluster of Ray at nowhere: no such address"):
+        connected("nowhere").__enter__()

@@ -1,0 +1,164 @@
+"""Searching a library, and asking all of its documents, with the reader that ships."""
+
+import pytest
+
+from attar.errors import DtypeError, FormatError, OptionError
+from attar.library.library import Library
+from attar.reader.reader import Reader
+from attar.search import scan
+from attar.store.records import key_of
+from benchmarks.search import fill_library
+
+from .conftest import damage
+
+pytestmark = pytest.mark.slow
+
+TEXTS = {
+    "emma": "Emma Woodhouse lived at Hartfield with her father. Mr. Knightley owned Donwell Abbey.",
+    "rome": "Rome is the capital of Italy. The Tiber flows through the city. The Colosseum was finished in 80 AD.",
+    "tea": "Tea is made from the leaves of Camellia sinensis. It was first drunk in China.",
+    "salt": "Salt is mined near Salzburg. It was traded along the Salzach for centuries.",
+}
+QUESTIONS = ["Where was tea first drunk?", "the of and", "Who was first?", "salt", "salt"]
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    return Reader.load()
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory, shipped):
+    """A library that no test changes."""
+    with Library(tmp_path_factory.mktemp("asking") / "library", shipped) as library:
+        library.add_many(TEXTS.items())
+        yield library
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [("river of the Italian capital", "rome"), ("Who owned Donwell Abbey?", "emma"), ("mining salt", "salt")],
+)
+def test_search_finds_documents_with_their_best_sentences(library, query, name):
+    best = library.search(query)[0]
+    assert best.document == name
+    assert best.sentences
+    for sentence in best.sentences:
+        assert TEXTS[name][sentence.start : sentence.end] == sentence.text
+
+
+def test_ask_all_answers_with_document_and_quote(library):
+    answer = library.ask_all("Where was tea first drunk?")[0]
+    assert (answer.text, answer.document, answer.quote) == ("China", "tea", "It was first drunk in China.")
+    assert TEXTS["tea"][answer.start : answer.end] == "China"
+
+
+def test_probabilities_are_shares_of_all_documents(library):
+    answers = library.ask_all("Where was tea first drunk?", top=None)
+    assert {answer.document for answer in answers} == {*TEXTS, None}
+    probabilities = [answer.probability for answer in answers]
+    assert probabilities == sorted(probabilities, reverse=True)
+
+
+def test_not_in_this_library_is_an_answer(library):
+    assert library.ask_all("Who discovered penicillin?")[0].absent
+
+
+def test_an_empty_library_has_no_answer(tmp_path, shipped):
+    with Library(tmp_path / "empty", shipped) as library:
+        (answer,) = library.ask_all("Who?")
+        assert (answer.absent, answer.probability) == (True, 1.0)
+        assert library.search("Who?") == []
+
+
+@pytest.mark.parametrize(
+    "query", ["the of and", "___", "\ud800", "x" * 5_000], ids=["stop words", "marks", "surrogate", "long"]
+)
+def test_odd_queries_are_answered(library, query):
+    assert len(library.search(query)) == len(TEXTS)
+    assert library.ask_all(query)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("", FormatError, "got nothing"),
+        (" \n", FormatError, "got nothing"),
+        ("?!", FormatError, "some words"),
+        ("x" * 50_000_000, FormatError, "at most 10,000 characters, got 50,000,000"),
+        (b"tea", DtypeError, "a string, got bytes"),
+    ],
+    ids=["nothing", "blanks", "punctuation", "a book", "bytes"],
+)
+def test_what_is_no_question_is_refused(library, text, error, message):
+    for ask in (library.search, library.ask_all):
+        with pytest.raises(error, match=message):
+            ask(text)
+
+
+@pytest.mark.parametrize("top", [0, -1, True, 1.5])
+def test_top_must_be_an_integer_from_1_up(library, top):
+    for ask in (library.search, library.ask_all):
+        with pytest.raises(OptionError, match="top"):
+            ask("tea", top=top)
+
+
+@pytest.mark.parametrize("many", [1_000, 4_096], ids=["rounded", "exact"])
+def test_many_questions_at_once_are_answered_as_each_alone(tmp_path, shipped, monkeypatch, many):
+    monkeypatch.setattr(scan, "_MANY", many)
+    with Library(tmp_path / "filled", shipped, durability="relaxed") as library:
+        fill_library(library, shipped, 1_500)
+        library.add_many(TEXTS.items())
+        alone = [library.ask_all(question, top=None) for question in QUESTIONS]
+        hits = [library.search(question) for question in QUESTIONS]
+    scans = []
+    near_scores = scan.near_scores
+    monkeypatch.setattr(
+        scan,
+        "near_scores",
+        lambda packed, queries, *rest: scans.append(len(queries)) or near_scores(packed, queries, *rest),
+    )
+    with Library(tmp_path / "filled", shipped) as library:
+        assert library.ask_all_many(QUESTIONS, top=None) == alone
+        # Together, and a question that comes twice once.
+        assert scans == [len(set(QUESTIONS))]
+        assert [library.search(question) for question in QUESTIONS] == hits
+        assert library.ask_all_many([]) == []
+
+
+def test_damaged_documents_answer_no_questions(tmp_path, shipped):
+    with Library(tmp_path / "library", shipped) as library:
+        library.add_many(TEXTS.items())
+    damage(tmp_path / "library", b"m" + key_of("tea"))
+    with Library(tmp_path / "library", shipped) as library:
+        answers = library.ask_all("Where was tea first drunk?", top=None)
+        assert {answer.document for answer in answers} == {*TEXTS, None} - {"tea"}
+        hits = library.search("leaves of Camellia sinensis")
+        assert {hit.document for hit in hits} == TEXTS.keys() - {"tea"}
+
+
+def test_a_library_of_the_fixed_reader_is_searched_and_asked(tmp_path, shipped):
+    with Library(tmp_path / "library", shipped) as library:
+        library.add_many(TEXTS.items())
+        library.reread("fixed")
+        assert library.search("the river in the capital of Italy")[0].document == "rome"
+        assert library.search_state.lines() == []
+        assert library.ask_all("Where was tea first drunk?", top=1)[0].document == "tea"
+
+
+@pytest.mark.parametrize("text", ["x" * 2_000_000, "salt " * 1_500], ids=["no space", "no end of a sentence"])
+def test_a_text_of_one_long_line_is_read_and_found(tmp_path, shipped, text):
+    with Library(tmp_path / "library", shipped) as library:
+        library.add("line", text)
+        library.add("tea", TEXTS["tea"])
+        assert {hit.document for hit in library.search("salt")} == {"line", "tea"}
+
+
+def test_texts_of_stop_words_only_are_found_after_others(tmp_path, shipped):
+    with Library(tmp_path / "library", shipped) as library:
+        library.add_many([("stop", "the of and"), ("dots", "..."), ("again", "the of and")])
+        assert {hit.document for hit in library.search("the of")} == {"stop", "again", "dots"}
+        library.add("tea", TEXTS["tea"])
+        assert library.search("leaves of Camellia sinensis")[0].document == "tea"
+        library.refit()
+        assert library.search("leaves of Camellia sinensis")[0].document == "tea"

@@ -1,0 +1,119 @@
+"""Refitting: statistics of the library's own texts, all signatures made again, while others change documents."""
+
+import pytest
+
+from attar.errors import OptionError
+from attar.library.library import Library
+from attar.results import Refit
+from attar.search.statistics import Statistics
+from attar.store.records import key_of
+
+from .conftest import damage
+from .test_searching import NEW, TEXTS, found, record
+
+
+@pytest.fixture
+def library(folder, reader):
+    with Library(folder, reader) as library:
+        library.add_many(TEXTS.items())
+        yield library
+
+
+@pytest.fixture
+def without_text(folder, reader):
+    """A library of which one document has a signature and no text."""
+    with Library(folder, reader, keep_text=False) as library:
+        library.add("rome", TEXTS["rome"])
+    with Library(folder, reader) as library:
+        library.add("tea", TEXTS["tea"])
+        yield library
+
+
+def after_some_progress(change, task="signatures"):
+    """A progress callback that changes something at the first document of a task."""
+
+    def progress(name, at, count):
+        if (name, at) == (task, 0):
+            change()
+
+    return progress
+
+
+def test_signatures_are_made_with_the_documents_own_statistics(library):
+    before = record(library, "tea").statistics
+    assert library.refit() == Refit(len(TEXTS))
+    assert record(library, "tea").statistics != before
+    assert found(library, TEXTS["tea"])[0] == "tea"
+    assert list(library.store.check()) == []
+
+
+def test_documents_without_a_text_are_not_lost(without_text):
+    before = record(without_text, "tea")
+    with pytest.raises(OptionError, match=r"1 documents .* have no kept text, such as 'rome'.*--leave-out"):
+        without_text.refit()
+    assert record(without_text, "tea") == before
+    assert set(found(without_text, TEXTS["rome"])) == {"rome", "tea"}
+
+
+def test_documents_without_a_text_are_left_out_if_told(without_text):
+    assert without_text.refit(leave_out=True) == Refit(1, left_out=1)
+    assert found(without_text, TEXTS["tea"]) == ["tea"]
+    (line,) = without_text.search_state.lines()
+    assert line.startswith("1 documents are left out, such as 'rome'")
+
+
+@pytest.mark.parametrize("task", ["fitting", "signatures"])
+def test_a_document_that_is_removed_meanwhile_is_not_missed(library, task):
+    progress = after_some_progress(lambda: library.remove("rome"), task)
+    assert library.refit(progress=progress) == Refit(len(TEXTS) - 1)
+    assert set(found(library, TEXTS["rome"])) == TEXTS.keys() - {"rome"}
+
+
+def test_a_document_without_a_text_that_comes_meanwhile_is_not_lost(library, folder, reader):
+    before = record(library, "tea")
+    with Library(folder, reader, keep_text=False) as other:
+        progress = after_some_progress(lambda: other.add("new", NEW))
+        with pytest.raises(OptionError, match="such as 'new'"):
+            library.refit(progress=progress)
+    assert record(library, "tea") == before
+
+
+def test_what_changes_meanwhile_is_found(library):
+    library.refit(progress=after_some_progress(lambda: library.add("tea", NEW, replace=True)))
+    assert set(found(library, NEW)) == TEXTS.keys()
+    assert record(library, "tea").statistics == record(library, "rome").statistics
+
+
+@pytest.mark.parametrize("kind", [b"f", b"t"], ids=["entry", "text"])
+def test_damaged_documents_are_counted(library, folder, reader, kind):
+    library.close()
+    damage(folder, kind + key_of("rome"))
+    with Library(folder, reader) as opened:
+        assert opened.refit() == Refit(len(TEXTS) - 1, damaged=1)
+
+
+@pytest.mark.parametrize("size", [17, 0])
+def test_a_size_that_no_signature_has_is_refused_before_texts_are_read(library, size):
+    tasks = []
+    with pytest.raises(OptionError, match="size: expected 1 to 16"):
+        library.refit(size=size, progress=lambda task, *_: tasks.append(task))
+    assert tasks == []
+
+
+def test_an_empty_library_is_refused(folder, reader):
+    with Library(folder, reader) as library, pytest.raises(OptionError, match=r"no document .* has a text"):
+        library.refit()
+
+
+def test_a_long_text_is_fitted_window_by_window(library, monkeypatch):
+    library.add("long", 400 * (TEXTS["rome"] + " "))
+    longest = []
+    with_states = Statistics.with_states
+    monkeypatch.setattr(
+        Statistics,
+        "with_states",
+        lambda self, ids, states: longest.append(len(states)) or with_states(self, ids, states),
+    )
+    library.refit()
+    assert len(longest) > len(TEXTS) + 10
+    assert max(longest) <= 512
