@@ -47,12 +47,16 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What happened to a document: its name, the change, its tokens and the bytes of its memory."""
+    """What happened to a document: its name, the change, its tokens and the bytes of its memory.
+
+    `incomplete` says what of its file the text is without, such as "row 2,001 and what follows"; mostly nothing.
+    """
 
     name: str
     change: Literal["added", "replaced", "unchanged", "appended", "merged"]
     tokens: int
     bytes: int
+    incomplete: str = ""
 
 
 class Reread(msgspec.Struct, frozen=True):
@@ -82,7 +86,7 @@ class Document(msgspec.Struct, frozen=True):
     """A document as lists show it. `bytes` is the size of its memory, `text_bytes` of its text if kept.
 
     `date` is the document's own, if its file has one. `fault` says why a document cannot be read; then only its name
-    is known.
+    is known. `incomplete` is that of `Change`.
     """
 
     name: str
@@ -95,6 +99,7 @@ class Document(msgspec.Struct, frozen=True):
     changed: datetime
     fault: str | None = None
     date: str | None = None
+    incomplete: str | None = None
 
 
 class DocumentDetails(Document, frozen=True, kw_only=True):

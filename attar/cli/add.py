@@ -31,6 +31,7 @@ from attar.options import option
 
 if TYPE_CHECKING:
     from attar.documents.sources import SkippedFile
+    from attar.documents.workers import FileLimits
     from attar.library.drafts import Draft
     from attar.results import Change
 
@@ -64,14 +65,23 @@ class AddOptions:
     )
     durability: str = option("sync", options.DURABILITY)
     max_decompressed_mb: int = option(1024, options.MAX_DECOMPRESSED, min=1)
+    max_file_memory_mb: int = option(1024, "Maximum memory for reading one file, in MB.", min=64)
+    max_file_seconds: int = option(120, "Maximum CPU time for reading one file, in seconds.", min=1)
     actors: int | None = option(None, "With --ray: processes that read; all CPUs by default.", min=1)
     threads: int = option(1, "With --ray: threads per actor.", min=1)
     gpus: float = option(0.0, "With --ray: GPUs per actor, such as 1 or 0.5.")
 
     @property
-    def max_bytes(self) -> int:
-        """Most that is decompressed into memory at once."""
-        return self.max_decompressed_mb * 2**20
+    def limits(self) -> "FileLimits":
+        """What reading one file may cost."""
+        from attar.documents.workers import FileLimits
+
+        return FileLimits(
+            memory_mb=self.max_file_memory_mb,
+            cpu_seconds=self.max_file_seconds,
+            seconds=2.0 * self.max_file_seconds,
+            decompressed_mb=self.max_decompressed_mb,
+        )
 
     @property
     def of_library(self) -> dict[str, Any]:
@@ -176,6 +186,7 @@ def _add_here(
 ) -> None:
     """Add documents in this process."""
     from attar.documents.sources import FoundFiles, find_files
+    from attar.documents.workers import FileReader
     from attar.library.drafts import gone_documents, read_files
     from attar.library.library import Library
 
@@ -189,8 +200,11 @@ def _add_here(
     if chosen.sync and not found.folders:
         raise OptionError.expected("--sync", "a folder", "files only")
     read: dict[str, tuple[str, set[str]]] = {}
-    with report.running(sum(file.bytes for file in found.files), found.skipped) as bar:
-        drafts = read_files(found.files, report.refuse, bar.files_read, chosen.max_bytes, read)
+    with (
+        FileReader(chosen.limits) as file_reader,
+        report.running(sum(file.bytes for file in found.files), found.skipped) as bar,
+    ):
+        drafts = read_files(found.files, report.refuse, bar.files_read, read, reader=file_reader)
         if is_stdin:
             drafts = iter([_stdin_draft(chosen.name)])
         elif chosen.name is not None:
@@ -229,6 +243,7 @@ def append(
     attar append stories emma chapter2.txt
     """
     from attar.documents.sources import find_files
+    from attar.documents.workers import FileLimits, FileReader
     from attar.library.drafts import read_files
     from attar.library.finding import find_document
     from attar.library.library import Library
@@ -236,8 +251,8 @@ def append(
     if str(file) == _STDIN:
         draft = _stdin_draft(name)
     else:
-        limit = max_decompressed_mb * 2**20
-        draft = _only_draft(read_files(find_files([file]).files, max_bytes=limit), name)
+        with FileReader(FileLimits(decompressed_mb=max_decompressed_mb)) as file_reader:
+            draft = _only_draft(read_files(find_files([file]).files, reader=file_reader), name)
     library = Library(store, reader, durability=durability, create=False)  # type: ignore[arg-type]
     with library, progress_bar() as progress:
         note_reader(library.store, store, reader)

@@ -73,7 +73,7 @@ def add_with_ray(
             workers=Workers(chosen.actors, chosen.threads, chosen.gpus),
             reader=reader,
             replace=chosen.replace,
-            max_bytes=chosen.max_bytes,
+            limits=chosen.limits,
             progress=lambda _, done, total: bar.files_read(min(done, total)),
             **told,
         )

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from attar.cluster.connection import connected, errors_in_one_line
 from attar.cluster.shards import is_sharded, shard_of, shard_paths
 from attar.cluster.sources import FoundSources, datasource, find_sources, from_table, to_table
+from attar.documents.workers import FileLimits
 from attar.errors import AttarError, OptionError
-from attar.files import MAX_DECOMPRESSED
 from attar.library.drafts import Draft, encode_texts
 from attar.library.library import Library
 from attar.progress import Progress, ignore_progress
@@ -92,7 +92,7 @@ def read_with_ray(
     keep_text: bool = True,
     budget: int | None = None,
     durability: Durability = "sync",
-    max_bytes: int = MAX_DECOMPRESSED,
+    limits: FileLimits | None = None,
     on_change: Callable[[Change], None] | None = None,
     on_bad: Callable[[AttarError], None] | None = None,
     progress: Progress = ignore_progress,
@@ -130,7 +130,7 @@ def read_with_ray(
         libraries = [opened(folder) for folder in folders]
         seen: dict[str, bytes] = {}
         characters = 0
-        for block in _read(found, libraries, path, workers, max_bytes):
+        for block in _read(found, libraries, path, workers, limits):
             by_shard: dict[int, list[Draft]] = {}
             for document in block:
                 if isinstance(document, Draft):
@@ -160,7 +160,11 @@ def read_with_ray(
 
 
 def _read(
-    found: FoundSources, libraries: list[Library], reader: Path | None, workers: Workers, max_bytes: int
+    found: FoundSources,
+    libraries: list[Library],
+    reader: Path | None,
+    workers: Workers,
+    limits: FileLimits | None,
 ) -> Iterator[list[Draft | AttarError]]:
     """Yield the documents of sources in order, some at a time, read by actors."""
     import ray
@@ -176,7 +180,7 @@ def _read(
     known = ray.put(_known(libraries))
     # Reading files reserves no CPU: the actors have all.
     documents = ray.data.read_datasource(
-        datasource(found.files, max_bytes), num_cpus=0, concurrency=max(1, actors // 2)
+        datasource(found.files, limits), num_cpus=0, concurrency=max(1, actors // 2)
     )
     read = documents.map_batches(
         _ReaderActor,

@@ -16,10 +16,9 @@ from attar.documents.sources import (
     document_name,
     find_files,
     is_known,
-    read_bytes,
 )
+from attar.documents.workers import FileLimits, FileReader
 from attar.errors import AttarError, FormatError
-from attar.files import MAX_DECOMPRESSED
 from attar.library.drafts import Draft, read_files
 from attar.store.origin import Origin
 
@@ -116,23 +115,24 @@ def _find_urls(url: str) -> list[UrlFile]:
 
 
 def read_documents(
-    files: Iterable[AnyFile], max_bytes: int = MAX_DECOMPRESSED
+    files: Iterable[AnyFile], limits: FileLimits | None = None
 ) -> Iterator[Draft | AttarError]:
     """Yield the checked documents of files, and the error of each that cannot be read."""
-    for file in files:
-        faults: list[AttarError] = []
-        if isinstance(file, SourceFile):
-            drafts = read_files([file], faults.append, max_bytes=max_bytes)
-        else:
-            drafts = _read_url(file, faults.append, max_bytes)
-        for draft in drafts:
+    with FileReader(limits) as reader:
+        for file in files:
+            faults: list[AttarError] = []
+            if isinstance(file, SourceFile):
+                drafts = read_files([file], faults.append, reader=reader)
+            else:
+                drafts = _read_url(file, faults.append, reader)
+            for draft in drafts:
+                yield from faults
+                faults.clear()
+                yield draft
             yield from faults
-            faults.clear()
-            yield draft
-        yield from faults
 
 
-def _read_url(file: UrlFile, on_bad: Callable[[AttarError], None], max_bytes: int) -> Iterator[Draft]:
+def _read_url(file: UrlFile, on_bad: Callable[[AttarError], None], reader: FileReader) -> Iterator[Draft]:
     import fsspec
 
     try:
@@ -141,15 +141,16 @@ def _read_url(file: UrlFile, on_bad: Callable[[AttarError], None], max_bytes: in
             with fsspec.open(file.url, "rb") as opened:
                 data = opened.read()
         own = PurePosixPath(file.url.partition("::")[0]).name
-        for each in read_bytes(own, data, max_bytes, name=file.name, on_bad=on_bad):
-            yield Draft.of(each.name, each.text, each.title, Origin(file.url, each.date, each.parts))
+        for document in reader.read_bytes(own, data, name=file.name, on_bad=on_bad):
+            origin = Origin(file.url, document.date, document.parts, document.incomplete)
+            yield Draft.of(document.name, document.text, document.title, origin)
     except AttarError as fault:
         on_bad(FormatError.expected(file.url, "documents to add", str(fault)))
     except (OSError, ValueError, BadZipFile) as fault:
         on_bad(FormatError.expected(file.url, "a file to read", _line(fault)))
 
 
-def datasource(files: list[AnyFile], max_bytes: int) -> "Datasource":
+def datasource(files: list[AnyFile], limits: FileLimits | None) -> "Datasource":
     """The documents of files as a source of Ray Data; local files are read on this machine."""
     from ray.data import Datasource, ReadTask
     from ray.data.block import BlockMetadata
@@ -168,7 +169,7 @@ def datasource(files: list[AnyFile], max_bytes: int) -> "Datasource":
             here = os.getcwd()
             return [
                 ReadTask(
-                    lambda group=group: _blocks(group, max_bytes, here),
+                    lambda group=group: _blocks(group, limits, here),
                     BlockMetadata(None, sum(map(_size, group)), None, None),
                 )
                 for group in _groups(files)
@@ -193,12 +194,12 @@ def _groups(files: list[AnyFile]) -> list[list[AnyFile]]:
     return groups
 
 
-def _blocks(files: list[AnyFile], max_bytes: int, here: str) -> "Iterator[pa.Table]":
+def _blocks(files: list[AnyFile], limits: FileLimits | None, here: str) -> "Iterator[pa.Table]":
     # The processes of a cluster that is running have another working directory, and paths may be relative.
     local = any(isinstance(file, SourceFile) for file in files)
     with contextlib.chdir(here) if local else contextlib.nullcontext():
         documents, size = list[Draft | AttarError](), 0
-        for each in read_documents(files, max_bytes):
+        for each in read_documents(files, limits):
             documents.append(each)
             size += len(each.text) if isinstance(each, Draft) else 0
             if size >= _BLOCK:

@@ -30,7 +30,6 @@ from attar.documents.sources import (
     read_source_file,
 )
 from attar.errors import AttarError, FormatError, MissingError
-from attar.files import MAX_DECOMPRESSED
 from attar.options import option
 from attar.progress import check_stopped
 
@@ -54,6 +53,11 @@ class FileLimits:
     memory_mb: int = option(1024, "Memory that reading one file may take, in MB.", min=64, max=2**20)
     cpu_seconds: int = option(120, "CPU time that reading one file may take.", min=1, max=2**20)
     seconds: float = option(240.0, "Time that reading one file may take.", min=1.0, max=2.0**20)
+    decompressed_mb: int = option(
+        1024,
+        "Size that a compressed text, or a member of an archive, may have when decompressed, in MB.",
+        min=1,
+    )
 
 
 def read_sources(
@@ -87,9 +91,8 @@ class _Waiting(NamedTuple):
 class FileReader:
     """Reads files in one child process, which is started when needed and replaced when it dies. For one thread."""
 
-    def __init__(self, limits: FileLimits | None = None, max_bytes: int = MAX_DECOMPRESSED) -> None:
+    def __init__(self, limits: FileLimits | None = None) -> None:
         self.limits = limits or FileLimits()
-        self.max_bytes = max_bytes
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
         self._files = 0
@@ -156,7 +159,7 @@ class FileReader:
                 source=file.source,
                 name=file.name,
                 bytes=file.bytes,
-                max_bytes=self.max_bytes,
+                max_bytes=limits.decompressed_mb * 2**20,
                 memory=limits.memory_mb * 2**20,
                 cpu_seconds=limits.cpu_seconds,
             )

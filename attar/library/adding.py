@@ -43,7 +43,7 @@ def _change_of(
     facts: DocumentEntry, change: Literal["added", "replaced", "unchanged", "appended", "merged"]
 ) -> Change:
     """The result of writing a document."""
-    return Change(facts.name, change, facts.tokens, facts.memory_bytes)
+    return Change(facts.name, change, facts.tokens, facts.memory_bytes, facts.incomplete)
 
 
 def _change_ids(key: str | None, *texts: str) -> tuple[bytes, ...]:

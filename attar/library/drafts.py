@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attar.errors import AttarError, DtypeError, FormatError, OptionError, quoted
-from attar.files import MAX_DECOMPRESSED
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.search.records import Collector
@@ -85,17 +84,22 @@ def read_files(
     files: "Sequence[SourceFile]",
     on_bad: "OnBad | None" = None,
     progress: Callable[[int], None] = lambda done: None,
-    max_bytes: int = MAX_DECOMPRESSED,
     read: ReadNames | None = None,
+    *,
+    reader: "FileReader | None" = None,
 ) -> Iterator[Draft]:
     """Yield the checked documents of files; `progress` is called with the number of bytes that are read.
 
-    A file that cannot be read raises, or `on_bad` is called with its error and the others are read. A compressed text
-    of more than `max_bytes` is refused. `read` gets the names of what was read, for `gone_documents`.
+    A file that cannot be read raises, or `on_bad` is called with its error and the others are read. `read` gets the
+    names of what was read, for `gone_documents`. `reader` has the limits of what reading a file may cost.
     """
     # Imported here: whoever adds no files does not wait for what reads them.
-    from attar.documents.sources import read_source_file
+    from attar.documents.workers import FileReader
 
+    if reader is None:
+        with FileReader() as reader:
+            yield from read_files(files, on_bad, progress, read, reader=reader)
+        return
     before = 0
     for file in files:
         inside, names, faults = 0, set[str](), list[AttarError]()
@@ -107,9 +111,9 @@ def read_files(
                 raise fault
             on_bad(fault)
 
-        for document in read_source_file(file, max_bytes, report):
+        for document in reader.read(file, report):
             try:
-                origin = Origin(source, document.date, document.parts)
+                origin = Origin(source, document.date, document.parts, document.incomplete)
                 draft = Draft.of(document.name, document.text, document.title, origin)
             except AttarError as fault:
                 report(FormatError.expected(str(file.path), "documents to add", str(fault)))
@@ -128,7 +132,7 @@ def read_files(
 def read_upload(files: "FileReader", name: str, data: bytes) -> Iterator[Draft]:
     """Yield the checked documents of a file that was sent; they have no file of their own."""
     for document in files.read_bytes(name, data):
-        origin = Origin("", document.date, document.parts)
+        origin = Origin("", document.date, document.parts, document.incomplete)
         yield Draft.of(document.name, document.text, document.title, origin)
 
 

@@ -99,4 +99,5 @@ def document_fields(facts: DocumentEntry | Fault) -> dict[str, Any]:
         "created": datetime.fromtimestamp(facts.created / 1e6, UTC),
         "changed": datetime.fromtimestamp(facts.changed / 1e6, UTC),
         "date": facts.date or None,
+        "incomplete": facts.incomplete or None,
     }

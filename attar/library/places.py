@@ -24,7 +24,7 @@ def appended_origin(before: Record, parts: Parts, joint: int) -> Origin:
     """The origin of a document after a text was appended: its file is no longer the whole of it."""
     earlier = unpack_parts(before.entry.parts, before.name)
     if not earlier and not parts:
-        return Origin("", before.entry.date)
+        return Origin("", before.entry.date, incomplete=before.entry.incomplete)
     # The pages of two files would have the same labels.
     labelled = [(at, f"appended, {label}" if label else "") for at, label in parts] if earlier else [*parts]
     first = [] if labelled and labelled[0][0] == 0 else [(0, "")]
@@ -33,6 +33,7 @@ def appended_origin(before: Record, parts: Parts, joint: int) -> Origin:
         "",
         before.entry.date,
         [*earlier, *shifted([*first, *labelled], length + (joint if length else 0))],
+        before.entry.incomplete,
     )
 
 
@@ -42,7 +43,8 @@ def merged_origin(records: Sequence[Record], joint: int) -> Origin:
         (record.name, unpack_parts(record.entry.parts, record.name), _characters(record))
         for record in records
     ]
-    return Origin(parts=joined_parts(texts, joint))
+    missing = [f"{record.name}: {record.entry.incomplete}" for record in records if record.entry.incomplete]
+    return Origin(parts=joined_parts(texts, joint), incomplete="; ".join(missing))
 
 
 def _characters(record: Record) -> int:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from attar.memory.forms import Floats
 from attar.options import LONGEST
+from attar.progress import check_stopped
 from attar.reader.parts import ReaderParts
 from attar.reader.windows import Phrase, Window, WindowPhrases
 from attar.text.pieces import PieceTokenizer
@@ -191,8 +192,13 @@ def encode_batches(
     with inference() as threads, ThreadPoolExecutor(threads) as pool:
         several = min(threads, len(batches)) > 1
         results = pool.map(encode, batches) if several else map(encode, batches)
-        for batch, result in zip(batches, results, strict=True):
-            take(batch, result)
+        try:
+            for batch, result in zip(batches, results, strict=True):
+                check_stopped()
+                take(batch, result)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from attar.errors import DtypeError
 from attar.memory.forms import Floats
+from attar.progress import check_stopped
 from attar.reader.fast_questions import FastEncoder, FastQuestions
 from attar.reader.parts import ReaderParts
 from attar.reader.scores import Query, content_words
@@ -39,6 +40,7 @@ class QuestionEncoder:
         order = sorted(range(len(pieces)), key=lambda at: len(pieces[at]))
         queries: dict[str, Query] = {}
         for first in range(0, len(order), _BATCH):
+            check_stopped()
             chosen = order[first : first + _BATCH]
             encoded = self._encode([distinct[at] for at in chosen], [pieces[at] for at in chosen])
             queries |= {query.question: query for query in encoded}

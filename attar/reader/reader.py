@@ -17,7 +17,7 @@ from attar.memory.algebra import replace_tail
 from attar.memory.budget import within_budget
 from attar.memory.forms import Floats, Form
 from attar.memory.memory import Memory
-from attar.progress import Progress, ignore_progress
+from attar.progress import Progress, check_stopped, ignore_progress
 from attar.reader.answers import ScoredPhrases, rank, rank_phrases, word_weights
 from attar.reader.config import FixedSizeConfig
 from attar.reader.encoding import EncodedWindow, TextEncoder, encode_batches
@@ -223,10 +223,12 @@ class Reader:
         if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
             raise OptionError.expected("top", "an integer of at least 1", repr(top))
         self._check_memories(memories)
-        return [
-            rank(self._scores(memory, query), query, memory.phrases, top, text, self.calibration)
-            for memory, query, text in zip(memories, self.questions.encode(questions), texts, strict=True)
-        ]
+        answers = []
+        for memory, query, text in zip(memories, self.questions.encode(questions), texts, strict=True):
+            check_stopped()
+            scores = self._scores(memory, query)
+            answers.append(rank(scores, query, memory.phrases, top, text, self.calibration))
+        return answers
 
     def explain(self, text: str, question: str) -> Explanation:
         """The answers to a question on a text, and the weight of each word for it: that of its sentence."""

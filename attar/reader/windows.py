@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from attar.memory.forms import Floats
 from attar.memory.phrases import JOINT, PhraseIndex
+from attar.progress import check_stopped
 from attar.text.pieces import PieceTokenizer
 from attar.text.sentences import sentence_spans
 
@@ -70,6 +71,7 @@ def cut_windows(tokenizer: PieceTokenizer, text: str) -> list[Window]:
         parts, count = [], 0
 
     for first in range(0, len(spans), _SENTENCES):
+        check_stopped()
         chunk = spans[first : first + _SENTENCES]
         read = tokenizer.read_sentences([text[start:end] for start, end in chunk])
         for at, ((start, _), (ids, places)) in enumerate(zip(chunk, read, strict=True), first):

@@ -22,8 +22,8 @@ Value = TypeVar("Value")
 _TURN = 64
 # The same for questions to all documents, which take longer.
 _TURN_OF_ALL = 8
-# Bytes that a file may have when it is decompressed, at least: its pictures count too.
-_DECOMPRESSED = 2**26
+# The size that a file may have when it is decompressed, at least: its pictures count too.
+_DECOMPRESSED_MB = 64
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,12 @@ class Service:
 
     def __init__(self, library: ServedLibrary, settings: Settings, metrics: Metrics) -> None:
         self.library, self.settings, self.metrics = library, settings, metrics
-        limits = FileLimits(memory_mb=settings.max_file_memory_mb, cpu_seconds=max(1, int(settings.timeout)))
-        self.files = FileReader(limits, max(_DECOMPRESSED, 4 * settings.max_text))
+        limits = FileLimits(
+            memory_mb=settings.max_file_memory_mb,
+            cpu_seconds=max(1, int(settings.timeout)),
+            decompressed_mb=max(_DECOMPRESSED_MB, settings.max_text * 4 // 2**20),
+        )
+        self.files = FileReader(limits)
         self.ready = False
         self._asks = Batcher[Questions, list[Asked]](
             lambda jobs: answer_together(library, jobs),

@@ -19,11 +19,12 @@ _parts = msgspec.msgpack.Decoder(list[tuple[Annotated[int, msgspec.Meta(ge=0, le
 
 
 class Origin(NamedTuple):
-    """The file that a document was read from, its own date, and its parts."""
+    """The file that a document was read from, its own date, its parts, and what of the file its text is without."""
 
     source: str = ""
     date: str = ""
     parts: Parts = ()
+    incomplete: str = ""
 
 
 def pack_parts(parts: Parts) -> bytes:

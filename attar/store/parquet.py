@@ -40,7 +40,19 @@ _DECODED_ROWS = 32
 _DECODED_BYTES = 2**27
 
 # The fields of a `DocumentEntry` that are columns; the sizes follow from the memory and the text.
-_FIELDS = ("name", "title", "digest", "created", "changed", "tokens", "source", "date", "parts", "budget")
+_FIELDS = (
+    "name",
+    "title",
+    "digest",
+    "created",
+    "changed",
+    "tokens",
+    "source",
+    "date",
+    "parts",
+    "budget",
+    "incomplete",
+)
 
 
 class ExportInfo(msgspec.Struct, frozen=True):
@@ -73,6 +85,7 @@ def _schema(info: ExportInfo) -> "pa.Schema":
         "tokens": pa.int64(),
         "source": pa.string(),
         "date": pa.string(),
+        "incomplete": pa.string(),
         "parts": pa.binary(),
         "budget": pa.int64(),
         "memory": pa.large_binary(),

@@ -106,6 +106,8 @@ class DocumentEntry(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     parts: bytes = b""
     # The most bytes that its memory may take, also when it is continued; 0: any number.
     budget: _Count = 0
+    # What of its file the text is without; empty if it has all.
+    incomplete: str = ""
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
@@ -271,6 +273,7 @@ class Record:
             date=origin.date,
             parts=pack_parts(origin.parts),
             budget=budget,
+            incomplete=origin.incomplete,
         )
         return cls(entry, memory_data, text_data, signature)
 
