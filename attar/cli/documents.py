@@ -41,7 +41,8 @@ def list_documents(
             if document.fault is not None:
                 print(f"{'damaged':>12}  {'':>10}  {one_line(document.name)}: {printable(document.fault)}")
             else:
-                print(f"{document.tokens:>12,}  {document.bytes:>10,}  {one_line(document.name)}")
+                missing = f"  (incomplete, without {document.incomplete})" if document.incomplete else ""
+                print(f"{document.tokens:>12,}  {document.bytes:>10,}  {one_line(document.name)}{missing}")
 
 
 def show(store: options.StorePath, name: options.Name, as_json: options.AsJson = False) -> None:

@@ -80,7 +80,8 @@ def print_change(change: "Change", *, as_json: bool) -> None:
         print_json(change)
     else:
         size = f"{change.tokens:,} tokens, {change.bytes:,} bytes"
-        print(f"{change.change} {shown(change.name)}: {size}", flush=True)
+        missing = f"; incomplete, without {printable(change.incomplete)}" if change.incomplete else ""
+        print(f"{change.change} {shown(change.name)}: {size}{missing}", flush=True)
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
