@@ -21,7 +21,6 @@ ALONE = {
     "cluster_reading": ("--kills", "1", "--documents", "20"),
     "cluster_serve": ("--quick",),
     "crash": ("--kills", "6"),
-    "damage": ("--flips", "3", "--tree-flips", "3", "--cuts", "3"),
     "everyday_files": ("--kinds", "pdf", "--limit", "1"),
     "floods": ("--seconds", "0.5"),
     "fuzz": ("--examples", "20"),
