@@ -2,7 +2,7 @@
 ARG PYTHON_IMAGE=python:3.12-slim
 FROM ${PYTHON_IMAGE} AS build
 
-# torch without CUDA: 0.8 GB instead of 5. Add "fast" to the extras for compiled lookups: 0.2 GB.
+# torch without CUDA: 0.8 GB instead of 5. Add "fast" to the extras for a compiled search: 0.2 GB.
 ARG EXTRAS=documents,search,server
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONSTRAINT=/build/constraints.txt
@@ -25,7 +25,7 @@ FROM ${PYTHON_IMAGE}
 RUN useradd --no-log-init --uid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin attar \
     && install --directory --owner attar --group attar --mode 700 /data
 COPY --from=build /opt/attar /opt/attar
-# Compiled lookups are kept in /tmp: all but /data and /tmp may be read-only.
+# The compiled search is kept in /tmp: all but /data and /tmp may be read-only.
 ENV PATH=/opt/attar/bin:$PATH NUMBA_CACHE_DIR=/tmp/numba
 USER 10001
 WORKDIR /data

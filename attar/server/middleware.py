@@ -44,6 +44,8 @@ _LOG_SECONDS = 1.0
 _DISCONNECTED = 499
 # Seconds for which the rest of a refused body is read, at most.
 _LINGER = 10.0
+# What a client is told of a bug.
+_INTERNAL = "internal error; the log has it under this request id"
 # Python refuses to parse numbers of thousands of digits.
 _MAX_LENGTH_DIGITS = 18
 # Proxies differ in which of two they take.
@@ -178,19 +180,22 @@ class Problems:
             await self.app(scope, receive_part, send_part)
         except Exception as error:
             scope[_ERROR] = error
-            problem = problem_for(error) or ProblemError(
-                500, "internal error; the log has it under this request id"
-            )
             if is_started:
                 # The server can only close the connection.
                 raise
-            if problem.status == _DISCONNECTED:
-                return
-            response = problem.response(scope[REQUEST_ID])
-            if is_unread and "connection" in problem.headers:
-                await _refuse_and_drain(response, scope, receive_part, send)
-            else:
-                await response(scope, receive, send)
+            problem = problem_for(error) or ProblemError(500, _INTERNAL)
+            if problem.status < 500:
+                # Its frames hold the request, which may take long to end.
+                error.__traceback__ = None
+        else:
+            return
+        if problem.status == _DISCONNECTED:
+            return
+        response = problem.response(scope[REQUEST_ID])
+        if is_unread and "connection" in problem.headers:
+            await _refuse_and_drain(response, scope, receive_part, send)
+        else:
+            await response(scope, receive, send)
 
 
 async def _refuse_and_drain(response: Response, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""Real servers, with a small untrained reader or with the reader that ships, and a real browser."""
+"""A real server with the reader that ships, and a real browser: one of each for all tests of the page."""
 
 import contextlib
 import fcntl
@@ -19,14 +19,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-import torch
 
 from attar.cli.demo import TEXTS
-from attar.nn.network import Network
-from attar.nn.network_options import NetworkOptions
-from attar.reader.names import NamesReader
-from attar.text.vocabulary import Vocabulary
-from benchmarks.stories import Story, tell_stories
+from benchmarks.stories import tell_stories
 
 FLAGS = (
     "--headless",
@@ -39,6 +34,7 @@ FLAGS = (
 )
 SCREENSHOTS = Path(__file__).resolve().parents[3] / "out" / "screenshots"
 WIDE = {"width": 1280, "height": 900}
+SEASONS = dict(zip(("autumn", "spring", "winter"), (story.text for story in tell_stories(3, 3)), strict=True))
 
 
 @dataclass(frozen=True)
@@ -69,48 +65,23 @@ class Server:
         return [document["name"] for document in self.call("GET", "documents?limit=1000")["documents"]]
 
 
-@pytest.fixture(scope="session")
-def stories() -> list[Story]:
-    return list(tell_stories(3, 4))
-
-
-@pytest.fixture(scope="session")
-def reader_folder(stories: list[Story], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.manual_seed(5)
-    vocabulary = Vocabulary.build([story.text for story in stories], size=150, entities=60)
-    options = NetworkOptions(
-        len(vocabulary), 60, mechanism="named", encoder="lookahead", embedding_size=5, hidden_size=6
-    )
-    folder = tmp_path_factory.mktemp("reader")
-    NamesReader(Network(options), vocabulary).save(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def start_server(
-    reader_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[..., Server]]:
-    """Starts `attar serve` with options on its own library; all are stopped at the end."""
-    running: list[subprocess.Popen[bytes]] = []
-
-    def start(*options: str, reader: Path | None = reader_folder) -> Server:
-        folder = tmp_path_factory.mktemp("served")
-        command = [sys.executable, "-m", "attar", "serve", str(folder / "library"), "--port", "0", *options]
-        command += [] if reader is None else ["--reader", str(reader)]
-        with (folder / "log").open("w") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log)
-        running.append(process)
-        while process.poll() is None:
-            found = re.search(r"http://127\.0\.0\.1:\d+", (folder / "log").read_text())
-            if found and is_ready(found.group()):
-                return Server(found.group(), folder / "library")
-            time.sleep(0.05)
+@pytest.fixture(scope="package")
+def running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """`attar serve` with the reader that ships, on a library of its own: one for all tests of the page."""
+    folder = tmp_path_factory.mktemp("served")
+    command = [sys.executable, "-m", "attar", "serve", str(folder / "library"), "--port", "0"]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    while process.poll() is None:
+        found = re.search(r"http://127\.0\.0\.1:\d+", (folder / "log").read_text())
+        if found and is_ready(found.group()):
+            yield Server(found.group(), folder / "library")
+            break
+        time.sleep(0.05)
+    else:
         raise AssertionError(f"attar serve did not start: {(folder / 'log').read_text()}")
-
-    yield start
-    for process in running:
-        process.terminate()
-        process.wait(timeout=60)
+    process.terminate()
+    process.wait(timeout=60)
 
 
 def is_ready(address: str) -> bool:
@@ -122,37 +93,39 @@ def is_ready(address: str) -> bool:
         return False
 
 
-@pytest.fixture(scope="session")
-def everybodys_server(start_server: Callable[..., Server]) -> Server:
-    """Without texts, which the page then asks for."""
-    return start_server("--no-text")
+def keep_only(server: Server, texts: dict[str, str]) -> Server:
+    """A server whose library has these documents, whatever the test before did to them."""
+    there = {name: server.call("GET", f"documents/{quote(name, safe='')}")["text"] for name in server.names()}
+    for name in there:
+        if there[name] != texts.get(name):
+            server.remove(name)
+    for name in texts:
+        if there.get(name) != texts[name]:
+            server.put(name, texts[name])
+    return server
 
 
 @pytest.fixture
-def server(everybodys_server: Server) -> Server:
-    """A server whose library is empty; it keeps no texts."""
-    for name in everybodys_server.names():
-        everybodys_server.remove(name)
-    return everybodys_server
-
-
-@pytest.fixture(scope="session")
-def shipped_readers_server(start_server: Callable[..., Server]) -> Server:
-    return start_server(reader=None)
+def server(running_server: Server) -> Server:
+    """A server whose library is empty."""
+    for name in running_server.names():
+        running_server.remove(name)
+    return running_server
 
 
 @pytest.fixture
-def shipped_server(shipped_readers_server: Server) -> Server:
-    """A server with the reader that ships, on the two texts of the demo, whatever the test before did to them."""
-    names = shipped_readers_server.names()
-    for name in set(names) - set(TEXTS):
-        shipped_readers_server.remove(name)
-    for name in [name for name in TEXTS if name not in names]:
-        shipped_readers_server.put(name, TEXTS[name].strip())
-    return shipped_readers_server
+def demo_server(running_server: Server) -> Server:
+    """A server whose library has the two texts of the demo."""
+    return keep_only(running_server, {name: text.strip() for name, text in TEXTS.items()})
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
+def seasons_server(running_server: Server) -> Server:
+    """A server whose library has three stories: autumn, spring, winter."""
+    return keep_only(running_server, SEASONS)
+
+
+@pytest.fixture(scope="package")
 def chromium() -> str:
     """Debian's browser: the one that is there or, for root, the one that can be installed."""
     names = ("chromium", "chromium-browser", "google-chrome")
@@ -177,8 +150,8 @@ def install_chromium() -> None:
                 subprocess.run(command, capture_output=True, timeout=300, check=False, env=quietly)
 
 
-# Of one file and no longer: while Playwright runs, so does its event loop, and no other test can run one.
-@pytest.fixture(scope="module")
+# Of this folder and no longer: while Playwright runs, so does its event loop, and no other test can run one.
+@pytest.fixture(scope="package")
 def browser(chromium: str) -> Iterator[Any]:
     """A browser without a window."""
     from playwright.sync_api import expect, sync_playwright
@@ -224,11 +197,9 @@ def page(server: Server, open_page: Callable[..., Any]) -> Any:
 
 
 @pytest.fixture
-def filled(server: Server, stories: list[Story], open_page: Callable[..., Any]) -> Any:
+def filled(seasons_server: Server, open_page: Callable[..., Any]) -> Any:
     """The page of a library with three stories: autumn, spring, winter."""
-    for name, story in zip(("autumn", "spring", "winter"), stories, strict=False):
-        server.put(name, story.text)
-    return open_page(server)
+    return open_page(seasons_server)
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ from playwright.sync_api import expect
 
 from attar.cli.demo import QUESTIONS, TEXTS
 
+pytestmark = pytest.mark.nightly
+
 ANSWER = {"text": "740 euros", "probability": 0.97, "kind": "money", "document": "letter"}
 
 
@@ -28,9 +30,9 @@ def reply(page: Any, *answers: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def asking(shipped_server, open_page):
+def asking(demo_server, open_page):
     """The page of a library with a letter and minutes."""
-    page = open_page(shipped_server)
+    page = open_page(demo_server)
     expect(page.locator("#scope option")).to_have_text(["All documents", "letter", "minutes"])
     return page
 
@@ -65,8 +67,8 @@ def test_one_document_can_be_asked(asking):
     expect(asking.locator(".source .name")).to_have_text(re.compile("minutes"))
 
 
-def test_the_only_document_is_selected(server, stories, open_page):
-    server.put("spring", stories[0].text)
+def test_the_only_document_is_selected(server, open_page):
+    server.put("spring", "Ann met Bob.")
     page = open_page(server)
     expect(page.get_by_label("Where to look")).to_have_value("spring")
 
@@ -125,32 +127,11 @@ def test_a_reply_without_answers_is_not_found(asking):
     expect(phrase(asking)).to_have_text("None of your documents says this.")
 
 
-def test_a_library_that_cannot_be_searched_is_asked_about_each_document(asking):
-    bodies: list[dict[str, Any]] = []
-
-    def refuse_all(route: Any) -> None:
-        body = route.request.post_data_json
-        bodies.append(body)
-        if "document" in body or "documents" in body:
-            route.continue_()
-        else:
-            route.fulfill(
-                status=422, json={"title": "Invalid", "status": 422, "detail": "document: expected"}
-            )
-
-    asking.route("**/v1/ask", refuse_all)
-    ask(asking, "Who is the chairman?")
-    expect(phrase(asking)).to_have_text("Mr. Okafor")
-    ask(asking, "What is the capital of Norway?")
-    expect(phrase(asking)).to_have_text("None of your documents says this.")
-    assert bodies[1]["documents"] == ["letter", "minutes"]
-
-
-def test_a_question_has_an_address(asking, shipped_server, open_page):
+def test_a_question_has_an_address(asking, demo_server, open_page):
     asking.get_by_label("Where to look").select_option("letter")
     ask(asking, "How much is the rent?")
     expect(phrase(asking)).to_have_text("740 euros")
-    again = open_page(shipped_server, "/" + asking.evaluate("location.hash"))
+    again = open_page(demo_server, "/" + asking.evaluate("location.hash"))
     expect(phrase(again)).to_have_text("740 euros")
     expect(again.get_by_label("Question", exact=True)).to_have_value("How much is the rent?")
     expect(again.get_by_label("Where to look")).to_have_value("letter")
@@ -214,20 +195,20 @@ def test_the_history_keeps_the_document_that_was_asked(asking):
 
 
 @pytest.mark.parametrize("left", ["no JSON", '{"a": 1}', '[{"question": 5}, null]'], ids=str)
-def test_a_history_of_something_else_is_ignored(shipped_server, open_page, left):
-    page = open_page(shipped_server)
+def test_a_history_of_something_else_is_ignored(demo_server, open_page, left):
+    page = open_page(demo_server)
     page.evaluate("left => localStorage.setItem('attar.questions', left)", left)
     page.reload()
     expect(page.locator("#examples")).to_be_visible()
     expect(page.locator("#history")).to_be_hidden()
 
 
-def test_the_history_works_where_storage_is_blocked(shipped_server, open_page):
-    page = open_page(shipped_server, "/healthz")
+def test_the_history_works_where_storage_is_blocked(demo_server, open_page):
+    page = open_page(demo_server, "/healthz")
     page.add_init_script(
         "Object.defineProperty(window, 'localStorage', { get() { throw new Error('blocked') } })"
     )
-    page.goto(shipped_server.address)
+    page.goto(demo_server.address)
     ask(page, "How much is the rent?")
     expect(page.locator("#history-list button")).to_have_text("How much is the rent?")
 
@@ -257,17 +238,10 @@ def test_an_empty_library_can_be_tried_with_samples(server, page):
     expect(page.locator("#welcome")).to_be_hidden()
 
 
-def test_a_question_that_the_reader_does_not_understand_shows_why(filled):
-    # This reader answers questions with a gap only.
-    ask(filled, "Elizabeth married .")
-    expect(filled.locator("#ask-problem")).to_contain_text("___")
-    expect(filled.locator("#answered")).to_be_hidden()
-
-
-def test_asking_a_removed_document_shows_the_problem(filled, server):
+def test_asking_a_removed_document_shows_the_problem(filled, seasons_server):
     filled.get_by_label("Where to look").select_option("spring")
-    server.remove("spring")
-    ask(filled, "___ married Elizabeth .")
+    seasons_server.remove("spring")
+    ask(filled, "Who married Elizabeth?")
     expect(filled.locator("#ask-problem")).to_have_text("This document is no longer in the library.")
 
 

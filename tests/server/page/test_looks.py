@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import expect
 
+pytestmark = pytest.mark.nightly
+
 BINARY = bytes(range(256)) * 8
 SIZES = {390: 844, 820: 1100, 1280: 900}
 # The colours of each text that is shown, and of what lies behind it.
@@ -74,26 +76,16 @@ def documents(page: Any) -> None:
     page.locator(".notice").hover()  # which holds the deletion, however long the pictures take
 
 
-def inside(page: Any) -> None:
-    page.get_by_role("tab", name="Inside").click()
-    page.get_by_label("Question to weigh the words by").fill("How much is the rent?")
-    page.get_by_role("button", name="Shade the words").click()
-    page.get_by_role("button", name="Measure").click()
-    expect(page.locator("#shaded")).to_be_visible()
-    expect(page.locator("#costs")).to_be_visible()
-    expect(page.locator("#memory")).to_be_visible()
-
-
-VIEWS = {each.__name__: each for each in (answer, absent, document, documents, inside)}
+VIEWS = {each.__name__: each for each in (answer, absent, document, documents)}
 
 
 # Colours do not depend on the width, except where a narrow page arranges itself in another way.
 @pytest.mark.parametrize(("width", "theme"), [(390, "light"), (390, "dark"), (820, "dark"), (1280, "light")])
-def test_every_view_is_readable_and_fits(shipped_server, open_page, picture, width, theme):
+def test_every_view_is_readable_and_fits(demo_server, open_page, picture, width, theme):
     size = {"width": width, "height": SIZES[width]}
     options = {"is_mobile": True, "has_touch": True} if width == 390 else {}
     for name, show in VIEWS.items():
-        page = open_page(shipped_server, color_scheme=theme, viewport=size, **options)
+        page = open_page(demo_server, color_scheme=theme, viewport=size, **options)
         expect(page.locator("#examples")).to_be_visible()
         show(page)
         assert [pair for pair in page.evaluate(CONTRASTS) if pair[0] < 4.5] == []
@@ -122,31 +114,26 @@ def test_a_chosen_theme_is_remembered(page):
 
 
 def test_arrow_keys_move_between_the_tabs(page):
-    tabs = {name: page.get_by_role("tab", name=name) for name in ("Ask", "Documents", "Inside")}
+    tabs = {name: page.get_by_role("tab", name=name) for name in ("Ask", "Documents")}
     tabs["Ask"].focus()
-    for key, name in (
-        ("ArrowRight", "Documents"),
-        ("End", "Inside"),
-        ("ArrowRight", "Ask"),
-        ("ArrowLeft", "Inside"),
-    ):
+    for key, name in (("ArrowRight", "Documents"), ("ArrowRight", "Ask"), ("End", "Documents")):
         page.keyboard.press(key)
         expect(tabs[name]).to_be_focused()
         expect(tabs[name]).to_have_attribute("aria-selected", "true")
         expect(page.get_by_role("tabpanel", name=name)).to_be_visible()
     expect(page.get_by_role("tabpanel")).to_have_count(1)
     expect(tabs["Ask"]).to_have_attribute("tabindex", "-1")
-    expect(page).to_have_title("Inside · Attar")
+    expect(page).to_have_title("Documents · Attar")
 
 
-@pytest.mark.parametrize("view", ["ask", "documents", "inside"])
+@pytest.mark.parametrize("view", ["ask", "documents"])
 def test_each_view_has_an_address(server, open_page, view):
     page = open_page(server, f"/#{view}")
     expect(page.locator(f"#view-{view}")).to_be_visible()
 
 
-def test_asking_and_opening_work_with_the_keyboard(shipped_server, open_page):
-    page = open_page(shipped_server)
+def test_asking_and_opening_work_with_the_keyboard(demo_server, open_page):
+    page = open_page(demo_server)
     expect(page.locator("#examples")).to_be_visible()
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
@@ -166,8 +153,8 @@ def test_the_focus_is_visible(filled):
     assert filled.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
-def test_reduced_motion_moves_nothing(shipped_server, open_page):
-    page = open_page(shipped_server, reduced_motion="reduce")
+def test_reduced_motion_moves_nothing(demo_server, open_page):
+    page = open_page(demo_server, reduced_motion="reduce")
     answer(page)
     duration = "getComputedStyle(document.querySelector('.meter i')).transitionDuration"
     assert page.evaluate(duration) == "0s"
@@ -177,13 +164,13 @@ def test_nothing_is_loaded_from_other_sites(server, open_page):
     page = open_page(server, "/healthz")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    page.goto(f"{server.address}/#inside")
-    expect(page.locator("#load-line")).to_contain_text("documents")
+    page.goto(f"{server.address}/#documents")
+    expect(page.locator("#library-facts")).to_contain_text("on disk")
     assert [url for url in asked if not url.startswith(server.address)] == []
 
 
-def test_the_page_works_below_a_path(shipped_server, open_page):
-    page = open_page(shipped_server, "/healthz")
+def test_the_page_works_below_a_path(demo_server, open_page):
+    page = open_page(demo_server, "/healthz")
     asked: list[str] = []
 
     def forward(route: Any) -> None:
@@ -193,7 +180,7 @@ def test_the_page_works_below_a_path(shipped_server, open_page):
 
     page.route("**/below/**", forward)
     page.on("request", lambda request: asked.append(urlsplit(request.url).path))
-    page.goto(f"{shipped_server.address}/below/")
+    page.goto(f"{demo_server.address}/below/")
     answer(page)
     page.get_by_role("tab", name="Documents").click()
     page.locator("#files").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": BINARY})
@@ -203,9 +190,17 @@ def test_the_page_works_below_a_path(shipped_server, open_page):
     assert [path for path in asked if not path.startswith("/below/")] == []
 
 
-def test_the_token_is_asked_for_once(start_server, open_page):
-    server = start_server("--token", "open-sesame")
-    page = open_page(server)
+def test_the_token_is_asked_for_once(server, open_page):
+    page = open_page(server, "/healthz")
+
+    def require_token(route: Any) -> None:
+        if route.request.headers.get("authorization") == "Bearer open-sesame":
+            route.continue_()
+        else:
+            route.fulfill(status=401, json={"title": "Token", "status": 401, "detail": "a token is missing"})
+
+    page.route(re.compile(r"/(v1/|metrics$)"), require_token)
+    page.goto(server.address)
     dialog = page.get_by_role("dialog", name="Token")
     expect(dialog.get_by_text("The server requires a token.")).to_be_visible()
     dialog.get_by_label("Bearer token").fill("wrong")
@@ -215,8 +210,6 @@ def test_the_token_is_asked_for_once(start_server, open_page):
     dialog.get_by_role("button", name="Use token").click()
     expect(page.get_by_role("heading", name="Your library is empty")).to_be_visible()
     expect(page.locator("#ask-problem")).to_be_hidden()
-    page.get_by_role("tab", name="Inside").click()
-    expect(page.locator("#load-line")).to_contain_text("0 documents")
     page.get_by_role("tab", name="Documents").click()
     page.locator("#files").set_input_files(
         {"name": "a.txt", "mimeType": "text/plain", "buffer": b"Ann met Bob."}

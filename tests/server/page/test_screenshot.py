@@ -1,16 +1,19 @@
 """The picture of the page in README and docs: `make screenshot`. What it shows is checked here."""
 
+import pytest
 from playwright.sync_api import expect
 
 from attar.cli.demo import QUESTIONS
+
+pytestmark = pytest.mark.nightly
 
 QUESTION = "How much is the rent?"
 # Fonts that Debian has, so that the picture is the same on every machine.
 FONTS = ':root { --sans: "Liberation Sans", Arial, sans-serif; --serif: "Liberation Serif", Georgia, serif; }'
 
 
-def test_the_picture_shows_right_answers(shipped_server, open_page, picture):
-    page = open_page(shipped_server, viewport={"width": 1100, "height": 720}, device_scale_factor=2)
+def test_the_picture_shows_right_answers(demo_server, open_page, picture):
+    page = open_page(demo_server, viewport={"width": 1100, "height": 720}, device_scale_factor=2)
     page.add_style_tag(content=FONTS)
     before = (
         "Why should the coats be sent before October?",
