@@ -49,44 +49,47 @@ def serve(
         from attar.server.run import listen
         from attar.server.run import serve as run
     except ModuleNotFoundError as fault:
-        part = str(fault.name).partition(".")[0]
-        if part not in ("starlette", "uvicorn", "httptools", "prometheus_client"):
+        package = str(fault.name).partition(".")[0]
+        if package not in ("starlette", "uvicorn", "httptools", "prometheus_client"):
             raise
-        raise MissingError.expected(
-            "attar serve", "the server's packages", f"no {part}", install_command("server")
-        ) from fault
-    from attar.library.library import Library
+        line = f"attar serve needs {package}, which is not installed"
+        raise MissingError(line, install_command("server")) from fault
+    from attar.cluster.shards import is_sharded
 
-    address = Address(**{each.name: given.pop(each.name) for each in fields(Address)})
+    address = Address(**{field.name: given.pop(field.name) for field in fields(Address)})
     if given["token"] is not None and token_file is not None:
-        raise OptionError.expected("token", "--token or --token-file", "both")
+        raise OptionError("--token and --token-file exclude each other")
     token = read_token(token_file) if token_file is not None else given["token"]
     require_token(address.host, token, no_token)
     for file in (address.ssl_keyfile, address.ssl_certfile):
         if file is not None and not file.is_file():
-            raise OptionError.expected(
-                "TLS", "files with a certificate and its key", f"{file}, which does not exist"
-            )
+            raise OptionError(f"there is no file {file} for TLS")
     hosts = LOOPBACK_HOSTS | {address.host} if token is None and is_loopback(address.host) else frozenset()
     settings = Settings(store=store, hosts=hosts, **given | {"token": token})
+    if ray is None and replicas != "1":
+        raise OptionError("--replicas needs --ray")
     # An address in use is reported before a library is created.
     listen(address).close()
-    from attar.cluster.shards import is_sharded
-
-    if ray is None and replicas != "1":
-        raise OptionError.expected("--replicas", "--ray with it", "none", "add --ray")
     if is_sharded(store) or ray is not None:
         _serve_shards(settings, address, ray, replicas)
         return
-    new = not settings.read_only and _is_new(store)
-    # Errors of the store or its reader are reported once, here, and not by every process.
-    with Library(
-        store, settings.reader, read_only=settings.read_only, create=not settings.read_only
-    ) as library:
-        library.reader  # noqa: B018  # loads on first use
-    if new:
-        print(f"attar: new library at {store}", file=sys.stderr)
+    _check_library(settings)
     run(settings, address)
+
+
+def _check_library(settings: Settings) -> None:
+    """Report errors of the store or its reader once, here, and not by every process; create a missing library."""
+    from attar.server.app import open_library
+    from attar.store.store import Store
+
+    store = settings.store
+    is_new = not settings.read_only and not Store.exists(store)
+    if is_new and not store.absolute().parent.is_dir():
+        raise OptionError(f"there is no folder {store.absolute().parent} for a new library", "check the path")
+    with open_library(settings) as library:
+        library.fingerprint  # noqa: B018
+    if is_new:
+        print(f"attar: new library at {store}", file=sys.stderr)
 
 
 def _serve_shards(settings: Settings, address: Address, ray: str | None, replicas: str) -> None:
@@ -96,30 +99,22 @@ def _serve_shards(settings: Settings, address: Address, ray: str | None, replica
     from attar.cluster.shards import is_sharded
     from attar.server.run import serve as run
 
+    if not settings.store.exists():
+        raise OptionError(f"there is no folder {settings.store}", "check the path")
     if not is_sharded(settings.store):
-        came, remedy = "none", f"make one: attar shard {settings.store} --into 2"
-        if not settings.store.exists():
-            came, remedy = "no such folder", "check the path"
-        raise OptionError.expected("STORE", "a folder of shards (shards.json) for --ray", came, remedy)
+        remedy = f"make shards: attar shard {settings.store} --into 2"
+        raise OptionError(f"--ray serves shards, and {settings.store} has none", remedy)
     if address.workers > 1:
-        remedy = "give --ray and --replicas for more"
-        raise OptionError.expected("--workers", "1 for a library in shards", str(address.workers), remedy)
+        raise OptionError("--workers is for a library without shards", "give --ray and --replicas")
     if ray is None:
-        names = ("read_only", "keep_text", "lists_from")
-        options = {name: getattr(settings, name) for name in names}
-        run(settings, address, ShardedLibrary.open(settings.store, settings.reader, **options))
+        library = ShardedLibrary.open(
+            settings.store,
+            settings.reader,
+            read_only=settings.read_only,
+            keep_text=settings.keep_text,
+            lists_from=settings.lists_from,
+        )
+        run(settings, address, library)
         return
     with served_shards(settings, None if ray == "local" else ray, Replicas.parse(replicas)) as library:
         run(settings, address, library)
-
-
-def _is_new(store: Path) -> bool:
-    """Whether there is no library yet; its parent folder must exist."""
-    from attar.store.store import Store
-
-    parent = store.absolute().parent
-    if not parent.is_dir():
-        raise OptionError.expected(
-            "STORE", "a library or a path for a new one", f"no folder {parent}", "check the path"
-        )
-    return not Store.exists(store)

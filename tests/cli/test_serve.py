@@ -41,10 +41,14 @@ def test_a_new_library_is_reported_once(place, reader):
     ("words", "line"),
     [
         (["nowhere", "--read-only"], "there is no folder"),
-        (["no/where"], "expected a library or a path for a new one, got no folder"),
+        (["no/where"], "there is no folder"),
         (["stories"], "has other files"),
+        (["S", "--host", "0.0.0.0"], "--no-token"),
+        (["S", "--token", "a", "--token-file", "b"], "--token-file"),
+        (["S", "--ssl-certfile", "none.pem"], "none.pem"),
+        (["S", "--replicas", "2"], "--ray"),
     ],
-    ids=["read-only", "in a missing folder", "among other files"],
+    ids=["read-only", "missing folder", "other files", "public", "two tokens", "certificate", "replicas"],
 )
 def test_no_library_is_created(place, attar, words, line):
     before = sorted(Path().rglob("*"))

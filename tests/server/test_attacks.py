@@ -14,20 +14,19 @@ from benchmarks.server_rows import serving
 
 from .conftest import ASK, CLOSE, END, JSON, request, statuses_in
 
-pytestmark = pytest.mark.slow
-
 TOKEN = "s3cret-token"
 AUTHORIZATION = f"authorization: Bearer {TOKEN}"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory, tiny_reader_folder):
-    place = tmp_path_factory.mktemp("flooded")
-    fill(place / "library", tiny_reader_folder, 8)
-    with serving(place / "library", tiny_reader_folder) as running:
+    folder = tmp_path_factory.mktemp("flooded") / "library"
+    fill(folder, tiny_reader_folder, 8)
+    with serving(folder, tiny_reader_folder) as running:
         yield running
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("flood", FLOODS, ids=lambda flood: flood.what)
 def test_memory_stays_and_questions_are_answered(server, flood):
     row = measure(server, flood, 1.1)
@@ -36,12 +35,7 @@ def test_memory_stays_and_questions_are_answered(server, flood):
     assert (row.growth <= GROWTH, row.note) == (True, ""), row
 
 
-@pytest.mark.parametrize("scheme", ["bearer ", "BEARER ", "Bearer  "])
-def test_the_scheme_may_be_in_small_letters(listen, scheme):
-    answer = listen(token=TOKEN).send_raw(*request("/v1/ask", ASK, CLOSE, f"authorization: {scheme}{TOKEN}"))
-    assert statuses_in(answer) == [200]
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "again",
     [AUTHORIZATION, "authorization: Bearer other", "Host: localhost", JSON],
@@ -53,18 +47,28 @@ def test_two_headers_of_which_there_may_be_one_are_refused(listen, again):
     assert f"{again.partition(':')[0].lower()}: expected one header, got 2".encode() in answer
 
 
-@pytest.mark.parametrize("path", ["/%76%31/documents", "/v1/%64ocuments/0", "/%6detrics", "/%68ealthz"])
-def test_only_names_may_be_percent_encoded(listen, path):
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/%76%31/documents", "/v1/%64ocuments/0", "/%6detrics", "/%68ealthz"),
+        *("/../../../../etc/passwd", "/..%2f..%2fapp.py", "/%2e%2e/app.py", "/page/../app.py"),
+        *("//etc/passwd", "/..\\app.py", "/index.html%00.js", "/%00"),
+    ],
+)
+def test_only_names_may_be_percent_encoded_and_paths_cannot_leave_the_folder_of_the_page(listen, path):
     answer = listen().send_raw(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n".encode() + END)
     assert statuses_in(answer) == [404]
-    assert b"percent" in answer
+    assert b"application/problem+json" in answer
 
 
 # Control characters of C1 and of direction, which headers may have, and those of C0, which they may not.
 ODD = b"\x9b\xe2\x80\xae"
 ESCAPE = b"\x1b[2J"
+_ASK_HEAD = b"POST /v1/ask HTTP/1.1\r\nhost: localhost\r\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log_format", ["plain", "json"])
 def test_what_a_client_sends_is_cut_and_escaped_in_answers_and_logs(start, log_format):
     running = start("--log-format", log_format)
@@ -74,12 +78,7 @@ def test_what_a_client_sends_is_cut_and_escaped_in_answers_and_logs(start, log_f
         422: b"".join(request("/v1/ask", {"\x1b[2J\r\n\x9b\u202e" + "x" * 3_000_000: 1}, CLOSE)),
         404: b"GET /v1/documents/%1b%0a" + b"y" * 9_000 + b" HTTP/1.1\r\nhost: localhost\r\n" + END,
         400: b"GET /" + ESCAPE + ODD + b" HTTP/1.1\r\n\r\n",
-        415: b"POST /v1/ask HTTP/1.1\r\nhost: localhost\r\ncontent-type: "
-        + ODD
-        + b"\r\nx-request-id: "
-        + ODD
-        + b"\r\n"
-        + END,
+        415: _ASK_HEAD + b"content-type: " + ODD + b"\r\nx-request-id: " + ODD + b"\r\n" + END,
     }
     for status, attack in attacks.items():
         answer = running.send_raw(attack)

@@ -1,4 +1,4 @@
-"""Requests on real connections: malformed, pipelined, and from clients that disconnect."""
+"""Real connections: malformed, oversized and pipelined requests, and clients that are silent, slow, gone or too many."""
 
 import http.client
 import json
@@ -7,16 +7,19 @@ import time
 
 import pytest
 
+from attar.server import middleware
+from attar.server.connections import Connection
+
 from .conftest import ASK, CLOSE, END, GET, HEAD, read_all, request, statuses_in, wait_until
 
 pytestmark = pytest.mark.slow
 
 METRICS = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n" + END
-LOOKUP = {"document": "0", "vector": [0.5] * 6}
 CHUNKED = (
     b"POST /v1/ask HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     b"transfer-encoding: chunked\r\n\r\n"
 )
+FIELDS = b"".join(b"x-%04d: y\r\n" % at for at in range(300))
 
 
 def problem_in(answer):
@@ -26,18 +29,29 @@ def problem_in(answer):
     return json.loads(body)
 
 
+def connect(listening, timeout=30):
+    return socket.create_connection(("127.0.0.1", listening.port), timeout=timeout)
+
+
 def is_idle(listening):
     return b"\nattar_requests_in_flight 0.0\n" in listening.send_raw(METRICS)
 
 
-FIELDS = b"".join(b"x-%04d: y\r\n" % at for at in range(300))
-
-
 @pytest.mark.parametrize(
-    "large", [FIELDS, b"x: " + b"y" * 66_000 + b"\r\n"], ids=["many headers", "one long header"]
+    "large",
+    [
+        HEAD + FIELDS + END,
+        HEAD + b"x: " + b"y" * 66_000 + b"\r\n" + END,
+        HEAD + b"x: " + b"y" * 70_000,
+        b"GET /" + b"y" * 70_000,
+        CHUNKED + b"2\r\n{}\r\n0\r\nx: " + b"y" * 70_000,
+        CHUNKED + b"2\r\n{}\r\n0\r\n" + FIELDS,
+        CHUNKED + b"1;" + b"y" * 70_000,
+    ],
+    ids=["headers", "header", "endless header", "path", "trailer", "trailers", "chunk extension"],
 )
-def test_a_head_over_the_limit_is_431(listen, large):
-    answer = listen().send_raw(HEAD + large + END)
+def test_a_head_or_trailers_over_the_limit_are_431(listen, large):
+    answer = listen().send_raw(large)
     assert answer.startswith(b"HTTP/1.1 431")
     assert problem_in(answer)["kind"] == "OptionError"
 
@@ -46,23 +60,9 @@ def test_a_head_within_the_limit_is_accepted(listen):
     assert listen().send_raw(HEAD + b"x: " + b"y" * 60_000 + b"\r\n" + END).startswith(b"HTTP/1.1 200")
 
 
-@pytest.mark.parametrize(
-    "endless",
-    [HEAD + b"x: ", b"GET /", CHUNKED + b"2\r\n{}\r\n0\r\nx: ", CHUNKED + b"1;"],
-    ids=["header", "path", "trailer", "chunk extension"],
-)
-def test_a_head_without_end_is_431(listen, endless):
-    assert listen().send_raw(endless + b"y" * 70_000).startswith(b"HTTP/1.1 431")
-
-
-def test_too_many_trailers_are_431(listen):
-    assert listen().send_raw(CHUNKED + b"2\r\n{}\r\n0\r\n" + FIELDS).startswith(b"HTTP/1.1 431")
-
-
 def test_trailers_are_not_headers(listen):
-    trailers = b"authorization: Bearer s3cret\r\n\r\n"
     body = json.dumps(ASK).encode()
-    sent = CHUNKED + b"%x\r\n%s\r\n0\r\n" % (len(body), body) + trailers
+    sent = CHUNKED + b"%x\r\n%s\r\n0\r\nauthorization: Bearer s3cret\r\n\r\n" % (len(body), body)
     assert listen(token="s3cret").send_raw(sent).startswith(b"HTTP/1.1 401")
 
 
@@ -71,9 +71,28 @@ def test_a_chunked_body_over_the_limit_is_413(listen):
     assert listen(max_body=5_000).send_raw(CHUNKED + chunk * 6).startswith(b"HTTP/1.1 413")
 
 
-def test_another_transfer_encoding_is_400(listen):
-    sent = CHUNKED.replace(b": chunked", b": gzip, chunked") + b"2\r\n{}\r\n0\r\n\r\n"
-    assert "transfer-encoding" in problem_in(listen().send_raw(sent))["detail"]
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n",
+        b"CONNECT example.org:443 HTTP/1.1\r\n\r\n",
+        CHUNKED.replace(b": chunked", b": gzip, chunked") + b"2\r\n{}\r\n0\r\n\r\n",
+    ],
+    ids=["TLS", "CONNECT", "another transfer encoding"],
+)
+def test_what_is_not_plain_http_is_400(listen, sent):
+    answer = listen().send_raw(sent)
+    assert statuses_in(answer) == [400]
+    assert problem_in(answer)["status"] == 400
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["at once", "apart"])
+def test_the_body_of_a_request_with_an_upgrade_is_not_another_request(listen, apart):
+    head = request("/v1/ask", {}, "connection: upgrade", "upgrade: h2c")[0]
+    head = head.replace(b"content-length: 2", b"content-length: %d" % len(GET))
+    answers = listen().send_raw(*((head, GET) if apart else (head + GET,)))
+    assert statuses_in(answers) == [400]
+    assert "upgrade" in problem_in(answers)["detail"]
 
 
 def test_a_body_that_never_arrives_is_504(listen):
@@ -82,43 +101,20 @@ def test_a_body_that_never_arrives_is_504(listen):
     assert answer.startswith(b"HTTP/1.1 504")
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n", b"CONNECT example.org:443 HTTP/1.1\r\n\r\n"],
-    ids=["TLS", "CONNECT"],
-)
-def test_malformed_http_is_400(listen, sent):
-    answer = listen().send_raw(sent)
-    assert statuses_in(answer) == [400]
-    assert problem_in(answer)["status"] == 400
-
-
 def test_a_connection_is_reused_after_refused_texts_and_large_headers(listen):
     connection = http.client.HTTPConnection("127.0.0.1", listen(max_text=10).port, timeout=60)
     connection.connect()
     connection.auto_open = 0
-    body, headers = json.dumps({"text": "Then Ann met Bob. " * 10_000}), {"content-type": "application/json"}
+    body = json.dumps({"text": "Then Ann met Bob. " * 10_000})
+    headers = {"content-type": "application/json", "x-padding": "y" * 30_000}
     statuses = []
-    for _ in range(3):
-        for method, path, sent in (("PUT", "/v1/documents/long", body), ("GET", "/healthz", None)):
-            connection.request(method, path, sent, headers | {"x-padding": "y" * 30_000})
-            response = connection.getresponse()
-            response.read()
-            statuses.append(response.status)
+    for method, path, sent in (("PUT", "/v1/documents/long", body), ("GET", "/healthz", None)) * 2:
+        connection.request(method, path, sent, headers)
+        response = connection.getresponse()
+        response.read()
+        statuses.append(response.status)
     connection.close()
-    assert statuses == [413, 200] * 3
-
-
-def test_head_and_body_may_be_sent_apart(listen):
-    listening = listen()
-    head, body = request("/v1/ask", ASK, CLOSE)
-    with socket.create_connection(("127.0.0.1", listening.port), timeout=30) as connection:
-        connection.sendall(head)
-        time.sleep(0.1)
-        connection.sendall(body)
-        answer = read_all(connection)
-    assert answer.startswith(b"HTTP/1.1 200")
-    assert b'"answers":' in answer
+    assert statuses == [413, 200] * 2
 
 
 def test_an_http_1_0_client_is_disconnected_after_its_answer(listen):
@@ -129,75 +125,47 @@ def test_an_http_1_0_client_is_disconnected_after_its_answer(listen):
 
 def test_two_hundred_simultaneous_clients_are_answered(listen):
     listening = listen()
-    connections = [socket.create_connection(("127.0.0.1", listening.port), timeout=30) for _ in range(200)]
+    connections = [connect(listening) for _ in range(200)]
     for connection in connections:
         connection.sendall(HEAD + END)
-    answers = []
+    answers = set()
     for connection in connections:
         with connection:
-            answers.append(connection.recv(65_536)[:15])
-    assert set(answers) == {b"HTTP/1.1 200 OK"}
+            answers.add(connection.recv(65_536)[:15])
+    assert answers == {b"HTTP/1.1 200 OK"}
 
 
-def test_a_client_that_disconnects_before_its_answer_is_no_longer_in_flight(held):
-    listening, begun, go = held()
-    with socket.create_connection(("127.0.0.1", listening.port)) as connection:
-        connection.sendall(b"".join(request("/v1/ask", ASK)))
-        assert begun.wait(30)
-    go.set()
-    wait_until(lambda: is_idle(listening))
-
-
-def test_what_is_not_http_is_refused_after_the_request_before_it_is_answered(held):
-    listening, begun, go = held(max_concurrent=2)
-    for _ in range(4):
-        with socket.create_connection(("127.0.0.1", listening.port), timeout=30) as connection:
-            connection.sendall(b"".join(request("/v1/ask", ASK)) + b"\x00not HTTP\r\n\r\n")
-            assert begun.wait(30)
-            go.set()
-            assert statuses_in(read_all(connection)) == [200, 400]
-    wait_until(lambda: is_idle(listening))
-    assert listening.send_raw(b"".join(request("/v1/ask", ASK, CLOSE))).startswith(b"HTTP/1.1 200")
+def test_thousands_of_pipelined_requests_are_answered(listen):
+    assert statuses_in(listen().send_raw(GET * 3_000 + HEAD + END)) == [200] * 3_001
 
 
 def test_reading_stops_while_pipelined_requests_wait(held):
     listening, begun, go = held()
-    with socket.create_connection(("127.0.0.1", listening.port), timeout=1) as connection:
+    with connect(listening, timeout=1) as connection:
         connection.sendall(b"".join(request("/v1/ask", ASK)))
         assert begun.wait(30)
         with pytest.raises(TimeoutError):
-            # More than the system's buffers take.
-            connection.sendall(GET * 1_000_000)
+            connection.sendall(GET * 1_000_000)  # more than the system's buffers take
         (protocol,) = listening.server.server_state.connections
         assert len(protocol.pipeline) <= 1
         go.set()
 
 
-def test_thousands_of_pipelined_requests_are_answered(listen):
-    answers = listen().send_raw(GET * 3_000 + HEAD + END)
-    assert statuses_in(answers) == [200] * 3_001
-
-
-def test_the_body_of_a_request_with_an_upgrade_is_not_another_request(listen):
-    listening = listen()
-    for apart in (False, True):
-        head = request("/v1/ask", {}, "connection: upgrade", "upgrade: h2c")[0].replace(
-            b"content-length: 2", b"content-length: %d" % len(GET)
-        )
-        answers = listening.send_raw(*((head, GET) if apart else (head + GET,)))
-        assert statuses_in(answers) == [400]
-        assert "upgrade" in problem_in(answers)["detail"]
-
-
-def test_an_upgrade_without_a_body_is_ignored(listen):
-    sent = HEAD + b"connection: upgrade\r\nupgrade: h2c\r\n\r\n" + HEAD + END
-    assert statuses_in(listen().send_raw(sent)) == [200, 200]
+def test_what_is_not_http_is_refused_after_the_request_before_it_is_answered(held):
+    listening, begun, go = held(max_concurrent=2)
+    for _ in range(4):
+        with connect(listening) as connection:
+            connection.sendall(b"".join(request("/v1/ask", ASK)) + b"\x00not HTTP\r\n\r\n")
+            assert begun.wait(30)
+            go.set()
+            assert statuses_in(read_all(connection)) == [200, 400]
+    wait_until(lambda: is_idle(listening))
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_half_closed_client_is_answered(held, count):
+def test_a_client_that_has_closed_its_side_is_answered(held, count):
     listening, begun, go = held()
-    with socket.create_connection(("127.0.0.1", listening.port), timeout=30) as connection:
+    with connect(listening) as connection:
         connection.sendall(b"".join(request("/v1/ask", ASK)) * count)
         connection.shutdown(socket.SHUT_WR)
         assert begun.wait(30)
@@ -205,11 +173,115 @@ def test_a_half_closed_client_is_answered(held, count):
         assert statuses_in(read_all(connection)) == [200] * count
 
 
-def test_a_client_that_closes_its_side_within_a_body_is_disconnected(listen):
-    listening = listen()
+def test_clients_that_are_gone_are_no_longer_in_flight(held):
+    listening, begun, go = held()
     head, body = request("/v1/ask", ASK)
-    with socket.create_connection(("127.0.0.1", listening.port), timeout=30) as connection:
-        connection.sendall(head + body[:-1])
-        connection.shutdown(socket.SHUT_WR)
-        assert read_all(connection) == b""
+    with connect(listening) as before_its_answer:
+        before_its_answer.sendall(head + body)
+        assert begun.wait(30)
+    go.set()
+    with connect(listening) as within_its_body:
+        within_its_body.sendall(head + body[:-1])
+        within_its_body.shutdown(socket.SHUT_WR)
+        assert read_all(within_its_body) == b""
     wait_until(lambda: is_idle(listening))
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(Connection, "patience", 0.3)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_silent_connection_is_closed(listen):
+    assert listen().send_raw(b"") == b""
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("before", [b"", GET], ids=["first request", "second request"])
+def test_a_head_that_does_not_end_is_408(listen, before):
+    assert statuses_in(listen().send_raw(before + HEAD))[-1] == 408
+
+
+def test_a_client_that_does_not_read_is_disconnected(listen, impatient):
+    listening = listen()
+    listening.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)  # so that answers wait in the server
+    with connect(listening, timeout=0.5) as connection:
+        connection.sendall(GET * 20_000)
+        wait_until(lambda: not listening.server.server_state.connections)
+
+
+def test_a_new_connection_takes_the_place_of_an_idle_one(listen):
+    listening = listen(max_connections=3)
+    silent = [connect(listening) for _ in range(5)]
+    assert listening.send_raw(HEAD + END).startswith(b"HTTP/1.1 200")
+    for connection in silent:
+        connection.close()
+
+
+def test_more_connections_than_the_limit_are_503_while_none_is_idle(held):
+    listening, begun, go = held(max_connections=1)
+    with connect(listening) as connection:
+        connection.sendall(b"".join(request("/v1/ask", ASK, CLOSE)))
+        assert begun.wait(30)
+        refused = listening.send_raw(b"")
+        go.set()
+        assert statuses_in(read_all(connection)) == [200]
+    assert statuses_in(refused) == [503]
+    assert b"retry-after" in refused
+
+
+def test_a_stopping_server_finishes_accepted_requests(held):
+    listening, begun, go = held()
+    with connect(listening) as connection:
+        connection.sendall(b"".join(request("/v1/ask", ASK)))
+        assert begun.wait(30)
+        (protocol,) = listening.server.server_state.connections
+        listening.server.should_exit = True
+        wait_until(lambda: not protocol.cycle.keep_alive)
+        go.set()
+        answer = read_all(connection)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b"connection: close" in answer
+
+
+class TestABodyThatIsRefused:
+    """By its size, or without a token, while the client is still sending it."""
+
+    SIZE = 4_000_000
+
+    @staticmethod
+    def head(length: bytes) -> bytes:
+        first = b"POST /v1/ask HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json"
+        return b"%b\r\n%b\r\n\r\n" % (first, length)
+
+    @pytest.mark.parametrize(("settings", "status"), [({"max_body": 1_000}, 413), ({"token": "secret"}, 401)])
+    @pytest.mark.parametrize("chunked", [False, True])
+    def test_can_be_sent_to_its_end_before_the_refusal_is_read(self, listen, settings, status, chunked):
+        length = b"transfer-encoding: chunked" if chunked else b"content-length: %d" % self.SIZE
+        body = b"a" * self.SIZE
+        with connect(listen(**settings)) as connection:
+            connection.sendall(self.head(length))
+            time.sleep(0.1)  # until it is refused
+            connection.sendall(b"%x\r\n%b\r\n0\r\n\r\n" % (self.SIZE, body) if chunked else body)
+            assert statuses_in(read_all(connection)) == [status]
+
+    def test_is_not_read_for_ever(self, listen, monkeypatch):
+        monkeypatch.setattr(middleware, "_LINGER", 0.2)
+        with connect(listen(max_body=1_000)) as connection:
+            connection.sendall(self.head(b"content-length: 1000000000000"))
+            with pytest.raises(OSError, match=r"reset|pipe"):  # noqa: PT012
+                while True:
+                    connection.sendall(b"a" * 1_000)
+                    time.sleep(0.02)
+
+    def test_holds_no_connection_that_another_client_needs(self, listen):
+        listening = listen(max_connections=5, token="secret")
+        refused = [connect(listening) for _ in range(5)]
+        for connection in refused:
+            connection.sendall(self.head(b"content-length: 1000"))
+            assert statuses_in(connection.recv(65_536))[0] == 401
+        for _ in range(5):
+            assert statuses_in(listening.send_raw(HEAD + END)) == [200]
+        for connection in refused:
+            connection.close()

@@ -1,22 +1,71 @@
-"""Errors of the store, the reader and the client: problem objects, one line in the log, no effect on others."""
+"""Questions of concurrent requests are asked together; errors and long work of one request do not affect others."""
 
+import asyncio
+import http.client
+import json
 import logging
-import socket
+import resource
 import threading
-from urllib.parse import quote
 
 import pytest
 
+from benchmarks.stories import tell_stories
+
+from .conftest import wait_until
+
 QUESTION = {"document": "0", "question": "Who left?"}
-HEAD = b"PUT /v1/documents/new HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+QUICK = [
+    ("GET", "/healthz", None),
+    ("GET", "/readyz", None),
+    ("GET", "/metrics", None),
+    ("GET", "/v1/documents", None),
+    ("GET", "/v1/documents/0", None),
+    ("POST", "/v1/ask", QUESTION),
+]
+
+
+def ask(served, *bodies):
+    return served.call_concurrently([("POST", "/v1/ask", QUESTION | body) for body in bodies])
+
+
+def statuses(responses):
+    return [response.status_code for response in responses]
+
+
+def test_concurrent_questions_are_counted_as_fewer_batches(served):
+    assert set(statuses(ask(served, *[{}] * 40))) == {200}
+    assert served.metric("attar_batch_size_sum") == 40
+    assert served.metric("attar_batch_size_count") < 40
+
+
+def test_each_request_of_a_batch_gets_its_own_number_of_answers(served):
+    responses = ask(served, {"top": 1}, {"top": 3}, {"top": 2})
+    assert [len(response.json()["answers"]) for response in responses] == [1, 3, 2]
+
+
+def test_only_the_bad_questions_of_a_batch_are_refused(served):
+    bodies = [{}, {"document": "no"}, {"question": "?"}, {"document": "1"}]
+    assert statuses(ask(served, *bodies)) == [200, 404, 422, 200]
+
+
+def test_other_questions_of_the_batch_are_answered_if_one_breaks_the_reader(serve, monkeypatch):
+    served = serve()
+    ask_each = served.library.ask_each
+
+    def break_at(names, questions, **rest):
+        if "Who broke it?" in questions:
+            raise IndexError("unforeseen")
+        return ask_each(names, questions, **rest)
+
+    monkeypatch.setattr(served.library, "ask_each", break_at)
+    assert statuses(ask(served, {}, {"question": "Who broke it?"}, {}, {})) == [200, 500, 200, 200]
 
 
 @pytest.fixture
 def damaged(serve):
     """An application with a flipped byte in the stored memory of document "1"."""
     served = serve()
-    environment = served.library.store._environment
-    with environment.map.begin(write=True) as writing:
+    with served.library.store._environment.map.begin(write=True) as writing:
         value = bytearray(writing.get(b"m1"))
         value[-9] ^= 0xFF
         writing.put(b"m1", bytes(value))
@@ -24,102 +73,14 @@ def damaged(serve):
 
 
 def test_a_damaged_record_is_a_logged_server_error(damaged, refused, caplog):
+    assert statuses(ask(damaged, {}, {"document": "1"}, {}, {"document": "1"})) == [200, 500, 200, 500]
+    caplog.clear()
     response = damaged.post("/v1/ask", QUESTION | {"document": "1"})
     assert "cannot be read" in refused(response, 500)
     (record,) = [record for record in caplog.records if record.name == "attar.server"]
     assert record.levelno == logging.ERROR
     assert "checksum" in record.fields["fault"]
-
-
-def test_showing_a_damaged_record_is_500(damaged, refused):
     refused(damaged.get("/v1/documents/1"), 500)
-
-
-def test_other_documents_of_the_batch_are_answered_despite_a_damaged_record(damaged):
-    calls = [("POST", "/v1/ask", QUESTION | {"document": name}) for name in "0101"]
-    assert [response.status_code for response in damaged.call_concurrently(calls)] == [200, 500, 200, 500]
-
-
-def test_other_questions_of_the_batch_are_answered_if_one_breaks_the_reader(serve, monkeypatch):
-    served = serve()
-    ask = served.library.ask_each
-
-    def break_at(names, questions, **rest):
-        if "Who broke it?" in questions:
-            raise IndexError("unforeseen")
-        return ask(names, questions, **rest)
-
-    monkeypatch.setattr(served.library, "ask_each", break_at)
-    questions = ["Who left?", "Who broke it?", "Who came?", "Who left?"]
-    calls = [("POST", "/v1/ask", QUESTION | {"question": question}) for question in questions]
-    assert [response.status_code for response in served.call_concurrently(calls)] == [200, 500, 200, 200]
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/../../../../etc/passwd",
-        "/..%2f..%2fapp.py",
-        "/%2e%2e/app.py",
-        "/page/../app.py",
-        "//etc/passwd",
-        "/..\\app.py",
-        "/index.html%00.js",
-        "/%00",
-    ],
-)
-def test_paths_cannot_leave_the_folder_of_the_page(listen, path):
-    answer = listen().send_raw(
-        f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode()
-    )
-    assert answer.startswith(b"HTTP/1.1 404"), answer[:200]
-    assert b"application/problem+json" in answer
-
-
-@pytest.mark.parametrize("name", ["../../etc/passwd", "a/../b", "\x00", "%2e%2e", "a\r\nb"])
-def test_names_are_never_paths(served, name):
-    path = "/v1/documents/" + quote(name, safe="")
-    assert served.put(path, {"text": "Then Ann met Bob."}).status_code == 201
-    assert served.get(path).json()["name"] == name
-    assert name in served.library
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"{",
-        b"\xff",
-        b"[]",
-        b"null",
-        b'{"document": 1}',
-        b'{"document": "0", "question": "Who left?", "top": -1}',
-    ],
-)
-def test_a_refused_request_is_logged_once(served, caplog, body):
-    caplog.clear()
-    response = served.post("/v1/ask", content=body, headers={"content-type": "application/json"})
-    assert 400 <= response.status_code < 500
-    (record,) = [record for record in caplog.records if record.name == "attar.server"]
-    assert (record.levelno, record.fields["status"]) == (logging.WARNING, response.status_code)
-
-
-def test_a_client_that_disconnects_during_its_body_is_logged_as_499(listen, caplog):
-    listening = listen()
-    with socket.create_connection(("127.0.0.1", listening.port)) as talk:
-        talk.sendall(HEAD + b"content-length: 100\r\n\r\n{")
-    while not caplog.records:
-        assert listening.send_raw(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-    (record,) = [record for record in caplog.records if record.levelno > logging.INFO]
-    assert (record.levelno, record.fields["status"]) == (logging.WARNING, 499)
-
-
-def test_a_body_may_be_sent_in_parts(served):
-    async def pieces():
-        for piece in (b'{"document": "0", ', b'"question": ', b'"Who left?"}'):
-            yield piece
-
-    response = served.post("/v1/ask", content=pieces(), headers={"content-type": "application/json"})
-    assert response.status_code == 200
 
 
 def test_suggestions_for_an_unknown_name_are_searched_on_the_slow_thread(served, monkeypatch):
@@ -130,7 +91,67 @@ def test_suggestions_for_an_unknown_name_are_searched_on_the_slow_thread(served,
         return similar(name)
 
     monkeypatch.setattr(served.library, "similar", watched)
-    calls = [("POST", "/v1/ask", QUESTION | {"document": name}) for name in ("0", "01", "1")]
-    assert [response.status_code for response in served.call_concurrently(calls)] == [200, 404, 200]
+    assert statuses(ask(served, {}, {"document": "01"}, {"document": "1"})) == [200, 404, 200]
     assert "did you mean" in served.post("/v1/ask", QUESTION | {"document": "01"}).json()["detail"]
     assert {name.partition("_")[0] for name in threads} == {"slow"}
+
+
+def test_quick_routes_are_answered_while_a_write_waits(served, monkeypatch):
+    add, started, go = served.library.add, threading.Event(), threading.Event()
+
+    def wait_and_add(*arguments, **options):
+        started.set()
+        assert go.wait(30)
+        return add(*arguments, **options)
+
+    monkeypatch.setattr(served.library, "add", wait_and_add)
+
+    async def write_and_ask():
+        writing = asyncio.create_task(served.http.put("/v1/documents/new", json={"text": "Ann left."}))
+        await asyncio.to_thread(started.wait, 30)
+        quick = [await served.http.request(method, path, json=body) for method, path, body in QUICK]
+        is_written = writing.done()
+        go.set()
+        return statuses(quick), is_written, (await writing).status_code
+
+    assert served.run(write_and_ask()) == ([200] * len(QUICK), False, 201)
+
+
+def call(port, method, path, body=None):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
+    sent = None if body is None else json.dumps(body)
+    connection.request(method, path, sent, {"content-type": "application/json"})
+    response = connection.getresponse()
+    status, text = response.status, response.read().decode()
+    connection.close()
+    return status, text
+
+
+@pytest.mark.slow
+def test_quick_routes_are_answered_while_a_long_text_is_read(listen):
+    text = "".join(story.text + "\n" for story in tell_stories(5, 150)) * 4
+    listening, done = listen(timeout=300), []
+    long = threading.Thread(
+        target=lambda: done.append(call(listening.port, "PUT", "/v1/documents/new", {"text": text})[0])
+    )
+    long.start()
+    wait_until(lambda: "\nattar_requests_in_flight 1.0\n" in call(listening.port, "GET", "/metrics")[1])
+    assert [call(listening.port, *quick)[0] for quick in QUICK] == [200] * len(QUICK)
+    assert done == []
+    long.join(300)
+    assert done == [201]
+
+
+@pytest.mark.parametrize("read_only", [False, True], ids=["writing", "read-only"])
+def test_a_server_is_ready_only_if_the_disk_takes_what_it_writes(serve, read_only):
+    served = serve(read_only=read_only)
+    assert served.get("/readyz").text == "ready\n"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # The kernel refuses to make files larger, even for root, as it does on a full disk.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, before[1]))
+    try:
+        response = served.get("/readyz")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert response.status_code == (200 if read_only else 503)
+    assert read_only or "cannot be written: file too large" in response.json()["detail"]

@@ -1,23 +1,19 @@
-"""`attar.Client` with a live server: the results and errors of `attar.Library`."""
+"""`attar.Client` with a live server: the results and errors of `attar.Library`, and changes that are made once."""
 
 import asyncio
+import threading
 
+import httpx
 import msgspec
 import pytest
 
 import attar
-from attar import calls as module
-from attar.errors import AttarError
+from attar import calls
+from attar.errors import AttarError, UnavailableError
 
 pytestmark = pytest.mark.slow
 
 TEXT = "Then Ann met Bob. Bob left for Rome."
-
-
-@pytest.fixture
-def client(listen):
-    with attar.Client(listen().url) as client:
-        yield client
 
 
 def scenario(library):
@@ -128,37 +124,20 @@ def test_the_async_client_does_what_the_client_does(listen):
 
 
 def test_documents_are_listed_in_pages(listen, monkeypatch):
-    monkeypatch.setattr(module, "_PAGE", 2)
+    monkeypatch.setattr(calls, "_PAGE", 2)
     with attar.Client(listen(documents=5).url) as client:
         assert [document.name for document in client.documents()] == ["0", "1", "2", "3", "4"]
         assert [document.name for document in client.documents(after="0", limit=3)] == ["1", "2", "3"]
-
-
-def test_more_questions_than_one_request_takes(client):
-    answers = client.ask_many("0", ["Who left?"] * 600, top=1)
-    assert answers == [client.ask("0", "Who left?", top=1)] * 600
 
 
 def test_a_missing_token_and_a_read_only_library_deny_access(listen):
     url = listen(token="abc", read_only=True).url
     with attar.Client(url, token="abc") as client:
         assert client.ask("0", "Who left?")
-        with pytest.raises(attar.AccessDeniedError, match="read-only"):
-            client.remove("0")
-        with pytest.raises(attar.AccessDeniedError, match="read-only"):
-            client.merge("both", ["0", "1"])
-        assert len(client) == 2
+        for change in (lambda: client.remove("0"), lambda: client.merge("both", ["0", "1"])):
+            with pytest.raises(attar.AccessDeniedError, match="read-only"):
+                change()
     with attar.Client(url) as client, pytest.raises(attar.AccessDeniedError, match="token"):
-        client.ask("0", "Who left?")
-
-
-def test_a_stopped_server_is_unavailable(listen):
-    listening = listen()
-    listening.close()
-    with (
-        attar.Client(listening.url) as client,
-        pytest.raises(attar.UnavailableError, match="is the server running"),
-    ):
         client.ask("0", "Who left?")
 
 
@@ -170,5 +149,79 @@ def test_concurrent_questions_are_all_answered(listen):
             return await asyncio.gather(*(client.ask("0", "Who left?") for _ in range(60)))
 
     answers = asyncio.run(ask())
-    assert len(answers) == 60
-    assert len({str([answer.text for answer in each]) for each in answers}) == 1
+    assert answers == [answers[0]] * 60
+
+
+class Losing(httpx.HTTPTransport):
+    """Drops the answers to the first requests, after the server has given them."""
+
+    def __init__(self, lost):
+        super().__init__()
+        self.lost, self.requests = lost, 0
+
+    def handle_request(self, request):
+        response = super().handle_request(request)
+        self.requests += 1
+        if self.requests <= self.lost:
+            response.close()
+            raise httpx.ReadError("lost")
+        return response
+
+
+@pytest.fixture
+def losing(listen):
+    """Makes clients of one server that lose answers."""
+    url = listen().url
+    return lambda lost=1: attar.Client(url, transport=Losing(lost))
+
+
+def test_an_append_whose_answer_was_lost_is_made_once(losing, stories):
+    with losing(2) as client:
+        assert client.append("0", TEXT).change == "appended"
+        assert client.show("0").text == f"{stories[0].text}\n\n{TEXT}"
+        client.append("0", TEXT)
+        assert client.show("0").text == f"{stories[0].text}\n\n{TEXT}\n\n{TEXT}"
+
+
+def test_an_addition_and_a_merge_whose_answers_were_lost_succeed(losing):
+    with losing() as client:
+        assert client.add("new", TEXT).change == "unchanged"
+    with losing() as client:
+        assert client.merge("both", ["0", "1"]).change == "merged"
+
+
+def test_a_removal_whose_answer_was_lost_is_not_repeated(losing):
+    with losing() as client:
+        with pytest.raises(UnavailableError):
+            client.remove("0")
+        assert "0" not in client
+
+
+def test_a_server_started_again_recognises_a_change_that_was_made_before(listen, stories):
+    first = listen()
+    with attar.Client(first.url) as client:
+        client.append("0", TEXT, key="once")
+    first.close()
+    with attar.Client(listen(documents=0).url) as client:
+        assert client.append("0", TEXT, key="once").change == "appended"
+        assert client.show("0").text == f"{stories[0].text}\n\n{TEXT}"
+
+
+def test_an_append_that_took_too_long_for_its_request_is_made_once(make, listen, monkeypatch, stories):
+    made, statuses, may_end = make(timeout=1.0), [], threading.Event()
+    extend = made.library.reader.extend
+
+    def slow(*arguments, **options):
+        assert may_end.wait(30)
+        return extend(*arguments, **options)
+
+    def go_on(response):
+        statuses.append(response.status_code)
+        may_end.set()
+
+    monkeypatch.setattr(made.library.reader, "extend", slow)
+    with attar.Client(listen(made).url) as client:
+        client._http.event_hooks = {"response": [go_on]}
+        assert client.append("0", TEXT).change == "appended"
+        assert (statuses[0], statuses[-1], set(statuses)) == (504, 200, {504, 200})
+        assert client.show("0").text == f"{stories[0].text}\n\n{TEXT}"
