@@ -87,7 +87,7 @@ def _check_library(settings: Settings) -> None:
     if is_new and not store.absolute().parent.is_dir():
         raise OptionError(f"there is no folder {store.absolute().parent} for a new library", "check the path")
     with open_library(settings) as library:
-        library.fingerprint  # noqa: B018
+        library.reader.prepare(texts=False)
     if is_new:
         print(f"attar: new library at {store}", file=sys.stderr)
 

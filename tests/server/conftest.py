@@ -1,4 +1,4 @@
-"""Applications over libraries of generated stories, called in the same process, and real servers."""
+"""Applications over libraries of generated stories, called in the same process, on a real port, or as a process."""
 
 import asyncio
 import json
@@ -10,24 +10,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from pathlib import Path
+from contextlib import ExitStack, closing
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
 import uvicorn
 from prometheus_client.parser import text_string_to_metric_families
-from starlette.types import ASGIApp, Message
+from starlette.types import ASGIApp
 
 from attar.library.library import Library
-from attar.reader.reader import Reader
 from attar.server.app import make_app
 from attar.server.run import uvicorn_options
 from attar.server.settings import Settings
-from benchmarks.stories import Story, tell_stories
-
-URL = "http://localhost"
+from benchmarks.stories import tell_stories
 
 # Parts of requests that are sent as bytes.
 HEAD = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
@@ -61,6 +57,12 @@ def wait_until(there, seconds=300):
         time.sleep(0.01)
 
 
+def read_metric(text: str, name: str, /, **labels: str) -> float | None:
+    """The value of a sample in Prometheus's text format, or None if there is none."""
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    return next((each.value for each in samples if (each.name, each.labels) == (name, labels)), None)
+
+
 class Made(NamedTuple):
     """An application, its library and its settings."""
 
@@ -79,8 +81,7 @@ class Listening:
         self.server = uvicorn.Server(uvicorn.Config(made.app, **uvicorn_options(made.settings)))
         self.thread = threading.Thread(target=self.server.run, args=([self.socket],))
         self.thread.start()
-        while not self.server.started:
-            time.sleep(0.01)
+        wait_until(lambda: self.server.started)
 
     def send_raw(self, *parts: bytes) -> bytes:
         """Send raw bytes; all bytes that come back until the server closes the connection."""
@@ -95,35 +96,6 @@ class Listening:
         self.socket.close()
 
 
-def read_metric(text: str, name: str, /, **labels: str) -> float | None:
-    """The value of a sample in Prometheus's text format, or None if there is none."""
-    samples = [each for family in text_string_to_metric_families(text) for each in family.samples]
-    return next((each.value for each in samples if (each.name, each.labels) == (name, labels)), None)
-
-
-class Lifespan:
-    """Opens and closes an application, as a server does."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-        self._sent: asyncio.Queue[Message] = asyncio.Queue()
-        self._received: asyncio.Queue[Message] = asyncio.Queue()
-
-    async def start(self) -> None:
-        scope = {"type": "lifespan", "state": {}}
-        self._task = asyncio.create_task(self._app(scope, self._sent.get, self._received.put))
-        await self._exchange("startup")
-
-    async def stop(self) -> None:
-        if not self._task.done():
-            await self._exchange("shutdown")
-            await self._task
-
-    async def _exchange(self, what: str) -> None:
-        await self._sent.put({"type": f"lifespan.{what}"})
-        assert (await self._received.get())["type"] == f"lifespan.{what}.complete"
-
-
 class Served:
     """An application on its own event loop, without a socket: `served.post("/v1/ask", {...})`."""
 
@@ -132,11 +104,20 @@ class Served:
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever)
         self.thread.start()
-        self.lifespan = Lifespan(made.app)
-        self.run(self.lifespan.start())
-        self.http = httpx.AsyncClient(transport=httpx.ASGITransport(made.app), base_url=URL)
+        self.run(self._open(made.app))
+        self.http = httpx.AsyncClient(transport=httpx.ASGITransport(made.app), base_url="http://localhost")
 
-    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+    async def _open(self, app: ASGIApp) -> None:
+        self._told, self._said = asyncio.Queue(), asyncio.Queue()
+        scope = {"type": "lifespan", "state": {}}
+        self._lifespan = asyncio.create_task(app(scope, self._told.get, self._said.put))
+        await self._tell("startup")
+
+    async def _tell(self, what: str) -> None:
+        await self._told.put({"type": f"lifespan.{what}"})
+        assert (await self._said.get())["type"] == f"lifespan.{what}.complete"
+
+    def run(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
 
     def call(self, method: str, path: str, body: Any = None, **words: Any) -> httpx.Response:
@@ -164,26 +145,31 @@ class Served:
 
         return self.run(send())
 
+    def shut_down(self) -> None:
+        if not self._lifespan.done():
+            self.run(self._tell("shutdown"))
+            self.run(asyncio.wait([self._lifespan]))
+
     def close(self) -> None:
         self.run(self.http.aclose())
-        self.run(self.lifespan.stop())
+        self.shut_down()
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()
         self.loop.close()
 
 
 @pytest.fixture(scope="session")
-def stories() -> list[Story]:
+def stories():
     return list(tell_stories(3, 9))
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return tmp_path / "library"
 
 
 @pytest.fixture
-def make(folder: Path, tiny_reader: Reader, stories: list[Story]) -> Callable[..., Made]:
+def make(folder, tiny_reader, stories):
     """Makes an application over the first stories, named "0", "1" and so on."""
 
     def start(documents: int = 2, keep_text: bool = True, **options: Any) -> Made:
@@ -196,46 +182,32 @@ def make(folder: Path, tiny_reader: Reader, stories: list[Story]) -> Callable[..
 
 
 @pytest.fixture
-def serve(make: Callable[..., Made]) -> Iterator[Callable[..., Served]]:
-    """Serves in this process, without a socket."""
-    opened: list[Served] = []
-
-    def start(made: Made | None = None, **options: Any) -> Served:
-        opened.append(Served(made or make(**options)))
-        return opened[-1]
-
-    yield start
-    for served in opened:
-        served.close()
+def serve(make):
+    """Serves in this process, without a socket: with settings, or an application."""
+    with ExitStack() as opened:
+        yield lambda made=None, **options: opened.enter_context(closing(Served(made or make(**options))))
 
 
 @pytest.fixture
-def listen(make: Callable[..., Made]) -> Iterator[Callable[..., Listening]]:
-    """Serves on a real port."""
-    opened: list[Listening] = []
-
-    def start(made: Made | None = None, **options: Any) -> Listening:
-        opened.append(Listening(made or make(**options)))
-        return opened[-1]
-
-    yield start
-    for listening in opened:
-        listening.close()
+def listen(make):
+    """Serves on a real port: with settings, or an application."""
+    with ExitStack() as opened:
+        yield lambda made=None, **options: opened.enter_context(closing(Listening(made or make(**options))))
 
 
 @pytest.fixture
-def served(serve: Callable[..., Served]) -> Served:
+def served(serve) -> Served:
     return serve()
 
 
 @pytest.fixture
-def metric() -> Callable[..., float | None]:
-    """Reads a value from Prometheus's text format: `metric(text, "attar_queue_length", work="ask")`."""
+def metric():
+    """Reads a value from Prometheus's text format: `metric(text, "attar_requests_in_flight")`."""
     return read_metric
 
 
 @pytest.fixture
-def refused() -> Callable[[httpx.Response, int], str]:
+def refused():
     """Asserts that a response is a problem object with a status; returns its detail."""
 
     def check(response: httpx.Response, status: int) -> str:
@@ -279,11 +251,9 @@ def held(make, listen, monkeypatch):
 class Running:
     """A server process and the lines of its log."""
 
-    def __init__(self, *words, env=None):
+    def __init__(self, *words):
         command = [sys.executable, "-m", "attar", "serve", *map(str, words), "--port", "0"]
-        self.process = subprocess.Popen(
-            command, stderr=subprocess.PIPE, text=True, env=os.environ | (env or {})
-        )
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
         self.lines = []
         self.url = None
         self.thread = threading.Thread(target=self._listen)
@@ -324,8 +294,8 @@ class Running:
 def start(folder, tiny_reader_folder):
     started = []
 
-    def run(*words, **options):
-        started.append(Running(folder, "--reader", tiny_reader_folder, *words, **options))
+    def run(*words):
+        started.append(Running(folder, "--reader", tiny_reader_folder, *words))
         return started[-1]
 
     yield run

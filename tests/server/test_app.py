@@ -13,7 +13,7 @@ def test_health_checks(served):
 
 
 def test_a_server_that_is_closing_is_not_ready(served, refused):
-    served.run(served.lifespan.stop())
+    served.shut_down()
     refused(served.get("/readyz"), 503)
     assert served.get("/healthz").status_code == 200
 

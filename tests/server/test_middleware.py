@@ -206,7 +206,9 @@ def test_a_client_that_disconnects_during_its_body_is_logged_as_499(listen, capl
         connection.sendall(head + b"content-length: 100\r\n\r\n{")
     while not caplog.records:
         assert listening.send_raw(HEAD + END)
-    assert [(record.levelno, record.fields["status"]) for record in caplog.records] == [(logging.WARNING, 499)]
+    assert [(record.levelno, record.fields["status"]) for record in caplog.records] == [
+        (logging.WARNING, 499)
+    ]
 
 
 @pytest.mark.slow

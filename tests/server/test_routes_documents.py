@@ -179,7 +179,9 @@ def test_an_invalid_body_is_refused_and_changes_nothing(served, refused, body, s
     assert names_in(served) == ["0", "1"]
 
 
-@pytest.mark.parametrize("media", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"])
+@pytest.mark.parametrize(
+    "media", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"]
+)
 def test_another_content_type_is_415(served, refused, media):
     response = served.call("PUT", path_of("new"), content=b'{"text": "x"}', headers={"content-type": media})
     assert "content-type" in refused(response, 415)

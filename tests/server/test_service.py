@@ -1,17 +1,11 @@
 """Questions of concurrent requests are asked together; errors and long work of one request do not affect others."""
 
 import asyncio
-import http.client
-import json
 import logging
 import resource
 import threading
 
 import pytest
-
-from benchmarks.stories import tell_stories
-
-from .conftest import wait_until
 
 QUESTION = {"document": "0", "question": "Who left?"}
 QUICK = [
@@ -115,31 +109,6 @@ def test_quick_routes_are_answered_while_a_write_waits(served, monkeypatch):
         return statuses(quick), is_written, (await writing).status_code
 
     assert served.run(write_and_ask()) == ([200] * len(QUICK), False, 201)
-
-
-def call(port, method, path, body=None):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
-    sent = None if body is None else json.dumps(body)
-    connection.request(method, path, sent, {"content-type": "application/json"})
-    response = connection.getresponse()
-    status, text = response.status, response.read().decode()
-    connection.close()
-    return status, text
-
-
-@pytest.mark.slow
-def test_quick_routes_are_answered_while_a_long_text_is_read(listen):
-    text = "".join(story.text + "\n" for story in tell_stories(5, 150)) * 4
-    listening, done = listen(timeout=300), []
-    long = threading.Thread(
-        target=lambda: done.append(call(listening.port, "PUT", "/v1/documents/new", {"text": text})[0])
-    )
-    long.start()
-    wait_until(lambda: "\nattar_requests_in_flight 1.0\n" in call(listening.port, "GET", "/metrics")[1])
-    assert [call(listening.port, *quick)[0] for quick in QUICK] == [200] * len(QUICK)
-    assert done == []
-    long.join(300)
-    assert done == [201]
 
 
 @pytest.mark.parametrize("read_only", [False, True], ids=["writing", "read-only"])

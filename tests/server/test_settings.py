@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from attar.errors import OptionError
-from attar.server.settings import Address, Settings, is_loopback, read_token, require_token
+from attar.server.settings import Address, Settings, read_token, require_token
 
 
 def test_a_token_is_not_in_the_repr():
@@ -22,21 +22,11 @@ def test_every_field_has_a_line_of_help(options):
 @pytest.mark.parametrize(
     "words",
     [
-        {"max_body": 0},
-        {"max_questions": -1},
-        {"max_queue": 0},
-        {"timeout": 0.0},
-        {"timeout": float("nan")},
-        {"log_format": "xml"},
-        {"log_level": "loud"},
-        {"token": ""},
-        {"token": "ä"},
-        {"token": "two\nlines"},
-        {"prefix": "attar"},
-        {"prefix": "/attar/"},
-        {"prefix": "/two words"},
-        {"forwarded_allow_ips": "proxy.example"},
-        {"forwarded_allow_ips": "127.0.0.1,"},
+        *({"max_body": 0}, {"max_questions": -1}, {"max_queue": 0}),
+        *({"timeout": 0.0}, {"timeout": float("nan")}, {"log_format": "xml"}, {"log_level": "loud"}),
+        *({"token": ""}, {"token": "ä"}, {"token": "two\nlines"}),
+        *({"prefix": "attar"}, {"prefix": "/attar/"}, {"prefix": "/two words"}),
+        *({"forwarded_allow_ips": "proxy.example"}, {"forwarded_allow_ips": "127.0.0.1,"}),
     ],
     ids=str,
 )
@@ -45,14 +35,8 @@ def test_invalid_settings_are_refused(words):
         Settings(store=Path("x"), **words)
 
 
-@pytest.mark.parametrize("ips", ["*", "127.0.0.1", "10.0.0.0/8, ::1"])
-def test_proxies_are_addresses_or_networks(ips):
-    assert Settings(store=Path("x"), forwarded_allow_ips=ips).forwarded_allow_ips == ips
-
-
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "::1", "localhost"])
 def test_loopback_needs_no_token(host):
-    assert is_loopback(host)
     require_token(host, None, no_token=False)
 
 
@@ -64,14 +48,12 @@ def test_public_addresses_need_a_token_or_no_token(host):
     require_token(host, None, no_token=True)
 
 
-def test_the_token_is_the_first_line_of_its_file(tmp_path):
-    (tmp_path / "token").write_text("abc\nnot this\n")
-    assert read_token(tmp_path / "token") == "abc"
-
-
-@pytest.mark.parametrize("text", [None, "", "\nabc"])
-def test_a_file_without_a_token_is_refused(tmp_path, text):
+@pytest.mark.parametrize("text", [None, "", "\nabc", "abc\nnot this\n"])
+def test_the_token_is_the_first_line_of_its_file(tmp_path, text):
     if text is not None:
         (tmp_path / "token").write_text(text)
-    with pytest.raises(OptionError, match="--token-file"):
-        read_token(tmp_path / "token")
+    if text == "abc\nnot this\n":
+        assert read_token(tmp_path / "token") == "abc"
+    else:
+        with pytest.raises(OptionError, match="--token-file"):
+            read_token(tmp_path / "token")

@@ -2,25 +2,20 @@
 
 import contextlib
 import fcntl
-import json
 import os
-import re
 import shutil
 import subprocess
-import sys
 import tempfile
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 import pytest
 
 from attar.cli.demo import TEXTS
+from benchmarks.server_rows import serving
 from benchmarks.stories import tell_stories
 
 FLAGS = (
@@ -37,20 +32,15 @@ WIDE = {"width": 1280, "height": 900}
 SEASONS = dict(zip(("autumn", "spring", "winter"), (story.text for story in tell_stories(3, 3)), strict=True))
 
 
-@dataclass(frozen=True)
 class Server:
     """A running `attar serve`, calls of its API, and the folder of its library."""
 
-    address: str
-    library: Path
+    def __init__(self, address: str, library: Path) -> None:
+        self.address, self.library = address, library
 
     def call(self, method: str, path: str, body: object = None) -> Any:
-        request = urllib.request.Request(f"{self.address}/v1/{path}", method=method)
-        if body is not None:
-            request.data = json.dumps(body).encode()
-            request.add_header("Content-Type", "application/json")
-        with urllib.request.urlopen(request, timeout=30) as response:
-            return json.loads(response.read() or "null")
+        response = httpx.request(method, f"{self.address}/v1/{path}", json=body, timeout=60)
+        return response.raise_for_status().json() if response.content else None
 
     def put(self, name: str, text: str) -> None:
         self.call("PUT", f"documents/{quote(name, safe='')}", {"text": text})
@@ -68,29 +58,9 @@ class Server:
 @pytest.fixture(scope="package")
 def running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """`attar serve` with the reader that ships, on a library of its own: one for all tests of the page."""
-    folder = tmp_path_factory.mktemp("served")
-    command = [sys.executable, "-m", "attar", "serve", str(folder / "library"), "--port", "0"]
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    while process.poll() is None:
-        found = re.search(r"http://127\.0\.0\.1:\d+", (folder / "log").read_text())
-        if found and is_ready(found.group()):
-            yield Server(found.group(), folder / "library")
-            break
-        time.sleep(0.05)
-    else:
-        raise AssertionError(f"attar serve did not start: {(folder / 'log').read_text()}")
-    process.terminate()
-    process.wait(timeout=60)
-
-
-def is_ready(address: str) -> bool:
-    """Whether the server is ready."""
-    try:
-        with urllib.request.urlopen(f"{address}/readyz", timeout=30):
-            return True
-    except urllib.error.URLError:
-        return False
+    folder = tmp_path_factory.mktemp("served") / "library"
+    with serving(folder, None) as running:
+        yield Server(f"http://127.0.0.1:{running.port}", folder)
 
 
 def keep_only(server: Server, texts: dict[str, str]) -> Server:
@@ -212,17 +182,3 @@ def picture() -> Callable[..., None]:
         page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=whole)
 
     return take
-
-
-@pytest.fixture
-def eventually() -> Callable[[Callable[[], bool]], None]:
-    """Waits until a condition holds that the page does not show."""
-
-    def wait(holds: Callable[[], bool]) -> None:
-        for _ in range(400):
-            if holds():
-                return
-            time.sleep(0.05)
-        raise AssertionError("it never came to hold")
-
-    return wait

@@ -50,27 +50,11 @@ def test_one_box_asks_all_documents(asking):
     expect(best.locator(".source .name")).to_have_text("minutes")
 
 
-def test_enter_asks_and_shift_enter_does_not(asking):
-    question = asking.get_by_label("Question", exact=True)
-    question.fill("How much")
-    question.press("Shift+Enter")
-    expect(question).to_have_value("How much\n")
-    question.fill("How much is the rent?")
-    question.press("Enter")
-    expect(phrase(asking)).to_have_text("740 euros")
-
-
 def test_one_document_can_be_asked(asking):
     asking.get_by_label("Where to look").select_option("minutes")
     ask(asking, "What was the balance?")
     expect(phrase(asking)).to_have_text("2,310 pounds")
     expect(asking.locator(".source .name")).to_have_text(re.compile("minutes"))
-
-
-def test_the_only_document_is_selected(server, open_page):
-    server.put("spring", "Ann met Bob.")
-    page = open_page(server)
-    expect(page.get_by_label("Where to look")).to_have_value("spring")
 
 
 @pytest.mark.parametrize(
@@ -121,12 +105,6 @@ def test_answers_are_announced_to_screen_readers(asking):
     expect(said).to_contain_text(re.compile(r"740 euros, Likely · \d\d %\. [^.]*\. From letter\."))
 
 
-def test_a_reply_without_answers_is_not_found(asking):
-    reply(asking)
-    ask(asking, "Who?")
-    expect(phrase(asking)).to_have_text("None of your documents says this.")
-
-
 def test_a_question_has_an_address(asking, demo_server, open_page):
     asking.get_by_label("Where to look").select_option("letter")
     ask(asking, "How much is the rent?")
@@ -135,26 +113,6 @@ def test_a_question_has_an_address(asking, demo_server, open_page):
     expect(phrase(again)).to_have_text("740 euros")
     expect(again.get_by_label("Question", exact=True)).to_have_value("How much is the rent?")
     expect(again.get_by_label("Where to look")).to_have_value("letter")
-
-
-def test_back_returns_to_the_question_before(asking):
-    for question, answer in (("How much is the rent?", "740 euros"), ("Who is the chairman?", "Mr. Okafor")):
-        ask(asking, question)
-        expect(phrase(asking)).to_have_text(answer)
-    asking.go_back()
-    expect(phrase(asking)).to_have_text("740 euros")
-    asking.go_back()
-    expect(asking.get_by_role("heading", name="What would you like to know?")).to_be_visible()
-    expect(asking.locator("#answered")).to_be_hidden()
-
-
-def test_the_tab_returns_to_the_answers(asking):
-    ask(asking, "How much is the rent?")
-    expect(phrase(asking)).to_have_text("740 euros")
-    asking.get_by_role("tab", name="Documents").click()
-    expect(phrase(asking)).to_be_hidden()
-    asking.get_by_role("tab", name="Ask").click()
-    expect(phrase(asking)).to_have_text("740 euros")
 
 
 def test_questions_of_before_can_be_asked_again_and_cleared(asking):
@@ -169,18 +127,6 @@ def test_questions_of_before_can_be_asked_again_and_cleared(asking):
     asking.get_by_role("button", name="Clear the history").click()
     expect(asking.locator("#history")).to_be_hidden()
     assert asking.evaluate("localStorage.getItem('attar.questions')") is None
-
-
-def test_buttons_of_the_history_stay_while_a_question_is_answered(asking):
-    """A button that is replaced between the press and the release of the mouse is not clicked."""
-    ask(asking, "How much is the rent?")
-    expect(asking.locator("#history-list button")).to_have_text("How much is the rent?")
-    button = asking.locator("#history-list button").element_handle()
-    with asking.expect_response("**/v1/ask"):
-        ask(asking, "How much is the rent?")
-    expect(asking.get_by_role("button", name="Ask", exact=True)).to_be_enabled()
-    asking.wait_for_timeout(300)
-    assert button.evaluate("button => button.isConnected")
 
 
 def test_the_history_keeps_the_document_that_was_asked(asking):
@@ -275,9 +221,3 @@ def test_problems_are_told_in_plain_words(asking, status, headers, detail, line)
     asking.get_by_label("Where to look").select_option("letter")
     ask(asking, "Who?")
     expect(asking.locator("#ask-problem")).to_have_text(line)
-
-
-def test_an_error_without_a_problem_object_shows_its_status(asking):
-    asking.route("**/v1/ask", lambda route: route.fulfill(status=502, body="<html>Bad gateway</html>"))
-    ask(asking, "Who?")
-    expect(asking.locator("#ask-problem")).to_have_text("The server answered with status 502.")

@@ -24,15 +24,6 @@ def test_a_card_opens_the_document_at_the_phrase_and_back_returns(demo_server, o
     expect(page).to_have_url(re.compile("#ask"))
 
 
-def test_a_document_has_an_address(demo_server, open_page):
-    page = open_page(demo_server, "/#ask?question=How+much+is+the+rent%3F")
-    address = page.locator("#best a").get_attribute("href")
-    other = open_page(demo_server, f"/{address}")
-    expect(mark(other)).to_have_text("740 euros")
-    other.get_by_role("link", name="All documents").click()
-    expect(other.locator("#document-list .name").first).to_have_text("letter")
-
-
 def test_the_phrase_of_a_long_text_is_scrolled_to(demo_server, open_page):
     text = "One line. " * 3_000 + "\n\nA sentence with the phrase in it.\n\n" + "Another line. " * 3_000
     start = text.index("the phrase")
@@ -68,19 +59,6 @@ def test_places_count_characters_and_not_units_of_utf16(demo_server, open_page):
     expect(mark(page)).to_have_text("Nina")
 
 
-def test_full_lines_flow_and_short_ones_stay(demo_server, open_page):
-    page = open_page(demo_server, "/#document?name=letter")
-    expect(page.locator("#document-text p").nth(1)).to_contain_text("Our flat is on the fourth floor")
-    written = page.locator("#document-text p").nth(1).evaluate("p => p.textContent")
-    assert "\n" not in written
-
-
-def test_a_document_leads_to_its_questions(demo_server, open_page):
-    page = open_page(demo_server, "/#document?name=letter")
-    page.get_by_role("link", name="Ask this document").click()
-    expect(page.get_by_label("Where to look")).to_have_value("letter")
-
-
 def test_a_text_that_was_not_kept_is_said_to_be(demo_server, open_page):
     page = open_page(demo_server, "/healthz")
     told = demo_server.call("GET", "documents/letter") | {"text": None}
@@ -95,14 +73,6 @@ def test_appending_updates_the_document(filled, seasons_server):
     filled.get_by_label("Text to append").fill("Then Ann met Bob Stone in Paris.")
     filled.get_by_role("dialog").get_by_role("button", name="Append").click()
     expect(filled.locator("#document-facts")).to_contain_text(f"{seasons_server.tokens('spring')} tokens")
-
-
-def test_deleting_returns_to_the_list_and_can_be_undone(filled, seasons_server):
-    filled.goto(f"{seasons_server.address}/#document?name=spring")
-    filled.get_by_role("button", name="Delete").click()
-    expect(filled.locator("#document-list .name")).to_have_text(["autumn", "winter"])
-    filled.get_by_role("button", name="Undo").click()
-    expect(filled.locator("#document-list .name")).to_have_text(["autumn", "spring", "winter"])
 
 
 def test_a_document_that_is_not_there_is_a_problem_in_words(filled, seasons_server):

@@ -126,12 +126,6 @@ def test_arrow_keys_move_between_the_tabs(page):
     expect(page).to_have_title("Documents · Attar")
 
 
-@pytest.mark.parametrize("view", ["ask", "documents"])
-def test_each_view_has_an_address(server, open_page, view):
-    page = open_page(server, f"/#{view}")
-    expect(page.locator(f"#view-{view}")).to_be_visible()
-
-
 def test_asking_and_opening_work_with_the_keyboard(demo_server, open_page):
     page = open_page(demo_server)
     expect(page.locator("#examples")).to_be_visible()
@@ -145,19 +139,6 @@ def test_asking_and_opening_work_with_the_keyboard(demo_server, open_page):
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page.locator("#document-heading")).to_be_focused()
-
-
-def test_the_focus_is_visible(filled):
-    filled.keyboard.press("Tab")
-    filled.keyboard.press("Tab")
-    assert filled.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-
-
-def test_reduced_motion_moves_nothing(demo_server, open_page):
-    page = open_page(demo_server, reduced_motion="reduce")
-    answer(page)
-    duration = "getComputedStyle(document.querySelector('.meter i')).transitionDuration"
-    assert page.evaluate(duration) == "0s"
 
 
 def test_nothing_is_loaded_from_other_sites(server, open_page):
@@ -218,12 +199,3 @@ def test_the_token_is_asked_for_once(server, open_page):
     page.reload()
     expect(page.locator("#document-list .name")).to_have_text("a")
     expect(dialog).to_be_hidden()
-
-
-def test_a_token_is_kept_in_its_tab_only(page):
-    page.get_by_role("button", name="Token").click()
-    page.get_by_label("Bearer token").fill("secret")
-    page.get_by_role("button", name="Use token").click()
-    kept = "[sessionStorage.getItem('attar.token'), JSON.stringify(localStorage)]"
-    assert page.evaluate(kept) == ["secret", "{}"]
-    assert re.search("secret", page.url) is None
