@@ -110,11 +110,11 @@ class Reading:
         return self.record(self.entry(name))
 
     def check_bytes(self, entry: DocumentEntry) -> None:
-        """Verify the checksums of a document's memory and text, without decoding them."""
-        unwrap(b"m", self.memory_data(entry), f"memory of {quoted(entry.name)}")
-        text = self.text_data(entry)
-        if text is not None:
-            unwrap(b"t", text, f"text of {quoted(entry.name)}")
+        """Verify the checksums of a document's memory and text, without copying or decoding them."""
+        key = key_of(entry.name)
+        unwrap(b"m", self._transaction.get(b"m" + key, b""), f"memory of {quoted(entry.name)}")
+        if entry.text_bytes is not None:
+            unwrap(b"t", self._transaction.get(b"t" + key, b""), f"text of {quoted(entry.name)}")
 
     def is_intact(self, entry: DocumentEntry) -> bool:
         """Return whether the checksums of a document's memory and text are right."""
