@@ -265,11 +265,11 @@ class Transaction(Reading):
         key = key_of(name)
         self._change(key, _Step({}, key, replaced=self.find(name)))
 
-    def _change(self, key: bytes | None, step: _Step) -> None:
-        """Make a change, and remember it in case the map must grow."""
+    def _change(self, document: bytes | None, step: _Step) -> None:
+        """Make a change of a document with this key, and remember it in case the map must grow."""
         self._steps.append(step)
-        if key is not None:
-            self._changed.add(key)
+        if document is not None:
+            self._changed.add(document)
         try:
             self._make(step)
         except lmdb.MapFullError:
