@@ -12,9 +12,9 @@ from torch import Tensor
 
 from attar import ops
 from attar.cli.output import progress_bar
-from attar.paper import baselines
-from attar.paper.baselines import Floats
+from attar.paper import table1_methods as baselines
 from attar.paper.machine import this_machine
+from attar.paper.table1_methods import Floats
 from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, tolerance_for
 from attar.progress import Progress, ignore_progress
 from benchmarks.command import Json, Only, Quick, run_command, show

@@ -66,9 +66,6 @@ ActorThreads = Annotated[int, typer.Option("--threads", min=1, help="With --ray:
 ActorGpus = Annotated[
     float, typer.Option("--gpus", min=0, help="With --ray: GPUs of each, such as 1 or 0.5.")
 ]
-SkipMalformed = Annotated[
-    bool, typer.Option("--skip-malformed", help="Skip malformed .question files, with a warning.")
-]
 
 
 _FLAG_TYPES: Mapping[Any, Any] = {

@@ -19,10 +19,6 @@ app = typer.Typer(
     help="The paper's experiment: cloze questions, training, comparison, and Table 1.", no_args_is_help=True
 )
 
-SkipMalformed = Annotated[
-    bool, typer.Option("--skip-malformed", help="Skip malformed .question files, with a warning.")
-]
-
 
 @app.command()
 @options_from(BuildOptions)
@@ -34,9 +30,6 @@ def build(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")],
-    vocabulary: Annotated[
-        Path | None, typer.Option(help="vocabulary.json to find names with; default: built from the texts.")
-    ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace a set that is in the folder already.")
     ] = False,
@@ -48,12 +41,9 @@ def build(
     attar paper build novels.tar.xz --out novels
     """
     from attar.paper.build import build_set
-    from attar.paper.vocabulary import Vocabulary
 
-    known = Vocabulary.load(vocabulary) if vocabulary else None
-    options = BuildOptions(**given | ({"entities": known.entities} if known else {}))
     with progress_bar() as progress:
-        about = build_set(sources, out, options, vocabulary=known, replace=replace, progress=progress)
+        about = build_set(sources, out, BuildOptions(**given), replace=replace, progress=progress)
     if as_json:
         print_json(about)
         return
@@ -100,12 +90,12 @@ def _say(line: str) -> None:
 @app.command()
 def evaluate(
     network: Annotated[Path, typer.Argument(metavar="NETWORK", help="Folder of a trained network.")],
-    data: Annotated[
-        list[Path], typer.Option("--data", "-d", help="Folder of a cloze set. Repeat for several sets.")
-    ],
+    data: Annotated[Path, typer.Option("--data", "-d", help="Folder of a cloze set.")],
     split: Annotated[str, typer.Option(help="validation or test.")] = "test",
     batch_size: Annotated[int, typer.Option(min=1, help="Documents per batch.")] = 64,
-    skip_malformed: SkipMalformed = False,
+    skip_malformed: Annotated[
+        bool, typer.Option("--skip-malformed", help="Skip malformed .question files, with a warning.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure a network's accuracy on a cloze set, compared with counting names.
@@ -116,12 +106,12 @@ def evaluate(
     """
     from attar.paper.evaluate import evaluate
     from attar.paper.saved import load_network
-    from attar.paper.sets import open_splits, warn_skipped
+    from attar.paper.sets import ClozeSet
 
     saved = load_network(network)
-    skip = warn_skipped if skip_malformed else None
     with progress_bar() as progress:
-        documents = open_splits(data, split, saved.vocabulary, on_malformed=skip, progress=progress)
+        cloze_set = ClozeSet.open(data, skip_malformed=skip_malformed, progress=progress)
+        documents = cloze_set.encoded(split, saved.vocabulary)
         result = evaluate(saved.network, documents, batch_size=batch_size, progress=progress)
     if as_json:
         print_json({"split": split} | result.to_json())

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -58,26 +57,27 @@ def _map_tensors(batch: Any, change: Callable[[Tensor], Tensor], omit: Sequence[
 
 
 class ClozeBatches(IterableDataset[Batch]):
-    """All batches of an epoch. With `draw`, each epoch draws that many questions per document and renumbers the names.
+    """Each iteration yields the batches of the next epoch.
 
-    The batches depend on `seed` and `epoch` only, so that a resumed run continues as if it had not stopped.
+    With `draw`, each epoch draws that many questions per document and renumbers the names. The batches depend on
+    `seed` and `epoch` only, so that a resumed run continues as if it had not stopped.
     """
 
-    def __init__(self, split: EncodedSplit, *, size: int = 64, draw: int = 0, seed: int = 0) -> None:
+    def __init__(
+        self, split: EncodedSplit, *, size: int = 64, draw: int = 0, seed: int = 0, epoch: int = 0
+    ) -> None:
         super().__init__()
-        self.split, self.size, self.count, self.seed = split, size, draw, seed
-        self.epoch = 0
+        self.split, self.size, self.count, self.seed, self.epoch = split, size, draw, seed, epoch
         self._drawer = QuestionDrawer(split) if draw else None
 
     def __len__(self) -> int:
         return -(-len(self.split) // self.size)
 
     def __iter__(self) -> Iterator[Batch]:
-        return self.every(1)
-
-    def every(self, step: int, first: int = 0) -> Iterator[Batch]:
-        """Yield every `step`-th batch of the epoch, starting at `first`: the share of one of several workers."""
+        worker = get_worker_info()  # each of several workers makes its own share
+        first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
         rng = np.random.default_rng([self.seed, self.epoch])
+        self.epoch += 1
         drawn = self._drawer.draw(rng, self.count) if self._drawer else None
         numbers = _shuffled_numbers(self.split, rng) if drawn else self.split.numbers
         texts = _Texts.without(self.split, drawn)
@@ -213,53 +213,23 @@ def _shuffled_numbers(split: EncodedSplit, rng: np.random.Generator) -> Ids:
     return numbers
 
 
-class _AllEpochs(IterableDataset[Batch]):
-    """Epoch after epoch without a pause; each of several workers makes its own share of the batches."""
+def load_in_background(batches: ClozeBatches, workers: int) -> "DataLoader[Batch]":
+    """The same batches, prepared by worker processes that go on from epoch to epoch; by none, in this process.
 
-    def __init__(self, batches: ClozeBatches, epoch: int) -> None:
-        super().__init__()
-        self.batches, self.epoch = batches, epoch
-
-    def __iter__(self) -> Iterator[Batch]:
-        worker = get_worker_info()
-        number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        made = 0
-        while True:
-            self.batches.epoch = self.epoch
-            # The loader asks its workers in turn, also across the end of an epoch.
-            yield from self.batches.every(workers, (number - made) % workers)
-            made += len(self.batches)
-            self.epoch += 1
-
-
-class EpochStream:
-    """The batches of the next epoch on each iteration, prepared by workers that do not stop between epochs.
-
-    The batches and their order do not depend on the number of workers; 0 prepares them in this process.
+    The batches and their order do not depend on the number of workers. −1 chooses as many as keep a GPU busy: one
+    prepares 10,000 documents per second, less than an H200 takes with a GRU of hidden size 100. On a CPU, training is
+    slower than preparing batches in the same process.
     """
-
-    def __init__(self, batches: ClozeBatches, *, epoch: int = 0, workers: int = 0) -> None:
-        loader = DataLoader(
-            _AllEpochs(batches, epoch),
-            batch_size=None,
-            num_workers=workers,
-            prefetch_factor=max(2, _PREFETCHED // workers) if workers else None,
-            pin_memory=torch.cuda.is_available(),
-            # Its own: a new iterator draws a number, which would shift the dropout of a resumed run.
-            generator=torch.Generator(),
-        )
-        self._running, self._count = iter(loader), len(batches)
-
-    def __iter__(self) -> Iterator[Batch]:
-        return islice(self._running, self._count)
-
-
-def worker_count(requested: int) -> int:
-    """The number of processes that prepare batches; −1 chooses as many as keep a GPU busy.
-
-    One prepares 10,000 documents per second, less than an H200 takes with a GRU of hidden size 100. On a CPU training
-    is slower than preparing batches in the same process.
-    """
-    if requested >= 0:
-        return requested
-    return min(3, max(1, (os.cpu_count() or 1) // 4)) if torch.cuda.is_available() else 0
+    on_gpu = torch.cuda.is_available()
+    if workers < 0:
+        workers = min(3, max(1, (os.cpu_count() or 1) // 4)) if on_gpu else 0
+    return DataLoader(
+        batches,
+        batch_size=None,
+        num_workers=workers,
+        prefetch_factor=max(2, _PREFETCHED // workers) if workers else None,
+        persistent_workers=workers > 0,
+        pin_memory=on_gpu,
+        # Its own: an iterator draws a number, which would shift the dropout of a resumed run.
+        generator=torch.Generator(),
+    )

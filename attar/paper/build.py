@@ -33,14 +33,13 @@ def build_set(
     out: Path,
     options: BuildOptions | None = None,
     *,
-    vocabulary: Vocabulary | None = None,
     replace: bool = False,
     progress: Progress = ignore_progress,
 ) -> dict[str, Any]:
     """Build a set from text files; training documents keep all sentences, the others get their questions here.
 
-    Without a vocabulary, one is built from the training documents, or from all documents if there are none. A
-    folder that has a set already is refused unless `replace`. Returns what `set.json` says.
+    The vocabulary is that of the training documents, or of all documents if there are none. A folder that has a set
+    already is refused unless `replace`. Returns what `set.json` says.
     """
     options = options or BuildOptions()
     if not replace:
@@ -48,12 +47,9 @@ def build_set(
         refuse_existing((out / name for name in written), "add --replace, or choose another --out")
     with AtomicFiles(out) as files:
         names = _names(sources)
-        splits = [options.only] * len(names)
-        if not options.only:
-            splits = split_documents(names, options.validation, options.test, options.seed)
-        if vocabulary is None:
-            texts = _sentences(sources, splits, progress)
-            vocabulary = Vocabulary.build(texts, options.vocabulary_size, options.entities)
+        splits = split_documents(names, options.validation, options.test, options.seed)
+        texts = _sentences(sources, splits, progress)
+        vocabulary = Vocabulary.build(texts, options.vocabulary_size, options.entities)
         documents = _documents(sources, splits, vocabulary, options, progress)
         tallies = _write(documents, Counter(splits), files)
         if not any(tally["documents"] for tally in tallies.values()):
@@ -66,8 +62,7 @@ def build_set(
         }
         files.path(VOCABULARY_FILE).write_bytes(vocabulary.to_bytes())
         files.path(ABOUT_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    if not options.only:
-        _warn_of_empty_splits(options, tallies)
+    _warn_of_empty_splits(options, tallies)
     return about
 
 
@@ -212,8 +207,7 @@ def _summary(tally: Counter[str]) -> dict[str, Any]:
 
 
 def _warn_of_empty_splits(options: BuildOptions, tallies: Mapping[str, Counter[str]]) -> None:
-    wanted = {"training": "", "validation": options.validation, "test": options.test}
-    for split, rule in wanted.items():
+    for split, rule in (("validation", options.validation), ("test", options.test)):
         if _share(rule) != 0 and not (split in tallies and tallies[split]["documents"]):
             texts = sum(tally["sources"] for tally in tallies.values())
             noun = "text" if texts == 1 else "texts"

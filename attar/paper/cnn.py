@@ -1,9 +1,10 @@
 """The CNN and Daily Mail format: folders of `.question` files, one question per file."""
 
 import hashlib
+import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +18,6 @@ _BLOCKS = ("url", "document", "question", "answer", "names")
 _NAME = re.compile(rf"@entity({ENTITY_NUMBER}):(.*)")
 _ENDS = frozenset((".", "!", "?"))
 _CLOSERS = frozenset(('"', "'", "''", ")", "]"))
-# Called with the error of each malformed file that is skipped.
-OnMalformed = Callable[[FormatError], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +113,12 @@ def _size_and_time(entry: "os.DirEntry[str]") -> tuple[int, int]:
 
 
 def read_folder(
-    folder: Path,
-    source: str,
-    *,
-    on_malformed: OnMalformed | None = None,
-    progress: Progress = ignore_progress,
+    folder: Path, source: str, *, skip_malformed: bool = False, progress: Progress = ignore_progress
 ) -> Iterator[ClozeDocument]:
     """Yield a folder's documents with all of their questions.
 
-    A malformed file is refused with its name and line, or passed to `on_malformed` and skipped. The questions of a
-    document are anywhere in the folder, so all its files are read before the first document.
+    A malformed file is refused with its name and line, or skipped with a warning. The questions of a document are
+    anywhere in the folder, so all its files are read before the first document.
     """
     names, _ = list_questions(folder)
     if not names:
@@ -135,9 +130,9 @@ def read_folder(
         try:
             file = _read(folder / name)
         except FormatError as fault:
-            if on_malformed is None:
+            if not skip_malformed:
                 raise
-            on_malformed(fault)
+            logging.getLogger("attar").warning("attar: skipped %s", fault)
             continue
         # Equal texts whose ids mean different names are different documents.
         key = hashlib.sha256(f"{file.url}\n{file.document}\n{sorted(file.names)}".encode()).digest()

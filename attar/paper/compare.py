@@ -21,7 +21,7 @@ from attar.paper.evaluate import evaluate
 from attar.paper.options import SPLITS, TrainingOptions
 from attar.paper.report import Report, Result, draw_figure, load_pyplot, make_report
 from attar.paper.saved import load_network
-from attar.paper.sets import check_splits, open_splits, shared_vocabulary, warn_skipped
+from attar.paper.sets import ClozeSet
 from attar.paper.train import train
 from attar.progress import Progress, ignore_progress
 
@@ -105,11 +105,11 @@ def _is_done(options: TrainingOptions) -> bool:
 
 def _prepare(base: TrainingOptions, progress: Progress) -> None:
     """Count words and encode documents once, here, and not in every run at the same time."""
-    check_splits(base.data, SPLITS)
-    vocabulary = shared_vocabulary(base.data, skip_malformed=base.skip_malformed, progress=progress)
-    skip = warn_skipped if base.skip_malformed else None
+    cloze_set = ClozeSet.open(base.data, skip_malformed=base.skip_malformed, progress=progress)
+    cloze_set.check_splits(*SPLITS)
+    vocabulary = cloze_set.vocabulary()
     for split in SPLITS:
-        open_splits(base.data, split, vocabulary, on_malformed=skip, progress=progress)
+        cloze_set.encoded(split, vocabulary)
 
 
 @dataclass(frozen=True)
@@ -199,9 +199,9 @@ def run(options: TrainingOptions) -> Result:
 
     history = train(options, resume=True, say=say)
     saved = load_network(options.folder)
-    skip = warn_skipped if options.skip_malformed else None
+    cloze_set = ClozeSet.open(options.data, skip_malformed=options.skip_malformed)
     validation, test = (
-        evaluate(saved.network, open_splits(options.data, split, saved.vocabulary, on_malformed=skip))
+        evaluate(saved.network, cloze_set.encoded(split, saved.vocabulary))
         for split in ("validation", "test")
     )
     result = Result(options.described(), history, validation, test)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from attar.errors import FormatError
 from attar.files import atomic_file
 from attar.paper.cloze import ClozeDocument, entity_number
-from attar.paper.cnn import OnMalformed
 from attar.paper.vocabulary import Vocabulary
 
 Ids = NDArray[np.int32]
@@ -107,12 +106,8 @@ class EncodedSplit:
             return None
 
 
-def encode_split(
-    documents: Iterable[ClozeDocument], vocabulary: Vocabulary, on_malformed: OnMalformed | None = None
-) -> EncodedSplit:
+def encode_split(documents: Iterable[ClozeDocument], vocabulary: Vocabulary) -> EncodedSplit:
     """Turn documents and their questions into flat arrays of ids.
-
-    A document with more names than the vocabulary has entities is refused, or passed to `on_malformed` and skipped.
 
     >>> vocabulary = Vocabulary(("met", "left"), entities=8)
     >>> document = ClozeDocument("a", "", [["@entity7", "met", "@entity2"], ["@entity7", "left"]], {})
@@ -131,11 +126,7 @@ def encode_split(
         entities = _entities_of(document)
         if len(entities) > vocabulary.entities:
             limit = f"at most {vocabulary.entities} names"
-            fault = FormatError.expected(document.name, limit, str(len(entities)))
-            if on_malformed is None:
-                raise fault
-            on_malformed(fault)
-            continue
+            raise FormatError.expected(document.name, limit, str(len(entities)))
         place = {f"@entity{number}": at for at, number in enumerate(entities)}
         questions = [question.tokens for question in document.questions]
         ids, names = _encode(document.sentences, vocabulary, place)
@@ -183,22 +174,6 @@ def _encode(rows: Iterable[Sequence[str]], vocabulary: Vocabulary, place: dict[s
     tokens = [token for row in rows for token in row]
     names = np.array([place.get(token, _NO_NAME) for token in tokens], np.int32)
     return np.where(names >= 0, 0, np.array(vocabulary.encode(tokens), np.int32)), names
-
-
-def join_splits(splits: Sequence[EncodedSplit]) -> EncodedSplit:
-    """The documents of several splits as one."""
-    sources = tuple(dict.fromkeys(source for split in splits for source in split.sources))
-    whole: dict[str, Any] = {}
-    for field in fields(EncodedSplit)[:-1]:
-        parts = [getattr(split, field.name) for split in splits]
-        if field.type == Offsets:
-            ends = np.cumsum([0] + [int(part[-1]) for part in parts])
-            parts = [part[(at > 0) :] + ends[at] for at, part in enumerate(parts)]
-        elif field.name == "source_of":
-            tables = [np.array([sources.index(s) for s in split.sources], np.int32) for split in splits]
-            parts = [table[part] for table, part in zip(tables, parts, strict=True)]
-        whole[field.name] = np.concatenate(parts)
-    return EncodedSplit(**whole, sources=sources)
 
 
 @dataclass(frozen=True)

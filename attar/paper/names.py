@@ -1,53 +1,16 @@
 """Names in English text, found by capitals, and their ids: a lone surname means the one longer name that has it."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from attar.paper.options import ENTITIES
 from attar.paper.vocabulary import OPENERS, Vocabulary
-from attar.text.english import (
-    ALONE,
-    COMMON_ENDINGS,
-    FUNCTION_WORDS,
-    MISTERS,
-    NOT_PEOPLE,
-    PARTICLES,
-    PLACE_PREFIXES,
-    PLACES,
-    PLACES_FIRST,
-    TITLES,
-    word_set,
-)
+from attar.text.english import ALONE, FUNCTION_WORDS, NOT_PEOPLE, PARTICLES, PLACES, PLACES_FIRST, TITLES
 
-# Henry VIII, World War II; not Jet Li.
-_NUMERAL = re.compile("(?=[XVI])(XL|X{0,3})(IX|IV|V?I{0,3})")
-_SUFFIXES = word_set("jr jr. sr sr. esq esq.")
-# The first word of a name, but not a name by itself: La Scala, but not the La of La traviata.
-_ARTICLES = word_set("la le les il el los las")
+# Capitalised, and never a name: I, The, Monday, May.
+_NEVER = FUNCTION_WORDS | ALONE
 # Words that never stand for a whole name. Al and Van are first names as well.
-_NEVER_ALONE = FUNCTION_WORDS | _ARTICLES | (PARTICLES - {"al", "van"})
-# Generic words that begin a name even at the start of a sentence.
-_NAME_STARTS = PLACE_PREFIXES | _ARTICLES
-# Words whose kind is remembered.
-_REMEMBERED = 300_000
-
-# What a word can be to a name. Plain integers: an Enum's comparisons would cost more than the rest of the search.
-_PLAIN = 0  # a lower-case word, a number, a comma
-_OPENER = 1  # a mark after which a capital may mean nothing
-_PARTICLE = 2  # van, de, &: inside a name only
-_OF = 3  # inside a name after University, Battle and the like
-_THE = 4  # inside a name after that "of"
-_ALONE = 5  # capitalised and never a name: I, The, May, Monday
-_MISTER = 6  # Mr., Dr.: before a name, never in it
-_TITLE = 7  # King, Dame: before a name, or inside it (Stephen King)
-_TAIL = 8  # Jr., VIII: never a name's first word
-_INITIAL = 9  # J.: never a name by itself
-_GENERIC = 10  # University, North: neither
-_COMMON = 11  # capitalised here, usually lower-case
-_UPPER = 12  # US: a name, unless everything is in capitals
-_UNSEEN = 13  # capitalised, and never counted
-_PROPER = 14  # usually capitalised
+_NEVER_ALONE = FUNCTION_WORDS | (PARTICLES - {"al", "van"})
 
 
 class NameTable:
@@ -103,15 +66,11 @@ class NameTable:
 def _parts_of_person(key: str) -> list[str]:
     """The first name and surname in a person's name, in lower case; none if this is not a person's.
 
-    >>> _parts_of_person("paul abraham dukas jr."), _parts_of_person("london bridge"), _parts_of_person("paul")
+    >>> _parts_of_person("paul abraham dukas"), _parts_of_person("london bridge"), _parts_of_person("paul")
     (['paul', 'dukas'], [], [])
     """
     words = key.split(" ")
-    while words and (words[-1] in _SUFFIXES or _NUMERAL.fullmatch(words[-1].upper())):
-        words.pop()
-    if len(words) < 2 or words[0] in PLACES_FIRST:
-        return []
-    if not (NOT_PEOPLE.isdisjoint(words) and PLACES.isdisjoint(words)):
+    if len(words) < 2 or words[0] in PLACES_FIRST or not NOT_PEOPLE.union(PLACES).isdisjoint(words):
         return []
     return [
         word for word in (words[0], words[-1]) if word not in _NEVER_ALONE and word[-1] != "." and word[1:]
@@ -127,129 +86,50 @@ class NameFinder(Protocol):
 
 
 class CapitalFinder:
-    """Finds English names by capitals; at the start of a sentence, counts and known names decide.
+    """Finds English names: runs of words with a capital. Where a sentence begins, the vocabulary's counts decide.
 
-    >>> vocabulary = Vocabulary((), {"when": (0, 9), "darcy": (9, 0)})
+    >>> vocabulary = Vocabulary(("when",), {"when": (0, 9), "darcy": (9, 0)})
     >>> CapitalFinder(vocabulary).find("When Mr. Darcy met Jane Bennet in May".split(), NameTable())
     [(2, 3), (4, 6)]
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._kinds = _Kinds(vocabulary)
-
-    def find(self, sentence: Sequence[str], known: NameTable) -> list[tuple[int, int]]:
-        """The names' places (start, stop), in order."""
-        kinds = list(map(self._kinds.__getitem__, sentence))
-        if max(kinds, default=_PLAIN) < _INITIAL:
-            return []
-        heading = not any(map(str.islower, sentence))
-        names = []
-        stop = 0
-        for at in [at for at, kind in enumerate(kinds) if kind >= _INITIAL]:
-            if at >= stop:
-                stop = _end_of_name(kinds, at, heading)
-                start = _start_of_name(sentence, kinds, at, stop, heading, known)
-                if start < stop:
-                    names.append((start, stop))
-        return names
-
-
-class _Kinds(dict[str, int]):
-    """The kind of every word, decided once by the vocabulary's counts."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._words = frozenset(vocabulary.words)
 
-    def __missing__(self, word: str) -> int:
-        if len(self) > _REMEMBERED:
-            self.clear()
-        self[word] = kind = self._decide(word)
-        return kind
+    def find(self, sentence: Sequence[str], known: NameTable) -> list[tuple[int, int]]:
+        """The names' places (start, stop), in order."""
+        names: list[tuple[int, int]] = []
+        heading = not any(map(str.islower, sentence))  # there, capitals mean nothing
+        for at, word in enumerate(sentence):
+            if word[0].isupper() or word[1:3].istitle():  # Artagnan, d'Artagnan
+                start, stop = names[-1] if names else (0, 0)
+                # Particles are inside a name only: Ludwig van Beethoven.
+                follows = stop > start and PARTICLES.issuperset(sentence[stop:at])
+                opening = heading or at == 0 or sentence[at - 1] in OPENERS
+                if self._is_part(word.lower(), follows, opening, known):
+                    names[-1:] = [(start, at + 1)] if follows else [*names[-1:], (at, at + 1)]
+        return [(start, stop) for start, stop in names if self._is_name(sentence[start:stop], known)]
 
-    def _decide(self, word: str) -> int:
-        """Decide by the word's letters, the lists and its counts, the surest first."""
-        lower = word.lower()
-        if word in OPENERS:
-            return _OPENER
-        if word in PARTICLES:
-            return _PARTICLE
-        if word in ("of", "the"):
-            return _OF if word == "of" else _THE
-        numeral = word[0] in "XVI" and word != "I" and _NUMERAL.fullmatch(word)
-        if numeral or (word != lower and lower in _SUFFIXES):
-            return _TAIL
-        if not (word[0].isupper() or (word[1:2] == "'" and word[2:3].isupper())):
-            return _PLAIN
-        return self._decide_capitalised(word, lower)
-
-    def _decide_capitalised(self, word: str, lower: str) -> int:
-        if word == "US":
-            return _UPPER
+    def _is_part(self, lower: str, follows: bool, opening: bool, known: NameTable) -> bool:
+        """Whether a word with a capital is part of a name, perhaps of the one that it follows."""
+        if lower in _NEVER:
+            return False
+        if lower.rstrip(".") in TITLES:  # King Lear is Lear, Stephen King is both
+            return follows and lower[-1] != "."
+        if not opening:
+            return True
         share = self._vocabulary.capital_share(lower)
-        emphasis = len(word) > 1 and word.isupper() and share is not None and share < 0.5
-        if emphasis or lower in FUNCTION_WORDS or lower in ALONE:
-            return _ALONE
-        if len(word.rstrip(".")) == 1:
-            return _INITIAL
-        if lower.rstrip(".") in MISTERS:
-            return _MISTER
-        if lower.rstrip(".") in TITLES:
-            return _TITLE
-        if lower in NOT_PEOPLE or lower in _ARTICLES:
-            return _GENERIC
-        # A word of the vocabulary that was never counted inside a sentence begins sentences: Nobody.
-        if share is None:
-            return _COMMON if lower in self._words else _UNSEEN
-        return _PROPER if share >= 0.5 else _COMMON
+        if share is None:  # a word that was never counted inside a sentence begins sentences: Nobody
+            return lower not in self._words
+        return share >= 0.5 or lower in known.ids
 
-
-def _end_of_name(kinds: list[int], start: int, heading: bool) -> int:
-    """Follow capitalised words, across particles between two of them."""
-    stop = start + 1
-    while stop < len(kinds):
-        after = stop
-        if kinds[after] == _OF and kinds[after - 1] == _GENERIC:
-            after += 1 + (kinds[after + 1 : after + 2] == [_THE])
-        while after < len(kinds) and kinds[after] == _PARTICLE:
-            after += 1
-        if after == len(kinds) or kinds[after] < _TITLE or (heading and kinds[after] in (_COMMON, _UPPER)):
-            break
-        stop = after + 1
-    return stop
-
-
-def _start_of_name(
-    sentence: Sequence[str], kinds: Sequence[int], start: int, stop: int, heading: bool, known: NameTable
-) -> int:
-    """Skip the first words whose capital has another reason; `stop` if no name is left."""
-    before = kinds[start - 1] if start else _OPENER
-    opening = before == _OPENER
-    titled = before in (_TITLE, _MISTER)
-    for at in range(start, stop):
-        first, single = kinds[at], stop - at == 1
-        if single and first < _COMMON:
-            return stop
-        key = " ".join(sentence[at:stop]).lower()
-        # A common word that begins a sentence must have been a name by itself; part of a name is not enough.
-        if key in known.ids or (not (opening and first == _COMMON) and known.find(key) is not None):
-            return at
-        if first == _COMMON:
-            sure = (titled or not single) and not opening and not heading
-        elif first == _UPPER:
-            sure = not heading
-        elif first == _UNSEEN:
-            exclamation = single and stop < len(sentence) and sentence[stop] == "!"
-            common = heading or exclamation or sentence[at].lower().endswith(COMMON_ENDINGS)
-            sure = not opening or not common
-        elif first == _GENERIC:
-            sure = not opening or kinds[at + 1] in (_OF, _GENERIC) or sentence[at].lower() in _NAME_STARTS
-        else:
-            sure = first not in (_OF, _THE, _PARTICLE, _TITLE, _TAIL)
-        if sure:
-            return at
-        opening = False  # the next word is inside the sentence
-    return stop
+    def _is_name(self, words: Sequence[str], known: NameTable) -> bool:
+        """Whether parts are a name: not an initial, a generic word, or a common word with a capital."""
+        lower = words[0].lower()
+        share = self._vocabulary.capital_share(lower)
+        usual = len(lower.rstrip(".")) > 1 and lower not in NOT_PEOPLE and (share is None or share >= 0.5)
+        return len(words) > 1 or usual or lower in known.ids
 
 
 def mark_names(
@@ -259,7 +139,7 @@ def mark_names(
 
     Names that a full table does not take stay words.
 
-    >>> finder = CapitalFinder(Vocabulary(()))
+    >>> finder = CapitalFinder(Vocabulary(("then", "left")))
     >>> list(mark_names([["Then", "Ann", "Lee", "met", "Bob"], ["Ann", "left"]], NameTable(), finder))
     [['Then', '@entity0', 'met', '@entity1'], ['@entity0', 'left']]
     """

@@ -11,11 +11,9 @@ from attar.options import check_ranges, option
 SPLITS = ("training", "validation", "test")
 # Three times the most names in a window of 900 tokens: 134 in 84 novels, 183 in 6,663 Wikipedia texts.
 ENTITIES = 600
-PRECISIONS = ("32", "bf16-mixed")
 # NumPy's limit.
 HIGHEST_SEED = 2**32 - 1
 _LARGEST_SIZE = 2**20
-_SHARE = "0.08"
 # Where a network is written, and how batches are prepared, does not change the result.
 _WITHOUT_EFFECT = ("out", "num_workers")
 
@@ -26,21 +24,16 @@ class BuildOptions:
 
     window: int = option(900, "Approximate number of tokens per document.", min=20)
     questions: int = option(5, "Maximum questions per document in validation and test.", min=1)
-    validation: str = option(_SHARE, "Validation texts: a share (0.08), a rule (i%20==0) or a file of names.")
-    test: str = option(_SHARE, "Test texts: as for --validation.")
-    only: str = option("", "Put all documents into this split.")
+    validation: str = option("0.08", "Validation texts: a share (0.08), a rule (i%20==0) or a file of names.")
+    test: str = option("0.08", "Test texts: as for --validation.")
     seed: int = option(0, "Random seed; the same seed gives the same set.", min=0)
-    vocabulary_size: int = option(20_000, "Number of words in a vocabulary that is built.", min=1)
+    vocabulary_size: int = option(20_000, "Number of words in the vocabulary.", min=1)
     entities: int = option(
         ENTITIES, "Most names of a document that a network can tell apart.", min=1, max=9_999
     )
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if self.only and self.only not in SPLITS:
-            raise OptionError.expected("only", " or ".join(SPLITS), repr(self.only))
-        if self.only and (self.validation, self.test) != (_SHARE, _SHARE):
-            raise OptionError("only excludes validation and test", "omit --validation and --test")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +95,7 @@ def _check_choice(what: str, value: str, allowed: tuple[str, ...]) -> None:
 class TrainingOptions(NetworkOptions):
     """One training run; `changes` compares it with an earlier one."""
 
-    data: tuple[str, ...] = option(MISSING, "Folder of a cloze set. Repeat to train on several sets.", "-d")
+    data: str = option(MISSING, "Folder of a cloze set.", "-d")
     out: str = option(MISSING, "Folder to write.", "-o")
     shared_init: bool = option(False, "Initialize the question encoder with the document encoder's weights.")
     epochs: int = option(12, "Number of epochs.", min=1)
@@ -113,18 +106,13 @@ class TrainingOptions(NetworkOptions):
     grad_clip: float = option(5.0, "Maximum gradient norm; 0 disables clipping.", min=0)
     patience: int = option(0, "Stop after this many epochs without improvement; 0 disables it.", min=0)
     seed: int = option(0, "Random seed.", min=0, max=HIGHEST_SEED)
-    precision: str = option("32", "32 or bf16-mixed.")
     num_workers: int = option(-1, "Processes that prepare batches; -1 chooses a number.", min=-1)
     skip_malformed: bool = option(False, "Skip malformed .question files, with a warning.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "data", tuple(self.data))
-        if not self.data:
-            raise OptionError.expected("data", "at least one cloze set's folder", "none")
         if self.lr <= 0:
             raise OptionError.expected("lr", "a number above 0", str(self.lr))
-        _check_choice("precision", self.precision, PRECISIONS)
 
     @property
     def folder(self) -> Path:
@@ -132,9 +120,9 @@ class TrainingOptions(NetworkOptions):
         return Path(self.out)
 
     def described(self) -> dict[str, Any]:
-        """The options that determine the result, with the sets' names instead of their paths."""
+        """The options that determine the result, with the set's name instead of its path."""
         kept = {name: value for name, value in vars(self).items() if name not in _WITHOUT_EFFECT}
-        return kept | {"data": [Path(path).resolve().name for path in self.data]}
+        return kept | {"data": Path(self.data).resolve().name}
 
     def changes(self, earlier: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
         """What differs from the description of an earlier run: (then, now) by name."""

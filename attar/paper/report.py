@@ -33,9 +33,9 @@ class Result(msgspec.Struct):
 class Accuracy(msgspec.Struct):
     """The test accuracy of each seed, their mean and standard deviation, and the mean 95 % interval over documents.
 
-    >>> low, high = Score(0.25, 0.2, 0.3, 8, 2), Score(0.75, 0.7, 0.8, 8, 2)
+    >>> low, high = Score(0.25, 0.0, 0.5, 8, 2), Score(0.75, 0.5, 1.0, 8, 2)
     >>> Accuracy.of([low, high])
-    Accuracy(test=[0.25, 0.75], mean=0.5, deviation=0.3535533905932738, low=0.45, high=0.55)
+    Accuracy(test=[0.25, 0.75], mean=0.5, deviation=0.3535533905932738, low=0.25, high=0.75)
     >>> Accuracy.of([low]).deviation is None
     True
     """

@@ -1,8 +1,7 @@
-"""A cloze set on disk, in either of the two formats, and its splits in a vocabulary's ids."""
+"""A cloze set on disk, in either of the two formats, and its splits in a vocabulary's ids, cached in its folder."""
 
 import contextlib
 import hashlib
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,8 +9,8 @@ from pathlib import Path
 from attar.errors import FormatError
 from attar.files import atomic_file
 from attar.paper.cloze import ClozeDocument, read_documents
-from attar.paper.cnn import OnMalformed, list_questions, read_folder
-from attar.paper.encoded import EncodedSplit, encode_split, join_splits
+from attar.paper.cnn import list_questions, read_folder
+from attar.paper.encoded import EncodedSplit, encode_split
 from attar.paper.options import ENTITIES, SPLITS
 from attar.paper.vocabulary import VOCABULARY_FILE, Vocabulary
 from attar.progress import Progress, ignore_progress
@@ -22,14 +21,21 @@ _CACHE = "encoded"
 
 @dataclass(frozen=True)
 class ClozeSet:
-    """A folder that Attar built (`training.parquet` …), or the CNN set's (`questions/training/*`)."""
+    """A folder that Attar built (`training.parquet` …), or the CNN set's (`questions/training/*.question`).
+
+    Malformed `.question` files are refused, or skipped with a warning when they are read.
+    """
 
     path: Path
+    skip_malformed: bool = False
+    progress: Progress = ignore_progress
 
     @classmethod
-    def open(cls, path: str | Path) -> "ClozeSet":
+    def open(
+        cls, path: str | Path, *, skip_malformed: bool = False, progress: Progress = ignore_progress
+    ) -> "ClozeSet":
         """Open a folder with at least one split."""
-        cloze_set = cls(Path(path))
+        cloze_set = cls(Path(path), skip_malformed, progress)
         if not cloze_set.path.is_dir():
             raise FormatError(f"there is no folder {path}", "check the path")
         if not cloze_set.splits:
@@ -55,134 +61,73 @@ class ClozeSet:
             return tuple(split for split in SPLITS if (above / split).is_dir())
         return tuple(split for split in SPLITS if (self.path / f"{split}.parquet").is_file())
 
-    def documents(
-        self, split: str, *, on_malformed: OnMalformed | None = None, progress: Progress = ignore_progress
-    ) -> Iterator[ClozeDocument]:
-        """Yield a split's documents; in a built set, those for training have no questions until some are drawn."""
-        path = self._split_path(split)
-        if path.is_dir():
-            return read_folder(path, self.source or "", on_malformed=on_malformed, progress=progress)
-        return read_documents(path)
-
-    @property
-    def source(self) -> str | None:
-        """The name of a set in the CNN format, whose documents have no other source."""
-        return None if self._questions is None else self.path.resolve().name
-
-    def fingerprint(self, split: str) -> str:
-        """A hash that changes with a split's texts; a copy of a Parquet set has the same one."""
-        path = self._split_path(split)
-        if path.is_dir():
-            return list_questions(path)[1]
-        # Not the file's size, which other words may leave unchanged, nor its time, which a copy changes.
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-
-    def _split_path(self, split: str) -> Path:
-        """A split's folder of `.question` files, or its Parquet file."""
+    def file_of(self, split: str) -> Path:
+        """A split's folder of `.question` files, or its Parquet file; a missing split is refused."""
         if split not in self.splits:
             message = f"{self.path} has no {split} split, only {' and '.join(self.splits)}"
-            raise FormatError(message, "build the set from more texts and without --only")
+            raise FormatError(message, "build the set again, from more texts")
         above = self._questions
         return self.path / f"{split}.parquet" if above is None else above / split
 
-    @property
-    def vocabulary(self) -> Vocabulary | None:
-        """The vocabulary that a built set's names were found with."""
-        file = self.path / VOCABULARY_FILE
-        return Vocabulary.load(file) if file.is_file() else None
-
-
-def warn_skipped(fault: FormatError) -> None:
-    """Log a warning about a malformed file that is skipped."""
-    logging.getLogger("attar").warning("attar: skipped %s", fault)
-
-
-def check_splits(data: Sequence[str | Path], splits: Sequence[str]) -> None:
-    """Refuse sets that lack a split."""
-    for path in data:
+    def check_splits(self, *splits: str) -> None:
+        """Refuse a set that lacks one of the splits."""
         for split in splits:
-            ClozeSet.open(path)._split_path(split)
+            self.file_of(split)
 
+    def documents(self, split: str) -> Iterator[ClozeDocument]:
+        """Yield a split's documents; in a built set, those for training have no questions until some are drawn."""
+        path = self.file_of(split)
+        if path.is_file():
+            return read_documents(path)
+        source = self.path.resolve().name
+        return read_folder(path, source, skip_malformed=self.skip_malformed, progress=self.progress)
 
-def open_splits(
-    data: Sequence[str | Path],
-    split: str,
-    vocabulary: Vocabulary,
-    *,
-    on_malformed: OnMalformed | None = None,
-    progress: Progress = ignore_progress,
-) -> EncodedSplit:
-    """One split of several sets, joined, in a vocabulary's ids. Each is encoded once and cached in its set's folder.
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary of a built set; that of another is built from its first split once."""
+        file = self.path / VOCABULARY_FILE
+        if file.is_file():
+            return Vocabulary.load(file)
+        cache = self.path / _CACHE / f"vocabulary-{self._fingerprint(self.splits[0])[:16]}.json"
+        with contextlib.suppress(FormatError):  # none yet, or a damaged one
+            return Vocabulary.load(cache)
+        vocabulary = self._build_vocabulary()
+        with contextlib.suppress(OSError):  # in a read-only folder it is built every time
+            cache.parent.mkdir(exist_ok=True)
+            with atomic_file(cache) as partial:
+                partial.write_bytes(vocabulary.to_bytes())
+        return vocabulary
 
-    A malformed file is refused, or passed to `on_malformed` and skipped.
-    """
-    splits = [_open_split(ClozeSet.open(path), split, vocabulary, on_malformed, progress) for path in data]
-    return splits[0] if len(splits) == 1 else join_splits(splits)
+    def _build_vocabulary(self) -> Vocabulary:
+        """The words of the first split's documents and questions, with an id for every number of a name."""
+        highest = ENTITIES - 1
 
-
-def _open_split(
-    cloze_set: ClozeSet,
-    split: str,
-    vocabulary: Vocabulary,
-    on_malformed: OnMalformed | None,
-    progress: Progress,
-) -> EncodedSplit:
-    cache = cloze_set.path / _CACHE / f"{split}-{vocabulary.fingerprint[:16]}.safetensors"
-    # What was encoded without its malformed files is not valid for a call that refuses them.
-    note = cloze_set.fingerprint(split) + (" skip" if on_malformed else "")
-    encoded = EncodedSplit.load(cache, note)
-    if encoded is None:
-        documents = cloze_set.documents(split, on_malformed=on_malformed, progress=progress)
-        encoded = encode_split(documents, vocabulary, on_malformed)
-        with contextlib.suppress(OSError):  # a set in a read-only folder is encoded every time
-            encoded.save(cache, note)
-    # A set in the CNN format is named after its folder, which may have been renamed since.
-    return encoded if cloze_set.source is None else replace(encoded, sources=(cloze_set.source,))
-
-
-def shared_vocabulary(
-    data: Sequence[str | Path], *, skip_malformed: bool = False, progress: Progress = ignore_progress
-) -> Vocabulary:
-    """The vocabulary that sets share; if none of them has one, it is built from their first splits and cached.
-
-    Malformed files are skipped silently, or refused: whoever opens the splits reports them.
-    """
-    sets = [ClozeSet.open(path) for path in data]
-    known = {known.fingerprint: known for cloze_set in sets if (known := cloze_set.vocabulary)}
-    if len(known) > 1:
-        message = f"{', '.join(map(str, data))} have {len(known)} different vocabularies"
-        remedy = f"build the later sets with attar paper build --vocabulary FIRST/{VOCABULARY_FILE}"
-        raise FormatError(message, remedy)
-    if known:
-        return next(iter(known.values()))
-    texts = [cloze_set.fingerprint(cloze_set.splits[0]) for cloze_set in sets]
-    key = hashlib.sha256(f"{texts} {skip_malformed}".encode()).hexdigest()
-    cache = sets[0].path / _CACHE / f"vocabulary-{key[:16]}.json"
-    with contextlib.suppress(FormatError):  # none yet, or a damaged one
-        return Vocabulary.load(cache)
-    vocabulary = _build_vocabulary(sets, skip_malformed, progress)
-    with contextlib.suppress(OSError):  # in a read-only folder it is built every time
-        cache.parent.mkdir(exist_ok=True)
-        with atomic_file(cache) as partial:
-            partial.write_bytes(vocabulary.to_bytes())
-    return vocabulary
-
-
-def _build_vocabulary(sets: Sequence[ClozeSet], skip_malformed: bool, progress: Progress) -> Vocabulary:
-    """The words of the first splits' documents and questions, with an id for every number of a name."""
-    highest = ENTITIES - 1
-
-    def ignore(fault: FormatError) -> None: ...
-
-    def sentences() -> Iterator[Sequence[str]]:
-        nonlocal highest
-        for cloze_set in sets:
-            split, skip = cloze_set.splits[0], ignore if skip_malformed else None
-            for document in cloze_set.documents(split, on_malformed=skip, progress=progress):
+        def sentences() -> Iterator[Sequence[str]]:
+            nonlocal highest
+            for document in self.documents(self.splits[0]):
                 highest = max(highest, max(document.names, default=0))
                 yield from document.sentences
                 yield from (question.tokens for question in document.questions)
 
-    built = Vocabulary.build(sentences())
-    return replace(built, entities=highest + 1)
+        built = Vocabulary.build(sentences())
+        return replace(built, entities=highest + 1)
+
+    def encoded(self, split: str, vocabulary: Vocabulary) -> EncodedSplit:
+        """A split in a vocabulary's ids; it is encoded once."""
+        cache = self.path / _CACHE / f"{split}-{vocabulary.fingerprint[:16]}.safetensors"
+        note = self._fingerprint(split)
+        encoded = EncodedSplit.load(cache, note)
+        if encoded is None:
+            encoded = encode_split(self.documents(split), vocabulary)
+            with contextlib.suppress(OSError):  # a set in a read-only folder is encoded every time
+                encoded.save(cache, note)
+        return encoded
+
+    def _fingerprint(self, split: str) -> str:
+        """A hash that changes with a split's texts; a copy of a Parquet set has the same one."""
+        path = self.file_of(split)
+        if path.is_dir():
+            # What was read without its malformed files is not valid for those who refuse them.
+            return hashlib.sha256(f"{list_questions(path)[1]} {self.skip_malformed}".encode()).hexdigest()
+        # Not the file's size, which other words may leave unchanged, nor its time, which a copy changes.
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()

@@ -8,9 +8,9 @@ import torch
 from rich.console import Console
 
 from attar.errors import DeviceError, OptionError, install_command
-from attar.paper.baselines import faiss_is_installed
 from attar.paper.machine import Machine, print_plain, print_table, quantity, this_machine
 from attar.paper.table1 import ENCODER, Costs, Sizes, measure_costs, sizes_for
+from attar.paper.table1_methods import faiss_is_installed
 from attar.paper.table1_predictions import (
     Cost,
     Exponent,

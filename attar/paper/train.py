@@ -13,15 +13,17 @@ from typing import Any
 import msgspec
 import torch
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
+from torch.utils.data import DataLoader
 
 from attar.errors import AttarError, FormatError, OptionError, writing_to
 from attar.files import atomic_file, lock_file, refuse_existing
-from attar.paper.batches import Batch, ClozeBatches, EpochStream, worker_count
+from attar.paper.batches import Batch, ClozeBatches, load_in_background
 from attar.paper.encoded import EncodedSplit
 from attar.paper.network import Network
 from attar.paper.options import TrainingOptions
 from attar.paper.saved import NETWORK_FILES, save_network
-from attar.paper.sets import check_splits, open_splits, shared_vocabulary, warn_skipped
+from attar.paper.sets import ClozeSet
 from attar.paper.vocabulary import Vocabulary
 from attar.progress import Progress, ignore_progress
 
@@ -30,7 +32,7 @@ RUN = "run"
 # In the run's folder.
 HISTORY = "history.json"
 LAST = "last.ckpt"
-_BEST = "best.ckpt"
+BEST = "best.ckpt"
 _OTHER_OUT = "choose another --out"
 _NEW_RUN = "start a new run without --resume"
 # Seconds to wait for another run to end: the workers of a killed run hold its lock, and check only every 5 seconds
@@ -46,10 +48,6 @@ _FIRST_LR = 0.05
 Row = dict[str, float]
 
 
-def _say_nothing(line: str) -> None:
-    """Print no line per epoch."""
-
-
 @dataclass(frozen=True)
 class TrainingData:
     """The vocabulary and the two splits of a run."""
@@ -59,15 +57,10 @@ class TrainingData:
     validation: EncodedSplit
 
     @classmethod
-    def open(cls, options: TrainingOptions, progress: Progress = ignore_progress) -> "TrainingData":
-        """Open all sets of a run."""
-        vocabulary = shared_vocabulary(options.data, skip_malformed=options.skip_malformed, progress=progress)
-        skip = warn_skipped if options.skip_malformed else None
-        training, validation = (
-            open_splits(options.data, split, vocabulary, on_malformed=skip, progress=progress)
-            for split in ("training", "validation")
-        )
-        return cls(vocabulary, training, validation)
+    def of(cls, cloze_set: ClozeSet) -> "TrainingData":
+        """The data of a set: words are counted and documents encoded if they were not before."""
+        words = cloze_set.vocabulary()
+        return cls(words, cloze_set.encoded("training", words), cloze_set.encoded("validation", words))
 
     def fingerprints(self) -> dict[str, str]:
         """What a run is not resumed without."""
@@ -83,7 +76,7 @@ def train(
     *,
     resume: bool = False,
     replace: bool = False,
-    say: Callable[[str], None] = _say_nothing,
+    say: Callable[[str], None] = lambda line: None,
     progress: Progress = ignore_progress,
 ) -> list[Row]:
     """Train a network and write its folder; checkpoints and history are in its subfolder `run`. Returns the history.
@@ -92,38 +85,33 @@ def train(
     called with one line per epoch.
     """
     folder = options.folder
-    # Mistakes are refused before minutes are spent on counting words.
-    refuse_overwriting(folder, resume=resume, replace=replace)
-    check_splits(options.data, ("training", "validation"))
-    with writing_to(folder, _OTHER_OUT):
-        (folder / RUN).mkdir(parents=True, exist_ok=True)
-    data = TrainingData.open(options, progress)
-    with _locked(folder / RUN):
+    last = folder / RUN / LAST
+    resume = resume and last.is_file()
+    if not (resume or replace):
+        files = [*(folder / name for name in NETWORK_FILES), last]
+        refuse_existing(files, f"add --resume or --replace, or {_OTHER_OUT}")
+    cloze_set = ClozeSet.open(options.data, skip_malformed=options.skip_malformed, progress=progress)
+    cloze_set.check_splits("training", "validation")
+    with locked(folder / RUN):
+        data = TrainingData.of(cloze_set)
         if torch.cuda.is_available():
             torch.set_num_threads(1)  # the CPU only launches kernels, and parallel runs share its cores
             torch.set_float32_matmul_precision("high")
-        run = _Run(options, data)
-        if resume and (folder / RUN / LAST).is_file():
-            run.load(folder / RUN / LAST)
+        run = TrainingRun(options, data)
+        if resume:
+            run.load(last)
         run.finish(say, progress)
-        run.load_best()
+        run.network.load_state_dict(_load(folder / RUN / BEST))
         about = {"training": options.described(), "history": run.state.history}
         save_network(folder, run.network, data.vocabulary, about)
     return run.state.history
 
 
-def refuse_overwriting(folder: Path, *, resume: bool, replace: bool) -> None:
-    """Refuse a folder that has a network or an unfinished run, unless the caller resumes or replaces it."""
-    last = folder / RUN / LAST
-    if not replace and not (resume and last.is_file()):
-        files = [*(folder / name for name in NETWORK_FILES), last]
-        refuse_existing(files, f"add --resume or --replace, or {_OTHER_OUT}")
-
-
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Lock a folder: a second run is refused. The lock of a killed run is released."""
+def locked(folder: Path) -> Iterator[None]:
+    """Make and lock a folder: a second run is refused. The lock of a killed run is released."""
     with writing_to(folder, _OTHER_OUT):
+        folder.mkdir(parents=True, exist_ok=True)
         file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         if not lock_file(file, fcntl.LOCK_EX, time.monotonic() + _LOCK_TIMEOUT):
@@ -144,7 +132,7 @@ class _State:
 
 
 class _Checkpoint(msgspec.Struct):
-    """The parts of a checkpoint; torch checks the tensors in the three states when it loads them."""
+    """All that a run continues with; torch checks the tensors in the last three when it loads them."""
 
     state: _State
     options: dict[str, Any]
@@ -154,7 +142,7 @@ class _Checkpoint(msgspec.Struct):
     schedule: dict[str, Any]
 
 
-class _Run:
+class TrainingRun:
     """A network with its optimizer and schedule, from the first epoch or from a checkpoint to the last."""
 
     def __init__(self, options: TrainingOptions, data: TrainingData) -> None:
@@ -171,42 +159,47 @@ class _Run:
         self.validation = ClozeBatches(data.validation, size=_VALIDATION_BATCHES * options.batch_size)
         on_gpu = self.device == "cuda"
         self.optimizer = torch.optim.Adam(self.network.parameters(), options.lr, fused=on_gpu)
-        self.schedule = _schedule(self.optimizer, options.epochs * len(self.batches), options.warmup)
+        # A linear warm-up, then a cosine down to 0.
+        steps = options.epochs * len(self.batches)
+        warmup = max(1, round(options.warmup * steps))
+        rising = LinearLR(self.optimizer, _FIRST_LR, 1.0, warmup)
+        falling = CosineAnnealingLR(self.optimizer, max(1, steps - warmup))
+        self.schedule = SequentialLR(self.optimizer, [rising, falling], [warmup])
 
     @property
     def stopped(self) -> bool:
         """Whether the last epoch is done, or the accuracy has not improved for too long."""
         patience = self.options.patience
-        return self.state.epoch >= self.options.epochs or (0 < patience <= self.state.waited)
+        return self.state.epoch >= self.options.epochs or 0 < patience <= self.state.waited
 
     def finish(self, say: Callable[[str], None], progress: Progress) -> None:
         """Train the epochs that are left; each ends with a checkpoint."""
-        if self.stopped:
-            return
-        workers = worker_count(self.options.num_workers)
-        stream = EpochStream(self.batches, epoch=self.state.epoch, workers=workers)
+        state, folder = self.state, self.options.folder / RUN
+        self.batches.epoch = state.epoch
+        batches = load_in_background(self.batches, self.options.num_workers)
         while not self.stopped:
-            row = self.train_epoch(stream, progress)
-            self.state.history.append(row)
-            self.state.epoch += 1
-            self.state.waited += 1
-            folder = self.options.folder / RUN
-            if row["validation_accuracy"] > self.state.best:
-                self.state.best, self.state.waited = row["validation_accuracy"], 0
-                _save(folder / _BEST, self.network.state_dict())
+            row = self.train_epoch(batches, progress)
+            state.history.append(row)
+            state.epoch += 1
+            state.waited += 1
+            if row["validation_accuracy"] > state.best:
+                state.best, state.waited = row["validation_accuracy"], 0
+                _save(folder / BEST, self.network.state_dict())
             _save(folder / LAST, self.checkpoint())
             with atomic_file(folder / HISTORY) as partial:
-                partial.write_text(json.dumps(self.state.history, indent=1) + "\n", encoding="utf-8")
-            say(_epoch_line(row, self.options.epochs))
+                partial.write_text(json.dumps(state.history, indent=1) + "\n", encoding="utf-8")
+            metrics = f"loss {row['loss']:.3f}, validation accuracy {row['validation_accuracy']:.3f}"
+            speed = f"{row['documents_per_second']:,.0f} documents/s"
+            say(f"epoch {state.epoch} of {self.options.epochs}: {metrics}, {speed}")
 
-    def train_epoch(self, stream: EpochStream, progress: Progress) -> Row:
+    def train_epoch(self, batches: "DataLoader[Batch]", progress: Progress) -> Row:
         """The metrics of one epoch."""
         epoch, steps = self.state.epoch + 1, len(self.batches)
         torch.manual_seed(self.options.seed * _EPOCHS_PER_SEED + self.state.epoch)
         began = time.perf_counter()
         loss = _Mean(self.device)
         self.network.train()
-        for step, batch in enumerate(stream):
+        for step, batch in enumerate(batches):
             progress(f"epoch {epoch} of {self.options.epochs}", step, steps)
             outcome = self.outcome(batch)
             self.optimizer.zero_grad(set_to_none=True)
@@ -234,20 +227,18 @@ class _Run:
     def outcome(self, batch: Batch) -> "_Outcome":
         """Score the questions of a batch."""
         moved = batch.to(self.device)
-        with torch.autocast(self.device, torch.bfloat16, enabled=self.options.precision == "bf16-mixed"):
-            scores = self.network(moved.documents, moved.questions).float()
-        own = scores.gather(1, moved.answers[:, None])[:, 0]
-        right = (scores.argmax(1) == moved.answers) & own.isfinite()
-        answerable = ~own.isneginf()
+        scores = self.network(moved.documents, moved.questions)
+        of_answer = scores.gather(1, moved.answers[:, None])[:, 0]
+        right = (scores.argmax(1) == moved.answers) & of_answer.isfinite()
+        answerable = ~of_answer.isneginf()
         scores = scores.masked_fill(~answerable[:, None], 0.0)
         losses = nn.functional.cross_entropy(scores, moved.answers, reduction="none")
         return _Outcome(losses * answerable, answerable, right)
 
     def checkpoint(self) -> dict[str, Any]:
-        """All that a run continues with, for `torch.load` with `weights_only`."""
-        state = vars(self.state) | {"history": [dict(row) for row in self.state.history]}
+        """All that a run continues with, of types that `torch.load` takes with `weights_only`."""
         return {
-            "state": state,
+            "state": vars(self.state),
             "options": self.options.described(),
             "data": self.data.fingerprints(),
             "network": self.network.state_dict(),
@@ -273,7 +264,7 @@ class _Run:
             name for name, value in self.data.fingerprints().items() if checkpoint.data.get(name) != value
         ]
         if other:
-            message = f"{', '.join(self.options.data)}: the {' and '.join(other)} changed since the run began"
+            message = f"the {' and '.join(other)} of {self.options.data} changed since the run began"
             raise FormatError(message, f"restore them, or {_NEW_RUN}")
         try:
             self.network.load_state_dict(checkpoint.network)
@@ -282,10 +273,6 @@ class _Run:
         except (RuntimeError, ValueError, KeyError, TypeError) as fault:
             raise FormatError(f"{file} is of another network or damaged", _NEW_RUN) from fault
         self.state = checkpoint.state
-
-    def load_best(self) -> None:
-        """Take the weights of the best epoch."""
-        self.network.load_state_dict(_load(self.options.folder / RUN / _BEST))
 
 
 @dataclass(frozen=True)
@@ -310,21 +297,6 @@ class _Mean:
     def value(self) -> float:
         total, count = self._sums.tolist()
         return float(total / max(count, 1))
-
-
-def _schedule(
-    optimizer: torch.optim.Optimizer, steps: int, warmup_share: float
-) -> torch.optim.lr_scheduler.LRScheduler:
-    """Linear warm-up, then a cosine down to 0 over the whole run."""
-    warmup = max(1, round(warmup_share * steps))
-    rising = torch.optim.lr_scheduler.LinearLR(optimizer, _FIRST_LR, 1.0, warmup)
-    falling = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(1, steps - warmup))
-    return torch.optim.lr_scheduler.SequentialLR(optimizer, [rising, falling], [warmup])
-
-
-def _epoch_line(row: Row, epochs: int) -> str:
-    figures = f"loss {row['loss']:.3f}, validation accuracy {row['validation_accuracy']:.3f}"
-    return f"epoch {row['epoch']:.0f} of {epochs}: {figures}, {row['documents_per_second']:,.0f} documents/s"
 
 
 def _save(file: Path, content: Any) -> None:

@@ -17,7 +17,7 @@ from attar.library.library import open_store
 from attar.paper.build import draw_questions
 from attar.paper.cloze import ClozeDocument, DocumentWriter, Question
 from attar.paper.encoded import encode_split
-from attar.paper.sets import ClozeSet, open_splits
+from attar.paper.sets import ClozeSet
 from attar.paper.vocabulary import Vocabulary
 from attar.reader.config import NetworkConfig
 from attar.reader.parts import fingerprint_of
@@ -171,7 +171,7 @@ def cloze_target(folder: Path) -> Iterator[Target]:
             documents = list(islice(found.documents(found.splits[-1]), 100))
             draw_questions(documents, np.random.default_rng(0), 5)
             encode_split(documents, vocabulary)
-            split = open_splits([place], found.splits[-1], vocabulary)
+            split = found.encoded(found.splits[-1], vocabulary)
             if len(split) != len(documents):
                 raise AssertionError("a cache of other documents")
 
@@ -185,7 +185,7 @@ def cloze_target(folder: Path) -> Iterator[Target]:
         else:
             (place / "test.parquet").write_bytes(whole if kind == "cache" else data)
         if kind == "cache":
-            open_splits([place], "test", vocabulary)
+            ClozeSet.open(place).encoded("test", vocabulary)
             (file,) = cached.iterdir()
             file.write_bytes(_cut_in(file.read_bytes(), data))
         in_fork(read)

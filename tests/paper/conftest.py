@@ -76,7 +76,7 @@ def options(stories_set: Path, tmp_path: Path) -> MakeOptions:
 
     def make(out: str = "network", **changed: Any) -> TrainingOptions:
         sizes = {"hidden_size": 8, "embedding_size": 8, "epochs": 2, "batch_size": 8, "questions": 3}
-        given: dict[str, Any] = sizes | {"data": (str(stories_set),), "out": str(tmp_path / out)}
+        given: dict[str, Any] = sizes | {"data": str(stories_set), "out": str(tmp_path / out)}
         return TrainingOptions(**given | changed)
 
     return make

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attar.ops.lookups import softmax_lookup
-from attar.paper import baselines
+from attar.paper import table1_methods as baselines
 
 
 @pytest.mark.parametrize("name", ["numpy", "torch", "sdpa"])

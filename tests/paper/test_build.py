@@ -12,7 +12,6 @@ from attar.paper.build import _cut_windows, build_set, split_documents
 from attar.paper.cloze import count_names
 from attar.paper.options import BuildOptions
 from attar.paper.sets import ClozeSet
-from attar.paper.vocabulary import Vocabulary
 from benchmarks.stories import tell_stories
 
 OPTIONS = BuildOptions(window=200, questions=3, validation="0.2", test="0.2")
@@ -75,18 +74,17 @@ def test_a_set_describes_how_it_was_built(built: ClozeSet) -> None:
     about = json.loads((built.path / "set.json").read_text())
     assert about["options"]["vocabulary_size"] == 20_000
     assert about["splits"]["test"]["sources"] == 2
-    assert built.vocabulary is not None
-    assert built.vocabulary.fingerprint == about["vocabulary"]
+    assert built.vocabulary().fingerprint == about["vocabulary"]
 
 
-def test_building_again_in_one_split_keeps_the_given_vocabulary_and_removes_the_others(
-    texts: Path, built: ClozeSet, tmp_path: Path
-) -> None:
+ALL_TEST = BuildOptions(window=200, validation="0", test="i%1==0")
+
+
+def test_building_again_removes_splits_that_the_new_set_has_not(texts: Path, tmp_path: Path) -> None:
     build_set([texts], tmp_path, OPTIONS)
-    only = BuildOptions(window=200, only="test")
-    build_set([texts], tmp_path, only, vocabulary=built.vocabulary, replace=True)
+    build_set([texts], tmp_path, ALL_TEST, replace=True)
     found = ClozeSet.open(tmp_path)
-    assert (found.splits, found.vocabulary) == (("test",), built.vocabulary)
+    assert found.splits == ("test",)
     assert all(document.questions for document in found.documents("test"))
 
 
@@ -118,7 +116,7 @@ def test_an_interrupted_build_leaves_the_old_set_unchanged(
 def test_text_without_names_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("it rained all day . " * 50)
     with pytest.raises(FormatError, match="found no text with names to ask for"):
-        build_set([tmp_path / "a.txt"], tmp_path / "out", vocabulary=Vocabulary(()))
+        build_set([tmp_path / "a.txt"], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -140,17 +138,13 @@ def test_empty_splits_are_logged(texts: Path, tmp_path: Path, caplog: pytest.Log
 def test_typed_marks_are_ordinary_words(tmp_path: Path) -> None:
     text = "Then Ann Lee met Bob Ray and @entity0 in Rome and @placeholder left with Ann Lee. "
     (tmp_path / "a.txt").write_text(text * 12)
-    build_set([tmp_path / "a.txt"], tmp_path / "set", BuildOptions(only="test"))
+    build_set([tmp_path / "a.txt"], tmp_path / "set", ALL_TEST)
     (document,) = ClozeSet.open(tmp_path / "set").documents("test")
     assert "and @ entity0 in" in " ".join(document.sentences[0])
     assert set(count_names(document.sentences)) <= set(document.names)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"only": "dev"}, {"window": 3}, {"questions": 0}, {"only": "test", "validation": "list.txt"}],
-    ids=str,
-)
+@pytest.mark.parametrize("options", [{"window": 3}, {"questions": 0}, {"entities": 10_000}], ids=str)
 def test_impossible_options_are_refused(options: dict) -> None:
     with pytest.raises(OptionError):
         BuildOptions(**options)

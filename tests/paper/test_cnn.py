@@ -120,14 +120,16 @@ def test_questions_are_grouped_by_document(folder: Path) -> None:
     assert found == [document(number) for number in range(5)]
 
 
-def test_a_malformed_file_is_refused_by_name_or_skipped_on_request(folder: Path) -> None:
+def test_a_malformed_file_is_refused_by_name_or_skipped_with_a_warning(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (folder / "bad.question").write_bytes(b"url only")
     (folder / "x.question").symlink_to(folder / "nowhere")
     with pytest.raises(FormatError, match=r"bad\.question, line 1: expected five blocks"):
         list(read_folder(folder, "cnn"))
-    skipped: list[FormatError] = []
-    assert len(list(read_folder(folder, "cnn", on_malformed=skipped.append))) == 5
-    assert ["bad.question" in str(skipped[0]), "cannot read" in str(skipped[1])] == [True, True]
+    assert len(list(read_folder(folder, "cnn", skip_malformed=True))) == 5
+    assert [message.startswith("attar: skipped ") for message in caplog.messages] == [True, True]
+    assert "cannot read" in caplog.messages[1]
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:

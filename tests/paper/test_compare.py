@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 def comparison(data: Path, out: Path, *mechanisms: str, **changed: Any) -> Comparison:
     sizes = {"hidden_size": 8, "embedding_size": 8, "epochs": 2, "batch_size": 8, "questions": 2}
-    base = TrainingOptions(data=(str(data),), out=str(out), **sizes | changed)
+    base = TrainingOptions(data=str(data), out=str(out), **sizes | changed)
     return Comparison(base, mechanisms or ("none", "keyed"), seeds=1, jobs=2)
 
 
@@ -56,7 +56,7 @@ class TestComparison:
             assert row.whole.deviation is None
             assert len(row.validation[0]) == 2
         assert "±" not in markdown_table(report).partition("\n")[2]
-        assert (report.options["data"], report.options["lr"]) == ([Path(given.base.data[0]).name], 4e-3)
+        assert (report.options["data"], report.options["lr"]) == (Path(given.base.data).name, 4e-3)
         assert not {"mechanism", "seed"} & set(report.options)
 
     def test_is_written_with_its_figure_and_made_again_without_training(
@@ -143,7 +143,7 @@ def test_a_comparison_that_is_ended_ends_its_runs(
     started.send_signal(end)
     started.communicate(timeout=60)
     # A run locks its folder as long as it trains.
-    with train._locked(tmp_path / "runs" / "none-0" / "run"):
+    with train.locked(tmp_path / "runs" / "none-0" / "run"):
         pass
 
 

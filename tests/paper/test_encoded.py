@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from attar.errors import FormatError
 from attar.paper.cloze import ClozeDocument, DocumentWriter, Question, read_documents
-from attar.paper.encoded import EncodedSplit, QuestionDrawer, concatenate_ranges, encode_split, join_splits
+from attar.paper.encoded import EncodedSplit, QuestionDrawer, concatenate_ranges, encode_split
 from attar.paper.vocabulary import FIRST_ENTITY, PLACEHOLDER, UNKNOWN, Vocabulary
 
 WORDS = Vocabulary(("met", "in", "the", "house", "."), entities=8)
@@ -138,11 +138,6 @@ class TestArrays:
     def test_documents_can_be_recovered(self, written: list[ClozeDocument]) -> None:
         assert decoded(encode_split(written, WORDS)) == written
 
-    @given(st.lists(st.lists(documents, max_size=2), min_size=1, max_size=3))
-    def test_joined_splits_equal_their_documents_encoded_at_once(self, parts) -> None:
-        joined = join_splits([encode_split(part, WORDS) for part in parts])
-        assert_equal(joined, encode_split([document for part in parts for document in part], WORDS))
-
     def test_sentences_end_at_their_last_tokens(self) -> None:
         split = encode_split([ClozeDocument("a", "", [["in", "the"], [], ["house"]], {})], WORDS)
         assert split.sentence_ends.tolist() == [False, True, True]
@@ -161,8 +156,6 @@ class TestArrays:
         many = ClozeDocument("b", "", [[f"@entity{n}" for n in range(9)]], {})
         with pytest.raises(FormatError, match="b: expected at most 8 names, got 9"):
             encode_split([many], WORDS)
-        skipped: list[FormatError] = []
-        assert len(encode_split([many, few], WORDS, skipped.append)) == len(skipped) == 1
 
     def test_the_file_is_loaded_unless_it_is_missing_damaged_or_has_another_note(
         self, tmp_path: Path

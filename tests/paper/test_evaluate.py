@@ -14,7 +14,7 @@ from attar.paper.encoded import EncodedSplit, encode_split
 from attar.paper.evaluate import BASELINES, evaluate, most_frequent_candidates, score
 from attar.paper.network import Network
 from attar.paper.options import NetworkOptions
-from attar.paper.sets import ClozeSet, open_splits, shared_vocabulary
+from attar.paper.sets import ClozeSet
 from attar.paper.vocabulary import Vocabulary
 from benchmarks.question_files import most_frequent_name
 
@@ -24,13 +24,14 @@ FREQUENT, UNASKED = BASELINES
 
 @pytest.fixture(scope="module")
 def stories(stories_set: Path) -> EncodedSplit:
-    return open_splits([stories_set], "validation", shared_vocabulary([stories_set]))
+    found = ClozeSet.open(stories_set)
+    return found.encoded("validation", found.vocabulary())
 
 
 @pytest.fixture(scope="module")
 def network(stories_set: Path) -> Network:
     torch.manual_seed(3)
-    words = shared_vocabulary([stories_set])
+    words = ClozeSet.open(stories_set).vocabulary()
     options = NetworkOptions(mechanism="named", encoder="lookahead", hidden_size=8, embedding_size=8)
     return Network(options, len(words), words.entities)
 
@@ -85,7 +86,8 @@ def test_a_document_without_names_is_answered_wrongly(network) -> None:
 
 
 def test_a_split_without_questions_is_refused(network, stories_set: Path) -> None:
-    split = open_splits([stories_set], "training", shared_vocabulary([stories_set]))
+    found = ClozeSet.open(stories_set)
+    split = found.encoded("training", found.vocabulary())
     with pytest.raises(
         FormatError, match="the split has no questions to ask; evaluate on validation or test"
     ):

@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from attar import ops
-from attar.paper import baselines
-from attar.paper.baselines import TokenIndex
-from attar.paper.table1_methods import TOP, methods_for_many, methods_for_one
+from attar.paper import table1_methods as baselines
+from attar.paper.table1_methods import TOP, TokenIndex, methods_for_many, methods_for_one
 
 K = 12
 NAMES = ["softmax, numpy", "softmax, SDPA", f"FAISS, top {TOP}", "linear", "gated"]

@@ -13,7 +13,8 @@ from attar.paper import train as module
 from attar.paper.cloze import ClozeDocument, DocumentWriter, Question
 from attar.paper.options import TrainingOptions
 from attar.paper.saved import load_network
-from attar.paper.train import HISTORY, LAST, RUN, train
+from attar.paper.sets import ClozeSet
+from attar.paper.train import BEST, HISTORY, LAST, RUN, TrainingData, TrainingRun, locked, train
 from attar.paper.vocabulary import VOCABULARY_FILE
 
 from .conftest import MakeOptions, MakeSet, story_words
@@ -52,8 +53,8 @@ def test_the_network_has_the_weights_of_the_best_epoch(options: MakeOptions) -> 
     whole = options(epochs=4, lr=0.3)
     rows = history(whole)
     best = max(rows, key=lambda row: row["validation_accuracy"])
-    validated = module._Run(whole, module.TrainingData.open(whole))
-    validated.load_best()
+    validated = TrainingRun(whole, TrainingData.of(ClozeSet.open(whole.data)))
+    validated.network.load_state_dict(torch.load(whole.folder / RUN / BEST))
     assert validated.validate()["validation_loss"] == best["validation_loss"]
     assert_same(dict(validated.network.state_dict()), dict(weights(whole)))
 
@@ -61,7 +62,7 @@ def test_the_network_has_the_weights_of_the_best_epoch(options: MakeOptions) -> 
 def test_the_loss_falls(options: MakeOptions, make_set: MakeSet) -> None:
     sizes = {"hidden_size": 16, "embedding_size": 16, "epochs": 10, "lr": 0.02}
     data = str(make_set(training=48, validation=4))
-    learning = options(data=(data,), mechanism="named", encoder="lookahead", **sizes)
+    learning = options(data=data, mechanism="named", encoder="lookahead", **sizes)
     losses = [row["loss"] for row in history(learning)]
     assert losses[-1] < 0.93 * losses[0]
 
@@ -74,12 +75,12 @@ def test_the_same_options_train_the_same_network_and_another_seed_another(option
 
 def test_shared_init_starts_the_question_encoder_as_the_document_encoder(options: MakeOptions) -> None:
     shared = options(shared_init=True)
-    network = module._Run(shared, module.TrainingData.open(shared)).network
+    network = TrainingRun(shared, TrainingData.of(ClozeSet.open(shared.data))).network
     assert_same(network.question_encoder.state_dict(), network.document_encoder.state_dict())
 
 
 def test_a_set_in_the_cnn_format_is_trained_on_its_own_questions(options: MakeOptions, cnn_set: Path) -> None:
-    trained = options(data=(str(cnn_set),), epochs=1, precision="bf16-mixed", num_workers=1)
+    trained = options(data=str(cnn_set), epochs=1, num_workers=1)
     assert len(history(trained)) == 1
     assert load_network(trained.folder).vocabulary.entities == 600
 
@@ -95,7 +96,7 @@ def test_answers_that_are_no_candidates_are_wrong_and_have_no_loss(
                 writer.write(ClozeDocument(f"good {number}", "", met, {}, [Question(asked, 1)]))
             writer.write(ClozeDocument("elsewhere", "", met, {}, [Question(asked, 2)]))
             writer.write(ClozeDocument("none", "", [["it", "rained", "."]], {}, [Question(asked, 0)]))
-    spoilt = options(data=(str(tmp_path),), mechanism="named", lr=0.05, epochs=20)
+    spoilt = options(data=str(tmp_path), mechanism="named", lr=0.05, epochs=20)
     last = history(spoilt)[-1]
     assert last["validation_accuracy"] == accuracy
     assert last["validation_loss"] < 0.1
@@ -109,13 +110,13 @@ def test_stops_early_when_validation_no_longer_improves_and_is_not_continued(opt
     assert history(stopped, resume=True) == rows
 
 
-def test_the_learning_rate_rises_and_then_falls_towards_0() -> None:
-    optimizer = torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))], lr=0.01)
-    schedule, rates = module._schedule(optimizer, 12, 0.25), []
+def test_the_learning_rate_rises_and_then_falls_towards_0(options: MakeOptions) -> None:
+    given = options(epochs=4, warmup=0.25, lr=0.01)
+    run, rates = TrainingRun(given, TrainingData.of(ClozeSet.open(given.data))), []
     for _ in range(12):
-        rates.append(optimizer.param_groups[0]["lr"])
-        optimizer.step()
-        schedule.step()
+        rates.append(run.optimizer.param_groups[0]["lr"])
+        run.optimizer.step()
+        run.schedule.step()
     assert rates[:4] == pytest.approx([0.0005, 0.00366667, 0.00683333, 0.01])
     assert rates[3:] == sorted(rates[3:], reverse=True)
     assert rates[-1] < 0.001
@@ -156,12 +157,12 @@ class TestResuming:
         cut_off(options(), epoch=2)
         with pytest.raises(OptionError, match=r"resume with: expected lr 0\.004, got 0\.1; give the same"):
             train(options(lr=0.1), resume=True)
-        assert len(history(options(data=(str(stories_set / "."),)), resume=True)) == 2
+        assert len(history(options(data=f"{stories_set}/."), resume=True)) == 2
 
     @pytest.mark.parametrize("changed", ["training", "validation", "vocabulary"])
     def test_needs_the_same_data(self, options: MakeOptions, make_set: MakeSet, changed: str) -> None:
         data, other = make_set(training=12, validation=4), make_set(seed=5, training=12, validation=4)
-        begun = options(data=(str(data),))
+        begun = options(data=str(data))
         cut_off(begun, epoch=2)
         if changed == "vocabulary":
             (data / VOCABULARY_FILE).write_bytes(story_words(size=50).to_bytes())
@@ -195,8 +196,7 @@ class TestResuming:
 
     def test_a_folder_takes_one_run_at_a_time(self, options: MakeOptions, monkeypatch) -> None:
         monkeypatch.setattr(module, "_LOCK_TIMEOUT", 0.0)
-        (options().folder / RUN).mkdir(parents=True)
-        with module._locked(options().folder / RUN), pytest.raises(AttarError, match="another run uses"):
+        with locked(options().folder / RUN), pytest.raises(AttarError, match="another run uses"):
             train(options())
 
 
@@ -241,12 +241,10 @@ class TestSavedNetwork:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"data": ()}, "data: expected at least one cloze set's folder, got none"),
         ({"epochs": 0}, "epochs: expected 1 or more, got 0"),
         ({"grad_clip": float("nan")}, "grad_clip: expected a finite number, got nan"),
         ({"seed": 2**32}, "seed: expected 4294967295 or less, got 4294967296"),
         ({"lr": 0.0}, "lr: expected a number above 0, got 0.0"),
-        ({"precision": "8"}, "precision: expected 32 or bf16-mixed, got '8'"),
         ({"scale": "cube"}, "scale: expected sqrt or mean or none, got 'cube'"),
         ({"mechanism": "magic"}, "mechanism: expected none or softmax or .*, got 'magic'"),
         ({"encoder": "lstm"}, "encoder: expected gru or .*, got 'lstm'"),
@@ -261,4 +259,4 @@ class TestSavedNetwork:
 )
 def test_invalid_options_are_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        TrainingOptions(**{"data": ("set",), "out": "network"} | given)
+        TrainingOptions(**{"data": "set", "out": "network"} | given)
