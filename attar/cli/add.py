@@ -167,7 +167,7 @@ def add(
     Folders are walked; files that cannot be read are listed at the end, with exit code 2, and the others are added.
     The same command again, also after an interruption, adds what is new and reads again what changed.
 
-    With --ray, Ray reads in parallel into a library, shards or Parquet.
+    With --ray, Ray reads in parallel into a library, or its shards.
 
     attar add stories novels/ contract.pdf
     """

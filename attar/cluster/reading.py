@@ -7,7 +7,6 @@ are written in the order of the sources. After a crash the same call continues: 
 import contextlib
 import hashlib
 import os
-import shutil
 import tempfile
 import warnings
 from collections import Counter
@@ -32,7 +31,6 @@ from attar.reader.parts import READER_FILES
 from attar.results import Change
 from attar.search.statistics import Projection
 from attar.store.lmdb_env import Durability
-from attar.store.parquet import export_store
 from attar.store.records import Fault
 from attar.store.store import Store
 
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
 
     from attar.reader.reader import Reader
 
-_PARQUET = ".parquet"
 # Hashes of names and texts, in order.
 _Keys = NDArray[np.uint64]
 
@@ -71,8 +68,8 @@ class Workers:
         if most < 1:
             needed = f"{self.gpus:g} GPUs" if self.gpus else f"{self.threads} CPUs"
             has = f"{room.get('GPU', 0):g} GPUs and {room.get('CPU', 0):g} CPUs"
-            raise OptionError.expected(
-                "cluster", f"room for an actor with {needed}", has, "ask for less per actor"
+            raise OptionError(
+                f"no actor with {needed} fits into a cluster with {has}", "ask for less per actor"
             )
         return min(self.actors or int(most), int(most))
 
@@ -97,7 +94,7 @@ def read_with_ray(
     on_bad: Callable[[AttarError], None] | None = None,
     progress: Progress = ignore_progress,
 ) -> Counter[str]:
-    """Read files, folders and URLs with Ray into a library, one in shards, or a Parquet file; counts the changes.
+    """Read files, folders and URLs with Ray into a library, or one in shards; counts the changes.
 
     `address` is that of a cluster; None starts Ray on this machine. A file that cannot be read, or a name that is
     taken, ends it, or `on_bad` is called with the error and the others are added.
@@ -122,11 +119,10 @@ def read_with_ray(
             library = Library(folder, path, durability=durability, keep_text=keep_text, budget=budget)
             return stack.enter_context(library)
 
-        store = out.with_name(f"{out.name}.partial") if out.suffix == _PARQUET else out
-        new = not is_sharded(store) and not Store.exists(store)
+        new = not is_sharded(out) and not Store.exists(out)
         # A new library is created when there is a document to add; until then an empty one takes its place.
         empty = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="attar-empty-")))
-        folders = [empty] if new else shard_paths(store) if is_sharded(store) else [store]
+        folders = [empty] if new else shard_paths(out) if is_sharded(out) else [out]
         libraries = [opened(folder) for folder in folders]
         seen: dict[str, bytes] = {}
         characters = 0
@@ -141,7 +137,7 @@ def read_with_ray(
                 else:
                     on_bad(document)
             if by_shard and new:
-                libraries, new = [opened(store)], False
+                libraries, new = [opened(out)], False
             for shard, drafts in by_shard.items():
                 libraries[shard].add_many(
                     drafts,
@@ -152,10 +148,6 @@ def read_with_ray(
                     seen=seen,
                 )
             progress("characters", characters, found.size)
-        if out.suffix == _PARQUET and not new:
-            export_store(libraries[0].store, out)
-    if out.suffix == _PARQUET and not new:
-        shutil.rmtree(store)
     return changes
 
 

@@ -18,7 +18,7 @@ from attar.cluster.calls import Kind, Result, ShardLostError, Work
 from attar.cluster.connection import connected
 from attar.cluster.sharded import ShardedLibrary
 from attar.cluster.shards import Manifest, check_shard, read_manifest, shard_paths
-from attar.errors import AttarError, OptionError, ReaderMismatchError, UnavailableError
+from attar.errors import AttarError, OptionError, UnavailableError
 from attar.library.library import Library
 from attar.server.settings import Settings
 
@@ -201,27 +201,8 @@ def served_shards(
             readers, *writer = (_Deployment(application) for application in group)
             shards.append(RayShard(readers, writer[0] if writer else readers))
         with ShardedLibrary(shards, at_once=True) as library:
-            _check_readers(shards)
+            library.check_readers()
             yield library
-
-
-def _check_readers(shards: Sequence[RayShard]) -> None:
-    """Refuse shards of different readers."""
-    deadline = time.monotonic() + _START
-    readers = []
-    for number, shard in enumerate(shards):
-        while True:
-            try:
-                readers.append(shard.call(lambda library: library.fingerprint, "read"))
-                break
-            except ShardLostError:
-                if time.monotonic() > deadline:
-                    raise UnavailableError(f"shard {number} does not answer", "see the logs of Ray") from None
-                time.sleep(_PERIOD)  # a busy machine may be silent for some seconds
-    for number, reader in enumerate(readers):
-        if reader != readers[0]:
-            different = f"shard 0 has the reader {readers[0][:12]}, shard {number} {reader[:12]}"
-            raise ReaderMismatchError(different, "attar reread that shard")
 
 
 def _applications(manifest: Manifest, read_only: bool, replicas: Replicas) -> list[_Application]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from attar.cluster.calls import Kind, LocalShard, Result, Shard, ShardCalls, Work, not_running
 from attar.cluster.shards import shard_of, shard_paths
-from attar.errors import AttarError, UnknownDocumentError
+from attar.errors import AttarError, ReaderMismatchError, UnknownDocumentError
 from attar.library.asking import TOGETHER, ask_all, search
 from attar.library.drafts import Draft
 from attar.library.finding import closest
@@ -172,6 +172,14 @@ class ShardedLibrary:
     @property
     def fingerprint(self) -> str:
         return self._calls.running(lambda library: library.fingerprint)[0]
+
+    def check_readers(self) -> None:
+        """Refuse shards of different readers."""
+        readers = self._calls.running(lambda library: library.fingerprint)
+        for number, reader in enumerate(readers):
+            if reader != readers[0]:
+                different = f"shard 0 has the reader {readers[0][:12]}, shard {number} {reader[:12]}"
+                raise ReaderMismatchError(different, "attar reread that shard")
 
     def prepare(self) -> None:
         """Load the readers, but what reads texts with the first text: there may be many shards on a machine."""

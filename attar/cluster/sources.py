@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from ray.data import Datasource
 
-# Bytes and files that one task of Ray reads, and the characters of documents that it hands on at a time: what one
-# actor encodes in some seconds, so that all of them have something to do, and a kill loses little.
-_TASK_BYTES, _TASK_FILES, _BLOCK = 2**20, 64, 2**15
+# Bytes and files that one task of Ray reads.
+_TASK_BYTES = 2**20
+_TASK_FILES = 64
+# Characters of documents that a task hands on at a time: what one actor encodes in some seconds, so that all of them
+# have something to do, and a kill loses little.
+_BLOCK = 2**15
 # The one column of all blocks: lists of drafts, and of the errors of files that cannot be read, pickled.
-COLUMN = "documents"
+_COLUMN = "documents"
 
 
 class UrlFile(NamedTuple):
@@ -82,8 +85,8 @@ def _find_urls(url: str) -> list[UrlFile]:
     kind, inside, _ = url.partition("::")[0].partition("://")
     _, chained, archive = url.partition("::")
     if chained and not inside:  # fsspec's caches, whose files have no URLs of their own
-        expected = "a chain that begins with an archive, such as zip://FILE::s3://BUCKET/FILE.zip"
-        raise FormatError.expected(url, expected, f"{kind}::", f"leave {kind}:: out")
+        example = "zip://FILE::s3://BUCKET/FILE.zip"
+        raise FormatError(f"{url}: a chain begins with an archive, as {example} does", f"leave {kind}:: out")
     try:
         system, root = fsspec.core.url_to_fs(url)
         details = system.find(root, detail=True)
@@ -93,7 +96,7 @@ def _find_urls(url: str) -> list[UrlFile]:
         else:
             names = {path: name for path, name in names.items() if is_known(name) and "/." not in f"/{name}"}
         if not names:
-            raise FormatError.expected(url, "a file, or a folder with documents", "none", "check the URL")
+            raise FormatError(f"{url}: there are no documents", "check the URL")
         innermost = archive.rpartition("::")[2] if chained else url
         only_here = innermost.startswith("memory://")
         on_disk = "://" not in innermost or innermost.startswith(("file://", "local://"))
@@ -111,7 +114,7 @@ def _find_urls(url: str) -> list[UrlFile]:
     except (OSError, ValueError, ImportError, NotImplementedError, BadZipFile) as fault:
         if isinstance(fault, AttarError):
             raise
-        raise FormatError.expected(url, "a URL that fsspec can read", _line(fault)) from fault
+        raise FormatError(f"{url} cannot be read: {_line(fault)}") from fault
 
 
 def read_documents(
@@ -140,14 +143,20 @@ def _read_url(file: UrlFile, on_bad: Callable[[AttarError], None], reader: FileR
         if data is None:
             with fsspec.open(file.url, "rb") as opened:
                 data = opened.read()
+<<<<<<< HEAD
         own = PurePosixPath(file.url.partition("::")[0]).name
         for document in reader.read_bytes(own, data, name=file.name, on_bad=on_bad):
             origin = Origin(file.url, document.date, document.parts, document.incomplete)
+=======
+        name = PurePosixPath(file.url.partition("::")[0]).name
+        for document in read_bytes(name, data, max_bytes, name=file.name, on_bad=on_bad):
+            origin = Origin(file.url, document.date, document.parts)
+>>>>>>> 6e7bc11 (Tests of the cluster: one journey in every run, the long ones nightly, on the tiny reader; Ray reads into libraries and shards only)
             yield Draft.of(document.name, document.text, document.title, origin)
     except AttarError as fault:
-        on_bad(FormatError.expected(file.url, "documents to add", str(fault)))
+        on_bad(FormatError(f"{file.url}: {fault}"))
     except (OSError, ValueError, BadZipFile) as fault:
-        on_bad(FormatError.expected(file.url, "a file to read", _line(fault)))
+        on_bad(FormatError(f"{file.url} cannot be read: {_line(fault)}"))
 
 
 def datasource(files: list[AnyFile], limits: FileLimits | None) -> "Datasource":
@@ -199,9 +208,15 @@ def _blocks(files: list[AnyFile], limits: FileLimits | None, here: str) -> "Iter
     local = any(isinstance(file, SourceFile) for file in files)
     with contextlib.chdir(here) if local else contextlib.nullcontext():
         documents, size = list[Draft | AttarError](), 0
+<<<<<<< HEAD
         for each in read_documents(files, limits):
             documents.append(each)
             size += len(each.text) if isinstance(each, Draft) else 0
+=======
+        for document in read_documents(files, max_bytes):
+            documents.append(document)
+            size += len(document.text) if isinstance(document, Draft) else 0
+>>>>>>> 6e7bc11 (Tests of the cluster: one journey in every run, the long ones nightly, on the tiny reader; Ray reads into libraries and shards only)
             if size >= _BLOCK:
                 yield to_table(documents)
                 documents, size = [], 0
@@ -214,12 +229,12 @@ def to_table(documents: "list[Draft | AttarError]") -> "pa.Table":
     import pyarrow as pa
 
     row = pickle.dumps(documents, protocol=pickle.HIGHEST_PROTOCOL)
-    return pa.table({COLUMN: pa.array([row], pa.large_binary())})
+    return pa.table({_COLUMN: pa.array([row], pa.large_binary())})
 
 
 def from_table(table: "pa.Table") -> list[Draft | AttarError]:
     """The documents of a block."""
-    return [each for row in table[COLUMN] for each in pickle.loads(row.as_buffer())]
+    return [document for row in table[_COLUMN] for document in pickle.loads(row.as_buffer())]
 
 
 def _line(fault: BaseException) -> str:

@@ -8,9 +8,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +19,8 @@ from attar.reader.reader import Reader
 from .servers import TEXTS
 
 # Before Ray is imported, which reads the token then. Nothing goes over the network, and no process but this one is
-# asked for metrics. Other tests run beside these: with Ray's niceness of 15 its processes would hardly run at all.
+# asked for metrics. Other tests run beside these: with Ray's niceness of 15 its processes would hardly run at all. With
+# the last, Ray listens on 127.0.0.1 alone.
 os.environ.update(
     RAY_USAGE_STATS_ENABLED="0",
     RAY_ENABLE_RECORD_ACTOR_TASK_LOGGING="0",
@@ -29,8 +28,9 @@ os.environ.update(
     RAY_AUTH_MODE="token",
     RAY_AUTH_TOKEN=secrets.token_hex(32),
     RAY_worker_niceness="0",
+    RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",
 )
-# Seconds for the fixtures of a test, which may start Ray and a server, and for the test: many times what they need.
+# Seconds for a test and its fixtures, which may start Ray and a server: many times what they need.
 LIMIT = 600
 
 
@@ -71,36 +71,18 @@ def whole(stores: Path, tiny_reader: Reader) -> Iterator[Library]:
         yield library
 
 
-@contextmanager
-def limited(what: str) -> Iterator[None]:
-    """Fail what does not end in time, with the stacks of all threads: Ray waits for ever for a process that hangs."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """End a run that hangs, with the stacks of all threads: Ray waits for ever for a process that does."""
 
-    def fail(*_: Any) -> None:
+    def fail(*_: object) -> None:
         faulthandler.dump_traceback(file=sys.__stderr__)
-        pytest.fail(f"{what}: not done after {LIMIT} s")
+        pytest.exit(f"{item.nodeid}: not done after {LIMIT} s", returncode=1)
 
     before = signal.signal(signal.SIGALRM, fail)
     signal.setitimer(signal.ITIMER_REAL, LIMIT)
     try:
-        yield
+        return (yield)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    with limited(f"fixtures of {item.nodeid}"):
-        return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    with limited(item.nodeid):
-        return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    with limited(f"end of {item.nodeid}"):
-        return (yield)

@@ -91,6 +91,8 @@ def test_a_shard_that_is_lost_is_missed_by_name_and_comes_back(server):
         assert refused.status_code == 503
         assert "shard 1 of the library is not running" in refused.json()["detail"]
         assert server.http.post(wire.ASK, json={"document": ours[0], "question": "Who?"}).status_code == 200
+        with Client(server.url) as client, pytest.warns(UserWarning, match="answered without shard 1"):
+            client.ask_all("Who?")
     finally:
         os.kill(process, signal.SIGKILL)
     while server.http.get("/v1/documents").json().get("missing") and time.monotonic() < deadline:

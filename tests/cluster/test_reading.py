@@ -1,7 +1,10 @@
 """Reading with Ray gives the library that one machine makes, byte for byte, also after crashes."""
 
 import json
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import fsspec
@@ -17,7 +20,6 @@ from attar.documents.sources import find_files
 from attar.errors import AttarError, NameTakenError, OptionError, UnavailableError
 from attar.library.drafts import read_files
 from attar.library.library import Library
-from attar.store.parquet import export_store
 from attar.store.store import Store
 from benchmarks.cluster_reading import Killer, contents, write_stories
 
@@ -63,24 +65,21 @@ class TestOnRay:
 
         return run
 
-    @pytest.fixture(scope="class")
-    def with_ray(self, read, sources, tmp_path_factory):
-        path, bad = tmp_path_factory.mktemp("ray") / "library", []
-        changes = read(path, [sources], on_bad=bad.append)
-        return path, sorted(map(str, bad)), changes
-
-    def test_files_of_all_kinds_and_their_errors_are_those_of_one_machine(self, with_ray, on_one_machine):
-        assert contents(with_ray[0]) == contents(on_one_machine[0])
-        assert with_ray[1] == on_one_machine[1]
-        assert ["bad.pdf" in with_ray[1][0], "document 'line/3'" in with_ray[1][1]] == [True, True]
-        assert with_ray[2] == {"added": 29}
-
-    def test_what_the_library_has_is_not_read_again(self, read, with_ray, sources, monkeypatch):
-        """It comes back without a memory; the writer would read it, with torch."""
+    def test_files_of_all_kinds_and_their_errors_are_those_of_one_machine(
+        self, read, sources, on_one_machine, tmp_path, monkeypatch
+    ):
+        path, expected, bad = tmp_path / "library", contents(on_one_machine[0]), []
+        assert read(path, [sources], on_bad=bad.append) == {"added": 29}
+        assert contents(path) == expected
+        assert sorted(map(str, bad)) == on_one_machine[1]
+        assert ["bad.pdf" in on_one_machine[1][0], "document 'line/3'" in on_one_machine[1][1]] == [
+            True,
+            True,
+        ]
+        # What the library has comes back without a memory; the writer would read it, with torch.
         monkeypatch.setattr("attar.library.adding.encode_texts", None)
-        before = contents(with_ray[0])
-        assert read(with_ray[0], [sources], on_bad=lambda fault: None) == {"unchanged": 29}
-        assert contents(with_ray[0]) == before
+        assert read(path, [sources], on_bad=lambda fault: None) == {"unchanged": 29}
+        assert contents(path) == expected
 
     def test_into_shards_and_from_urls(self, read, sources, on_one_machine, tmp_path):
         """The shards of an empty library, filled from another file system."""
@@ -99,18 +98,6 @@ class TestOnRay:
         for name, (_, *parts) in joined.items():
             if name:
                 assert parts == list(expected[names[name]][1:])
-
-    def test_into_parquet(self, read, on_one_machine, sources, tmp_path):
-        read(tmp_path / "out.parquet", [sources / "lines.jsonl"], on_bad=lambda fault: None)
-        assert [file.name for file in tmp_path.iterdir()] == ["out.parquet"]
-        with Store.open(on_one_machine[0], read_only=True) as store:
-            names = [entry.name for entry in store.documents() if entry.name.startswith("line/")]
-            export_store(store, tmp_path / "expected.parquet", only=names)
-        times = ["created", "changed"]
-        found, expected = (
-            pq.read_table(tmp_path / f"{name}.parquet").drop(times) for name in ("out", "expected")
-        )
-        assert found.equals(expected)
 
     def test_a_job_that_is_killed_and_continued_ends_with_the_same_library(self, ray_cluster, tmp_path):
         killer = Killer(tmp_path, ray_cluster, seed=3)
@@ -143,11 +130,23 @@ class TestOnRay:
         (tmp_path / "empty.txt").touch()
         words = ["add", "library", "empty.txt", "--ray", ray_cluster, "--reader", tiny_reader_folder]
         code, (line,) = run_attar(*words, cwd=tmp_path)
-        assert (code, line) == (2, "attar: empty.txt: expected text, got nothing; leave it out")
+        assert (code, line) == (2, "attar: empty.txt is empty; leave it out")
         assert [path.name for path in tmp_path.iterdir()] == ["empty.txt"]
 
+    def test_ray_that_is_started_here_listens_on_this_machine_alone(self):
+        code = """if True:
+            from attar.cluster.connection import connected
+            with connected():
+                import ray
+                print(ray.get_runtime_context().gcs_address)"""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300
+        )
+        assert done.stdout.startswith("127.0.0.1:"), done.stderr
+
     def test_more_than_the_cluster_has_is_refused(self, read, sources, tmp_path):
-        with pytest.raises(OptionError, match="room for an actor with 64 CPUs"):
+        with pytest.raises(OptionError, match="no actor with 64 CPUs fits"):
             read(tmp_path / "library", [sources], workers=Workers(threads=64))
 
 
