@@ -143,15 +143,9 @@ def _read_url(file: UrlFile, on_bad: Callable[[AttarError], None], reader: FileR
         if data is None:
             with fsspec.open(file.url, "rb") as opened:
                 data = opened.read()
-<<<<<<< HEAD
-        own = PurePosixPath(file.url.partition("::")[0]).name
-        for document in reader.read_bytes(own, data, name=file.name, on_bad=on_bad):
+        file_name = PurePosixPath(file.url.partition("::")[0]).name
+        for document in reader.read_bytes(file_name, data, name=file.name, on_bad=on_bad):
             origin = Origin(file.url, document.date, document.parts, document.incomplete)
-=======
-        name = PurePosixPath(file.url.partition("::")[0]).name
-        for document in read_bytes(name, data, max_bytes, name=file.name, on_bad=on_bad):
-            origin = Origin(file.url, document.date, document.parts)
->>>>>>> 6e7bc11 (Tests of the cluster: one journey in every run, the long ones nightly, on the tiny reader; Ray reads into libraries and shards only)
             yield Draft.of(document.name, document.text, document.title, origin)
     except AttarError as fault:
         on_bad(FormatError(f"{file.url}: {fault}"))
@@ -208,15 +202,9 @@ def _blocks(files: list[AnyFile], limits: FileLimits | None, here: str) -> "Iter
     local = any(isinstance(file, SourceFile) for file in files)
     with contextlib.chdir(here) if local else contextlib.nullcontext():
         documents, size = list[Draft | AttarError](), 0
-<<<<<<< HEAD
-        for each in read_documents(files, limits):
-            documents.append(each)
-            size += len(each.text) if isinstance(each, Draft) else 0
-=======
-        for document in read_documents(files, max_bytes):
+        for document in read_documents(files, limits):
             documents.append(document)
             size += len(document.text) if isinstance(document, Draft) else 0
->>>>>>> 6e7bc11 (Tests of the cluster: one journey in every run, the long ones nightly, on the tiny reader; Ray reads into libraries and shards only)
             if size >= _BLOCK:
                 yield to_table(documents)
                 documents, size = [], 0
