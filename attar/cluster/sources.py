@@ -138,17 +138,20 @@ def read_documents(
 def _read_url(file: UrlFile, on_bad: Callable[[AttarError], None], reader: FileReader) -> Iterator[Draft]:
     import fsspec
 
+    def bad(fault: AttarError) -> None:
+        on_bad(FormatError(f"{file.url}: {fault}"))
+
     try:
         data = file.data
         if data is None:
             with fsspec.open(file.url, "rb") as opened:
                 data = opened.read()
         file_name = PurePosixPath(file.url.partition("::")[0]).name
-        for document in reader.read_bytes(file_name, data, name=file.name, on_bad=on_bad):
+        for document in reader.read_bytes(file_name, data, name=file.name, on_bad=bad):
             origin = Origin(file.url, document.date, document.parts, document.incomplete)
             yield Draft.of(document.name, document.text, document.title, origin)
     except AttarError as fault:
-        on_bad(FormatError(f"{file.url}: {fault}"))
+        bad(fault)
     except (OSError, ValueError, BadZipFile) as fault:
         on_bad(FormatError(f"{file.url} cannot be read: {_line(fault)}"))
 
