@@ -210,7 +210,10 @@ def format_long(parameters: inspect.Signature) -> str:
 def clean(text: str) -> str:
     """Without modules of types, addresses of functions, and quotes around annotations."""
     text = re.sub(r"\b(?:attar|collections|typing|pathlib|torch|numpy|jaxtyping)(?:\.\w+)*\.(?=\w)", "", text)
-    text = re.sub(r"<function ([\w.]+) at 0x[0-9a-f]+>", r"\1", text).replace("'", '"')
+    text = re.sub(
+        r"<function (?:[\w.]*<lambda>|([\w.]+)) at 0x[0-9a-f]+>", lambda found: found[1] or "…", text
+    )
+    text = text.replace("'", '"')
     return re.sub(r'((?:: |-> ))"([^"]+)"(?= = |,|\)|$)', r"\1\2", text, flags=re.M)
 
 
