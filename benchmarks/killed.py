@@ -57,6 +57,9 @@ def memory_of(number: int, reader: str = READER) -> Memory:
 class NumberReader:
     """Reads the texts that are written here; two of them differ by their fingerprint only."""
 
+    # It has no statistics for search.
+    folder = None
+
     def __init__(self, fingerprint: str) -> None:
         self.fingerprint = fingerprint
 
