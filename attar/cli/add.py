@@ -187,7 +187,7 @@ def _add_here(
     """Add documents in this process."""
     from attar.documents.sources import FoundFiles, find_files
     from attar.documents.workers import FileReader
-    from attar.library.drafts import gone_documents, read_files
+    from attar.library.files import ReadFile, gone_documents, read_files
     from attar.library.library import Library
 
     libraries = [each for each in files if (Path(each) / "data.mdb").is_file()]
@@ -199,7 +199,7 @@ def _add_here(
     found = FoundFiles([], [], []) if is_stdin else find_files(files, allow_empty=chosen.sync)
     if chosen.sync and not found.folders:
         raise OptionError.expected("--sync", "a folder", "files only")
-    read: dict[str, tuple[str, set[str]]] = {}
+    read: dict[str, ReadFile] = {}
     with (
         FileReader(chosen.limits) as file_reader,
         report.running(sum(file.bytes for file in found.files), found.skipped) as bar,
@@ -244,7 +244,7 @@ def append(
     """
     from attar.documents.sources import find_files
     from attar.documents.workers import FileLimits, FileReader
-    from attar.library.drafts import read_files
+    from attar.library.files import read_files
     from attar.library.finding import find_document
     from attar.library.library import Library
 

@@ -57,7 +57,7 @@ def show(store: options.StorePath, name: options.Name, as_json: options.AsJson =
 
     with Library(store, read_only=True) as library:
         document = library.show(find_document(library.store, name))
-        source = library.store.get(document.name).entry.source
+        source = library.store.entry(document.name).source
         note_reader(library.store, store, None)
     if as_json:
         print_json(document)

@@ -68,7 +68,7 @@ class Quotes:
 
     def _text(self, name: str | None) -> str | None:
         if name is not None and name not in self._texts:
-            self._texts[name] = self._library.store.get(name).text if name in self._library else None
+            self._texts[name] = self._library.text(name) if name in self._library else None
         return None if name is None else self._texts[name]
 
     def _quote(self, answer: "Answer", used: int) -> str:

@@ -141,11 +141,11 @@ def import_documents(
 
     attar import copy stories.parquet
     """
-    from attar.library.library import open_store
     from attar.store.parquet import import_store
+    from attar.store.store import Store
 
     limit = max_decompressed_mb * 2**20
-    with open_store(store, None, durability=durability) as opened:  # type: ignore[arg-type]
+    with Store.open(store, durability=durability) as opened:  # type: ignore[arg-type]
         count = import_store(opened, file, replace=replace, max_bytes=limit)
     if as_json:
         print_json({"imported": count})

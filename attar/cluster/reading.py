@@ -26,7 +26,7 @@ from attar.errors import AttarError, OptionError
 from attar.library.drafts import Draft, encode_texts
 from attar.library.library import Library
 from attar.progress import Progress, ignore_progress
-from attar.reader.folders import find_reader
+from attar.reader.folders import ReaderFolder, find_reader
 from attar.reader.parts import READER_FILES
 from attar.results import Change
 from attar.search.statistics import Projection
@@ -196,7 +196,8 @@ class _ReaderFiles:
     @classmethod
     def of(cls, library: Library, path: Path | None) -> "_ReaderFiles":
         """The files of a library's reader, or of the given one."""
-        folder = find_reader(f"library {library.store.path}", path, library.store.reader).path
+        given = None if path is None else ReaderFolder.open(path)
+        folder = find_reader(f"library {library.store.path}", given, library.store.reader).path
         files = {file.name: file.read_bytes() for file in folder.iterdir() if file.name in READER_FILES}
         return cls(files, library.projection)
 

@@ -19,8 +19,8 @@ from attar.documents.sources import (
 )
 from attar.documents.workers import FileLimits, FileReader
 from attar.errors import AttarError, FormatError
-from attar.library.drafts import Draft, read_files
-from attar.store.origin import Origin
+from attar.library.drafts import Draft
+from attar.library.files import read_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -148,8 +148,7 @@ def _read_url(file: UrlFile, on_bad: Callable[[AttarError], None], reader: FileR
                 data = opened.read()
         file_name = PurePosixPath(file.url.partition("::")[0]).name
         for document in reader.read_bytes(file_name, data, name=file.name, on_bad=bad):
-            origin = Origin(file.url, document.date, document.parts, document.incomplete)
-            yield Draft.of(document.name, document.text, document.title, origin)
+            yield Draft.of_source(document, file.url)
     except AttarError as fault:
         bad(fault)
     except (OSError, ValueError, BadZipFile) as fault:

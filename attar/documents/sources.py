@@ -18,7 +18,7 @@ from attar.documents.markdown import read_markdown
 from attar.documents.office import read_csv, read_docx, read_xlsx
 from attar.documents.pdf import read_pdf
 from attar.documents.plain import is_binary, read_json, read_json_lines, read_parquet, read_text
-from attar.errors import AttarError, FormatError
+from attar.errors import AttarError, FormatError, quoted
 from attar.files import MAX_DECOMPRESSED
 
 # Which function reads a file, by its suffix.
@@ -157,9 +157,17 @@ def read_stream(
 ) -> Iterator[SourceDocument]:
     blob = Blob(str(file.path), file.name, stream, max_bytes, report=on_bad)
     for extracted in _read_blob(blob, file.path.name):
+        name = replace_surrogates(file.name if extracted.name is None else extracted.name)
+        if not extracted.text.strip():
+            where = blob.where if extracted.name is None else f"{blob.where}: document {quoted(name)}"
+            blank = FormatError(f"{where} has no text", "leave it out")
+            if on_bad is None:
+                raise blank
+            on_bad(blank)
+            continue
         yield SourceDocument(
             source=replace_surrogates(file.source),
-            name=replace_surrogates(file.name if extracted.name is None else extracted.name),
+            name=name,
             text=extracted.text,
             title=extracted.title,
             date=extracted.date,
@@ -290,16 +298,9 @@ def _read_blob(blob: Blob, file_name: str) -> Iterator[Extracted]:
             if suffix in _ARCHIVES:
                 yield from _ARCHIVES[suffix](blob, _read_member)
             else:
-                yield from _read_documents(blob, suffix)
+                yield from _READERS.get(suffix, read_text)(blob)
     else:
-        yield from _read_documents(blob, suffix)
-
-
-def _read_documents(blob: Blob, suffix: str) -> Iterator[Extracted]:
-    for found in _READERS.get(suffix, read_text)(blob):
-        if found.name is None and not found.text.strip():
-            raise FormatError(f"{blob.where} has no text", "leave it out")
-        yield found
+        yield from _READERS.get(suffix, read_text)(blob)
 
 
 def _read_member(blob: Blob) -> Iterator[Extracted]:

@@ -5,56 +5,58 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from attar.memory.memory import Memory
+from attar.store.records import DocumentEntry
 from attar.store.transactions import Snapshot
 
 
-class _Cached(NamedTuple):
-    """A memory, its text if that is quoted from, the version of the document that they belong to, and their bytes."""
+class OpenDocument(NamedTuple):
+    """A document that is asked: its entry, its memory, and its text if that is kept."""
 
-    version: tuple[int, bytes, int]
+    entry: DocumentEntry
     memory: Memory
     text: str | None
-    bytes: int
+
+    @property
+    def bytes(self) -> int:
+        """What it takes in memory."""
+        return self.memory.decoded_bytes + len(self.text or "")
 
 
 class MemoryCache:
-    """Least recently used cache of decoded memories (float32), at most `limit` bytes.
+    """Least recently used cache of decoded documents, at most `limit` bytes.
 
-    A document that was written again, by any process, is decoded again.
+    A document that was written again, by any process, is decoded again: its entry has another time.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.bytes = 0
-        self._cached: OrderedDict[str, _Cached] = OrderedDict()
+        self._documents: OrderedDict[str, OpenDocument] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._cached)
+        return len(self._documents)
 
-    def get(self, now: Snapshot, name: str) -> tuple[Memory, str | None]:
-        """A document's memory as of the given state of the store, and its text if it is kept and quoted from."""
-        # The store's entry is a small value; time in microseconds, text and size differ between two versions.
-        facts = now.entry(name)
-        version = facts.changed, facts.digest, facts.memory_bytes
+    def get(self, now: Snapshot, name: str) -> OpenDocument:
+        """A document as of the given state of the store."""
+        entry = now.entry(name)
         with self._lock:
-            cached = self._cached.get(name)
-            if cached is not None and cached.version == version:
-                self._cached.move_to_end(name)
-                return cached.memory, cached.text
-        memory, text = now.memory(facts), now.text(facts)
-        size = memory.decoded_bytes + len(text or "")
-        self._put(name, _Cached(version, memory, text, size))
-        return memory, text
+            document = self._documents.get(name)
+            if document is not None and document.entry == entry:
+                self._documents.move_to_end(name)
+                return document
+        document = OpenDocument(entry, now.memory(entry), now.text(entry))
+        self._put(document)
+        return document
 
-    def _put(self, name: str, cached: _Cached) -> None:
+    def _put(self, document: OpenDocument) -> None:
         with self._lock:
-            earlier = self._cached.pop(name, None)
+            earlier = self._documents.pop(document.entry.name, None)
             self.bytes -= 0 if earlier is None else earlier.bytes
-            if cached.bytes > self.limit:
+            if document.bytes > self.limit:
                 return
-            self._cached[name] = cached
-            self.bytes += cached.bytes
+            self._documents[document.entry.name] = document
+            self.bytes += document.bytes
             while self.bytes > self.limit:
-                _, oldest = self._cached.popitem(last=False)
+                _, oldest = self._documents.popitem(last=False)
                 self.bytes -= oldest.bytes

@@ -1,11 +1,9 @@
-"""Documents to be added: read from files, checked, and in batches that take about two seconds."""
+"""Documents to be added: checked, hashed, read, and in batches that take about two seconds."""
 
-import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from attar.errors import AttarError, DtypeError, FormatError, OptionError, quoted
 from attar.memory.memory import Memory
@@ -14,20 +12,18 @@ from attar.search.records import Collector
 from attar.search.signatures import Sums
 from attar.search.statistics import Projection
 from attar.store.origin import Origin
-from attar.store.records import Fault, check_name, digest_of
-from attar.store.store import Store
+from attar.store.records import check_name, digest_of
 
 if TYPE_CHECKING:
-    from attar.documents.extracted import OnBad
-    from attar.documents.sources import SourceFile
-    from attar.documents.workers import FileReader
+    from attar.documents.sources import SourceDocument
     from attar.reader.reader import Reader
 
-# About the seconds of work that a kill loses, and the most and the least text that is read before it is written.
+# About the seconds of work that a kill loses.
 _SECONDS = 2.0
-_CHARACTERS, _FEWEST_CHARACTERS = 2**21, 2**16
-# By the path of each file that was read in full: its name, and those of its documents.
-ReadNames = dict[str, tuple[str, set[str]]]
+# The most text that is read before it is written.
+_CHARACTERS = 2**21
+# The least text that is read before it is written.
+_FEWEST_CHARACTERS = 2**16
 
 
 class Encoded(NamedTuple):
@@ -39,7 +35,7 @@ class Encoded(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """A checked document that can be added; the digest identifies its text.
+    """A document that can be added, checked; its digest identifies the text.
 
     `encoded` is there if another process has read the text.
     """
@@ -47,6 +43,7 @@ class Draft(NamedTuple):
     name: str
     text: str
     title: str
+    data: bytes  # the text in UTF-8
     digest: bytes
     origin: Origin = Origin()
     encoded: Encoded | None = None
@@ -57,121 +54,36 @@ class Draft(NamedTuple):
 
         >>> Draft.of("emma", " ")
         Traceback (most recent call last):
-        attar.errors.FormatError: text of 'emma': expected text, got blanks only; leave it out
+        attar.errors.FormatError: the text of 'emma' is blank; leave it out
         """
         check_string("name", name)
-        check_name(name)
-        check_text(name, text)
         check_string("title", title)
-        return cls(name, text, title, digest_of(text), origin or Origin())
+        check_string(f"text of {quoted(name)}", text)
+        if not text or text.isspace():
+            raise FormatError(f"the text of {quoted(name)} is {'blank' if text else 'empty'}", "leave it out")
+        return cls._hashed(name, text, title, origin or Origin())
+
+    @classmethod
+    def of_source(cls, document: "SourceDocument", source: str = "") -> "Draft":
+        """Hash a document of a file, whose text is not blank; `source` is the file's path, if it stays there."""
+        origin = Origin(source, document.date, document.parts, document.incomplete)
+        return cls._hashed(document.name, document.text, document.title, origin)
+
+    @classmethod
+    def _hashed(cls, name: str, text: str, title: str, origin: Origin) -> "Draft":
+        check_name(name)
+        try:
+            data = text.encode()
+        except UnicodeEncodeError:
+            message = f"the text of {quoted(name)} has half of a surrogate pair"
+            raise OptionError(message, "decode it as UTF-8") from None
+        return cls(name, text, title, data, digest_of(data), origin)
 
 
 def check_string(what: str, value: object) -> None:
     """Refuse a value that is not a string."""
     if not isinstance(value, str):
         raise DtypeError.expected(what, "a string", type(value).__name__)
-
-
-def check_text(name: str, text: str) -> None:
-    """Refuse an empty or blank text."""
-    what = f"text of {quoted(name)}"
-    check_string(what, text)
-    if not text or text.isspace():
-        raise FormatError.expected(what, "text", "blanks only" if text else "nothing", "leave it out")
-
-
-def read_files(
-    files: "Sequence[SourceFile]",
-    on_bad: "OnBad | None" = None,
-    progress: Callable[[int], None] = lambda done: None,
-    read: ReadNames | None = None,
-    *,
-    reader: "FileReader | None" = None,
-) -> Iterator[Draft]:
-    """Yield the checked documents of files; `progress` is called with the number of bytes that are read.
-
-    A file that cannot be read raises, or `on_bad` is called with its error and the others are read. `read` gets the
-    names of what was read, for `gone_documents`. `reader` has the limits of what reading a file may cost.
-    """
-    # Imported here: whoever adds no files does not wait for what reads them.
-    from attar.documents.workers import FileReader
-
-    if reader is None:
-        with FileReader() as reader:
-            yield from read_files(files, on_bad, progress, read, reader=reader)
-        return
-    before = 0
-    for file in files:
-        inside, names, faults = 0, set[str](), list[AttarError]()
-        source = os.path.abspath(file.path)
-
-        def report(fault: AttarError, faults: list[AttarError] = faults) -> None:
-            faults.append(fault)
-            if on_bad is None:
-                raise fault
-            on_bad(fault)
-
-        for document in reader.read(file, report):
-            try:
-                origin = Origin(source, document.date, document.parts, document.incomplete)
-                draft = Draft.of(document.name, document.text, document.title, origin)
-            except AttarError as fault:
-                report(FormatError.expected(str(file.path), "documents to add", str(fault)))
-                continue
-            names.add(draft.name)
-            yield draft
-            # An estimate for compressed files and JSON lines.
-            inside = min(inside + len(document.text), file.bytes)
-            progress(before + inside)
-        if read is not None and not faults:
-            read[source] = file.name, names
-        before += file.bytes
-        progress(before)
-
-
-def read_upload(files: "FileReader", name: str, data: bytes) -> Iterator[Draft]:
-    """Yield the checked documents of a file that was sent; they have no file of their own."""
-    for document in files.read_bytes(name, data):
-        origin = Origin("", document.date, document.parts, document.incomplete)
-        yield Draft.of(document.name, document.text, document.title, origin)
-
-
-def gone_documents(store: Store, folders: Iterable[Path], read: ReadNames) -> list[str]:
-    """The names of documents that came from folders and are not there any more, in files that `read_files` has read."""
-    places = [Path(os.path.abspath(folder)) for folder in folders]
-    gone = []
-    for entry in store.documents():
-        if isinstance(entry, Fault) or not entry.source:
-            continue
-        if any(Path(entry.source).is_relative_to(place) for place in places):
-            now = read.get(entry.source)
-            if _is_missing(entry.source) if now is None else _is_gone(entry.name, *now):
-                gone.append(entry.name)
-    return gone
-
-
-def _is_missing(path: str) -> bool:
-    """Whether there is no file. One in a folder that may not be read is not missing: its document must stay."""
-    try:
-        os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False
-    return False
-
-
-def _is_gone(name: str, file: str, names: set[str]) -> bool:
-    """Whether the file no longer contains this document.
-
-    The same file has another name if another folder was given: its documents are not gone.
-
-    >>> _is_gone("d-2", "sub/d", {"d-1"}), _is_gone("sub/b", "b", {"b"}), _is_gone("x.zip/b", "x.zip", {"x.zip/a"})
-    (True, False, True)
-    """
-    if name in names or file in names:
-        return False
-    return name.startswith(file + "/") or not any(each.startswith(file + "/") for each in names)
 
 
 def encode_texts(
@@ -182,14 +94,11 @@ def encode_texts(
     progress: Progress = ignore_progress,
 ) -> list[Encoded]:
     """Read texts: their memories, and the sums that their signatures are made of, from the same pass."""
-    collector = None if projection is None else Collector(projection)
-    more: dict[str, Any] = {} if collector is None else {"on_states": collector}
-    memories = reader.read_many(texts, progress=progress, **more)
-    statistics = b"" if projection is None else projection.digest
-    return [
-        Encoded(memory, None if collector is None else collector.of(at), statistics)
-        for at, memory in enumerate(memories)
-    ]
+    if projection is None:
+        return [Encoded(memory, None, b"") for memory in reader.read_many(texts, progress=progress)]
+    collector = Collector(projection)
+    memories = reader.read_many(texts, progress=progress, on_states=collector)
+    return [Encoded(memory, collector.of(at), projection.digest) for at, memory in enumerate(memories)]
 
 
 class Pace:

@@ -8,9 +8,11 @@ import difflib
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import chain
-from typing import Any
+
+from msgspec.structs import replace
 
 from attar.errors import OptionError, UnknownDocumentError, quoted
+from attar.results import Document
 from attar.store.records import DocumentEntry, Fault
 from attar.store.store import Store
 
@@ -85,19 +87,19 @@ def closest(name: str, others: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(other for spelling in similar for other in by_spelling[spelling]))[:3]
 
 
-def document_fields(facts: DocumentEntry | Fault) -> dict[str, Any]:
-    """The fields of a `Document`, from the store's entry."""
-    if isinstance(facts, Fault):
-        return document_fields(DocumentEntry(name=facts.name or "")) | {"fault": facts.line}
-    return {
-        "name": facts.name,
-        "title": facts.title,
-        "tokens": facts.tokens,
-        "bytes": facts.memory_bytes,
-        "text_bytes": facts.text_bytes,
-        "digest": facts.digest.hex() or None,
-        "created": datetime.fromtimestamp(facts.created / 1e6, UTC),
-        "changed": datetime.fromtimestamp(facts.changed / 1e6, UTC),
-        "date": facts.date or None,
-        "incomplete": facts.incomplete or None,
-    }
+def document_of(entry: DocumentEntry | Fault) -> Document:
+    """A document as lists show it, from the store's entry; of a damaged one, its name and its fault."""
+    if isinstance(entry, Fault):
+        return replace(document_of(DocumentEntry(name=entry.name or "")), fault=entry.line)
+    return Document(
+        name=entry.name,
+        title=entry.title,
+        tokens=entry.tokens,
+        bytes=entry.memory_bytes,
+        text_bytes=entry.text_bytes,
+        digest=entry.digest.hex() or None,
+        created=datetime.fromtimestamp(entry.created / 1e6, UTC),
+        changed=datetime.fromtimestamp(entry.changed / 1e6, UTC),
+        date=entry.date or None,
+        incomplete=entry.incomplete or None,
+    )

@@ -3,16 +3,19 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from attar.errors import AttarError, StoreError
-from attar.library.adding import Adder
+from msgspec.structs import asdict
+
+from attar.errors import AttarError
+from attar.library.adding import Adder, check_budget
+from attar.library.appending import append, merge
 from attar.library.asking import TOGETHER, ask_all, check_asked, search
-from attar.library.cache import MemoryCache
+from attar.library.cache import MemoryCache, OpenDocument
 from attar.library.drafts import Draft
-from attar.library.finding import document_fields, similar_names, suggesting
+from attar.library.finding import document_of, similar_names, suggesting
 from attar.library.places import with_places
+from attar.library.readers import LibraryReader
 from attar.library.refitting import refit
 from attar.library.rereading import reread
 from attar.library.searching import Searching, SearchState
@@ -20,29 +23,21 @@ from attar.library.served import check_disk
 from attar.library.shard import OpenedShard
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
-from attar.reader.folders import ReaderFolder, find_reader
 from attar.results import Answer, Asked, Change, Document, DocumentDetails, Hit, Refit, Reread, paired
 from attar.store.lmdb_env import Durability
 from attar.store.maintenance import Stats
-from attar.store.records import DocumentEntry, Record
+from attar.store.records import Record
 from attar.store.store import Store
 
 if TYPE_CHECKING:
+    from attar.library.readers import GivenReader
     from attar.reader.reader import Reader
     from attar.search.statistics import Projection
 
 # Documents read in one batch and written atomically.
 _BATCH = 128
-# Bytes of decoded memories: several thousand documents with sixty names each (k = 128).
+# Bytes of decoded memories: some ten thousand pages.
 _CACHE = 2**28
-
-
-class _Opened(NamedTuple):
-    """A document that is asked."""
-
-    memory: Memory
-    text: str | None
-    entry: DocumentEntry
 
 
 class Library:
@@ -57,7 +52,7 @@ class Library:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        reader: "Reader | str | os.PathLike[str] | None" = None,
+        reader: "GivenReader" = None,
         *,
         durability: Durability = "sync",
         keep_text: bool = True,
@@ -74,12 +69,16 @@ class Library:
         `lists_from` documents (default: 200,000), search is approximate, if FAISS is installed; 0: never. A new library
         has signatures of `signature_size` rows (default: 128).
         """
-        self._reader, self._reader_path = _reader_and_path(reader)
+        check_budget(budget)
+        self._reader = LibraryReader(reader)
         if create and not os.path.exists(path):
-            ReaderFolder.open(self._reader_path)  # a library is not created for a reader that is not there
-        fingerprint = None if self._reader is None else self._reader.fingerprint
-        self.store: Store = open_store(
-            path, fingerprint, durability=durability, read_only=read_only, create=create
+            self._reader.folder()  # a library is not created for a reader that is not there
+        self.store: Store = Store.open(
+            path,
+            reader=self._reader.fingerprint,
+            durability=durability,
+            read_only=read_only,
+            create=create,
         )
         self.keep_text, self.budget = keep_text, budget
         self._cache = MemoryCache(cache)
@@ -94,19 +93,12 @@ class Library:
         """
         return self._reader_of(self.store.reader)
 
-    def _reader_of(self, expected: str | None) -> "Reader":
-        """The reader with this fingerprint; another process may have moved the library to it."""
-        if self._reader is None or expected not in (None, self._reader.fingerprint):
-            what, moved = f"library {self.store.path}", self._reader is not None
-            folder = find_reader(what, self._reader_path, expected, moved=moved)
-            from attar.reader.reader import Reader  # last: a reader that is refused must not wait for torch
-
-            self._reader = Reader.of(folder)
-        return self._reader
+    def _reader_of(self, fingerprint: str | None) -> "Reader":
+        return self._reader.get(self.store.path, fingerprint)
 
     def reread(
         self,
-        reader: "Reader | str | os.PathLike[str] | None" = None,
+        reader: "GivenReader" = None,
         *,
         set_aside: bool = False,
         progress: Progress = ignore_progress,
@@ -117,9 +109,9 @@ class Library:
         interruption, the same call continues. Documents without a kept text are refused, or with `set_aside` moved
         into a Parquet file in the library's folder.
         """
-        given, path = _reader_and_path(reader)
-        done = reread(self.store, given or ReaderFolder.open(path), set_aside=set_aside, progress=progress)
-        self._reader, self._reader_path = given, path
+        new = LibraryReader(reader)
+        done = reread(self.store, new.chosen(), set_aside=set_aside, progress=progress)
+        self._reader = new
         self._searching = self._new_searching(self._searching.signature_size)
         return done
 
@@ -153,7 +145,7 @@ class Library:
         A refused document ends it, or `on_refused` gets its error and the others are added. `progress` gets the number
         of tokens of a batch that are read. Calls that share `seen` refuse a name that one of them had before.
         """
-        drafts = (each if isinstance(each, Draft) else Draft.of(*each) for each in documents)
+        drafts = (document if isinstance(document, Draft) else Draft.of(*document) for document in documents)
         adder = self._adder(replace, progress, on_refused, seen)
         changes = []
         for change in adder.add(drafts, batch_size):
@@ -169,9 +161,9 @@ class Library:
 
         A `key` names the change: to append the same text with the same key again changes nothing.
         """
-        text, parts = (text.text, text.origin.parts) if isinstance(text, Draft) else (text, ())
+        draft = text._replace(name=name) if isinstance(text, Draft) else Draft.of(name, text)
         with suggesting(self.store, [name]):
-            return self._adder(progress=progress).append(name, text, parts, key, self._reader_of)
+            return append(self.store, self._searching, self._reader_of, draft, key=key, progress=progress)
 
     def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
         """The `top` most likely answers, most likely first, with quotes if the text is kept; all with `top=None`."""
@@ -196,7 +188,7 @@ class Library:
 
         For servers, which ask the questions of many clients together; similar names are not looked for.
         """
-        documents: dict[str, _Opened] = {}
+        documents: dict[str, OpenDocument] = {}
         results: list[Asked | AttarError | None] = []
         with self.store.snapshot() as now:
             for name, question in zip(names, questions, strict=True):
@@ -204,7 +196,7 @@ class Library:
                     if isinstance(question, str):  # the reader refuses others
                         check_asked("question", question)
                     if name not in documents:
-                        documents[name] = _Opened(*self._cache.get(now, name), now.entry(name))
+                        documents[name] = self._cache.get(now, name)
                     results.append(None)
                 except AttarError as error:
                     results.append(error)
@@ -287,10 +279,19 @@ class Library:
 
         A record in place of a name is a document of another store of the same reader.
         """
-        given = list(names)
-        own = [each for each in given if isinstance(each, str)]
-        with suggesting(self.store, own):
-            return self._adder(replace).merge(new, given, title, key)
+        documents = list(names)
+        with suggesting(self.store, [name for name in documents if isinstance(name, str)]):
+            return merge(
+                self.store,
+                self._searching,
+                new,
+                documents,
+                title=title,
+                replace=replace,
+                keep_text=self.keep_text,
+                budget=self.budget or 0,
+                key=key,
+            )
 
     def remove(self, *names: str) -> None:
         """Remove documents: all of them, or none if one does not exist."""
@@ -300,19 +301,19 @@ class Library:
 
     def documents(self, *, after: str | None = None, limit: int | None = None) -> Iterator[Document]:
         """Yield documents in the order of names, only those after `after`, at most `limit`."""
-        return (
-            Document(**document_fields(facts)) for facts in self.store.documents(after=after, limit=limit)
-        )
+        return map(document_of, self.store.documents(after=after, limit=limit))
 
     def show(self, name: str) -> DocumentDetails:
         """One document in full, with its text if it is kept."""
-        with suggesting(self.store, [name]):
-            record = self.store.get(name)
-        return DocumentDetails(
-            **document_fields(record.entry),
-            reader=record.memory.reader,
-            text=record.text,
-        )
+        with suggesting(self.store, [name]), self.store.snapshot() as now:
+            entry = now.entry(name)
+            reader, text = now.header.reader, now.text(entry)
+        return DocumentDetails(**asdict(document_of(entry)), reader=reader or "", text=text)
+
+    def text(self, name: str) -> str | None:
+        """A document's text, if it is kept; that of a document that was just asked is in memory."""
+        with suggesting(self.store, [name]), self.store.snapshot() as now:
+            return self._cache.get(now, name).text
 
     def memory(self, name: str) -> Memory:
         """A document's memory."""
@@ -371,32 +372,14 @@ class Library:
         on_refused: Callable[[AttarError], None] | None = None,
         seen: dict[str, bytes] | None = None,
     ) -> Adder:
-        kept = self.keep_text, self.budget, self._searching, progress, on_refused
-        return Adder(self.store, lambda: self.reader, replace, *kept, {} if seen is None else seen)
-
-
-def _reader_and_path(
-    given: "Reader | str | os.PathLike[str] | None",
-) -> "tuple[Reader | None, Path | None]":
-    if given is None or isinstance(given, str | os.PathLike):
-        return None, None if given is None else Path(given)
-    return given, None
-
-
-def open_store(
-    path: str | os.PathLike[str],
-    reader: str | None,
-    *,
-    durability: Durability = "sync",
-    read_only: bool = False,
-    create: bool = True,
-) -> Store:
-    """Open a library's store, or create it."""
-    options: dict[str, Any] = {"reader": reader, "durability": durability}
-    try:
-        return Store.open(path, create=False, read_only=read_only, **options)
-    except StoreError:
-        if read_only or not create:
-            raise
-        # There is no store, or one that cannot be opened: creating it shows which.
-        return Store.open(path, **options)
+        return Adder(
+            store=self.store,
+            reader=lambda: self.reader,
+            searching=self._searching,
+            keep_text=self.keep_text,
+            budget=self.budget,
+            replace=replace,
+            progress=progress,
+            on_refused=on_refused,
+            seen={} if seen is None else seen,
+        )

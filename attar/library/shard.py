@@ -218,8 +218,7 @@ class OpenedShard:
 
     def _open(self, name: str) -> _Document | None:
         try:
-            memory, text = self._cache.get(self._now, name)
-            entry = self._now.entry(name)
+            entry, memory, text = self._cache.get(self._now, name)
         except (RecordError, UnknownDocumentError):  # `attar store check` reports what is damaged
             return None
         return _Document(name, entry.title, memory, text, entry.parts)

@@ -55,27 +55,25 @@ def shipped_reader(fingerprint: str) -> str | None:
 
 
 def find_reader(
-    what: str, path: str | Path | None, expected: str | None, *, moved: bool = False
+    what: str, given: ReaderFolder | None, expected: str | None, *, moved: bool = False
 ) -> ReaderFolder:
     """The folder of the reader with the fingerprint `expected`: the given one, or a shipped one.
 
     `what` names the library in the error if there is none. With `moved`, the library has left its first reader for
-    another since it was opened, and the given path is only one of two places to look.
+    another since it was opened, and the given folder is only one of two places to look.
     """
     if expected is None:
-        return ReaderFolder.open(path)
+        return given or shipped_folder(DEFAULT)
+    if given is not None and given.fingerprint == expected:
+        return given
     shipped = shipped_reader(expected)
-    if path is None or moved:
-        if shipped is not None:
-            return shipped_folder(shipped)
-        if path is None:
-            raise _mismatch(what, expected, "which is not in the package", "give its folder (--reader DIR)")
-    given = ReaderFolder.open(path)
-    if given.fingerprint != expected:
-        came = f"not with {_known_as(given.fingerprint)}"
-        remedy = "give its folder (--reader DIR)" if shipped is None else "leave out --reader"
-        raise _mismatch(what, expected, came, remedy)
-    return given
+    if shipped is not None and (given is None or moved):
+        return shipped_folder(shipped)
+    if given is None:
+        raise _mismatch(what, expected, "which is not in the package", "give its folder (--reader DIR)")
+    came = f"not with {_known_as(given.fingerprint)}"
+    remedy = "give its folder (--reader DIR)" if shipped is None else "leave out --reader"
+    raise _mismatch(what, expected, came, remedy)
 
 
 def _mismatch(what: str, expected: str, fault: str, remedy: str) -> ReaderMismatchError:

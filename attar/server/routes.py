@@ -16,7 +16,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from attar import wire
-from attar.library.drafts import Draft, read_upload
+from attar.library.drafts import Draft
+from attar.library.files import read_upload
 from attar.results import Change, DocumentDetails
 from attar.server import requests
 from attar.server.middleware import ROUTE

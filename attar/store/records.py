@@ -195,8 +195,8 @@ def now() -> int:
     return time.time_ns() // 1000
 
 
-def digest_of(text: str) -> bytes:
-    """Return a text's SHA-256, by which the store recognizes a text that it already has.
+def digest_of(text: str | bytes) -> bytes:
+    """Return the SHA-256 of a text, or of its UTF-8, by which the store recognizes a text that it already has.
 
     >>> digest_of("Emma").hex()[:8]
     'd9dacb3e'
@@ -204,8 +204,8 @@ def digest_of(text: str) -> bytes:
     return hashlib.sha256(_utf8(text)).digest()
 
 
-def write_text(text: str, name: str) -> bytes:
-    """The value of a text.
+def write_text(text: str | bytes, name: str) -> bytes:
+    """The value of a text, or of its UTF-8.
 
     >>> read_text(write_text("Emma Woodhouse", "emma"), "emma")
     'Emma Woodhouse'
@@ -221,7 +221,9 @@ def read_text(value: Buffer, name: str) -> str:
         raise RecordError(f"{what} is damaged: {fault}", "add the document again") from fault
 
 
-def _utf8(text: str) -> bytes:
+def _utf8(text: str | bytes) -> bytes:
+    if isinstance(text, bytes):
+        return text
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -244,7 +246,7 @@ class Record:
         memory: Memory,
         *,
         title: str = "",
-        text: str | None = None,
+        text: str | bytes | None = None,
         digest: bytes | None = None,
         created: int | None = None,
         applied: tuple[bytes, ...] = (),
@@ -252,17 +254,21 @@ class Record:
         origin: Origin | None = None,
         budget: int = 0,
     ) -> "Record":
-        """Make the record of a document; `digest` is that of `text` unless given, `created` is now unless given."""
+        """Make the record of a document; `digest` is that of `text` unless given, `created` is now unless given.
+
+        The text may be given in UTF-8.
+        """
         memory_data = memory.to_bytes()
-        text_data = None if text is None else write_text(text, name)
-        if digest is None:
-            digest = b"" if text is None else digest_of(text)
+        text_data = None
+        if text is not None:
+            data = _utf8(text)
+            text_data, digest = write_text(data, name), digest_of(data) if digest is None else digest
         changed = now()
         origin = origin or Origin()
         entry = DocumentEntry(
             name=name,
             title=title,
-            digest=digest,
+            digest=digest or b"",
             created=changed if created is None else created,
             changed=changed,
             tokens=memory.tokens,

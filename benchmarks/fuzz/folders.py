@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
-from attar.library.library import open_store
 from attar.paper.build import draw_questions
 from attar.paper.cloze import ClozeDocument, DocumentWriter, Question
 from attar.paper.encoded import encode_split
@@ -58,7 +57,7 @@ def import_target(folder: Path) -> Iterator[Target]:
     whole = (folder / "whole.parquet").read_bytes()
 
     def take() -> None:
-        with refused(), open_store(copy, None) as store:
+        with refused(), Store.open(copy) as store:
             with refused():
                 import_store(store, file)
             names = [str(entry.name) for entry in store.documents()]

@@ -48,11 +48,11 @@ def test_folders_are_read_in_order_of_file_name(tmp_path: Path) -> None:
 
 
 def test_json_lines_are_named_by_id_title_or_line_number(tmp_path: Path) -> None:
-    rows = [{"id": "x", "text": "1"}, {"text": "2"}, {"title": "t", "text": ""}]
+    rows = [{"id": "x", "text": "1"}, {"text": "2"}, {"title": "t", "text": "3"}]
     data = "\n".join(map(json.dumps, rows)).encode()
     (tmp_path / "wiki.jsonl").write_bytes(data)
     (tmp_path / "wiki.jsonl.xz").write_bytes(lzma.compress(data))
-    expected = [("wiki", "x", "1"), ("wiki", "wiki-2", "2"), ("wiki", "t", "")]
+    expected = [("wiki", "x", "1"), ("wiki", "wiki-2", "2"), ("wiki", "t", "3")]
     assert read(tmp_path / "wiki.jsonl") == read(tmp_path / "wiki.jsonl.xz") == expected
 
 

@@ -7,6 +7,7 @@ from attar.errors import DtypeError, FormatError, NameTakenError, OptionError
 from attar.library import drafts
 from attar.library.drafts import Draft
 from attar.library.library import Library
+from attar.library.readers import LibraryReader
 from attar.results import Change
 from attar.store.store import Store
 
@@ -36,8 +37,7 @@ def test_a_batch_gives_the_memories_of_single_documents(library, reader, texts):
 def test_adding_the_same_text_again_changes_nothing_and_reads_nothing(library, texts, monkeypatch):
     library.add_many(named(texts))
     before = list(library.documents())
-    monkeypatch.setattr(library, "_reader", None)
-    monkeypatch.setattr(library, "_reader_path", "no such reader")
+    monkeypatch.setattr(library, "_reader", LibraryReader("no such reader"))
     assert kinds(library.add_many(named(texts), replace=True)) == ["unchanged"] * len(texts)
     assert list(library.documents()) == before
 
@@ -45,7 +45,9 @@ def test_adding_the_same_text_again_changes_nothing_and_reads_nothing(library, t
 def test_another_text_under_an_existing_name_is_refused(library, texts):
     library.add("emma", texts[0])
     before = library.show("emma")
-    with pytest.raises(NameTakenError, match=r"'emma'.*got another text; replace it \(--replace"):
+    with pytest.raises(
+        NameTakenError, match=r"document 'emma' already exists with a different text; use --replace"
+    ):
         library.add("emma", texts[1])
     assert library.show("emma") == before
 
@@ -131,7 +133,7 @@ def test_a_document_given_twice_is_added_once(library, texts):
 
 def test_a_second_text_under_a_name_replaces_the_first_only_with_replace(library, texts):
     two = [("emma", texts[0]), ("emma", texts[1])]
-    with pytest.raises(NameTakenError, match="another text"):
+    with pytest.raises(NameTakenError, match="a different text"):
         library.add_many(two)
     assert kinds(library.add_many(two, replace=True)) == ["unchanged", "replaced"]
 
@@ -169,10 +171,10 @@ def test_adding_a_damaged_document_again_repairs_it(library, folder, reader, tex
 @pytest.mark.parametrize(
     ("name", "text", "line"),
     [
-        ("emma", "", "text of 'emma': expected text, got nothing"),
-        ("emma", " \n", "text of 'emma': expected text, got blanks only"),
+        ("emma", "", "the text of 'emma' is empty; leave it out"),
+        ("emma", " \n", "the text of 'emma' is blank; leave it out"),
         ("", "Ann left.", "name: expected at least one character"),
-        ("emma", "half \ud800", "the text has half of a surrogate pair"),
+        ("emma", "half \ud800", "the text of 'emma' has half of a surrogate pair"),
         ("half \ud800", "Ann left.", "half of a surrogate pair"),
         ("emma", b"bytes", "text of 'emma': expected a string, got bytes"),
         (7, "Ann left.", "name: expected a string, got int"),
@@ -247,7 +249,7 @@ def test_merging_does_not_load_the_reader(library, folder, texts):
         change = other.merge("both", ["one", "two"])
         parts = [other.show(name).tokens for name in ("one", "two")]
         assert (change.change, change.tokens) == ("merged", sum(parts))
-        assert other._reader is None
+        assert other._reader.fingerprint is None
     assert "both" in library
 
 
@@ -262,5 +264,5 @@ def test_merging_into_an_existing_name_needs_replace(library, texts):
 @pytest.mark.parametrize("parts", [[], ["one"], ["one", "one"]], ids=["none", "one", "one twice"])
 def test_merging_needs_two_different_documents(library, texts, parts):
     library.add("one", texts[0])
-    with pytest.raises(OptionError, match="merge: expected"):
+    with pytest.raises(OptionError, match="merge"):
         library.merge("both", parts)

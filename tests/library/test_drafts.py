@@ -7,7 +7,7 @@ import pytest
 
 from attar.documents.sources import find_files
 from attar.errors import FormatError
-from attar.library.drafts import gone_documents, read_files
+from attar.library.files import gone_documents, read_files
 from attar.library.library import Library
 from attar.store.origin import Origin
 
@@ -80,7 +80,7 @@ def test_only_the_empty_text_of_a_jsonl_file_is_skipped(tmp_path):
     (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, lines)))
     faults = []
     assert names([tmp_path / "d.jsonl"], on_bad=faults.append) == ["d-1", "d-3"]
-    assert "text of 'd-2'" in str(faults[0])
+    assert "document 'd-2' has no text" in str(faults[0])
 
 
 def test_a_missing_path_is_refused_before_anything_is_read(folder):
@@ -153,7 +153,7 @@ def test_a_document_of_another_file_is_not_replaced(folder, add, tmp_path):
     (tmp_path / "a.txt").write_text("Another Ann.")
     changes, _, (line,) = add(tmp_path / "a.txt")
     assert changes == {}
-    assert line.startswith("document 'a': expected a new name")
+    assert line.startswith("document 'a' already exists with a different text, and is not from this file")
 
 
 def test_two_texts_of_one_name_in_one_file_are_not_replaced_by_each_other(tmp_path, add):
@@ -162,7 +162,7 @@ def test_two_texts_of_one_name_in_one_file_are_not_replaced_by_each_other(tmp_pa
     for change in ("added", "unchanged"):
         changes, _, (line,) = add(tmp_path / "d.jsonl")
         assert changes == {"x": change, "y": change}
-        assert line.startswith("document 'x': expected a new name")
+        assert line.startswith("document 'x' already exists with a different text")
 
 
 def test_a_document_that_was_appended_to_is_not_replaced_by_its_file(folder, add, library):

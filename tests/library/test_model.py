@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from attar.errors import NameTakenError, UnknownDocumentError
-from attar.library.adding import SEPARATOR
 from attar.library.library import Library
 from attar.memory.memory import Memory
+from attar.memory.phrases import JOINT
 
 NAMES = st.sampled_from(["emma", "novels/emma", "two\nlines", "x" * 700])
 SENTENCES = (
@@ -72,7 +72,7 @@ def library_as_texts(reader):
                 assert name not in self.parts
                 return
             kept = self.parts[name]
-            self.parts[name] = kept + SEPARATOR + text if isinstance(kept, str) else reader.extend(kept, text)
+            self.parts[name] = kept + JOINT + text if isinstance(kept, str) else reader.extend(kept, text)
             self.known[name] = None
 
         @rule(new=NAMES, names=st.lists(NAMES, min_size=2, max_size=3, unique=True))

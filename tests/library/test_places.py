@@ -3,7 +3,8 @@
 import pytest
 
 from attar.documents.sources import find_files
-from attar.library.drafts import Draft, read_files
+from attar.library.drafts import Draft
+from attar.library.files import read_files
 from attar.library.library import Library
 from attar.reader.reader import Reader
 from attar.store.origin import Origin, unpack_parts

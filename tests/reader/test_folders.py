@@ -44,11 +44,11 @@ def test_a_reader_that_is_not_there_is_refused(path, match):
 
 def test_a_library_gets_the_given_reader_or_the_shipped_one_that_made_it(folder):
     default = shipped_folder("answers").fingerprint
-    assert find_reader("library", folder.path, None) == folder
-    assert find_reader("library", folder.path, folder.fingerprint) == folder
+    assert find_reader("library", folder, None) == folder
+    assert find_reader("library", folder, folder.fingerprint) == folder
     assert find_reader("library", None, default) == shipped_folder("answers")
     # The library has moved to the default since it was opened.
-    assert find_reader("library", folder.path, default, moved=True) == shipped_folder("answers")
+    assert find_reader("library", folder, default, moved=True) == shipped_folder("answers")
 
 
 def test_another_reader_is_refused_with_the_remedy(folder):
@@ -60,6 +60,6 @@ def test_another_reader_is_refused_with_the_remedy(folder):
     with pytest.raises(
         ReaderMismatchError, match=r"the reader answers, not with [0-9a-f]{12}; leave out --reader"
     ):
-        find_reader("library", folder.path, default)
+        find_reader("library", folder, default)
     with pytest.raises(ReaderMismatchError, match="or move the library to another reader with attar reread"):
-        find_reader("library", folder.path, "0" * 64)
+        find_reader("library", folder, "0" * 64)
