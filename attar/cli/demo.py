@@ -121,7 +121,7 @@ def show_library(console: Console, library: Library) -> None:
     library.remove("letter")
     left = ", ".join(document.name for document in library.documents())
     print_plain(console, f"\nRemoved letter; left are {left}.")
-    print_plain(console, "docs/reader.md says how often the reader is right on real questions.")
+    print_plain(console, "docs/results.md says how often the reader is right on real questions.")
 
 
 def _ask(console: Console, library: Library, name: str, questions: Iterable[str]) -> None:
