@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-# The most files of each way.
-LIMITS = {"attar add": 28, "attar ask": 22, "attar ask STORE QUESTION": 30, "POST /v1/ask": 24}
+WAYS = ("attar add", "attar ask", "attar ask STORE QUESTION", "POST /v1/ask")
 
 
 @pytest.fixture(scope="module")
@@ -24,17 +23,11 @@ def page(root):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", LIMITS)
+@pytest.mark.parametrize("way", WAYS)
 def test_the_page_lists_the_files_that_a_way_passes_through(ways, page, way):
     line = page.partition(f"<!-- way: {way} -->\n")[2].partition("\n")[0]
     listed = {f"attar/{file}" for file in re.findall(r"`([\w/]+\.py)`", line)}
     assert listed == set(ways[way]), "run .venv/bin/python benchmarks/way.py --write"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", LIMITS)
-def test_a_way_passes_through_few_files(ways, way):
-    assert len(ways[way]) <= LIMITS[way]
 
 
 def test_every_file_on_the_page_exists(page, root):
