@@ -104,8 +104,8 @@ class ClozeBatches(IterableDataset[Batch]):
         name = names[row, column]
         count = np.diff(split.name_starts)[documents]
         numbered = np.full((len(documents), max(int(count.max(initial=0)), 1)), -1, np.int64)
-        own = concatenate_ranges(split.name_starts[documents], split.name_starts[documents + 1])
-        numbered[np.arange(numbered.shape[1]) < count[:, None]] = numbers[own]
+        places = concatenate_ranges(split.name_starts[documents], split.name_starts[documents + 1])
+        numbered[np.arange(numbered.shape[1]) < count[:, None]] = numbers[places]
         ids = _pad(texts.ids, rows, np.int64(0))
         ids[row, column] = FIRST_ENTITY + numbered[row, name]
         counts = np.bincount(row * numbered.shape[1] + name, minlength=numbered.size).reshape(numbered.shape)
@@ -186,10 +186,10 @@ class _Texts:
         if drawn is None:
             return cls(split.ids, split.names, split.sentence_ends, split.document_starts)
         first, stop = split.sentence_starts[drawn.sentences], split.sentence_starts[drawn.sentences + 1]
-        kept = np.ones(len(split.ids), np.bool_)
-        kept[concatenate_ranges(first, stop)] = False
-        starts = np.concatenate(([0], np.cumsum(kept)))[split.document_starts]
-        return cls(split.ids[kept], split.names[kept], split.sentence_ends[kept], starts)
+        read = np.ones(len(split.ids), np.bool_)
+        read[concatenate_ranges(first, stop)] = False
+        starts = np.concatenate(([0], np.cumsum(read)))[split.document_starts]
+        return cls(split.ids[read], split.names[read], split.sentence_ends[read], starts)
 
 
 def _pad(values: NDArray[Any], rows: Sequence[tuple[int, int]], padding: np.generic) -> NDArray[Any]:

@@ -16,7 +16,7 @@ import numpy as np
 from attar.documents.sources import SourceDocument, find_files, read_source_file
 from attar.errors import AttarError, FormatError, OptionError
 from attar.files import AtomicFiles, refuse_existing
-from attar.paper.cloze import ClozeDocument, DocumentWriter, Question, count_names, entity_number
+from attar.paper.cloze import ClozeDocument, DocumentWriter, Question, count_names
 from attar.paper.encoded import QuestionDrawer, encode_split
 from attar.paper.names import CapitalFinder, NameFinder, NameTable, mark_names
 from attar.paper.options import SPLITS, BuildOptions
@@ -160,15 +160,14 @@ def draw_questions(
     drawn = QuestionDrawer(split).draw(rng, count)
     asked = []
     for at, document in enumerate(documents):
-        own = slice(*drawn.document_questions[at : at + 2])
-        questions = {}
-        for sentence, blank in zip(drawn.sentences[own].tolist(), drawn.blanks[own].tolist(), strict=True):
-            tokens = document.sentences[sentence - split.document_sentences[at]]
-            place = blank - split.sentence_starts[sentence]
-            answer = entity_number(tokens[place])
-            assert answer is not None
-            held = (*tokens[:place], PLACEHOLDER_TOKEN, *tokens[place + 1 :])
-            questions[sentence - split.document_sentences[at]] = Question(held, answer)
+        first_sentence = int(split.document_sentences[at])
+        questions: dict[int, Question] = {}  # by the number of the sentence
+        for q in range(*drawn.document_questions[at : at + 2].tolist()):
+            number = int(drawn.sentences[q]) - first_sentence
+            place = int(drawn.blanks[q] - split.sentence_starts[drawn.sentences[q]])
+            tokens = document.sentences[number]
+            held_out = (*tokens[:place], PLACEHOLDER_TOKEN, *tokens[place + 1 :])
+            questions[number] = Question(held_out, int(tokens[place].removeprefix("@entity")))
         left = [tokens for number, tokens in enumerate(document.sentences) if number not in questions]
         asked.append(replace(document, sentences=left, questions=list(questions.values())))
     return asked

@@ -121,8 +121,8 @@ class TrainingOptions(NetworkOptions):
 
     def described(self) -> dict[str, Any]:
         """The options that determine the result, with the set's name instead of its path."""
-        kept = {name: value for name, value in vars(self).items() if name not in _WITHOUT_EFFECT}
-        return kept | {"data": Path(self.data).resolve().name}
+        values = {name: value for name, value in vars(self).items() if name not in _WITHOUT_EFFECT}
+        return values | {"data": Path(self.data).resolve().name}
 
     def changes(self, earlier: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
         """What differs from the description of an earlier run: (then, now) by name."""

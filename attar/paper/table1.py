@@ -188,7 +188,7 @@ def time_groups(
 
 
 def _spread(seconds: Sequence[float], amount: float) -> Spread:
-    low, middle, high = quantiles([each / amount for each in seconds], n=4, method="inclusive")
+    low, middle, high = quantiles([time / amount for time in seconds], n=4, method="inclusive")
     return Spread(middle, low, high)
 
 

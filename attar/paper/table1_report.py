@@ -138,7 +138,7 @@ def _part(table: Table1, cost: Cost) -> tuple[list[str], list[list[str]]]:
     """The columns and rows of one part; the exponents come last."""
     points, unit = getattr(table.costs, cost), PARTS[cost][1]
     methods = method_names(points)
-    exponents = {each.method: each for each in table.exponents if each.cost == cost}
+    exponents = {fit.method: fit for fit in table.exponents if fit.cost == cost}
     rows = []
     for point in points:
         cells = [quantity(point.costs[m].median, unit) if m in point.costs else "–" for m in methods]
@@ -203,7 +203,7 @@ def _draw_part(axes: Any, table: Table1, cost: Cost) -> None:
     """One line per method, with its exponent in the legend."""
     title, _, along, up = PARTS[cost]
     points = getattr(table.costs, cost)
-    exponents = {each.method: each for each in table.exponents if each.cost == cost}
+    exponents = {fit.method: fit for fit in table.exponents if fit.cost == cost}
     for method in method_names(points):
         with_it = [point for point in points if method in point.costs]
         sizes = [size_of(cost, point) for point in with_it]

@@ -94,8 +94,8 @@ class Vocabulary:
         ranked = sorted((word for word in counts if counts[word] > 0), key=lambda word: (-counts[word], word))
         words = tuple(word for word in ranked if not word.startswith((PLACEHOLDER_TOKEN, "@entity")))[:size]
         by_count = sorted(capitals, key=lambda word: (-sum(capitals[word]), word))
-        kept = capitals.keys() & {*words, *by_count[: _COUNTED * size]}
-        return cls(words, {word: capitals[word] for word in sorted(kept)}, entities)
+        counted = capitals.keys() & {*words, *by_count[: _COUNTED * size]}
+        return cls(words, {word: capitals[word] for word in sorted(counted)}, entities)
 
     @cached_property
     def ids(self) -> dict[str, int]:

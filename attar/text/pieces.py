@@ -63,20 +63,20 @@ class PieceTokenizer:
     def read(self, texts: Sequence[str]) -> list[PieceText]:
         """The texts in word pieces, without special tokens."""
         encoded = self._tokenizer.encode_batch(_encodable(texts), add_special_tokens=False)
-        return [_piece_text(text, each.ids, each.offsets) for text, each in zip(texts, encoded, strict=True)]
+        return [_piece_text(text, read.ids, read.offsets) for text, read in zip(texts, encoded, strict=True)]
 
     def read_sentences(self, sentences: Sequence[str]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """The ids `[n]` and places `[n, 2]` of the pieces of sentences, one by one."""
         encoded = self._tokenizer.encode_batch(_encodable(sentences), add_special_tokens=False)
         return [
-            (np.array(each.ids, np.int64), np.array(each.offsets, np.int64).reshape(-1, 2))
-            for each in encoded
+            (np.array(sentence.ids, np.int64), np.array(sentence.offsets, np.int64).reshape(-1, 2))
+            for sentence in encoded
         ]
 
     def read_questions(self, questions: Sequence[str]) -> list[Ints]:
         """The ids of questions, with special tokens."""
         encoded = self._tokenizer.encode_batch_fast(_encodable(questions), add_special_tokens=True)
-        return [np.array(each.ids, np.int32) for each in encoded]
+        return [np.array(question.ids, np.int32) for question in encoded]
 
     @cached_property
     def continuing(self) -> NDArray[np.bool_]:
@@ -106,7 +106,7 @@ class PieceTokenizer:
 def _is_mark(character: str) -> bool:
     """Whether a character is punctuation, but for %, & and others that stand for a word.
 
-    >>> [_is_mark(each) for each in ",.)“$%a"]
+    >>> [_is_mark(character) for character in ",.)“$%a"]
     [True, True, True, True, False, False, False]
     """
     return unicodedata.category(character).startswith("P") and character not in "%&#@*§‰"

@@ -1,88 +1,103 @@
-"""Every method is measured at every size, in turns; wrong results get no timing and a note."""
+"""Table 1: methods are right before they are timed, all sizes are timed in turns, and the report shows it all."""
 
+import json
+import time
+
+import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 from attar import ops
-from attar.paper.table1 import (
-    ENCODER,
-    SCHEDULE,
-    Group,
-    Sizes,
-    encoder_run,
-    measure_costs,
-    sizes_for,
-    time_groups,
-    timer_for,
+from attar.errors import DeviceError, OptionError
+from attar.ops.lookups import softmax_lookup
+from attar.paper import table1_methods, table1_report
+from attar.paper.table1 import ENCODER, Group, Sizes, encoder_run, measure_costs, sizes_for, time_groups
+from attar.paper.table1_methods import TOP, TokenIndex, methods_for_many, methods_for_one
+from attar.paper.table1_report import (
+    choose_device,
+    draw_table1,
+    measure_table,
+    notes_on,
+    print_table1,
+    table1_json,
 )
-from attar.paper.timing import Contender, Effort, Timer
+from attar.paper.timing import QUICK, Contender, Effort, Timer, limited_threads
 
 TINY = Sizes(k=8, lengths=(5, 20), tokens=20, batches=(1, 6), fit_from=5)
+K = 12
+FAISS = f"FAISS, top {TOP}"
+NAMES = ["softmax, numpy", "softmax, SDPA", FAISS, "linear", "gated"]
 
 
-def measured(progress=lambda what, done, total: None):
-    return measure_costs(TINY, "cpu", quick=True, progress=progress)
+def method_named(methods, name):
+    return next(method for method in methods if method.name == name)
 
 
-def test_every_method_has_a_cost_at_every_size():
-    costs = measured()
-    assert costs.notes == []
-    for points, sizes in ((costs.query_time, TINY.lengths), (costs.stored_bytes, TINY.lengths)):
-        assert [point.tokens for point in points] == list(sizes)
-        assert all(set(point.costs) == set(costs.kinds) for point in points)
-    assert [point.questions for point in costs.batch_time] == list(TINY.batches)
-    assert all(ENCODER in point.costs for point in costs.encoding_time)
+class TestMethods:
+    @pytest.mark.parametrize("n", [1, 40, 300])
+    @pytest.mark.parametrize("name", NAMES)
+    def test_one_question_is_answered_as_in_float64(self, name, n):
+        hidden, queries = torch.randn(n, K) / K**0.5, torch.randn(1, K)
+        assert method_named(methods_for_one(K), name).error(hidden, queries) < 1e-5
 
+    @pytest.mark.parametrize("m", [1, 7, 2_000])
+    @pytest.mark.parametrize("name", NAMES)
+    def test_many_questions_are_answered_as_in_float64(self, name, m):
+        hidden, queries = torch.randn(250, K) / K**0.5, torch.randn(m, K)
+        assert method_named(methods_for_many(K, "cpu"), name).error(hidden, queries) < 1e-5
 
-def test_softmax_adds_nothing_to_encoding():
-    costs = measured()
-    added = {method for point in costs.encoding_time for method in point.costs}
-    assert {costs.kinds[method] for method in added - {ENCODER}} == {"nearest", "memory"} & set(
-        costs.kinds.values()
+    @pytest.mark.parametrize(
+        ("name", "numbers"), [("softmax, numpy", 50 * K), (FAISS, 50 * K), ("gated", 78)]
     )
+    def test_stored_bytes_are_those_of_the_numbers(self, name, numbers):
+        assert method_named(methods_for_one(K), name).store(torch.randn(50, K)).nbytes == 4 * numbers
+
+    @pytest.mark.parametrize("name", ["numpy", "torch", "sdpa"])
+    def test_every_softmax_equals_softmax_lookup(self, name):
+        hidden, query = torch.randn(20, 4), torch.randn(4)
+        expected = softmax_lookup(hidden[None].double(), query[None, None].double())[0, 0]
+        arguments = (hidden.numpy(), query.numpy()) if name == "numpy" else (hidden, query)
+        found = torch.as_tensor(getattr(table1_methods, f"softmax_{name}")(*arguments))
+        torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+
+    def test_wrong_results_are_far_from_the_reference(self, monkeypatch):
+        right = ops.packed_lookup
+        monkeypatch.setattr(ops, "packed_lookup", lambda packed, query: 1.01 * right(packed, query))
+        method = method_named(methods_for_one(K), "linear")
+        assert method.error(torch.randn(50, K), torch.randn(1, K)) == pytest.approx(0.01, rel=1e-2)
+        nearest = TokenIndex.nearest
+
+        def farthest(index, queries):
+            scores, places = nearest(index, -queries)
+            return -scores, places
+
+        monkeypatch.setattr(TokenIndex, "nearest", farthest)
+        method = method_named(methods_for_many(K, "cpu"), FAISS)
+        assert not method.error(torch.randn(400, K), torch.randn(2, K)) < 1e-5
 
 
-def test_progress_counts_every_pass():
-    reported = []
-    measured(lambda what, done, total: reported.append((done, total)))
-    assert reported == [(done, 4) for done in range(4)]
+class TestTiming:
+    def test_contenders_are_timed_in_turns(self):
+        order = []
+        contenders = [Contender(name, lambda name=name: order.append(name)) for name in "ab"]
+        times = Timer(Effort(budget=0.0, rounds=3, round_seconds=0.0)).time(contenders)
+        assert order == ["a", "b"] * 4
+        assert [len(t) for t in times] == [3, 3]
 
+    @pytest.mark.parametrize(("seconds", "calls"), [(0.001, 10), (5.0, 1), (0.003, 4)])
+    def test_a_round_is_as_many_runs_as_it_takes(self, monkeypatch, seconds, calls):
+        monkeypatch.setattr(Timer, "seconds_for", lambda self, run, count: seconds * count)
+        assert Timer(Effort(round_seconds=0.01)).calls_per_round(lambda: None) == calls
 
-def test_a_wrong_memory_is_named_and_not_timed(monkeypatch):
-    right = ops.encode
-    monkeypatch.setattr(ops, "encode", lambda f, **options: 1.1 * right(f, **options))
-    costs = measured()
-    assert all(
-        "linear" not in point.costs for point in (*costs.query_time, *costs.encoding_time, *costs.batch_time)
-    )
-    assert all("gated" in point.costs for point in costs.query_time)
-    assert any("linear is off by" in note for note in costs.notes)
+    def test_cpu_time_leaves_out_time_spent_waiting(self):
+        assert Timer(QUICK, "cpu").seconds_for(lambda: time.sleep(0.05), 2) < 0.1
 
-
-def test_the_encoder_equals_its_float64_copy():
-    embedded = torch.randn(30, 8)
-    gru = encoder_run(embedded)
-    assert gru.error() < gru.tolerance
-
-
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_full_sizes_are_those_of_the_table(device):
-    sizes = sizes_for(100, device)
-    assert (sizes.lengths[-1], sizes.batches[-1]) == (100_000, 10_000)
-    assert {100, 1_000, 10_000} < set(sizes.lengths)
-    assert sizes.tokens in sizes.lengths
-
-
-def test_a_gpu_is_fed_many_questions_at_a_time():
-    assert sizes_for(100, "cuda").per_call > sizes_for(100, "cpu").per_call == 1
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_all_of_it_runs_on_a_gpu():
-    costs = measure_costs(sizes_for(100, "cuda", quick=True), "cuda", quick=True)
-    assert costs.notes == []
-    assert all({"softmax, SDPA", "linear", "gated"} <= set(point.costs) for point in costs.query_time)
+    def test_threads_are_limited_and_restored(self):
+        before = torch.get_num_threads()
+        with limited_threads(1):
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == before
 
 
 class FixedTimer:
@@ -96,56 +111,103 @@ class FixedTimer:
         return [[self.seconds[contender.name]] * 3 for contender in contenders]
 
 
-def contender(name, error=0.0, amount=1.0, run=lambda: None):
-    return Contender(name, run, lambda: error, 1e-3, amount)
+def contender(name, error=0.0, amount=1.0):
+    return Contender(name, lambda: None, lambda: error, 1e-3, amount)
 
 
-def test_sizes_are_timed_in_turns_as_well_as_methods():
-    order = []
-    groups = [
-        Group(
-            n,
-            1,
-            [
-                contender(method, run=lambda n=n, method=method: order.append(f"{method}{n}"))
-                for method in "ab"
-            ],
-        )
-        for n in (1, 2)
-    ]
-    time_groups(groups, Timer(Effort(budget=0.0, rounds=2, round_seconds=0.0)), 1, [], lambda: None)
-    assert order == ["a1", "b1", "a2", "b2"] * 3
+class TestMeasuring:
+    def test_every_method_has_a_cost_at_every_size(self):
+        reported = []
+        costs = measure_costs(TINY, "cpu", quick=True, progress=lambda what, *counts: reported.append(counts))
+        assert costs.notes == []
+        assert reported == [(done, 4) for done in range(4)]
+        for points in (costs.query_time, costs.stored_bytes):
+            assert [point.tokens for point in points] == list(TINY.lengths)
+            assert all(set(point.costs) == set(costs.kinds) for point in points)
+        assert [point.questions for point in costs.batch_time] == list(TINY.batches)
+        added = {method for point in costs.encoding_time for method in point.costs}
+        assert added == {ENCODER, *(name for name, kind in costs.kinds.items() if kind != "softmax")}
+
+    def test_a_wrong_memory_is_named_and_not_timed(self, monkeypatch):
+        right = ops.encode
+        monkeypatch.setattr(ops, "encode", lambda f, **options: 1.1 * right(f, **options))
+        costs = measure_costs(TINY, "cpu", quick=True)
+        points = (*costs.query_time, *costs.encoding_time, *costs.batch_time)
+        assert all("linear" not in point.costs and "gated" in point.costs for point in points)
+        assert any("linear is off by" in note for note in costs.notes)
+
+    def test_the_encoder_equals_its_float64_copy(self):
+        gru = encoder_run(torch.randn(30, 8))
+        assert gru.error() < gru.tolerance
+
+    def test_seconds_are_per_unit_of_work_and_wrong_methods_are_left_out_at_their_size(self):
+        timer, notes = FixedTimer(a=1.0, b=2.0), []
+        groups = [
+            Group(10, 4, [contender("a", amount=4.0), contender("b", 1.0)]),
+            Group(20, 1, [contender("b")]),
+        ]
+        first, second = time_groups(groups, timer, 1, notes, lambda: None)
+        assert timer.timed == [["a", "b"]]
+        assert (first.tokens, first.questions, first.costs["a"].median) == (10, 4, 0.25)
+        assert set(second.costs) == {"b"}
+        assert notes == ["n = 10, m = 4: b is off by 1.0e+00, more than 1e-03"]
+
+    @pytest.mark.parametrize("device", ["cpu", "cuda"])
+    def test_full_sizes_are_those_of_the_table(self, device):
+        sizes = sizes_for(100, device)
+        assert (sizes.lengths[-1], sizes.batches[-1]) == (100_000, 10_000)
+        assert sizes.tokens in sizes.lengths
+        assert sizes.per_call == {"cpu": 1, "cuda": 1_024}[device]
+
+    @pytest.mark.gpu
+    @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+    def test_all_of_it_runs_on_a_gpu(self):
+        costs = measure_costs(sizes_for(100, "cuda", quick=True), "cuda", quick=True)
+        assert costs.notes == []
+        assert all({"softmax, SDPA", "linear", "gated"} <= set(point.costs) for point in costs.query_time)
 
 
-def test_seconds_are_per_unit_of_work():
-    (point,) = time_groups(
-        [Group(7, 4, [contender("a", amount=4.0)])], FixedTimer(a=1.0), 1, [], lambda: None
-    )
-    assert (point.tokens, point.questions, point.costs["a"].median) == (7, 4, 0.25)
+@pytest.fixture(scope="module")
+def table():
+    return measure_table(8, "cpu", quick=True)
 
 
-def test_progress_is_reported_before_every_pass():
-    timer, reported = FixedTimer(a=1.0), []
-    time_groups([Group(7, 1, [contender("a")])], timer, 3, [], lambda: reported.append(len(timer.timed)))
-    assert reported == [0, 1, 2]
+class TestReport:
+    def test_four_parts_and_the_predictions_are_printed_as_markdown_in_a_pipe(self, table, capsys):
+        assert table.correct
+        print_table1(table, Console())
+        lines = capsys.readouterr().out.splitlines()
+        assert [line[:2] for line in lines if line[1:2] == ")"] == ["a)", "b)", "c)", "d)"]
+        for row, count in (("predicted exponent", 4), ("measured exponent", 4), ("n from which a packed", 1)):
+            assert sum(line.startswith(f"| {row}") for line in lines) == count
+
+    def test_the_json_has_costs_exponents_and_predictions(self, table):
+        written = json.loads(table1_json(table))
+        assert {"machine", "device", "sizes", "costs", "exponents", "predictions", "notes"} <= set(written)
+        assert set(written["costs"]["query_time"][0]["costs"]["linear"]) == {"median", "low", "high"}
+
+    @pytest.mark.slow
+    def test_the_same_table_gives_the_same_figure(self, table, tmp_path):
+        for name in ("one.svg", "two.svg"):
+            draw_table1(table, tmp_path / name)
+        assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+
+    def test_devices_that_are_not_there_are_refused(self, monkeypatch):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+        assert choose_device(None) == "cpu"
+        for device, error in (("cuda", DeviceError), ("tpu", OptionError)):
+            with pytest.raises(error, match="--device"):
+                choose_device(device)
+
+    def test_without_faiss_its_method_is_missing_and_a_line_says_what_to_install(self, table, monkeypatch):
+        for module in (table1_methods, table1_report):
+            monkeypatch.setattr(module, "faiss_is_installed", lambda: False)
+        assert FAISS not in [method.name for method in methods_for_one(K)]
+        notes = notes_on(table.machine, "cpu", table.sizes)
+        assert any("pip install '.[search]'" in note for note in notes)
 
 
-def test_a_wrong_method_is_left_out_at_that_size_and_named():
-    timer, notes = FixedTimer(a=1.0, b=2.0), []
-    groups = [Group(10, 1, [contender("a"), contender("b", error=1.0)]), Group(20, 1, [contender("b")])]
-    first, second = time_groups(groups, timer, 1, notes, lambda: None)
-    assert timer.timed == [["a", "b"]]
-    assert (set(first.costs), set(second.costs)) == ({"a"}, {"b"})
-    assert notes == ["n = 10, m = 1: b is off by 1.0e+00, more than 1e-03"]
-
-
-def test_if_all_are_wrong_nothing_is_timed():
-    timer = FixedTimer()
-    assert time_groups([Group(1, 1, [contender("a", 1.0)])], timer, 2, [], lambda: None)[0].costs == {}
-    assert timer.timed == []
-
-
-@pytest.mark.parametrize(("device", "clock"), [("cpu", "cpu"), ("cuda", "gpu")])
-@pytest.mark.parametrize("part", SCHEDULE)
-def test_each_device_has_its_own_clock(part, device, clock):
-    assert timer_for(part, device)[1].clock == clock
+def test_a_token_index_answers_batches_of_queries_as_it_answers_few():
+    index = TokenIndex(np.random.randn(60, 12).astype(np.float32), 10)
+    queries = np.random.randn(index.BATCH + 3, 12).astype(np.float32)
+    np.testing.assert_allclose(index.lookup(queries)[-2:], index.lookup(queries[-2:]), rtol=1e-4, atol=1e-5)

@@ -18,9 +18,11 @@ Two write more than states, for answers copied from the text. They encode with `
 | named    | per token its key, to the vector of the name      | names × k   | nothing |
 """
 
+import inspect
 from typing import Any, Literal, overload
 
-from attar.nn.mechanisms.base import Mechanism, class_named
+from attar.errors import OptionError
+from attar.nn.mechanisms.base import Mechanism
 from attar.nn.mechanisms.baselines import NoAttention, SoftmaxAttention
 from attar.nn.mechanisms.keyed import KeyedAttention, NamedAttention
 from attar.nn.mechanisms.linear import AdaptiveAttention, DecayedAttention, GatedAttention, LinearAttention
@@ -60,4 +62,11 @@ def attention(name: str, size: int, **options: Any) -> Mechanism:
     >>> COPY_MECHANISMS
     ('keyed', 'named')
     """
-    return class_named("mechanism", name, _CLASSES, options)(size, **options)
+    if name not in _CLASSES:
+        raise OptionError.expected("mechanism", "one of " + ", ".join(_CLASSES), repr(name))
+    parameters = inspect.signature(_CLASSES[name]).parameters.values()
+    known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        raise OptionError.expected(f"option of {name!r}", "one of " + ", ".join(known), ", ".join(unknown))
+    return _CLASSES[name](size, **options)

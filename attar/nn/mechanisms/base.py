@@ -1,15 +1,11 @@
 """The common interface of all mechanisms: encode, extend, lookup, merge. And what they pass around, `Memories`."""
 
-import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils import _pytree
 
@@ -32,47 +28,12 @@ Scale = Literal["sqrt", "mean"] | None
 States = Float[Tensor, "B n k"]
 Queries = Float[Tensor, "B m k"]
 Matrices = Float[Tensor, "B k k"]
-Numbers = TypeVar("Numbers", Tensor, NDArray[Any])
-Module = TypeVar("Module", bound=nn.Module)
 
 
 def check_size(what: str, size: object) -> None:
     """Refuse a size that is not a whole number from 1 up."""
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise OptionError.expected(what, "a whole number from 1 up", repr(size))
-
-
-def class_named(
-    what: str, name: str, classes: Mapping[str, type[Module]], options: Iterable[str]
-) -> type[Module]:
-    """The class of that name, if its constructor takes these keyword options."""
-    if name not in classes:
-        raise OptionError.expected(what, "one of " + ", ".join(classes), repr(name))
-    parameters = inspect.signature(classes[name]).parameters.values()
-    known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
-    unknown = [option for option in options if option not in known]
-    if unknown:
-        raise OptionError.expected(f"option of {name!r}", "one of " + ", ".join(known), ", ".join(unknown))
-    return classes[name]
-
-
-def length_scale(scale: Scale, tokens: Numbers) -> Numbers | float:
-    """The divisor of queries: √tokens for "sqrt", tokens for "mean", 1 for None.
-
-    `tokens` is a floating-point tensor or numpy array; a document of no tokens counts as one token.
-
-    >>> length_scale("sqrt", torch.tensor([0.0, 9.0])).tolist(), length_scale("mean", np.array([9.0])).tolist()
-    ([1.0, 3.0], [9.0])
-    """
-    if scale is None:
-        return 1.0
-    counts = tokens.clip(min=1)
-    if scale == "mean":
-        return counts
-    if isinstance(counts, Tensor):
-        return counts.sqrt()
-    roots: NDArray[Any] = np.sqrt(counts)
-    return roots
 
 
 @dataclass(frozen=True)
@@ -199,7 +160,7 @@ def add_memories(earlier: Memories, later: Memories) -> Memories:
 
 
 class ScaledMechanism(Mechanism):
-    """A mechanism whose readout is a product with queries, divided by `length_scale`.
+    """A mechanism whose readout is a product with queries, divided by the document's length.
 
     C q grows with the document: `scale="sqrt"` divides it by √tokens, `scale="mean"` by tokens. The division is done
     at lookup, so that a stored C stays a sum.
@@ -237,7 +198,10 @@ class ScaledMechanism(Mechanism):
             return lookup(matrix, queries)
         # The query is divided, not the readout, and in the wider dtype: C q may be too large for float16.
         dtype = torch.promote_types(matrix.dtype, queries.dtype)
-        divisor = length_scale(self.scale, memories.tokens[:, None, None].to(dtype))
+        tokens = (
+            memories.tokens[:, None, None].clamp(min=1).to(dtype)
+        )  # an empty document counts as one token
+        divisor = tokens.sqrt() if self.scale == "sqrt" else tokens
         return lookup(matrix, queries.to(dtype) / divisor).to(queries.dtype)
 
 

@@ -1,17 +1,16 @@
-"""`Memories` as a pytree, under torch.load, torch.export and vmap; scaling by length; device= and dtype=."""
+"""`Memories` as a pytree, under torch.load, torch.export and vmap; device= and dtype=."""
 
 import io
 import pickle
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 import torch
 from torch.utils import _pytree
 
 from attar.nn.mechanisms import COPY_MECHANISMS, MECHANISMS, attention
-from attar.nn.mechanisms.base import Memories, length_scale
+from attar.nn.mechanisms.base import Memories
 
 MATRIX = ("linear", "gated", "decayed", "adaptive")
 
@@ -77,19 +76,6 @@ class TestMemories:
         ran = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr
         assert ran.stdout.split() == ["linear", "gated", "softmax"]
-
-
-class TestLengthScale:
-    @pytest.mark.parametrize("scale", ["sqrt", "mean"])
-    def test_is_the_same_for_tensors_and_arrays(self, scale):
-        tokens = np.array([0, 1, 2, 7, 1000], np.float32)
-        array, tensor = length_scale(scale, tokens), length_scale(scale, torch.from_numpy(tokens))
-        assert array.dtype == np.float32
-        assert array.tolist() == tensor.tolist()
-        assert array[0] == 1.0
-
-    def test_without_a_scale_divides_by_one(self):
-        assert length_scale(None, torch.tensor([9.0])) == 1.0
 
 
 @pytest.mark.parametrize("name", [*MECHANISMS, *COPY_MECHANISMS])
