@@ -110,7 +110,7 @@ def test_compare_prints_a_line_per_epoch_and_a_table(built: tuple[Path, Ran], tm
         ),
         (lambda place: ("compare", "-d", place, "-o", place, "--mechanisms", "none,none"), "more than once"),
         (lambda place: ("evaluate", place, "-d", place), "is not a network's folder"),
-        (lambda place: ("build", place / "none", "-o", place / "set"), "nothing there"),
+        (lambda place: ("build", place / "none", "-o", place / "set"), "none does not exist"),
         (lambda place: ("table1", "--plot", place / "a.txt"), "--plot: expected a file that ends with .png"),
     ],
     ids=[
