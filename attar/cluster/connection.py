@@ -45,8 +45,8 @@ def connected(address: str | None = None, cpus: int | None = None) -> Iterator[N
     quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
     try:
         if address in (None, LOCAL):
-            own = max(cpus or 1, os.cpu_count() or 1)
-            ray.init(include_dashboard=False, num_cpus=own, _node_ip_address="127.0.0.1", **quiet)
+            cpus = max(cpus or 1, os.cpu_count() or 1)
+            ray.init(include_dashboard=False, num_cpus=cpus, _node_ip_address="127.0.0.1", **quiet)
         else:
             _check(address)
             ray.init(address=address, **quiet)

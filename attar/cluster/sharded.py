@@ -132,7 +132,7 @@ class ShardedLibrary:
         self, documents: Iterable[tuple[str, str] | Draft], *, replace: bool = False
     ) -> list[Change]:
         """Add documents, in order: those before a refused one are added."""
-        drafts = (given if isinstance(given, Draft) else Draft.of(*given) for given in documents)
+        drafts = (document if isinstance(document, Draft) else Draft.of(*document) for document in documents)
         changes: list[Change] = []
         for number, group in groupby(drafts, key=lambda draft: self._number_of(draft.name)):
             work = partial(Library.add_many, documents=list(group), replace=replace)
@@ -156,9 +156,12 @@ class ShardedLibrary:
         """Make one document of several: those of other shards are copied to the new document's shard."""
         names, number = list(names), self._number_of(new)
         self._refuse_unknown(names)
-        elsewhere = {other: own for other, own in self._by_shard(names).items() if other != number}
-        records = self._calls.these({other: partial(_records, own) for other, own in elsewhere.items()})
-        copied = {record.name: record for record in chain(*records.values())}
+        elsewhere = {
+            other: partial(_records, there)
+            for other, there in self._by_shard(names).items()
+            if other != number
+        }
+        copied = {record.name: record for record in chain(*self._calls.these(elsewhere).values())}
         parts: list[str | Record] = [copied.get(name, name) for name in names]
         work = partial(Library.merge, new=new, names=parts, title=title, replace=replace, key=key)
         return self._calls.one(number, work, "write")
@@ -167,7 +170,7 @@ class ShardedLibrary:
         """Remove documents: none if one does not exist, or if its shard is not running."""
         self._refuse_unknown(names)
         by_shard = self._by_shard(names)
-        self._calls.these({number: partial(_remove, own) for number, own in by_shard.items()}, "write")
+        self._calls.these({number: partial(_remove, there) for number, there in by_shard.items()}, "write")
 
     @property
     def fingerprint(self) -> str:
@@ -223,7 +226,7 @@ class ShardedLibrary:
 
     def _refuse_unknown(self, names: Iterable[str]) -> None:
         by_shard = self._by_shard(names)
-        unknown = self._calls.these({number: partial(_unknown, own) for number, own in by_shard.items()})
+        unknown = self._calls.these({number: partial(_unknown, there) for number, there in by_shard.items()})
         for name in chain(*unknown.values()):
             raise self._unknown(name)
 

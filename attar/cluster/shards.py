@@ -90,8 +90,8 @@ def check_shard(folder: Path, manifest: Manifest, number: int) -> Path:
     marked = _read(path / _SHARD, _Shard)
     if marked != _Shard(manifest.id, number, len(manifest.shards)):
         other = " of another split" if marked.id != manifest.id else ""
-        found = f"{path} is shard {marked.number} of {marked.count}{other}"
-        raise FormatError(f"{what}: {found}", "restore the manifest")
+        message = f"{what}: {path} is shard {marked.number} of {marked.count}{other}"
+        raise FormatError(message, "restore the manifest")
     return path
 
 

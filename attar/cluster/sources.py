@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from zipfile import BadZipFile
 
 from attar.documents.sources import (
-    FoundFiles,
     SkippedFile,
     SourceFile,
     document_name,
@@ -66,16 +65,17 @@ class FoundSources(NamedTuple):
 
 def find_sources(sources: Iterable[str]) -> FoundSources:
     """The files of paths and URLs, in a fixed order; `file://` is a path."""
-    found = FoundSources([], [])
+    files: list[AnyFile] = []
+    skipped: list[SkippedFile] = []
     for source in sources:
         source = source.removeprefix("file://")
         if "://" in source or "::" in source:
-            found.files.extend(_find_urls(source))
+            files += _find_urls(source)
         else:
-            here: FoundFiles = find_files([source])
-            found.files.extend(here.files)
-            found.skipped.extend(here.skipped)
-    return found
+            here = find_files([source])
+            files += here.files
+            skipped += here.skipped
+    return FoundSources(files, skipped)
 
 
 def _find_urls(url: str) -> list[UrlFile]:

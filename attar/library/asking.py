@@ -68,8 +68,11 @@ def search(each_shard: EachShard, query: str, top: int) -> list[Hit]:
     (candidates,) = find_candidates(each_shard, [query], max(top, RERANKED))
     first = [document.name for document in candidates[:RERANKED]]
     (matches,) = _joined(each_shard(lambda shard: [shard.match(query, first)]))
-    candidates = [each for each in candidates[:RERANKED] if each.name in matches] + candidates[RERANKED:]
-    order = rerank([each.score for each in candidates], [matches[name] for name in first if name in matches])
+    sound = [document for document in candidates[:RERANKED] if document.name in matches]
+    candidates = sound + candidates[RERANKED:]
+    order = rerank(
+        [document.score for document in candidates], [matches[document.name] for document in sound]
+    )
     names = [candidates[at].name for at, _ in order[:top]]
     (shown,) = _joined(each_shard(lambda shard: [shard.sentences(query, names)]))
     return [
@@ -110,14 +113,17 @@ def _score_phrases(
 ) -> tuple[list[AskedDocuments], list[PhraseScores]]:
     """The documents that answer each question, without damaged ones, and the scores of their phrases."""
     asked = [
-        AskedDocuments(question, {each.name: _BIAS * (each.score - ranked[0].score) for each in ranked})
-        for question, ranked in zip(questions, candidates, strict=True)
+        AskedDocuments(
+            question,
+            {document.name: _BIAS * (document.score - documents[0].score) for document in documents},
+        )
+        for question, documents in zip(questions, candidates, strict=True)
     ]
     replies = each_shard(lambda shard: shard.scores(asked))
     scores = [_whole_scores(shards) for shards in zip(*replies, strict=True)]
     sound = [
-        [each for each in ranked if each.name in score.log_sums]
-        for ranked, score in zip(candidates, scores, strict=True)
+        [document for document in documents if document.name in score.log_sums]
+        for documents, score in zip(candidates, scores, strict=True)
     ]
     if sound == candidates:
         return asked, scores

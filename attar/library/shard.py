@@ -93,12 +93,12 @@ class RecentScores:
     def get(self, key: tuple[object, ...], documents: Sequence[_Document]) -> _ScoredDocuments | None:
         """The scores under a key, if they are those of the same versions of documents."""
         with self._lock:
-            kept = self._scores.get(key)
-        if kept is None or [id(each.memory) for each in kept.documents] != [
-            id(each.memory) for each in documents
-        ]:
+            scores = self._scores.get(key)
+        # The cache gives the same object for the same version.
+        memories = [id(document.memory) for document in documents]
+        if scores is None or [id(document.memory) for document in scores.documents] != memories:
             return None
-        return kept
+        return scores
 
     def put(self, key: tuple[object, ...], scores: _ScoredDocuments) -> None:
         with self._lock:
@@ -161,13 +161,13 @@ class OpenedShard:
 
     def scores(self, asked: Sequence[AskedDocuments]) -> list[PhraseScores]:
         """The sums over the phrases of documents."""
-        return [self._scores(each) for each in asked]
+        return [self._scores(question) for question in asked]
 
     def shares(
         self, asked: Sequence[AskedDocuments], totals: Sequence[float], top: int | None
     ) -> "list[dict[str, Shares]]":
         """The likeliest phrases of documents; a total is the logarithm of the sum over all that are asked."""
-        return [self._shares(each, total, top) for each, total in zip(asked, totals, strict=True)]
+        return [self._shares(question, total, top) for question, total in zip(asked, totals, strict=True)]
 
     def _sentences(self, query: str, document: _Document) -> BestSentences:
         text = document.text

@@ -46,11 +46,13 @@ def scores(packed: NDArray[np.uint8], queries: Floats, rows: NDArray[np.intp] | 
         planes[:, plane, : bits.shape[1]] = bits
     ones = np.zeros(8 * words, np.uint8)
     ones[: -(-numbers // 8)] = np.packbits(np.ones(numbers, np.uint8), bitorder="little")
-    found = np.empty((len(queries), len(rows)), np.float32)
+    products = np.empty((len(queries), len(rows)), np.float32)
     totals = levels.sum(1, dtype=np.int64)
     signs = _words(packed, words)
-    count_bits(signs, rows, planes.view(np.uint64), ones.view(np.uint64), found, totals, low, step, numbers)
-    return found
+    count_bits(
+        signs, rows, planes.view(np.uint64), ones.view(np.uint64), products, totals, low, step, numbers
+    )
+    return products
 
 
 def _words(packed: NDArray[np.uint8], words: int) -> NDArray[np.uint64]:
@@ -63,8 +65,8 @@ def _words(packed: NDArray[np.uint8], words: int) -> NDArray[np.uint64]:
 
 @no_type_check
 @njit(parallel=True, cache=True, fastmath=True)
-def count_bits(packed, rows, planes, ones, found, totals, low, step, numbers):
-    """Fill `found [m, N]`: 2 Σ q_i t_i − Σ q_i of each row, of the rounded query."""
+def count_bits(packed, rows, planes, ones, products, totals, low, step, numbers):
+    """Fill `products [m, N]`: 2 Σ q_i t_i − Σ q_i of each row, of the rounded query."""
     words, count = packed.shape[1], rows.shape[0]
     for block in prange((count + ROWS - 1) // ROWS):
         first = block * ROWS
@@ -87,4 +89,4 @@ def count_bits(packed, rows, planes, ones, found, totals, low, step, numbers):
                     ones_in_high += popcount(bits & high_bits[word])
                 inner = ones_in_low + 2 * ones_in_high
                 signed = step[query] * (2 * inner - totals[query])
-                found[query, at] = signed + low[query] * (2 * positive[at - first] - numbers)
+                products[query, at] = signed + low[query] * (2 * positive[at - first] - numbers)

@@ -195,58 +195,54 @@ class SearchIndex:
         Queries are compared with the signatures together: these are read once, and not once per query. The scores are
         bit for bit those of one query after the other, as they are sums of whole numbers.
         """
-        new = {each.text: each for each in asked if not self._is_kept(each)}
-        queries = {text: self._query(text) for text in new}
+        new = {query.text: query for query in asked if not self._is_kept(query)}
+        encoded = {text: self._query(text) for text in new}
         words = {
-            text: self._table.words.scores(queries[text].pieces, each.corpus) for text, each in new.items()
+            text: self._table.words.scores(encoded[text].pieces, query.corpus) for text, query in new.items()
         }
-        near = {text: self._near(query, words[text]) for text, query in queries.items()}
+        near = {text: self._near(encoded[text], words[text]) for text in new}
+        rounded = any(scan.is_rounded(query.corpus.documents) for query in new.values())
         signatures: dict[str, Floats] = {}
-        for rounded in (False, True):
-            together = [
-                text
-                for text, each in new.items()
-                if near[text] is None
-                and queries[text].has_signature
-                and scan.is_rounded(each.corpus.documents) == rounded
-            ]
-            if together:
-                stacked = np.stack([queries[text].signature for text in together])
-                scores = scan.near_scores(self._table.packed, stacked, rounded, self._table.live)
-                signatures |= zip(together, scores, strict=True)
-        for text, each in new.items():
+        together = [text for text in new if near[text] is None and encoded[text].has_signature]
+        if together:
+            stacked = np.stack([encoded[text].signature for text in together])
+            scores = scan.near_scores(self._table.packed, stacked, rounded, self._table.live)
+            signatures |= zip(together, scores, strict=True)
+        for text, query in new.items():
             self._recent[text] = self._compared(
-                each, queries[text], words[text], near[text], signatures.get(text)
+                query.corpus, encoded[text], rounded, words[text], near[text], signatures.get(text)
             )
-        compared = []
-        for each in asked:
-            self._recent.move_to_end(each.text)
-            compared.append(self._recent[each.text])
-        row_bytes = max((one.words.nbytes + one.signatures.nbytes for one in compared), default=0)
+        for query in asked:
+            self._recent.move_to_end(query.text)
+        compared = [self._recent[query.text] for query in asked]
+        row_bytes = max((scores.words.nbytes + scores.signatures.nbytes for scores in compared), default=0)
         while len(self._recent) > max(len(asked), _KEPT // (row_bytes + 1)):
             self._recent.popitem(last=False)
         return compared
 
-    def _is_kept(self, asked: CorpusQuery) -> bool:
-        kept = self._recent.get(asked.text)
-        return kept is not None and kept.version == self._version and kept.corpus.equals(asked.corpus)
+    def _is_kept(self, query: CorpusQuery) -> bool:
+        recent = self._recent.get(query.text)
+        return recent is not None and recent.version == self._version and recent.corpus.equals(query.corpus)
 
     def _compared(
-        self, asked: CorpusQuery, query: _Query, words: Floats, near: Rows | None, signatures: Floats | None
+        self,
+        corpus: Corpus,
+        query: _Query,
+        rounded: bool,
+        words: Floats,
+        near: Rows | None,
+        signatures: Floats | None,
     ) -> _Compared:
         """The scores by words of all rows, and those by signatures of the rows that are near, or of all."""
-        rounded = query.has_signature and scan.is_rounded(asked.corpus.documents)
         rows = self._table.live if near is None else near
         if signatures is None:
             signatures = self._by_signatures(query, rounded, rows)
         # Scores by words of removed documents, and of most others, are 0.
         of_words = replace(Moments.of(words[words > 0]), count=len(self))
         of_signatures = Moments.of(signatures) if near is None else self._sampled(query, rounded)
-        standards = Standards(of_words, of_signatures, rounded)
+        standards = Standards(of_words, of_signatures, rounded and query.has_signature)
         sampled = near is not None
-        return _Compared(
-            self._version, asked.corpus, query, rows, words[rows], signatures, standards, sampled
-        )
+        return _Compared(self._version, corpus, query, rows, words[rows], signatures, standards, sampled)
 
     def _by_signatures(self, query: _Query, rounded: bool, rows: Rows) -> Floats:
         if not query.has_signature:

@@ -24,14 +24,14 @@ class StateMap:
     A reader's own states are made for answering. Weights have a column for a constant 1, the bias.
 
     >>> bent = StateMap(np.array([[1.0, 0.0, 0.0]]), np.array([[0.0, 1.0, 0.0]]), np.array([[-1.0]]))
-    >>> [f"{each:.2f}" for each in bent(np.array([[2.0, 0.0], [0.0, 2.0]], np.float32))[:, 0]]
+    >>> [f"{point:.2f}" for point in bent(np.array([[2.0, 0.0], [0.0, 2.0]], np.float32))[:, 0]]
     ['1.41', '-1.41']
     """
 
     def __init__(self, linear: NDArray[Any], hidden: NDArray[Any], out: NDArray[Any]) -> None:
         # Kept in float16, so that what is computed is what is saved.
         self.weights: tuple[Floats, ...] = tuple(
-            each.astype(np.float16).astype(np.float32) for each in (linear, hidden, out)
+            weights.astype(np.float16).astype(np.float32) for weights in (linear, hidden, out)
         )
 
     @property
@@ -41,7 +41,6 @@ class StateMap:
         return linear.shape[1] - 1, len(hidden), len(linear)
 
     def __call__(self, states: Floats) -> Floats:
-        """The points of states."""
         linear, hidden, out = self.weights
         scaled: Floats = unit_rows(np.asarray(states, np.float32)) * np.float32(math.sqrt(states.shape[1]))
         with one_thread():
@@ -51,8 +50,7 @@ class StateMap:
 
     @cached_property
     def data(self) -> bytes:
-        """The weights as bytes, in float16."""
-        return b"".join(each.astype("<f2").tobytes() for each in self.weights)
+        return b"".join(weights.astype("<f2").tobytes() for weights in self.weights)
 
     @classmethod
     def from_bytes(cls, data: bytes, sizes: tuple[int, int, int]) -> "StateMap":

@@ -24,11 +24,6 @@ def test_statistics_of_parts_add_up_to_those_of_the_whole(corpus, statistics):
     assert (both.documents, both.tokens) == (60, 2400)
 
 
-def test_a_part_can_be_subtracted_again(corpus, statistics):
-    rest = statistics - fitted(corpus[:20])
-    np.testing.assert_allclose(rest.mean, fitted(corpus[20:]).mean, atol=1e-9)
-
-
 def test_the_projection_has_orthonormal_directions_of_falling_variance(statistics):
     projection = statistics.projection(8)
     gram = projection.directions.T @ projection.directions
