@@ -1,11 +1,12 @@
 """Where answers stand in a document: pages, headings and rows, also in documents that grew or were merged."""
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from attar.results import Answer
-from attar.store.origin import Origin, Parts, joined_parts, place_in, shifted, unpack_parts
+from attar.store.origin import Origin, Parts, unpack_parts
 from attar.store.records import Record
 
 
@@ -50,3 +51,39 @@ def merged_origin(records: Sequence[Record], joint: int) -> Origin:
 def _characters(record: Record) -> int:
     """The characters of a document's text, which need not be kept."""
     return record.memory.phrases.characters
+
+
+def place_in(parts: Parts, character: int) -> str | None:
+    """The label of the part that holds a character.
+
+    >>> parts = [(0, "page 1"), (900, "page 2"), (950, "")]
+    >>> place_in(parts, 899), place_in(parts, 900), place_in(parts, 999), place_in([], 0)
+    ('page 1', 'page 2', None, None)
+    """
+    at = bisect_right(parts, character, key=lambda part: part[0])
+    return (parts[at - 1][1] or None) if at else None
+
+
+def shifted(parts: Parts, characters: int) -> list[tuple[int, str]]:
+    """The parts of a text that begins later in another.
+
+    >>> shifted([(0, "page 1")], 50)
+    [(50, 'page 1')]
+    """
+    return [(start + characters, label) for start, label in parts]
+
+
+def joined_parts(texts: Iterable[tuple[str, Parts, int]], joint: int) -> list[tuple[int, str]]:
+    """The parts of a text of several: each text's name, parts and length; they are `joint` characters apart.
+
+    >>> joined_parts([("a.pdf", [(0, "page 1")], 50), ("b", [], 9)], 2)
+    [(0, 'a.pdf, page 1'), (52, 'b')]
+    """
+    parts: list[tuple[int, str]] = []
+    start = 0
+    for name, parts_of_text, length in texts:
+        labelled = [(at, f"{name}, {label}" if label else name) for at, label in parts_of_text]
+        first = [] if labelled and labelled[0][0] == 0 else [(0, name)]
+        parts += shifted([*first, *labelled], start)
+        start += length + (joint if start + length else 0)
+    return parts

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from attar.errors import RecordError, UnknownDocumentError
 from attar.library.cache import MemoryCache
-from attar.library.places import with_places
+from attar.library.places import place_in, with_places
 from attar.memory.memory import Memory
 from attar.results import Sentence
 from attar.search.index import SearchIndex
 from attar.search.lexical import Corpus
 from attar.search.ranking import CorpusQuery, Nearest, RankedDocument, Standards
-from attar.store.origin import place_in, unpack_parts
+from attar.store.origin import unpack_parts
 from attar.store.transactions import Snapshot
 
 if TYPE_CHECKING:

@@ -60,7 +60,6 @@ class ExportInfo(msgspec.Struct, frozen=True):
 
     version: int
     reader: str | None
-    documents: int
 
 
 def _parquet() -> Any:
@@ -145,8 +144,7 @@ def export_store(
     count, path = 0, Path(path)
     with store_errors(path), atomic_file(path) as partial, store.snapshot() as snapshot:
         header = snapshot.header
-        documents = header.documents if only is None else len(only)
-        schema = _schema(ExportInfo(VERSION, header.reader, documents))
+        schema = _schema(ExportInfo(VERSION, header.reader))
         with parquet.ParquetWriter(partial, schema, compression="zstd") as file:
             for group in _groups(_readable(snapshot, on_fault, only)):
                 file.write_table(_table(group, schema))

@@ -77,15 +77,7 @@ def last_change(transaction: LmdbTransaction) -> int:
 
 
 class Signatures:
-    """The signatures of a store, as a snapshot or a transaction sees them, by the keys of their documents.
-
-    >>> import tempfile
-    >>> from attar.store.store import Store
-    >>> with tempfile.TemporaryDirectory() as folder, Store.open(folder) as store, store.snapshot() as now:
-    ...     signatures = now.signatures
-    ...     signatures.change, signatures.changed_since(0), list(signatures), signatures.statistics
-    (0, set(), [], None)
-    """
+    """The signatures of a store, as a snapshot or a transaction sees them, by the keys of their documents."""
 
     def __init__(self, transaction: LmdbTransaction) -> None:
         self._transaction = transaction

@@ -170,11 +170,7 @@ class Store:
         return maintenance.compact(self._writable(), timeout)
 
     def switch_reader(self, reader: str, staged: "Store", catch_up: Callable[[], Collection[str]]) -> Header:
-        """Replace all memories with those of another reader that `staged` has, in one transaction.
-
-        `catch_up` is called when nobody else can write any more: it stages what has changed since, and returns the
-        names of documents to drop.
-        """
+        """Replace all memories with those of another reader that `staged` has; see `switching.switch_reader`."""
         return switching.switch_reader(self._writable(), reader, staged, catch_up)
 
     def stats(self) -> maintenance.Stats:
@@ -205,7 +201,9 @@ def _folder_for(path: Path, create: bool) -> Path:
         if not Store.exists(path):
             if not create or (path / SHARDS).is_file():
                 raise no_store(path)
-            if path.exists() and any(file != LOCK and not file.startswith(NEW) for file in os.listdir(path)):
+            # Another process may have created the store since.
+            files = os.listdir(path) if path.exists() else []
+            if any(file not in (DATA, LOCK) and not file.startswith(NEW) for file in files):
                 raise StoreError(
                     f"folder {path} has other files, and no store", "name an empty or new folder"
                 )

@@ -45,21 +45,6 @@ def test_a_damaged_document_can_be_replaced_or_removed(filled, kind, mend):
     assert len(filled) == (3 if mend == "put" else 2)
 
 
-@pytest.mark.parametrize(("kind", "what"), [(b"m", "memory"), (b"t", "text")])
-def test_a_missing_memory_or_text_is_found(filled, kind, what):
-    overwrite(filled, kind + b"b", None)
-    assert found(filled)[0][0] == "b"
-    assert what in found(filled)[0][1]
-
-
-def test_a_missing_entry_is_found_by_the_totals(filled):
-    overwrite(filled, b"fb", None)
-    ((name, line),) = found(filled)
-    assert name is None
-    assert "documents=3" in line
-    assert "documents=2" in line
-
-
 @pytest.mark.parametrize("other", ["a", "x" * 1000])
 def test_an_entry_with_another_name_is_found(filled, other):
     overwrite(filled, b"fb", write_entry(msgspec.structs.replace(filled.entry("b"), name=other)))
@@ -73,13 +58,6 @@ def test_an_entry_with_another_name_is_found(filled, other):
 def test_an_entry_that_does_not_match_its_memory_or_text_is_found(filled, change, what):
     overwrite(filled, b"fb", write_entry(msgspec.structs.replace(filled.entry("b"), **change)))
     assert any(name == "b" and line.startswith(f"{what} of 'b'") for name, line in found(filled))
-
-
-def test_a_memory_of_another_reader_is_found(filled):
-    overwrite(filled, b"mb", make_memory(1, reader="reader-x").to_bytes())
-    ((name, line),) = found(filled)
-    assert name == "b"
-    assert line.startswith("reader of 'b': expected 'reader-1', got 'reader-x'")
 
 
 PARTS = [(0, "page 1"), (900, "page 2")]

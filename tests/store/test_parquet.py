@@ -70,13 +70,6 @@ def test_many_documents_are_exported_and_imported_in_groups(store, second, tmp_p
     assert second.stats().changes - before == 3
 
 
-def test_importing_again_changes_nothing(export, second):
-    assert import_store(second, export) == 4
-    before = second.stats().changes
-    assert import_store(second, export) == 0
-    assert second.stats().changes == before
-
-
 def test_a_name_taken_by_another_document_is_refused_unless_replaced(export, second):
     put(second, "b", make_memory(9))
     with pytest.raises(
@@ -231,14 +224,6 @@ def test_a_damaged_document_is_left_out_of_an_export_and_named(filled, second, t
     assert list(second.check()) == []
     with pytest.raises(FormatError):
         export_store(filled, tmp_path / "out.parquet")
-
-
-@pytest.mark.parametrize("column", ["created", "name"])
-def test_a_column_that_is_there_twice_is_refused(export, second, tmp_path, column):
-    table = pq.read_table(export)
-    pq.write_table(table.append_column(column, table.column(column)), tmp_path / "twice.parquet")
-    with pytest.raises(FormatError, match="a store's columns, each once"):
-        import_store(second, tmp_path / "twice.parquet")
 
 
 def test_without_pyarrow_one_line_says_what_to_install(filled, tmp_path, monkeypatch):

@@ -29,11 +29,6 @@ def test_get_returns_what_was_put(store):
     assert unpack_parts(found.entry.parts, "emma") == origin.parts
 
 
-def test_a_document_can_be_stored_without_its_text(store):
-    put(store, "emma", make_memory(), digest=digest_of("not kept"))
-    assert (store.get("emma").text, store.entry("emma").digest) == (None, digest_of("not kept"))
-
-
 def test_any_text_can_be_a_name(store):
     for number, name in enumerate(NAMES):
         put(store, name, make_memory(number))
