@@ -33,7 +33,7 @@ def refuse_existing(files: Iterable[Path], remedy: str) -> None:
     """Refuse to overwrite: the error names the first of these files that exists."""
     for file in files:
         if os.path.lexists(file):
-            raise OptionError.expected(str(file), "nothing there yet", "a file", remedy)
+            raise OptionError(f"{file} exists already", remedy)
 
 
 class AtomicFiles:

@@ -45,8 +45,10 @@ class RayCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Give `--ray` its default address."""
-        alone = [each == "--ray" and not _ADDRESS.fullmatch(after) for each, after in pairwise([*args, ""])]
-        whole = ["--ray=local" if bare else each for each, bare in zip(args, alone, strict=True)]
+        whole = [
+            "--ray=local" if argument == "--ray" and not _ADDRESS.fullmatch(following) else argument
+            for argument, following in pairwise([*args, ""])
+        ]
         return super().parse_args(ctx, whole)
 
 
@@ -82,11 +84,6 @@ class AddOptions:
             seconds=2.0 * self.max_file_seconds,
             decompressed_mb=self.max_decompressed_mb,
         )
-
-    @property
-    def of_library(self) -> dict[str, Any]:
-        """The options that a library is opened with."""
-        return {"durability": self.durability, "keep_text": self.keep_text, "budget": self.budget}
 
 
 class AddReport:
@@ -126,8 +123,8 @@ class AddReport:
     def print_end(self) -> None:
         """Print what was done, and what was not; exit with code 2 if a file is bad."""
         if self.as_json:
-            fields = ("removed", "bad", "skipped")
-            print_json({"documents": self.changes} | {name: getattr(self, name) for name in fields})
+            lists = {"removed": self.removed, "bad": self.bad, "skipped": self.skipped}
+            print_json({"documents": self.changes, **lists})
         elif self.changes or self.removed or not self.bad:
             self._print_counts()
         for line in (*(f"attar: skipped {printable(line)}" for line in self.skipped), *self.bad):
@@ -136,9 +133,9 @@ class AddReport:
             raise typer.Exit(2)
 
     def _print_counts(self) -> None:
-        for each in self.removed:
-            print(f"removed {shown(each)}")
-        counts: Counter[str] = Counter(each.change for each in self.changes)
+        for name in self.removed:
+            print(f"removed {shown(name)}")
+        counts: Counter[str] = Counter(change.change for change in self.changes)
         counts += Counter({"removed": len(self.removed), "not added": len(self.bad)})
         if [*counts.items()] == [("unchanged", 1)]:
             print_change(self.changes[0], as_json=False)
@@ -190,15 +187,13 @@ def _add_here(
     from attar.library.files import ReadFile, gone_documents, read_files
     from attar.library.library import Library
 
-    libraries = [each for each in files if (Path(each) / "data.mdb").is_file()]
-    if libraries:
-        raise OptionError.expected(
-            "FILE", "documents", f"the library {libraries[0]}", "name the library first"
-        )
+    for file in files:
+        if (Path(file) / "data.mdb").is_file():
+            raise OptionError(f"{file} is a library, not a document", "name the library first")
     is_stdin = files == [_STDIN]
     found = FoundFiles([], [], []) if is_stdin else find_files(files, allow_empty=chosen.sync)
     if chosen.sync and not found.folders:
-        raise OptionError.expected("--sync", "a folder", "files only")
+        raise OptionError("--sync is for folders", "name a folder")
     read: dict[str, ReadFile] = {}
     with (
         FileReader(chosen.limits) as file_reader,
@@ -213,7 +208,14 @@ def _add_here(
         first = next(drafts, None)
         if first is None and not (chosen.sync and store.exists()):
             return
-        with Library(store, reader, **chosen.of_library) as library:
+        library = Library(
+            store,
+            reader,
+            durability=chosen.durability,  # type: ignore[arg-type]  # the store checks it
+            keep_text=chosen.keep_text,
+            budget=chosen.budget,
+        )
+        with library:
             note_reader(library.store, store, reader)
             library.add_many(
                 chain([] if first is None else [first], drafts),
@@ -253,7 +255,7 @@ def append(
     else:
         with FileReader(FileLimits(decompressed_mb=max_decompressed_mb)) as file_reader:
             draft = _only_draft(read_files(find_files([file]).files, reader=file_reader), name)
-    library = Library(store, reader, durability=durability, create=False)  # type: ignore[arg-type]
+    library = Library(store, reader, durability=durability, create=False)  # type: ignore[arg-type]  # the store checks it
     with library, progress_bar() as progress:
         note_reader(library.store, store, reader)
         change = library.append(find_document(library.store, name), draft, progress=progress)
@@ -265,15 +267,15 @@ def _stdin_draft(name: str | None) -> "Draft":
     from attar.library.drafts import Draft
 
     if name is None:
-        raise OptionError.expected("name", "--name NAME for a text from stdin", "none")
+        raise OptionError("a text from stdin needs a name", "add --name NAME")
     return Draft.of(name, decode_text(sys.stdin.buffer.read(), "stdin"))
 
 
 def _only_draft(drafts: "Iterable[Draft]", name: str) -> "Draft":
     """The only document there must be, under a name."""
-    found = list(drafts)
-    if len(found) != 1:
-        raise OptionError.expected(
-            "files", f"one document to be {name!r}", f"{len(found):,}", "name one text file"
+    documents = list(drafts)
+    if len(documents) != 1:
+        raise OptionError(
+            f"{len(documents):,} documents cannot have the one name {name!r}", "name one text file"
         )
-    return found[0]._replace(name=name)
+    return documents[0]._replace(name=name)

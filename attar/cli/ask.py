@@ -141,7 +141,7 @@ def _answers(
     faults: dict[int, AttarError] = {}
     for at, (where, question) in enumerate(asked):
         if not question.strip():
-            raise OptionError.expected(where, "a question", "nothing")
+            raise OptionError(f"{where} is empty")
         try:
             check_asked("question", question)
         except FormatError as fault:

@@ -1,7 +1,7 @@
 """`attar shard`: a library in several stores; and `attar add --ray`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -57,14 +57,11 @@ def add_with_ray(
     """Add documents by the processes of a cluster."""
     if chosen.sync or chosen.name is not None or files == ["-"]:
         remedy = "leave --sync, --name and stdin to attar add without --ray"
-        raise OptionError.expected(
-            "--ray", "files, folders and URLs to read", "another option with it", remedy
-        )
+        raise OptionError("--ray reads files, folders and URLs only", remedy)
     from attar.cluster.reading import Workers, read_with_ray
     from attar.cluster.sources import find_sources
 
     sources = find_sources(files)
-    told: dict[str, Any] = {"on_change": report.add, "on_bad": report.refuse, **chosen.of_library}
     with report.running(sources.size, sources.skipped) as bar:
         read_with_ray(
             store,
@@ -75,5 +72,9 @@ def add_with_ray(
             replace=chosen.replace,
             limits=chosen.limits,
             progress=lambda _, done, total: bar.files_read(min(done, total)),
-            **told,
+            on_change=report.add,
+            on_bad=report.refuse,
+            durability=chosen.durability,  # type: ignore[arg-type]  # the store checks it
+            keep_text=chosen.keep_text,
+            budget=chosen.budget,
         )

@@ -22,7 +22,6 @@ def make_app(command: str | None = None) -> typer.Typer:
     app = typer.Typer(
         name="attar",
         help=_ABOUT,
-        no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,  # plain help takes half the time
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -87,7 +86,8 @@ def root(
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit code 2."""
     try:
-        code = make_app(*sys.argv[1:2])(prog_name="attar", standalone_mode=False)
+        arguments = sys.argv[1:] or ["--help"]
+        code = make_app(arguments[0])(arguments, prog_name="attar", standalone_mode=False)
     except attar.AttarError as mistake:
         print(error_line(mistake), file=sys.stderr)
         code = 2
@@ -100,12 +100,9 @@ def main() -> None:
 
 
 def _print_usage_error(mistake: Any) -> None:
-    """Print a mistake in the arguments as one line; a group of commands without a command prints its help."""
-    if type(mistake).__name__ == "NoArgsIsHelpError":
-        mistake.show()
-        return
+    """Print a mistake in the arguments as one line."""
     command = mistake.ctx.command_path if mistake.ctx is not None else "attar"
-    line = mistake.format_message().strip().removesuffix(".").replace("valid int range", "valid integer")
+    line = mistake.format_message().strip().removesuffix(".")
     print(error_line(Exception(f"{line}; see {command} --help")), file=sys.stderr)
 
 

@@ -59,13 +59,6 @@ RayAddress = Annotated[
         help="Use the Ray cluster at HOST:PORT; without an address, start Ray on this machine.",
     ),
 ]
-Actors = Annotated[
-    int | None, typer.Option(min=1, help="With --ray: processes that read; all CPUs by default.")
-]
-ActorThreads = Annotated[int, typer.Option("--threads", min=1, help="With --ray: threads of each.")]
-ActorGpus = Annotated[
-    float, typer.Option("--gpus", min=0, help="With --ray: GPUs of each, such as 1 or 0.5.")
-]
 
 
 _FLAG_TYPES: Mapping[Any, Any] = {
@@ -84,16 +77,19 @@ def options_from(
     Required flags come first. Fields without a help text have no flag. `defaults` replace those of the dataclass.
     """
     derived = [
-        _flag(each, defaults.get(each.name, each.default))
-        for each in sorted(fields(options), key=lambda each: each.default is not MISSING)
-        if each.metadata.get("help") and each.name not in omit
+        _flag(option, defaults.get(option.name, option.default))
+        for option in sorted(fields(options), key=lambda option: option.default is not MISSING)
+        if option.metadata.get("help") and option.name not in omit
     ]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         whole = signature(command)
-        own = [each for each in whole.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
-        own = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in own]
-        command.__signature__ = whole.replace(parameters=[*derived, *own])  # type: ignore[attr-defined]
+        written = [
+            parameter.replace(kind=Parameter.KEYWORD_ONLY)
+            for parameter in whole.parameters.values()
+            if parameter.kind is not Parameter.VAR_KEYWORD
+        ]
+        command.__signature__ = whole.replace(parameters=[*derived, *written])  # type: ignore[attr-defined]
         return command
 
     return decorate

@@ -15,9 +15,7 @@ from attar.paper.options import BuildOptions, TrainingOptions
 if TYPE_CHECKING:
     from attar.paper.evaluate import Score
 
-app = typer.Typer(
-    help="The paper's experiment: cloze questions, training, comparison, and Table 1.", no_args_is_help=True
-)
+app = typer.Typer(help="The paper's experiment: cloze questions, training, comparison, and Table 1.")
 
 
 @app.command()

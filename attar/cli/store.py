@@ -14,7 +14,7 @@ from attar.cli.search import refit
 if TYPE_CHECKING:
     from attar.store.records import Fault
 
-app = typer.Typer(help="Check, repair, compact and describe the store of a library.", no_args_is_help=True)
+app = typer.Typer(help="Check, repair, compact and describe the store of a library.")
 
 ParquetFile = Annotated[Path, typer.Argument(metavar="FILE.parquet", help="Parquet file.")]
 
@@ -145,7 +145,7 @@ def import_documents(
     from attar.store.store import Store
 
     limit = max_decompressed_mb * 2**20
-    with Store.open(store, durability=durability) as opened:  # type: ignore[arg-type]
+    with Store.open(store, durability=durability) as opened:  # type: ignore[arg-type]  # the store checks it
         count = import_store(opened, file, replace=replace, max_bytes=limit)
     if as_json:
         print_json({"imported": count})

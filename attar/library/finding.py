@@ -47,10 +47,8 @@ def find_document(store: Store, given: str) -> str:
             return names[0]
         if names:
             shown = ", ".join(map(quoted, names[:_SHOWN])) + (", …" if len(names) > _SHOWN else "")
-            came = f"the beginning of {len(names):,}: {shown}"
-            raise OptionError.expected(
-                f"document {quoted(given)}", "one document", came, "type more of its name"
-            )
+            message = f"{quoted(given)} is the beginning of {len(names):,} names: {shown}"
+            raise OptionError(message, "type more of its name")
     raise UnknownDocumentError.named(given, similar_names(store, given))
 
 

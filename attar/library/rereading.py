@@ -27,10 +27,14 @@ from attar.store.switching import source_version
 if TYPE_CHECKING:
     from attar.reader.reader import Reader
 
-# Documents and characters per batch: a kill loses some seconds of work.
-_DOCUMENTS, _CHARACTERS = 64, 2**19
+# Documents per batch: a kill loses some seconds of work.
+_DOCUMENTS = 64
+# Characters per batch.
+_CHARACTERS = 2**19
 # If others change no more documents than this while a pass lasts, the rest is read while they wait.
-_FEW, _PASSES = 8, 5
+_FEW = 8
+# After this many passes it is read in any case.
+_PASSES = 5
 
 
 def check_texts(store: Store, *, set_aside: bool) -> None:
@@ -41,14 +45,13 @@ def check_texts(store: Store, *, set_aside: bool) -> None:
             faults += 1
         elif entry.text_bytes is None:
             without_text += 1
-    what = f"library {store.path}"
     if faults:
-        came, remedy = f"{faults:,} damaged", f"repair it first: attar store repair {store.path}"
-        raise RecordError.expected(what, "documents that can be read", came, remedy)
+        remedy = f"repair it first: attar store repair {store.path}"
+        raise RecordError(f"library {store.path} has {faults:,} damaged documents", remedy)
     if without_text and not set_aside:
-        came = f"{without_text:,} without a kept text"
+        message = f"library {store.path} has {without_text:,} documents without a kept text, which cannot be read again"
         remedy = "add them again with their texts, remove them, or put them into a file with --set-aside"
-        raise OptionError.expected(what, "documents whose texts are kept, to read them again", came, remedy)
+        raise OptionError(message, remedy)
 
 
 def reread(store: Store, reader: "Reader | ReaderFolder", *, set_aside: bool, progress: Progress) -> Reread:
@@ -103,10 +106,8 @@ def _lock(folder: Path) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
-            came = "another process that rereads it"
-            raise BusyError.expected(
-                f"library {folder.parent}", "one reread at a time", came, "wait for it"
-            ) from None
+            message = f"another process is rereading library {folder.parent}"
+            raise BusyError(message, "wait for it") from None
         # Whoever had it before may have removed the folder.
         if folder.exists() and os.path.samestat(os.fstat(lock), os.stat(folder)):
             return lock

@@ -46,7 +46,7 @@ def test_add_from_stdin(place, attar, listed):
 def test_stdin_needs_a_name(place, attar):
     code, _, errors = attar("add", "S", "-", stdin=b"Ann left.")
     assert code == 2
-    assert errors == ["attar: name: expected --name NAME for a text from stdin, got none"]
+    assert errors == ["attar: a text from stdin needs a name; add --name NAME"]
     assert not Path("S").exists()
 
 
@@ -165,7 +165,7 @@ def test_an_empty_folder_without_sync_is_refused(place, attar):
 
 def test_sync_needs_a_folder(place, attar):
     code, _, errors = attar("add", "S", "stories/story0.txt", "--sync")
-    assert (code, errors) == (2, ["attar: --sync: expected a folder, got files only"])
+    assert (code, errors) == (2, ["attar: --sync is for folders; name a folder"])
 
 
 def test_a_url_is_refused(place, attar):
@@ -326,4 +326,4 @@ def test_a_budget_holds_for_what_is_added_and_appended(place, attar):
 
 def test_a_library_in_the_place_of_a_file_is_refused(filled):
     code, _, (error,) = filled("add", "stories", "S")
-    assert (code, error) == (2, "attar: FILE: expected documents, got the library S; name the library first")
+    assert (code, error) == (2, "attar: S is a library, not a document; name the library first")

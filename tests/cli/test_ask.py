@@ -47,7 +47,7 @@ def test_an_empty_pipe_is_one_line(filled):
 def test_an_empty_question_is_named_as_one(filled, arguments):
     code, lines, (error,) = filled("ask", "S", *arguments)
     assert (code, lines) == (2, [])
-    assert re.fullmatch(r"attar: question 1: expected a question, got nothing", error)
+    assert re.fullmatch(r"attar: question 1 is empty", error)
 
 
 def test_a_bad_line_is_named_and_the_others_are_answered(filled):

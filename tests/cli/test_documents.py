@@ -113,7 +113,7 @@ def test_reread_refuses_documents_without_texts_or_sets_them_aside(filled, texts
     save_tiny_reader(Path("other"), seed=6)
     code, lines, (error,) = filled("reread", "S", "--reader", "other")
     assert (code, lines) == (2, [])
-    assert "got 1 without a kept text" in error
+    assert "has 1 documents without a kept text" in error
     code, lines, _ = filled("reread", "S", "--reader", "other", "--set-aside")
     assert code == 0
     assert "aside-1.parquet" in lines[1]

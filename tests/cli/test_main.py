@@ -66,6 +66,7 @@ def test_a_mistyped_command_or_option_ends_with_code_2(arguments):
         ),
         (["list", "--bogus"], "attar: No such option: --bogus; see attar list --help"),
         (["ask"], "attar: Missing argument 'STORE'; see attar ask --help"),
+        (["store"], "attar: Missing command; see attar store --help"),
         (["nonsense"], "attar: No such command 'nonsense'; see attar --help"),
     ],
 )
@@ -74,10 +75,10 @@ def test_a_mistake_in_the_arguments_is_one_line_that_names_the_help(arguments, l
     assert (ran.returncode, ran.stdout, ran.stderr.splitlines()) == (2, "", [line])
 
 
-def test_a_group_without_a_command_prints_its_help():
-    ran = run("store")
-    assert ran.returncode == 2
-    assert ran.stderr.startswith("Usage: attar store ")
+def test_without_arguments_the_help_is_printed():
+    ran = run()
+    assert ran.returncode == 0
+    assert ran.stdout.startswith("Usage: attar ")
 
 
 @pytest.mark.slow

@@ -114,8 +114,6 @@ def test_export_overwrites_a_file_only_if_asked_to(filled):
     Path("s.parquet").write_text("here first")
     code, lines, (error,) = filled("export", "S", "s.parquet")
     assert (code, lines) == (2, [])
-    assert error.endswith(
-        "s.parquet: expected nothing there yet, got a file; add --replace, or name another file"
-    )
+    assert error.endswith("s.parquet exists already; add --replace, or name another file")
     assert Path("s.parquet").read_text() == "here first"
     assert filled("export", "S", "s.parquet", "--replace")[1] == ["3 documents exported"]

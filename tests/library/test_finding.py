@@ -33,7 +33,7 @@ def test_a_name_its_beginning_or_a_file_without_its_folder_finds_a_document(stor
 
 @pytest.mark.parametrize("given", ["letters/", "ju", "NOTES", "novels"])
 def test_what_fits_several_documents_is_refused_with_their_names(store, given):
-    with pytest.raises(OptionError, match=r"the beginning of 2: '.*', '.*'; type more of its name"):
+    with pytest.raises(OptionError, match=r"the beginning of 2 names: '.*', '.*'; type more of its name"):
         find_document(store, given)
 
 

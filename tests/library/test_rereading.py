@@ -128,7 +128,7 @@ def test_documents_without_a_text_are_refused_before_anything_is_read(
     with Library(folder, filled.reader, keep_text=False) as textless:
         textless.add_many([("x", texts[4]), ("y", texts[5])])
     reading(other, monkeypatch, lambda texts: pytest.fail("a text was read"))
-    with pytest.raises(OptionError, match=r"got 2 without a kept text; .*--set-aside"):
+    with pytest.raises(OptionError, match=r"has 2 documents without a kept text, .*--set-aside"):
         filled.reread(other)
     assert filled.store.reader == filled.reader.fingerprint
     assert sorted(os.listdir(folder)) == ["data.mdb", "lock.mdb"]
@@ -161,7 +161,7 @@ def test_a_document_without_a_text_gets_it_by_being_added_again(filled, folder, 
 def test_damaged_documents_are_refused_with_the_remedy(filled, other):
     with filled.store._environment.transaction(write=True) as transaction:
         transaction.put(b"fa", b"?")
-    with pytest.raises(RecordError, match=r"got 1 damaged; .*attar store repair"):
+    with pytest.raises(RecordError, match=r"has 1 damaged documents; .*attar store repair"):
         filled.reread(other)
 
 
@@ -283,7 +283,7 @@ def test_an_open_library_whose_new_reader_is_nowhere_says_so(filled, folder, rea
 
 
 def test_two_at_a_time_are_refused(filled, folder, other):
-    with _locked(folder / "reread"), pytest.raises(BusyError, match="one reread at a time"):
+    with _locked(folder / "reread"), pytest.raises(BusyError, match="another process is rereading"):
         filled.reread(other)
     assert filled.reread(other).read == 4
 
