@@ -114,9 +114,12 @@ def _rate_with_ray(store: Path, folder: Path) -> float:
         else:
             blocks.append((now, length))
 
+    began = time.perf_counter()
     read_with_ray(store, find_sources([str(folder)]), workers=Workers(_ACTORS), on_change=on_change)
-    counted = sum(length for _, length in blocks[_ACTORS:])
-    return counted / (blocks[-1][0] - blocks[_ACTORS - 1][0])
+    # Of a few documents there are not more blocks than actors: then their start counts too.
+    started = _ACTORS if len(blocks) > _ACTORS else 0
+    counted = sum(length for _, length in blocks[started:])
+    return counted / (blocks[-1][0] - (blocks[started - 1][0] if started else began))
 
 
 class Killer:
