@@ -1,6 +1,6 @@
 """`python -m benchmarks.cluster`: reading with Ray against one process."""
 
-from attar.paper.machine import this_machine
+from attar.paper.timing import this_machine
 from benchmarks.cluster_reading import reading_case
 from benchmarks.command import Json, Only, Quick, run_command, show
 from benchmarks.report import run_cases

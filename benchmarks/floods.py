@@ -16,7 +16,7 @@ from rich.console import Console
 
 from attar.cli.output import progress_bar
 from attar.errors import OptionError
-from attar.paper.machine import Machine, print_plain, print_table, quantity, this_machine
+from attar.paper.timing import Machine, print_plain, print_table, quantity, this_machine
 from attar.progress import Progress
 from benchmarks.command import Json, Only, ReaderFolder, run_command
 from benchmarks.load import request_for

@@ -12,10 +12,9 @@ from torch import Tensor
 
 from attar import ops
 from attar.cli.output import progress_bar
-from attar.paper import table1_methods as baselines
-from attar.paper.machine import this_machine
-from attar.paper.table1_methods import Floats
-from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, tolerance_for
+from attar.paper import table1 as baselines
+from attar.paper.table1 import Floats
+from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, this_machine, tolerance_for
 from attar.progress import Progress, ignore_progress
 from benchmarks.command import Json, Only, Quick, run_command, show
 from benchmarks.comparison import Case, Comparison, Goal, compare, sampled

@@ -14,8 +14,7 @@ from torch import Tensor
 from attar import ops
 from attar.cli.output import progress_bar
 from attar.ops.checks import Backend
-from attar.paper.machine import this_machine
-from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, tolerance_for
+from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, this_machine, tolerance_for
 from attar.progress import Progress, ignore_progress
 from benchmarks.allocations import backward_bytes
 from benchmarks.bank_gpu import BANK_TOLERANCES, bank_cases

@@ -16,7 +16,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from attar.paper.machine import Machine, print_plain, print_table, this_machine
+from attar.paper.timing import Machine, print_plain, print_table, this_machine
 from benchmarks.command import Json, ReaderFolder, run_command
 from benchmarks.load import Load, drive_now
 from benchmarks.server import GROWTH, fill, growth_of, memory_text

@@ -4,8 +4,7 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from attar.paper.cloze import ClozeDocument, count_names, entity_number
-from attar.paper.cnn import QuestionFile
+from attar.paper.cloze import ClozeDocument, QuestionFile, count_names, entity_number
 
 
 def format_question(file: QuestionFile) -> bytes:

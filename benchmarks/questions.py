@@ -26,8 +26,7 @@ from attar.cli.output import progress_bar
 from attar.errors import OptionError
 from attar.library.library import Library
 from attar.memory.memory import Memory
-from attar.paper.machine import this_machine
-from attar.paper.timing import QUICK, Contender, Effort, Timer
+from attar.paper.timing import QUICK, Contender, Effort, Timer, this_machine
 from attar.progress import Progress, ignore_progress
 from attar.reader.reader import Reader
 from attar.reader.windows import cut_windows

@@ -6,7 +6,7 @@ import msgspec
 from rich.console import Console
 
 from attar.errors import OptionError
-from attar.paper.machine import Machine, print_plain, print_table, quantity
+from attar.paper.timing import Machine, print_plain, print_table, quantity
 from attar.progress import Progress, ignore_progress
 from benchmarks.comparison import Case, Row, measure
 

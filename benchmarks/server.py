@@ -15,7 +15,7 @@ from rich.console import Console
 
 from attar.cli.output import progress_bar
 from attar.library.library import Library
-from attar.paper.machine import Machine, print_plain, print_table, quantity, this_machine
+from attar.paper.timing import Machine, print_plain, print_table, quantity, this_machine
 from attar.progress import Progress, ignore_progress
 from benchmarks.command import Json, Quick, ReaderFolder, run_command
 from benchmarks.load import drive_now, find_wrk

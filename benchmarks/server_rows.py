@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from attar.errors import OptionError
-from attar.paper.machine import quantity
+from attar.paper.timing import quantity
 from benchmarks.load import Load, drive_by_wrk, drive_now, find_wrk, request_for
 
 COLUMNS = ["what", "requests/s", "items/s", "p50", "p99", "target", ""]

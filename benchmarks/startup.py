@@ -15,7 +15,7 @@ import typer
 from attar.cli.output import progress_bar
 from attar.errors import OptionError
 from attar.library.library import Library
-from attar.paper.machine import this_machine
+from attar.paper.timing import this_machine
 from attar.progress import Progress, ignore_progress
 from benchmarks.command import Json, Only, Quick, run_command, show
 from benchmarks.comparison import Case, Comparison, Goal

@@ -13,8 +13,7 @@ import typer
 
 from attar.cli.output import progress_bar
 from attar.memory.memory import Memory
-from attar.paper.machine import quantity, this_machine
-from attar.paper.timing import QUICK, Contender, Effort, Timer, WrongResultError
+from attar.paper.timing import QUICK, Contender, Effort, Timer, WrongResultError, quantity, this_machine
 from attar.progress import Progress, ignore_progress
 from attar.reader.reader import Reader
 from attar.store.records import Record

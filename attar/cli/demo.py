@@ -13,8 +13,7 @@ from rich.console import Console
 
 from attar import ops
 from attar.library.library import Library
-from attar.paper.machine import print_plain, print_table, quantity
-from attar.paper.timing import Contender, Effort, Timer, relative_error
+from attar.paper.timing import Contender, Effort, Timer, print_plain, print_table, quantity, relative_error
 
 SIZE = 100  # the hidden size in the paper
 QUESTIONS_PER_DOCUMENT = 4  # about as many as in the CNN set

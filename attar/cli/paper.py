@@ -103,7 +103,7 @@ def evaluate(
     attar paper evaluate network --data novels
     """
     from attar.paper.evaluate import evaluate
-    from attar.paper.saved import load_network
+    from attar.paper.network import load_network
     from attar.paper.sets import ClozeSet
 
     saved = load_network(network)
@@ -151,7 +151,7 @@ def compare(
     attar paper compare --data novels --out report
     """
     from attar.paper.compare import Comparison, compare
-    from attar.paper.report import markdown_table
+    from attar.paper.evaluate import markdown_table
 
     names = [name.strip() for name in mechanisms.split(",") if name.strip()]
     # On a GPU, too, each run keeps a core busy.

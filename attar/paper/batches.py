@@ -1,4 +1,4 @@
-"""Batches of documents of similar length with their questions; seed and epoch determine them."""
+"""Questions drawn from all documents of a split at once, and batches; seed and epoch determine both."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -11,9 +11,108 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from attar.paper.encoded import DrawnQuestions, EncodedSplit, Ids, Offsets, QuestionDrawer, concatenate_ranges
 from attar.paper.network import Documents, Questions
+from attar.paper.sets import EncodedSplit, Ids, Offsets
 from attar.paper.vocabulary import FIRST_ENTITY, PLACEHOLDER
+
+# Shorter sentences say too little about the name ("said @placeholder ."), longer ones are rarely sentences.
+_SHORTEST = 6
+_LONGEST = 80
+# At most one sentence in four is held out, so that a short document keeps its facts.
+_ONE_IN = 4
+
+
+@dataclass(frozen=True)
+class DrawnQuestions:
+    """The held-out sentences of a split, in order, and the blanked token of each."""
+
+    sentences: Offsets  # [Q]
+    blanks: Offsets  # [Q], the token
+    document_questions: Offsets  # [D + 1], in questions
+
+
+class QuestionDrawer:
+    """Draws questions from all documents of a split: sentences held out, with one name blanked.
+
+    The name occurs in the sentence once, and in the rest of the document as well.
+    """
+
+    def __init__(self, split: EncodedSplit) -> None:
+        self.split = split
+        # The mentions of names: token, name, whether the only one of its name in its sentence.
+        self._token = np.flatnonzero(split.names >= 0)
+        sentence = np.searchsorted(split.sentence_starts, self._token, "right") - 1
+        document = np.searchsorted(split.document_starts, self._token, "right") - 1
+        self._name = split.name_starts[document] + split.names[self._token]
+        key = sentence * (len(split.numbers) + 1) + self._name
+        _, which, times = np.unique(key, return_inverse=True, return_counts=True)
+        self._alone = times[which] == 1
+        # Each sentence's first mention.
+        self._starts = np.searchsorted(sentence, np.arange(len(split.sentence_starts)))
+        # How often each name occurs in its document.
+        self._totals = np.bincount(self._name, minlength=len(split.numbers))
+        # The sentences with a name to blank.
+        lengths = np.diff(split.sentence_starts)
+        possible = np.concatenate(([0], np.cumsum(self._alone & (self._totals[self._name] > 1))))
+        has_blank = possible[self._starts[1:]] > possible[self._starts[:-1]]
+        self._askable = np.flatnonzero((lengths >= _SHORTEST) & (lengths <= _LONGEST) & has_blank)
+
+    def draw(self, rng: np.random.Generator, count: int) -> DrawnQuestions:
+        """Choose at most `count` sentences per document, and which mention of each to blank.
+
+        Every document tries its sentences in a random order; in each round all documents try their next one.
+        A held-out sentence removes its mentions, so each try is checked against those before it.
+        """
+        split, askable, name = self.split, self._askable, self._name
+        document = np.searchsorted(split.document_sentences, askable, "right") - 1
+        order = askable[np.lexsort((rng.random(len(askable)), document))]
+        bounds = np.searchsorted(document, np.arange(len(split) + 1))
+        at, last = bounds[:-1].copy(), bounds[1:]
+        room = np.minimum(count, np.maximum(1, np.diff(split.document_sentences) // _ONE_IN))
+        left, answers = self._totals.copy(), np.zeros(len(self._totals), np.bool_)
+        chosen, blanked = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        trying = np.flatnonzero((at < last) & (room > 0))
+        while len(trying):
+            sentence = order[at[trying]]
+            first, stop = self._starts[sentence], self._starts[sentence + 1]
+            mention = concatenate_ranges(first, stop)
+            row = np.repeat(np.arange(len(trying)), stop - first)
+            np.subtract.at(left, name[mention], 1)
+            remains = left[name[mention]] > 0
+            # The blanked name must remain elsewhere, and so must the answers to questions drawn before.
+            draws = np.where(remains & self._alone[mention], rng.random(len(mention)), -1.0)
+            best = np.maximum.reduceat(draws, _offsets(stop - first))
+            blocked = np.zeros(len(trying), np.bool_)
+            blocked[row[answers[name[mention]] & ~remains]] = True
+            taken = (best >= 0) & ~blocked
+            blank = mention[(draws == best[row]) & taken[row]]
+            np.add.at(left, name[mention[~taken[row]]], 1)
+            answers[name[blank]] = True
+            chosen.append(sentence[taken])
+            blanked.append(self._token[blank])
+            room[trying[taken]] -= 1
+            at[trying] += 1
+            trying = trying[(at[trying] < last[trying]) & (room[trying] > 0)]
+        sentences, blanks = np.concatenate(chosen), np.concatenate(blanked)
+        by_place = np.argsort(sentences)
+        sentences, blanks = sentences[by_place], blanks[by_place]
+        return DrawnQuestions(sentences, blanks, np.searchsorted(sentences, split.document_sentences))
+
+
+def concatenate_ranges(starts: Offsets, stops: Offsets) -> Offsets:
+    """Concatenate the ranges from each start to its stop.
+
+    >>> concatenate_ranges(np.array([3, 9]), np.array([5, 12])).tolist()
+    [3, 4, 9, 10, 11]
+    """
+    lengths = stops - starts
+    return np.arange(int(lengths.sum())) + np.repeat(starts - _offsets(lengths), lengths)
+
+
+def _offsets(lengths: Offsets) -> Offsets:
+    """Where each of some concatenated ranges begins."""
+    return np.cumsum(lengths) - lengths
+
 
 # What the CPU reads: on a GPU, each step would wait for these.
 _ON_CPU = ("lengths", "sentence_ends", "names", "counts", "indices")

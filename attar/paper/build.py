@@ -16,11 +16,19 @@ import numpy as np
 from attar.documents.sources import SourceDocument, find_files, read_source_file
 from attar.errors import AttarError, FormatError, OptionError
 from attar.files import AtomicFiles, refuse_existing
+from attar.paper.batches import QuestionDrawer
 from attar.paper.cloze import ClozeDocument, DocumentWriter, Question, count_names
-from attar.paper.encoded import QuestionDrawer, encode_split
-from attar.paper.names import CapitalFinder, NameFinder, NameTable, mark_names
 from attar.paper.options import SPLITS, BuildOptions
-from attar.paper.vocabulary import PLACEHOLDER_TOKEN, VOCABULARY_FILE, Vocabulary
+from attar.paper.sets import encode_split
+from attar.paper.vocabulary import (
+    PLACEHOLDER_TOKEN,
+    VOCABULARY_FILE,
+    CapitalFinder,
+    NameFinder,
+    NameTable,
+    Vocabulary,
+    mark_names,
+)
 from attar.progress import Progress, ignore_progress
 from attar.text.sentences import iterate_sentences
 

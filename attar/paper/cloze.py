@@ -1,5 +1,8 @@
-"""Cloze documents with their questions, in tokens, and the Parquet file that they are stored in."""
+"""Cloze documents and their questions: built sets' Parquet files, and the CNN and Daily Mail sets' `.question` files."""
 
+import hashlib
+import logging
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +16,9 @@ import msgspec
 
 from attar.errors import FormatError, MissingError, install_command
 from attar.files import atomic_file
+from attar.paper.vocabulary import PLACEHOLDER_TOKEN
+from attar.progress import Progress, ignore_progress
+from attar.text.sentences import LONGEST_SENTENCE
 
 _ENTITY = "@entity"
 # At most 9999: a network has an embedding per number up to the highest. The CNN and Daily Mail sets use hundreds.
@@ -158,3 +164,141 @@ def read_documents(path: Path) -> Iterator[ClozeDocument]:
         reason = (str(fault).splitlines() or [""])[0][:200]
         message = f"{path}: document {done} is not one of a cloze set ({reason})"
         raise FormatError(message, "build the set again") from fault
+
+
+_BLOCKS = ("url", "document", "question", "answer", "names")
+_NAME = re.compile(rf"@entity({ENTITY_NUMBER}):(.*)")
+_ENDS = frozenset((".", "!", "?"))
+_CLOSERS = frozenset(('"', "'", "''", ")", "]"))
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionFile:
+    """The blocks of a `.question` file."""
+
+    url: str
+    document: str
+    question: str
+    answer: str
+    names: tuple[tuple[int, str], ...]
+
+
+def parse_question(data: bytes, where: str) -> QuestionFile:
+    r"""Parse a `.question` file of five blocks; errors name the line.
+
+    >>> parse_question(b"u\n\n@entity1 left .\n\n@placeholder left\n\n@entity1\n\n@entity1:Ann", "a").names
+    ((1, 'Ann'),)
+    """
+
+    def malformed(line: int, expected: str, got: str) -> FormatError:
+        return FormatError.expected(f"{where}, line {line}", expected, got)
+
+    try:
+        body = data.decode().rstrip("\n")
+    except UnicodeDecodeError as fault:
+        line = data.count(b"\n", 0, fault.start) + 1
+        raise malformed(line, "UTF-8 text", f"the byte 0x{data[fault.start]:02x}") from fault
+    blocks = body.split("\n\n")
+    lines = [1]  # the first line of each block
+    for block in blocks:
+        lines.append(lines[-1] + block.count("\n") + 2)
+    if len(blocks) != len(_BLOCKS):
+        line = min(lines[min(len(blocks), len(_BLOCKS))], body.count("\n") + 1)
+        expected = f"five blocks separated by blank lines ({', '.join(_BLOCKS)})"
+        raise malformed(line, expected, f"{len(blocks) if body else 0} blocks")
+    url, document, question, answer, _ = blocks
+    for line, kind, block in zip(lines, _BLOCKS[:4], blocks, strict=False):
+        if not block.strip() or "\n" in block:
+            raise malformed(line, f"the {kind} on one line", repr(block[:40]))
+    if question.split().count(PLACEHOLDER_TOKEN) != 1:
+        raise malformed(lines[2], f"a question with one {PLACEHOLDER_TOKEN}", repr(question[:60]))
+    names: dict[int, str] = {}
+    for line, row in enumerate(blocks[4].split("\n"), lines[4]):
+        match = _NAME.fullmatch(row)
+        if not match:
+            raise malformed(line, "@entityN:Name, N from 0 to 9999 without leading zeros", repr(row[:40]))
+        number, name = int(match[1]), match[2]
+        other = names.setdefault(number, name)
+        if other != name:
+            raise malformed(line, f"one name for @entity{number}", f"{name[:40]!r} after {other[:40]!r}")
+    if entity_number(answer) not in names:
+        raise malformed(lines[3], "an answer among the names below it", repr(answer[:40]))
+    if answer not in document.split():  # no network can choose it
+        raise malformed(lines[3], "an answer that is in the document", repr(answer[:40]))
+    return QuestionFile(url, document, question, answer, tuple(names.items()))
+
+
+def split_tokens(tokens: Sequence[str]) -> list[list[str]]:
+    """Cut a document's tokens into sentences: the format has them on one line.
+
+    >>> split_tokens("he left . ' why ? ' nobody knew".split())
+    [['he', 'left', '.'], ["'", 'why', '?', "'"], ['nobody', 'knew']]
+    """
+    sentences: list[list[str]] = []
+    sentence: list[str] = []
+    quoted = False
+    for at, token in enumerate(tokens):
+        sentence.append(token)
+        quoted ^= token in ('"', "'")
+        ended = token in _ENDS or (token in _CLOSERS and len(sentence) > 1 and sentence[-2] in _ENDS)
+        closing = quoted and at + 1 < len(tokens) and tokens[at + 1] in _CLOSERS
+        if (ended and not closing) or len(sentence) >= LONGEST_SENTENCE:
+            sentences.append(sentence)
+            sentence = []
+    return [*sentences, sentence] if sentence else sentences
+
+
+def list_questions(folder: Path) -> tuple[list[str], str]:
+    """The names of a folder's `.question` files, and a fingerprint of their names, sizes and times."""
+    with os.scandir(folder) as entries:
+        files = [entry for entry in entries if entry.name.endswith(".question")]
+        rows = sorted((entry.name, *_size_and_time(entry)) for entry in files)
+    return [row[0] for row in rows], hashlib.sha256(repr(rows).encode()).hexdigest()
+
+
+def _size_and_time(entry: "os.DirEntry[str]") -> tuple[int, int]:
+    try:
+        status = entry.stat()
+    except OSError:  # a broken link: reading it reports its name
+        return 0, 0
+    return status.st_size, status.st_mtime_ns
+
+
+def read_folder(
+    folder: Path, source: str, *, skip_malformed: bool = False, progress: Progress = ignore_progress
+) -> Iterator[ClozeDocument]:
+    """Yield a folder's documents with all of their questions.
+
+    A malformed file is refused with its name and line, or skipped with a warning. The questions of a document are
+    anywhere in the folder, so all its files are read before the first document.
+    """
+    names, _ = list_questions(folder)
+    if not names:
+        raise FormatError(f"there are no .question files in {folder}")
+    documents: dict[bytes, ClozeDocument] = {}
+    texts: dict[bytes, str] = {}
+    for done, name in enumerate(names):
+        progress("reading questions", done, len(names))
+        try:
+            file = _read(folder / name)
+        except FormatError as fault:
+            if not skip_malformed:
+                raise
+            logging.getLogger("attar").warning("attar: skipped %s", fault)
+            continue
+        # Equal texts whose ids mean different names are different documents.
+        key = hashlib.sha256(f"{file.url}\n{file.document}\n{sorted(file.names)}".encode()).digest()
+        texts.setdefault(key, file.document)
+        document = documents.setdefault(key, ClozeDocument(file.url, source, [], dict(file.names)))
+        answer = int(file.answer.removeprefix("@entity"))
+        document.questions.append(Question(tuple(file.question.split()), answer))
+    for key, document in documents.items():
+        document.sentences = split_tokens(texts.pop(key).split())
+        yield document
+
+
+def _read(path: Path) -> QuestionFile:
+    try:
+        return parse_question(path.read_bytes(), str(path))
+    except OSError as fault:
+        raise FormatError(f"cannot read {path}: {fault.strerror or fault}") from fault

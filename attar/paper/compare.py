@@ -17,10 +17,9 @@ import msgspec
 
 from attar.errors import AttarError, FormatError, OptionError, writing_to
 from attar.files import atomic_file
-from attar.paper.evaluate import evaluate
+from attar.paper.evaluate import Report, Result, draw_figure, evaluate, load_pyplot, make_report
+from attar.paper.network import load_network
 from attar.paper.options import SPLITS, TrainingOptions
-from attar.paper.report import Report, Result, draw_figure, load_pyplot, make_report
-from attar.paper.saved import load_network
 from attar.paper.sets import ClozeSet
 from attar.paper.train import train
 from attar.progress import Progress, ignore_progress

@@ -6,20 +6,27 @@
 | copy  | the readout and what was written for it | keyed, named, softmax                           |
 """
 
+import json
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, cast
 
+import msgspec
+import safetensors.torch
 import torch
 from jaxtyping import Bool, Float, Int
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from attar.errors import FormatError
+from attar.files import AtomicFiles
 from attar.nn.mechanisms import attention
 from attar.nn.mechanisms.base import Memories
 from attar.nn.mechanisms.keyed import KeyedAttention, NamedAttention
 from attar.paper.encoders import make_encoder
 from attar.paper.options import NetworkOptions
-from attar.paper.vocabulary import FIRST_ENTITY, PAD
+from attar.paper.vocabulary import FIRST_ENTITY, PAD, VOCABULARY_FILE, Vocabulary
 
 # The initial scales of the embeddings of words and of names. A readout sums over all tokens, of which one in forty is
 # a name in a novel: with words as large as names, the difference between questions is lost, and training with the
@@ -211,3 +218,65 @@ class Network(nn.Module):
         index = torch.where(names < 0, count, names)[:, None].expand_as(weights)
         sums = weights.new_zeros(*weights.shape[:2], count + 1).scatter_add(2, index, weights)
         return sums[:, :, :-1]
+
+
+_CONFIG = "config.json"
+_WEIGHTS = "weights.safetensors"
+NETWORK_FILES = (_CONFIG, VOCABULARY_FILE, _WEIGHTS)
+
+
+class _Config(msgspec.Struct):
+    """The fields of `config.json`."""
+
+    network: NetworkOptions
+    about: dict[str, Any]
+    format: Literal[1] = 1
+
+
+@dataclass(frozen=True)
+class SavedNetwork:
+    """The contents of a network's folder; `about` says how it was trained."""
+
+    network: Network
+    vocabulary: Vocabulary
+    about: dict[str, Any]
+
+
+def save_network(folder: Path, network: Network, vocabulary: Vocabulary, about: dict[str, Any]) -> None:
+    """Write a network's folder, all files or none."""
+    config = msgspec.to_builtins(_Config(NetworkOptions(**network.options.network()), about))
+    weights = {name: value.cpu().contiguous() for name, value in network.state_dict().items()}
+    with AtomicFiles(folder) as files:
+        files.path(VOCABULARY_FILE).write_bytes(vocabulary.to_bytes())
+        files.path(_WEIGHTS).write_bytes(safetensors.torch.save(weights))
+        files.path(_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def load_network(folder: Path) -> SavedNetwork:
+    """Load a network's folder; the error for a missing, damaged or foreign file names the file."""
+    try:
+        # Not msgspec's decoder, which refuses NaN: a history may have it.
+        config = msgspec.convert(json.loads((folder / _CONFIG).read_bytes()), _Config)
+    except OSError as fault:
+        remedy = "train one with attar paper train"
+        raise FormatError(f"{folder} is not a network's folder: it has no {_CONFIG}", remedy) from fault
+    except (ValueError, RecursionError) as fault:
+        raise _damaged(folder / _CONFIG, fault) from fault
+    vocabulary = Vocabulary.load(folder / VOCABULARY_FILE)
+    try:
+        with torch.device("meta"):
+            network = Network(config.network, len(vocabulary), vocabulary.entities)
+        weights = safetensors.torch.load_file(folder / _WEIGHTS)
+        network.load_state_dict(weights, assign=True)
+        if not all(
+            value.dtype == torch.float32 and bool(value.isfinite().all()) for value in weights.values()
+        ):
+            raise ValueError("weights that are not finite float32 numbers")
+    except (OSError, SafetensorError, RuntimeError, ValueError) as fault:
+        raise _damaged(folder / _WEIGHTS, fault) from fault
+    return SavedNetwork(network.eval(), vocabulary, config.about)
+
+
+def _damaged(file: Path, fault: Exception) -> FormatError:
+    reason = (str(fault).splitlines() or [type(fault).__name__])[0][:200]
+    return FormatError(f"{file} is damaged or of another network ({reason})", "copy the whole folder again")

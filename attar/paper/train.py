@@ -19,11 +19,9 @@ from torch.utils.data import DataLoader
 from attar.errors import AttarError, FormatError, OptionError, writing_to
 from attar.files import atomic_file, lock_file, refuse_existing
 from attar.paper.batches import Batch, ClozeBatches, load_in_background
-from attar.paper.encoded import EncodedSplit
-from attar.paper.network import Network
+from attar.paper.network import NETWORK_FILES, Network, save_network
 from attar.paper.options import TrainingOptions
-from attar.paper.saved import NETWORK_FILES, save_network
-from attar.paper.sets import ClozeSet
+from attar.paper.sets import ClozeSet, EncodedSplit
 from attar.paper.vocabulary import Vocabulary
 from attar.progress import Progress, ignore_progress
 

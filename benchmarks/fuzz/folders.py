@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from attar.paper.build import draw_questions
 from attar.paper.cloze import ClozeDocument, DocumentWriter, Question
-from attar.paper.encoded import encode_split
-from attar.paper.sets import ClozeSet
+from attar.paper.sets import ClozeSet, encode_split
 from attar.paper.vocabulary import Vocabulary
 from attar.reader.config import NetworkConfig
 from attar.reader.parts import fingerprint_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from attar import ops
-from attar.paper.saved import load_network
+from attar.paper.network import load_network
 from benchmarks.question_files import write_folder
 from benchmarks.stories import story_document, tell_stories
 

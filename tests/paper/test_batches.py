@@ -8,7 +8,7 @@ import torch
 
 from attar.paper.batches import Batch, ClozeBatches, load_in_background
 from attar.paper.cloze import ClozeDocument, Question
-from attar.paper.encoded import EncodedSplit, encode_split
+from attar.paper.sets import EncodedSplit, encode_split
 from attar.paper.vocabulary import FIRST_ENTITY, PLACEHOLDER, Vocabulary
 
 DOCUMENTS = 23

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attar.errors import FormatError
-from attar.paper.cloze import ClozeDocument, Question
-from attar.paper.cnn import QuestionFile, parse_question, read_folder, split_tokens
+from attar.paper.cloze import ClozeDocument, Question, QuestionFile, parse_question, read_folder, split_tokens
 from attar.paper.sets import ClozeSet
 from benchmarks.question_files import format_question, write_folder
 

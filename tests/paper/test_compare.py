@@ -16,9 +16,17 @@ from attar.errors import AttarError, FormatError, OptionError
 from attar.paper import compare as module
 from attar.paper import train
 from attar.paper.compare import Comparison, compare, read_result
-from attar.paper.evaluate import Evaluation, Score
+from attar.paper.evaluate import (
+    Evaluation,
+    Report,
+    Result,
+    Score,
+    difference,
+    draw_figure,
+    make_report,
+    markdown_table,
+)
 from attar.paper.options import TrainingOptions
-from attar.paper.report import Report, Result, difference, draw_figure, make_report, markdown_table
 
 from .conftest import MakeSet
 

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attar.errors import FormatError
+from attar.paper.batches import QuestionDrawer, concatenate_ranges
 from attar.paper.cloze import ClozeDocument, DocumentWriter, Question, read_documents
-from attar.paper.encoded import EncodedSplit, QuestionDrawer, concatenate_ranges, encode_split
+from attar.paper.sets import EncodedSplit, encode_split
 from attar.paper.vocabulary import FIRST_ENTITY, PLACEHOLDER, UNKNOWN, Vocabulary
 
 WORDS = Vocabulary(("met", "in", "the", "house", "."), entities=8)

@@ -10,11 +10,10 @@ import torch
 from attar.errors import FormatError
 from attar.paper.batches import ClozeBatches
 from attar.paper.cloze import ClozeDocument, Question
-from attar.paper.encoded import EncodedSplit, encode_split
 from attar.paper.evaluate import BASELINES, evaluate, most_frequent_candidates, score
 from attar.paper.network import Network
 from attar.paper.options import NetworkOptions
-from attar.paper.sets import ClozeSet
+from attar.paper.sets import ClozeSet, EncodedSplit, encode_split
 from attar.paper.vocabulary import Vocabulary
 from benchmarks.question_files import most_frequent_name
 

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attar.paper.names import CapitalFinder, NameTable, mark_names
-from attar.paper.vocabulary import Vocabulary
+from attar.paper.vocabulary import CapitalFinder, NameTable, Vocabulary, mark_names
 from attar.text.sentences import iterate_sentences
 
 COMMON = "when then the after house said walked rose grace people never loudly running little death red new"

@@ -11,9 +11,20 @@ from rich.console import Console
 from attar import ops
 from attar.errors import DeviceError, OptionError
 from attar.ops.lookups import softmax_lookup
-from attar.paper import table1_methods, table1_report
-from attar.paper.table1 import ENCODER, Group, Sizes, encoder_run, measure_costs, sizes_for, time_groups
-from attar.paper.table1_methods import TOP, TokenIndex, methods_for_many, methods_for_one
+from attar.paper import table1, table1_report
+from attar.paper.table1 import (
+    ENCODER,
+    TOP,
+    Group,
+    Sizes,
+    TokenIndex,
+    encoder_run,
+    measure_costs,
+    methods_for_many,
+    methods_for_one,
+    sizes_for,
+    time_groups,
+)
 from attar.paper.table1_report import (
     choose_device,
     draw_table1,
@@ -58,7 +69,7 @@ class TestMethods:
         hidden, query = torch.randn(20, 4), torch.randn(4)
         expected = softmax_lookup(hidden[None].double(), query[None, None].double())[0, 0]
         arguments = (hidden.numpy(), query.numpy()) if name == "numpy" else (hidden, query)
-        found = torch.as_tensor(getattr(table1_methods, f"softmax_{name}")(*arguments))
+        found = torch.as_tensor(getattr(table1, f"softmax_{name}")(*arguments))
         torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
 
     def test_wrong_results_are_far_from_the_reference(self, monkeypatch):
@@ -200,7 +211,7 @@ class TestReport:
                 choose_device(device)
 
     def test_without_faiss_its_method_is_missing_and_a_line_says_what_to_install(self, table, monkeypatch):
-        for module in (table1_methods, table1_report):
+        for module in (table1, table1_report):
             monkeypatch.setattr(module, "faiss_is_installed", lambda: False)
         assert FAISS not in [method.name for method in methods_for_one(K)]
         notes = notes_on(table.machine, "cpu", table.sizes)

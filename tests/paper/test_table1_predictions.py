@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attar.paper.table1 import ENCODER, Costs, Point, Sizes, Spread
-from attar.paper.table1_predictions import Slope, find_crossing, fit_exponents, fit_slope, predict
+from attar.paper.table1_report import Slope, find_crossing, fit_exponents, fit_slope, predict
 
 SIZES = Sizes()
 K, N = SIZES.k, SIZES.tokens

@@ -11,8 +11,8 @@ import torch
 from attar.errors import AttarError, FormatError, OptionError
 from attar.paper import train as module
 from attar.paper.cloze import ClozeDocument, DocumentWriter, Question
+from attar.paper.network import load_network
 from attar.paper.options import TrainingOptions
-from attar.paper.saved import load_network
 from attar.paper.sets import ClozeSet
 from attar.paper.train import BEST, HISTORY, LAST, RUN, TrainingData, TrainingRun, locked, train
 from attar.paper.vocabulary import VOCABULARY_FILE
