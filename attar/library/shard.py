@@ -193,6 +193,8 @@ class OpenedShard:
         shares = scored.phrases.shares(total, top, [document.text for document in scored.documents])
         return {
             document.name: share._replace(answers=with_places(share.answers, document.parts, document.name))
+            if document.parts
+            else share
             for document, share in zip(scored.documents, shares, strict=True)
         }
 
