@@ -178,7 +178,7 @@ def test_without_ray_installed_it_is_one_line(tmp_path):
 @pytest.mark.parametrize("options", [["--sync"], ["--name", "x"]], ids=["sync", "name"])
 def test_options_for_one_process_are_refused(tmp_path, options):
     code, (line,) = run_attar("add", tmp_path / "S", tmp_path, "--ray", *options)
-    assert (code, "attar: --ray: expected files, folders and URLs to read" in line) == (2, True)
+    assert (code, "--ray reads files, folders and URLs only" in line) == (2, True)
 
 
 def test_an_address_that_is_none_is_refused(monkeypatch):
