@@ -116,8 +116,8 @@ class AddReport:
             with adding_bar(total) as self._bar:
                 yield self._bar
         except KeyboardInterrupt:
-            kept = f"{len(self.changes):,} documents are in the library"
-            print(f"attar: stopped; {kept}, and the same command continues from there", file=sys.stderr)
+            stored = f"{len(self.changes):,} documents are in the library"
+            print(f"attar: stopped; {stored}, and the same command continues from there", file=sys.stderr)
             raise typer.Exit(130) from None
 
     def print_end(self) -> None:

@@ -71,15 +71,15 @@ def ask(
         # The second answer tells whether the first is unsure.
         answers = _answers(library, document, asked, top if as_json else max(top, 2))
         note_reader(library.store, store, reader)
-        for question, found in zip(asked, answers, strict=True):
-            if isinstance(found, AttarError):
-                print(error_line(Exception(f"{question.where}: {found}")), file=sys.stderr)
+        for question, result in zip(asked, answers, strict=True):
+            if isinstance(result, AttarError):
+                print(error_line(Exception(f"{question.where}: {result}")), file=sys.stderr)
         if as_json:
-            rows = [_row(question, found) for question, found in zip(asked, answers, strict=True)]
+            rows = [_row(question, result) for question, result in zip(asked, answers, strict=True)]
             print_json({"document": document, "questions": rows})
         else:
             _print(library, document, asked, answers, top)
-    if any(isinstance(found, AttarError) for found in answers):
+    if any(isinstance(result, AttarError) for result in answers):
         raise typer.Exit(2)
 
 
@@ -153,12 +153,12 @@ def _answers(
     return [faults[at] if at in faults else next(answers) for at in range(len(asked))]
 
 
-def _row(asked: _Asked, found: "list[Answer] | AttarError") -> dict[str, Any]:
+def _row(asked: _Asked, result: "list[Answer] | AttarError") -> dict[str, Any]:
     import msgspec
 
-    if isinstance(found, AttarError):
-        return {"question": asked.question, "error": str(found)}
-    return {"question": asked.question, "answers": msgspec.to_builtins(found)}
+    if isinstance(result, AttarError):
+        return {"question": asked.question, "error": str(result)}
+    return {"question": asked.question, "answers": msgspec.to_builtins(result)}
 
 
 def _print(
@@ -172,11 +172,11 @@ def _print(
 
     quotes = Quotes(library, document)
     first = True
-    for question, found in zip(asked, answers, strict=True):
-        if not isinstance(found, AttarError):
+    for question, result in zip(asked, answers, strict=True):
+        if not isinstance(result, AttarError):
             if len(asked) > 1:
                 print(("" if first else "\n") + printable(question.question))
-            print(quotes.lines(found, top))
+            print(quotes.lines(result, top))
             first = False
 
 

@@ -81,7 +81,7 @@ class Prompt:
         elif command == ":all":
             self._choose(None)
         elif command == ":list":
-            names = list(islice((each.name for each in self.library.documents()), _LISTED))
+            names = list(islice((document.name for document in self.library.documents()), _LISTED))
             left = len(self.library) - len(names)
             print(
                 "\n".join(map(one_line, names)) + (f"\n… and {left:,} more: attar list" if left > 0 else "")
@@ -97,11 +97,13 @@ class Prompt:
         """Whole lines that begin like the typed one."""
         if typed.startswith(":doc "):
             key = typed.removeprefix(":doc ").casefold()
-            names = (each.name for each in self.library.documents())
+            names = (document.name for document in self.library.documents())
             yield from islice((f":doc {name}" for name in names if name.casefold().startswith(key)), _LISTED)
         elif typed.startswith(":"):
             yield from (
-                each for each in (":doc ", ":all", ":list", ":help", ":quit") if each.startswith(typed)
+                command
+                for command in (":doc ", ":all", ":list", ":help", ":quit")
+                if command.startswith(typed)
             )
 
 

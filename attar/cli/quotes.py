@@ -38,18 +38,18 @@ class Quotes:
         absent = "not in this text" if self._document is not None else "not in this library"
         heads = [
             (
-                absent if each.absent else shown(each.text),
-                f"{each.probability:.0%}" + (" unsure" if at == 0 and unsure else ""),
-                self._place(each),
+                absent if answer.absent else shown(answer.text),
+                f"{answer.probability:.0%}" + (" unsure" if at == 0 and unsure else ""),
+                self._place(answer),
             )
-            for at, each in enumerate(answers)
+            for at, answer in enumerate(answers)
         ]
         widths = [max(map(len, column)) for column in zip(*heads, strict=True)]
         starts = [
             "  ".join(cell.ljust(width) for cell, width in zip(head, widths, strict=True) if width)
             for head in heads
         ]
-        quotes = [self._quote(each, len(start)) for each, start in zip(answers, starts, strict=True)]
+        quotes = [self._quote(answer, len(start)) for answer, start in zip(answers, starts, strict=True)]
         return "\n".join(f"{start}  {quote}".rstrip() for start, quote in zip(starts, quotes, strict=True))
 
     def _place(self, answer: "Answer") -> str:

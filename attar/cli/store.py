@@ -31,7 +31,9 @@ def check(store: options.StorePath, as_json: options.AsJson = False) -> None:
         documents = len(opened)
         faults = list(opened.check())
     if as_json:
-        print_json({"sound": not faults, "documents": documents, "faults": [asdict(each) for each in faults]})
+        print_json(
+            {"sound": not faults, "documents": documents, "faults": [asdict(fault) for fault in faults]}
+        )
     elif not faults:
         print(f"{documents:,} documents, all intact")
     else:
@@ -56,7 +58,7 @@ def repair(store: options.StorePath, as_json: options.AsJson = False) -> None:
 
     done = repair_store(store)
     if as_json:
-        faults = [asdict(each) for each in done.faults]
+        faults = [asdict(fault) for fault in done.faults]
         folder = None if done.folder is None else str(done.folder)
         print_json({"documents": done.documents, "faults": faults, "folder": folder})
     elif done.folder is None:
@@ -120,7 +122,7 @@ def export_documents(
     with Store.open(store, read_only=True) as opened:
         count = export_store(opened, file, on_fault=left_out.append)
     if as_json:
-        print_json({"exported": count, "file": str(file), "faults": [asdict(each) for each in left_out]})
+        print_json({"exported": count, "file": str(file), "faults": [asdict(fault) for fault in left_out]})
     else:
         print(f"{count:,} documents exported")
     for fault in left_out:

@@ -27,7 +27,7 @@ class _Pending(NamedTuple):
     is_done: bool
 
 
-class _Written(NamedTuple):
+class _WrittenBatch(NamedTuple):
     """What was written of a batch, by name, and the error of the document that ended it."""
 
     changes: dict[str, Change]
@@ -93,19 +93,19 @@ class Adder:
             self.on_refused(error)
         return accepted, None
 
-    def _write(self, new: Sequence[_Pending]) -> _Written:
+    def _write(self, new: Sequence[_Pending]) -> _WrittenBatch:
         """Write documents; a refused one is reported and those after it are written, or its error is returned."""
         changes: dict[str, Change] = {}
         while new:
             written = self._read_and_write(new)
             changes |= written.changes
             if written.refused is None or self.on_refused is None:
-                return _Written(changes, written.refused)
+                return _WrittenBatch(changes, written.refused)
             self.on_refused(written.refused)
             new = new[len(written.changes) + 1 :]
-        return _Written(changes, None)
+        return _WrittenBatch(changes, None)
 
-    def _read_and_write(self, new: Sequence[_Pending]) -> _Written:
+    def _read_and_write(self, new: Sequence[_Pending]) -> _WrittenBatch:
         """Write documents atomically, up to the first that is refused."""
         while True:
             reader = self.reader()
@@ -118,8 +118,8 @@ class Adder:
                         try:
                             written[document.draft.name] = self._put(changes, document, result)
                         except OptionError as fault:
-                            return _Written(written, fault)
-                    return _Written(written, None)
+                            return _WrittenBatch(written, fault)
+                    return _WrittenBatch(written, None)
 
     def _encode(self, reader: "Reader", drafts: Sequence[Draft]) -> list[Encoded]:
         """What reading makes of documents; those that another process has read for this library are not read again."""

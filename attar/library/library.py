@@ -205,9 +205,9 @@ class Library:
         memories, texts = [document.memory for document in opened], [document.text for document in opened]
         reader = self._reader_of(memories[0].reader) if memories else self.reader
         answers = reader.answer_many(memories, [questions[at] for at in asked], top=top, texts=texts)
-        for at, document, found in zip(asked, opened, answers, strict=True):
+        for at, document, ranked in zip(asked, opened, answers, strict=True):
             parts = document.entry.parts
-            placed = with_places(found, parts, names[at]) if parts else found
+            placed = with_places(ranked, parts, names[at]) if parts else ranked
             results[at] = Asked(placed, document.entry.memory_bytes)
         return [result for result in results if result is not None]
 

@@ -90,9 +90,9 @@ class FixedSizeReader(Reader):
         return values
 
     def _products(self, memory: Memory, query: Query) -> Floats:
-        readout = self._readout
-        found = self.look_up(memory, readout.matrix @ query.vector + readout.bias)
-        products: Floats = self._values(memory.phrases) @ found * readout.sharpness
+        weights = self._readout
+        readout = self.look_up(memory, weights.matrix @ query.vector + weights.bias)
+        products: Floats = self._values(memory.phrases) @ readout * weights.sharpness
         return products
 
     def look_up(self, memory: Memory, query: Floats) -> Floats:

@@ -217,9 +217,9 @@ class Reader:
     ) -> list[list[Answer]]:
         """The answers to each question from its memory, and with quotes from its text."""
         texts = [None] * len(memories) if texts is None else texts
-        for what, given in (("questions", questions), ("texts", texts)):
-            if len(given) != len(memories):
-                raise ShapeError.expected(what, f"one for each of {len(memories)} memories", str(len(given)))
+        for what, count in (("questions", len(questions)), ("texts", len(texts))):
+            if count != len(memories):
+                raise ShapeError.expected(what, f"one for each of {len(memories)} memories", str(count))
         if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
             raise OptionError.expected("top", "an integer of at least 1", repr(top))
         self._check_memories(memories)
@@ -290,8 +290,8 @@ class Reader:
             batches += [(number, windows[first : first + size]) for first in range(0, len(windows), size)]
 
         def take(batch: tuple[int, list[Window]], states: list[Floats]) -> None:
-            for window, own in zip(batch[1], states, strict=True):
-                on_states(batch[0], window.ids, own)
+            for window, window_states in zip(batch[1], states, strict=True):
+                on_states(batch[0], window.ids, window_states)
 
         encode_batches(lambda batch: self._texts.states(batch[1]), batches, take)
 

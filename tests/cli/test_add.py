@@ -26,10 +26,6 @@ def test_add_prints_each_document_and_the_counts(place, attar):
     ]
 
 
-def test_add_again_changes_nothing(filled):
-    assert filled("add", "S", "stories")[1][-1] == "3 unchanged"
-
-
 def test_add_in_json(place, attar):
     _, (line,), _ = attar("add", "S", "stories", "--json")
     result = json.loads(line)
@@ -48,18 +44,6 @@ def test_stdin_needs_a_name(place, attar):
     assert code == 2
     assert errors == ["attar: a text from stdin needs a name; add --name NAME"]
     assert not Path("S").exists()
-
-
-def test_a_file_by_another_name(place, attar, listed):
-    attar("add", "S", "stories/story0.txt", "--name", "x" * 10_000)
-    assert listed() == ["x" * 10_000]
-
-
-def test_lines_of_json(place, attar, texts, listed):
-    rows = [{"id": f"news/{number}", "text": text} for number, text in enumerate(texts)]
-    Path("news.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    attar("add", "S", "news.jsonl")
-    assert listed() == [row["id"] for row in rows]
 
 
 def test_another_text_is_refused_unless_it_replaces(filled, texts):
@@ -110,26 +94,6 @@ def test_add_again_reads_what_changed_and_with_sync_removes_what_is_gone(filled,
     assert listed() == ["new", "story0", "sub/story2"]
 
 
-def test_sync_leaves_documents_of_elsewhere(filled, texts, listed):
-    filled("add", "S", "-", "--name", "typed", stdin=b"Ann left.")
-    Path("one.txt").write_text(texts[3])
-    filled("add", "S", "one.txt")
-    Path("one.txt").unlink()
-    filled("add", "S", "stories", "--sync")
-    assert listed() == ["one", "story0", "story1", "sub/story2", "typed"]
-
-
-def test_sync_with_an_emptied_folder_removes_its_documents(place, attar, texts, listed):
-    Path("kept.txt").write_text(texts[3])
-    attar("add", "S", "stories", "kept.txt")
-    for file in Path("stories").rglob("*.txt"):
-        file.unlink()
-    code, lines, errors = attar("add", "S", "stories", "--sync")
-    assert (code, errors) == (0, [])
-    assert lines[-1] == "3 removed"
-    assert listed() == ["kept"]
-
-
 def test_sync_with_a_folder_that_is_not_there_is_refused(filled, listed):
     """A disk that is not mounted must not empty a library."""
     Path("stories").rename("elsewhere")
@@ -156,22 +120,9 @@ def test_sync_keeps_documents_whose_folder_may_not_be_read(filled, listed, monke
     assert "sub/story2" in listed()
 
 
-def test_an_empty_folder_without_sync_is_refused(place, attar):
-    Path("empty").mkdir()
-    code, _, (error,) = attar("add", "S", "empty")
-    assert code == 2
-    assert "has no documents" in error
-
-
 def test_sync_needs_a_folder(place, attar):
     code, _, errors = attar("add", "S", "stories/story0.txt", "--sync")
     assert (code, errors) == (2, ["attar: --sync is for folders; name a folder"])
-
-
-def test_a_url_is_refused(place, attar):
-    code, _, errors = attar("add", "S", "https://example.org/a.html")
-    line = "https://example.org/a.html is a URL, and nothing is fetched; save the page first"
-    assert (code, errors) == (2, [f"attar: {line}"])
 
 
 ONLY_BAD = """
@@ -241,28 +192,6 @@ def test_a_folder_of_forty_files_of_twelve_kinds_four_of_them_broken(place, atta
     assert attar("add", "S", "mixed", "--sync")[1][-1] == "36 unchanged, 4 not added"
 
 
-def test_a_missing_file_is_reported_before_a_store_is_created(place, attar):
-    code, _, errors = attar("add", "S", "stories", "missing")
-    assert (code, len(errors)) == (2, 1)
-    assert not Path("S").exists()
-
-
-def test_a_bad_file_whose_name_has_two_lines_is_still_one_line(place, attar):
-    Path("stories/a\nb.txt").touch()
-    code, _, errors = attar("add", "S", "stories")
-    assert (code, len(errors)) == (2, 1)
-    assert "a\\nb.txt" in errors[0]
-
-
-@pytest.mark.slow
-def test_a_text_of_twenty_megabytes(place, attar):
-    word = "a" * 1_000
-    Path("long.txt").write_text(f"Then Ann Lee met {word} in Bath. " * 20_000)
-    code, (line,), _ = attar("add", "S", "long.txt", "--keep-text")
-    assert code == 0
-    assert line.startswith("added long: ")
-
-
 def test_append_adds_tokens(filled, texts):
     Path("more.txt").write_text(texts[3])
     before = json.loads(filled("show", "S", "story0", "--json")[1][0])["tokens"]
@@ -308,20 +237,6 @@ def test_a_killed_add_keeps_what_it_reported_and_continues(place, reader, attar,
     with Store.open("S") as interrupted, Store.open("T") as uninterrupted:
         for row in rows:
             assert interrupted.get(row["id"]).memory == uninterrupted.get(row["id"]).memory
-
-
-@pytest.mark.slow
-def test_a_budget_holds_for_what_is_added_and_appended(place, attar):
-    text = "In May Ann of Bath sold the old mill to Bob, who paid 40 pounds and left for Leeds in the rain. "
-    Path("long.txt").write_text("".join(f"{at}. {text}" for at in range(40)))
-    code, _, errors = attar("add", "B", "long.txt", "--reader", "answers", "--budget", "2000")
-    assert (code, errors) == (0, [])
-    assert attar("append", "B", "long", "long.txt", "--reader", "answers")[0] == 0
-    with Store.open("B", read_only=True) as store:
-        assert store.entry("long").memory_bytes <= 2_000 == store.entry("long").budget
-    code, _, errors = attar("add", "B", "long.txt", "--name", "t", "--reader", "answers", "--budget", "100")
-    assert code == 2
-    assert errors[-1].startswith("attar: budget: expected at least ")
 
 
 def test_a_library_in_the_place_of_a_file_is_refused(filled):

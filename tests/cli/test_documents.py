@@ -38,12 +38,6 @@ def test_a_mistake_is_one_line_and_code_2(filled, arguments, listed):
     assert len(listed()) == 3
 
 
-def test_merge_makes_a_new_document(filled, listed):
-    _, (line,), _ = filled("merge", "S", "both", "story0", "story1", "--json")
-    assert json.loads(line)["change"] == "merged"
-    assert "both" in listed()
-
-
 def test_remove_removes_several(filled, listed):
     assert filled("remove", "S", "story0", "sub/story2")[1] == ["removed story0", "removed sub/story2"]
     assert listed() == ["story1"]
@@ -55,14 +49,6 @@ def test_list_gives_names_tokens_and_bytes(filled):
     assert [document["name"] for document in documents] == ["story0", "story1"]
     assert all(document["tokens"] > 0 and document["bytes"] > 0 for document in documents)
     assert len(filled("list", "S", "--after", "story0")[1]) == 3
-
-
-def test_list_prints_names_in_full(place, attar, listed):
-    name = "letters/" + 30 * "long " + "name"
-    attar("add", "S", "stories/story0.txt", "--name", name)
-    assert attar("list", "S")[1][1].endswith(f"  {name}")
-    assert attar("show", "S", name)[0] == 0
-    assert attar("remove", "S", name)[1] == [f"removed {name}"]
 
 
 def test_documents_are_shown_and_appended_to_by_the_beginning_of_their_names_but_not_removed(filled, listed):
@@ -108,19 +94,6 @@ def test_reread_moves_a_library_to_another_reader(filled, texts, listed):
     assert filled("store", "check", "S")[0] == 0
 
 
-def test_reread_refuses_documents_without_texts_or_sets_them_aside(filled, texts, listed):
-    filled("add", "S", "stories/story0.txt", "--name", "x", "--no-text")
-    save_tiny_reader(Path("other"), seed=6)
-    code, lines, (error,) = filled("reread", "S", "--reader", "other")
-    assert (code, lines) == (2, [])
-    assert "has 1 documents without a kept text" in error
-    code, lines, _ = filled("reread", "S", "--reader", "other", "--set-aside")
-    assert code == 0
-    assert "aside-1.parquet" in lines[1]
-    assert "x" not in listed()
-    assert filled("import", "elsewhere", "S/aside-1.parquet")[1] == ["1 documents imported"]
-
-
 def test_show_prints_what_is_stored(place, attar, texts):
     attar("add", "S", "stories", "--keep-text")
     _, (line,), _ = attar("show", "S", "story0", "--json")
@@ -128,16 +101,6 @@ def test_show_prints_what_is_stored(place, attar, texts):
     assert (record["name"], record["text"]) == ("story0", texts[0])
     shown = attar("show", "S", "story0")[1]
     assert ["source", str(place / "stories" / "story0.txt")] in [line.split() for line in shown]
-
-
-@pytest.mark.parametrize(
-    "command", ["add", "append", "ask", "merge", "remove", "list", "show", "reread", "export"]
-)
-def test_every_command_takes_json_and_shows_an_example(attar, command):
-    code, lines, _ = attar(command, "--help")
-    assert code == 0
-    assert any("--json" in line for line in lines)
-    assert any(line.strip().startswith(f"attar {command} ") for line in lines)
 
 
 def test_control_characters_of_a_document_do_not_reach_the_terminal(place, attar, texts, reader):

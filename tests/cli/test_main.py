@@ -48,15 +48,6 @@ def test_every_command_that_prints_results_takes_json():
     assert without == {"demo", "serve"}
 
 
-@pytest.mark.parametrize("arguments", [["--nonsense"], ["nonsense"], ["bench", "ops", "--nonsense"]])
-def test_a_mistyped_command_or_option_ends_with_code_2(arguments):
-    ran = run(*arguments)
-    assert ran.returncode == 2
-    (line,) = ran.stderr.splitlines()
-    assert line.startswith("attar: ")
-    assert "nonsense" in line
-
-
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
@@ -79,14 +70,6 @@ def test_without_arguments_the_help_is_printed():
     ran = run()
     assert ran.returncode == 0
     assert ran.stdout.startswith("Usage: attar ")
-
-
-@pytest.mark.slow
-def test_a_users_mistake_is_one_line_on_stderr_and_code_2():
-    ran = run("bench", "--quick", "--device", "abacus")
-    assert ran.returncode == 2
-    assert ran.stdout == ""
-    assert ran.stderr == "attar: --device: expected cpu or cuda, got 'abacus'\n"
 
 
 @pytest.mark.parametrize(

@@ -63,11 +63,6 @@ def test_help_list_all_and_quit_at_the_prompt(session):
     assert prompts[-1] == "all> "
 
 
-def test_the_only_document_is_chosen(session, attar, place):
-    attar("add", "one", "stories/story0.txt")
-    assert session("Who left?", store="one")[2] == ["story0> ", "story0> "]
-
-
 def test_names_and_commands_are_completed(filled, reader):
     with Library("S", reader, read_only=True) as library:
         prompt = Prompt(library, None, 1)

@@ -46,14 +46,6 @@ def test_compact_returns_the_space_of_removed_documents(filled):
     assert filled("store", "compact", "S")[1] == ["0 bytes saved"]
 
 
-def test_stats_counts_documents(filled):
-    filled("remove", "S", "story0")
-    assert json.loads(filled("store", "stats", "S", "--json")[1][0])["documents"] == 2
-    code, lines, _ = filled("store", "stats", "S")
-    assert code == 0
-    assert ["documents", "2"] in [line.split() for line in lines]
-
-
 def test_export_and_import(filled, listed):
     assert filled("export", "S", "s.parquet")[1] == ["3 documents exported"]
     assert filled("import", "T", "s.parquet")[1] == ["3 documents imported"]
@@ -89,15 +81,6 @@ def test_a_bad_entry_hides_no_other_and_is_repaired(filled, listed):
     assert filled("store", "check", "S") == (0, ["3 documents, all intact"], [])
     assert filled("store", "repair", "S")[1] == ["3 documents, all intact: nothing to repair"]
     assert filled("ask", "S", "story1", "Who left?")[0] == 0
-
-
-def test_a_repair_says_what_it_did(filled):
-    spoil(b"mstory1", b"?")
-    code, lines, _ = filled("store", "repair", "S")
-    assert code == 0
-    assert "memory of 'story1' is damaged" in lines[0]
-    assert lines[-1].startswith("2 documents kept; the old file is in ")
-    assert lines[-1].endswith("/S/repair-1")
 
 
 def test_an_import_above_the_limit_is_refused_and_a_flag_raises_it(filled):

@@ -5,8 +5,6 @@ import pytest
 from attar.errors import OptionError
 from attar.library.library import Library
 from attar.reader.reader import Reader
-from attar.store.parquet import export_store, import_store
-from attar.store.store import Store
 from benchmarks.stories import tell_stories
 
 pytestmark = pytest.mark.slow
@@ -59,13 +57,6 @@ def test_it_stays_when_the_library_moves_to_another_reader(library, tmp_path):
     assert library.show("log").reader == "f" * 64
     assert library.show("log").bytes <= BUDGET
     assert library.store.entry("log").budget == BUDGET
-
-
-def test_an_export_has_it(library, tmp_path):
-    export_store(library.store, tmp_path / "library.parquet")
-    with Store.open(tmp_path / "other") as other:
-        import_store(other, tmp_path / "library.parquet")
-        assert other.entry("log").budget == BUDGET
 
 
 @pytest.mark.parametrize("budget", [0, -1, 2.5, True])

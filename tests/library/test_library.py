@@ -4,10 +4,8 @@ import threading
 
 import pytest
 
-from attar import Library as PublicLibrary
 from attar.errors import (
     FormatError,
-    NameTakenError,
     OptionError,
     ReaderMismatchError,
     StoreError,
@@ -21,22 +19,12 @@ from attar.results import Change
 QUESTIONS = ["Who left?", "___ is the new owner .", "Where did it happen?"]
 
 
-def test_library_is_exported_from_attar():
-    assert PublicLibrary is Library
-
-
 def test_ask_gives_the_readers_answers(library, reader, texts):
     library.add("emma", texts[0])
     memory = reader.read(texts[0])
     answers, wanted = library.ask("emma", QUESTIONS[1], top=3), reader.answer(memory, QUESTIONS[1], top=3)
     assert [answer.text for answer in answers] == [answer.text for answer in wanted]
     assert [a.probability for a in answers] == pytest.approx([a.probability for a in wanted], rel=1e-4)
-
-
-def test_many_questions_about_one_document(library, texts):
-    library.add("emma", texts[0])
-    answers = library.ask_many("emma", QUESTIONS)
-    assert [best[0].text for best in answers] == [library.ask("emma", each)[0].text for each in QUESTIONS]
 
 
 def test_one_question_per_document(library, texts):
@@ -47,11 +35,6 @@ def test_one_question_per_document(library, texts):
         assert [answer.text for answer in best] == [answer.text for answer in library.ask(name, question)]
 
 
-def test_one_question_about_many_documents(library, texts):
-    library.add_many(zip("ab", texts, strict=False))
-    assert len(library.ask_many(["a", "b"], "Who left?")) == 2
-
-
 def test_an_error_takes_the_place_of_its_own_question_only(library, texts):
     library.add("emma", texts[0])
     names, questions = ["emma", "nobody", "emma"], ["Who left?", "Who left?", "?"]
@@ -59,10 +42,6 @@ def test_an_error_takes_the_place_of_its_own_question_only(library, texts):
     assert (asked.answers, asked.bytes) == (library.ask("emma", "Who left?"), library.show("emma").bytes)
     assert isinstance(unknown, UnknownDocumentError)
     assert isinstance(blank, FormatError)
-
-
-def test_no_questions_give_no_answers(library):
-    assert library.ask_many([], []) == []
 
 
 def test_ask_gives_five_answers_by_default_and_all_with_none(library, texts):
@@ -79,13 +58,6 @@ def test_appending_gives_the_memory_of_both_texts_read_as_one(library, reader, t
     document = library.show("emma")
     assert change == Change("emma", "appended", whole.tokens, document.bytes)
     assert document.title == "Emma"
-
-
-def test_after_an_append_the_first_text_counts_as_another(library, texts):
-    library.add("emma", texts[0])
-    library.append("emma", texts[1])
-    with pytest.raises(NameTakenError, match="a different text"):
-        library.add("emma", texts[0])
 
 
 def test_kept_texts_are_appended_to(folder, reader, texts):
@@ -133,11 +105,6 @@ def test_remove_is_atomic(library, texts):
     assert "a" in library
 
 
-def test_documents_takes_after_and_limit(library, texts):
-    library.add_many(zip("abcd", texts, strict=False))
-    assert [each.name for each in library.documents(after="a", limit=2)] == ["b", "c"]
-
-
 def test_a_reader_that_is_not_the_stores_is_refused(library, folder, make_reader, texts):
     library.add("emma", texts[0])
     with pytest.raises(OptionError, match="has memories of the reader"):
@@ -167,13 +134,6 @@ def test_a_library_is_not_created_for_a_reader_that_is_not_there(folder, tmp_pat
         assert not folder.exists()
 
 
-def test_a_reader_can_be_given_as_a_path(folder, reader, texts, tmp_path):
-    reader.save(tmp_path / "reader")
-    with Library(folder, str(tmp_path / "reader")) as library:
-        library.add("emma", texts[0])
-        assert library.store.reader == reader.fingerprint
-
-
 def test_a_read_only_library_refuses_changes(library, folder, reader, texts):
     with (
         Library(folder, reader, read_only=True) as other,
@@ -187,12 +147,6 @@ def test_a_library_is_not_created_when_read_only_or_create_is_false(folder, opti
     with pytest.raises(StoreError, match="there is no folder"):
         Library(folder, **options)
     assert not folder.exists()
-
-
-def test_a_closed_library_cannot_be_used(library):
-    library.close()
-    with pytest.raises(StoreError, match="is closed"):
-        library.ask("emma", "Who left?")
 
 
 def test_threads_can_ask_at_the_same_time(library, texts):
@@ -232,12 +186,6 @@ def test_a_document_is_decoded_once_for_many_questions(library, texts, decoded):
     assert len(decoded) == 1
 
 
-def test_two_questions_about_one_document_decode_it_once(library, texts, decoded):
-    library.add("emma", texts[0])
-    library.ask_many(["emma", "emma"], ["Who left?", "Who came?"])
-    assert len(decoded) == 1
-
-
 @pytest.mark.parametrize("change", ["replace", "append", "remove and add"])
 def test_another_processs_change_is_seen_at_once(library, folder, reader, texts, change):
     library.add("emma", texts[0])
@@ -254,15 +202,6 @@ def test_another_processs_change_is_seen_at_once(library, folder, reader, texts,
     assert [answer.text for answer in library.ask("emma", "Who left?")] == [each.text for each in fresh]
 
 
-def test_a_document_that_another_process_removed_is_gone(library, folder, reader, texts):
-    library.add("emma", texts[0])
-    library.ask("emma", "Who left?")
-    with Library(folder, reader) as other:
-        other.remove("emma")
-    with pytest.raises(LookupError):
-        library.ask("emma", "Who left?")
-
-
 def test_the_cache_drops_the_least_recently_used_memory(library, texts):
     library.add_many(zip("abc", texts, strict=False))
     with library.store.snapshot() as now:
@@ -277,13 +216,6 @@ def test_the_cache_drops_the_least_recently_used_memory(library, texts):
         assert small.bytes <= small.limit
         assert small.get(now, "a")[0] is a
         assert small.get(now, "b")[0] is not b
-
-
-def test_a_document_larger_than_the_cache_is_answered(folder, reader, texts):
-    with Library(folder, reader, cache=0) as library:
-        library.add("emma", texts[0])
-        assert library.ask("emma", "Who left?")
-        assert len(library._cache) == 0
 
 
 def test_a_document_that_cannot_be_read_is_listed_with_its_fault_among_the_others(library, texts):

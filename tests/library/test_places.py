@@ -49,11 +49,6 @@ def test_an_answer_names_its_page(filled, question, expected, page):
     assert place(filled, "rent.pdf", question, expected) == page
 
 
-def test_an_answer_of_a_text_without_pages_has_no_place(filled):
-    filled.add("note", "Ann Lee lives in Bath.")
-    assert filled.ask("note", "Where does Ann Lee live?")[0].place is None
-
-
 def test_many_documents_at_once_have_their_own_places(filled):
     filled.add("note", "Ann Lee lives in Bath.")
     found = filled.ask_many(["rent.pdf", "note"], "Where does Ann Lee live?", top=None)

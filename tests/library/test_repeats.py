@@ -49,13 +49,6 @@ def test_a_repeat_is_recognised_after_other_changes(library):
     assert count(library) == 1
 
 
-def test_a_repeat_is_recognised_by_another_library_on_the_same_store(library, reader):
-    library.append("emma", TEXT, key="k")
-    with Library(library.store.path, reader, keep_text=True) as other:
-        other.append("emma", TEXT, key="k")
-    assert count(library) == 1
-
-
 def test_two_repeats_at_the_same_time_append_once(library):
     threads = [
         threading.Thread(target=library.append, args=("emma", TEXT), kwargs={"key": "k"}) for _ in range(4)

@@ -1,13 +1,10 @@
 """The readers of the package on a letter: real questions, quotes, and stores that choose their reader."""
 
 import json
-import re
-import sys
 from pathlib import Path
 
 import pytest
 
-from attar.cli.main import main
 from attar.library.library import Library
 from attar.memory.memory import Memory
 from attar.memory.phrases import JOINT
@@ -56,10 +53,6 @@ def test_phrases_say_which_text_fits_a_question_and_nothing_where_none_answers(s
     assert fits[0] > fits[1] + 1
     about = shipped.match([memory, other], "aerodynamic heating of slender bodies at high speed")
     assert about[0] == pytest.approx(about[1], abs=0.2)
-
-
-def test_the_default_answers_with_phrases(shipped):
-    assert shipped.parts.config.network.quick is not None
 
 
 @pytest.mark.parametrize(
@@ -125,58 +118,6 @@ def test_an_appended_text_is_quoted_at_its_place(library):
     assert best.quote == "Edmund waited for us at the station with a basket of oranges."
     assert text[best.start : best.end] == best.text
     assert library.ask("letter", "Who owns the hotel?")[0].text == "Teresa Almeida"
-
-
-def test_merged_documents_are_quoted_from_the_joined_text(library):
-    library.add("second", SECOND)
-    library.merge("both", ["second", "letter"])
-    text = library.show("both").text
-    assert text == SECOND + JOINT + LETTER
-    for question, answer in (
-        ("Who owns the hotel?", "Teresa Almeida"),
-        ("What did Edmund have in the basket?", "oranges"),
-    ):
-        best = library.ask("both", question)[0]
-        assert answer in best.quote
-        assert text[best.start : best.end] == best.text
-
-
-def test_a_replaced_text_is_quoted(library):
-    library.ask("letter", "Who owns the hotel?")
-    library.add("letter", LETTER.replace("Teresa Almeida", "Rosa Pinto"), replace=True)
-    best = library.ask("letter", "Who owns the hotel?")[0]
-    assert best.text == "Rosa Pinto"
-    assert "Rosa Pinto" in best.quote
-
-
-def test_a_memory_is_small(library):
-    (document,) = library.documents()
-    assert document.bytes < 10 * len(LETTER)
-
-
-def test_ask_prints_the_answer_its_probability_and_its_sentence(library, monkeypatch, capsys, shipped):
-    monkeypatch.setattr(Reader, "load", lambda path=None: shipped)
-    asked = [
-        "ask",
-        str(library.store.path),
-        "letter",
-        "Who owns the hotel?",
-        "Who is the president of France?",
-    ]
-    monkeypatch.setattr(sys, "argv", ["attar", *asked, "--top", "1"])
-    with pytest.raises(SystemExit, match="0"):
-        main()
-    hotel, france = capsys.readouterr().out.split("\n\n")
-    assert hotel.splitlines()[0] == "Who owns the hotel?"
-    line = LETTER[: LETTER.index("Teresa Almeida")].count("\n") + 1
-    expected = rf"Teresa Almeida  \d+%  line {line}  The hotel is owned by Teresa Almeida, a .+"
-    assert re.fullmatch(expected, hotel.splitlines()[1])
-    assert re.match(r"not in this text  [7-9]\d%", france.splitlines()[1])
-    monkeypatch.setattr(sys, "argv", ["attar", *asked[:4], "--json", "--top", "2"])
-    with pytest.raises(SystemExit, match="0"):
-        main()
-    (hotel,) = json.loads(capsys.readouterr().out)["questions"]
-    assert {"text", "probability", "quote", "start", "end"} <= set(hotel["answers"][0])
 
 
 TITLES = ["Dr.", "Mr.", "Mrs.", "Ms.", "Miss", "Prof.", "Sir", "Captain", "Professor"]
