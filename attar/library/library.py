@@ -126,7 +126,7 @@ class Library:
 
         The same text again changes nothing; another text under the name needs `replace=True`.
         """
-        (change,) = self._adder(replace).add([Draft.of(name, text, title)], _BATCH)
+        (change,) = self.add_many([Draft.of(name, text, title)], replace=replace)
         return change
 
     def add_many(
@@ -146,7 +146,17 @@ class Library:
         of tokens of a batch that are read. Calls that share `seen` refuse a name that one of them had before.
         """
         drafts = (document if isinstance(document, Draft) else Draft.of(*document) for document in documents)
-        adder = self._adder(replace, progress, on_refused, seen)
+        adder = Adder(
+            store=self.store,
+            reader=lambda: self.reader,
+            searching=self._searching,
+            keep_text=self.keep_text,
+            budget=self.budget,
+            replace=replace,
+            progress=progress,
+            on_refused=on_refused,
+            seen={} if seen is None else seen,
+        )
         changes = []
         for change in adder.add(drafts, batch_size):
             changes.append(change)
@@ -263,7 +273,6 @@ class Library:
 
     @property
     def search_state(self) -> SearchState:
-        """What the last search found out about the library."""
         return self._searching.state()
 
     def merge(
@@ -316,7 +325,6 @@ class Library:
             return self._cache.get(now, name).text
 
     def memory(self, name: str) -> Memory:
-        """A document's memory."""
         with suggesting(self.store, [name]):
             return self.store.get(name).memory
 
@@ -324,7 +332,6 @@ class Library:
 
     @property
     def fingerprint(self) -> str:
-        """The reader's."""
         return self.reader.fingerprint
 
     def prepare(self) -> None:
@@ -336,11 +343,9 @@ class Library:
         return None if name in self else similar_names(self.store, name)
 
     def stats(self) -> Stats:
-        """Totals, for operators."""
         return self.store.stats()
 
     def check_disk(self) -> None:
-        """Refuse if the disk cannot be written."""
         check_disk(self.store.path)
 
     def __contains__(self, name: str) -> bool:
@@ -364,22 +369,3 @@ class Library:
 
     def _new_searching(self, signature_size: int | None) -> Searching:
         return Searching(self.store, self._cache, self._reader_of, self._lists_from, signature_size)
-
-    def _adder(
-        self,
-        replace: bool = False,
-        progress: Progress = ignore_progress,
-        on_refused: Callable[[AttarError], None] | None = None,
-        seen: dict[str, bytes] | None = None,
-    ) -> Adder:
-        return Adder(
-            store=self.store,
-            reader=lambda: self.reader,
-            searching=self._searching,
-            keep_text=self.keep_text,
-            budget=self.budget,
-            replace=replace,
-            progress=progress,
-            on_refused=on_refused,
-            seen={} if seen is None else seen,
-        )
