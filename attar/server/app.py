@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route as StarletteRoute
 from starlette.routing import Router
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 import attar
 from attar import wire
@@ -22,7 +22,7 @@ from attar.library.library import Library
 from attar.library.served import ServedLibrary
 from attar.results import Change, DocumentDetails
 from attar.server import middleware, routes
-from attar.server.metrics import Metrics
+from attar.server.metrics import METRICS, Metrics, Observe
 from attar.server.openapi import Parameter, Route, html_document, openapi_document
 from attar.server.service import Service
 from attar.server.settings import Settings
@@ -114,7 +114,7 @@ def make_app(settings: Settings, library: ServedLibrary | None = None) -> ASGIAp
         try:
             await service.open()
             # For the connections, which refuse what is not HTTP before there is a request.
-            yield {middleware.METRICS: metrics}
+            yield {METRICS: metrics}
         finally:
             await service.close()
 
@@ -131,18 +131,12 @@ def make_app(settings: Settings, library: ServedLibrary | None = None) -> ASGIAp
         default=StaticFiles(directory=PAGE_FOLDER, html=True),
         lifespan=lifespan,
     )
-    answer_request = _with_middleware(router, settings, metrics)
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await (router if scope["type"] == "lifespan" else answer_request)(scope, receive, send)
-
-    return app
+    return middleware.RequestsOnly(_with_middleware(router, settings, metrics), router)
 
 
 def _with_middleware(app: ASGIApp, settings: Settings, metrics: Metrics) -> ASGIApp:
     """The middleware around the routes, the innermost first."""
-    app = middleware.StopWhenGone(app)
-    app = middleware.Deadline(app, settings.timeout)
+    app = middleware.GiveUp(app, settings.timeout)
     app = middleware.LimitConcurrency(app, settings.max_concurrent, metrics)
     app = middleware.LimitBody(app, settings.max_body)
     if settings.token is not None:
@@ -152,7 +146,7 @@ def _with_middleware(app: ASGIApp, settings: Settings, metrics: Metrics) -> ASGI
     app = middleware.RefuseAmbiguous(app)
     app = middleware.Problems(app)
     app = middleware.PageHeaders(app)
-    app = middleware.Observe(app, metrics, {(route.method, route.path): route.name for route in ROUTES})
+    app = Observe(app, metrics, {(route.method, route.path): route.name for route in ROUTES})
     return middleware.StripPrefix(app, settings.prefix) if settings.prefix else app
 
 

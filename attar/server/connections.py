@@ -13,7 +13,7 @@ from typing import cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from attar.server.middleware import METRICS, new_request_id
+from attar.server.metrics import METRICS, new_request_id
 from attar.server.problems import ProblemError
 
 log = logging.getLogger("attar.server")

@@ -1,9 +1,17 @@
-"""Metrics for Prometheus. Worker processes share them in a folder, by prometheus_client's own multiprocess mode."""
+"""Metrics for Prometheus, and the middleware that counts and logs each request.
 
+Worker processes share their metrics in a folder, by prometheus_client's own multiprocess mode.
+"""
+
+import asyncio
+import itertools
+import logging
 import os
 import platform
 import re
-from collections.abc import Iterator
+import secrets
+import time
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,16 +21,45 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import attar
+from attar.server.problems import DISCONNECTED, OverloadedError, printable, problem_for
 
 if TYPE_CHECKING:
     from attar.store.maintenance import Stats
+
+log = logging.getLogger("attar.server")
 
 # prometheus_client reads this variable when it is imported; `attar.server.run` sets it for several workers.
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+# Keys of a request's scope: the name of its route.
+ROUTE = "attar.route"
+# Its id.
+REQUEST_ID = "attar.request_id"
+# Its headers by name; of one that is sent twice the last.
+HEADERS = "attar.headers"
+# The error that it was refused with.
+ERROR = "attar.error"
+# The key of the lifespan's state with the metrics, in which connections count what they refuse.
+METRICS = "attar.metrics"
+# Labels of requests that have no route: static files, and paths below /v1 that do not exist.
+_PAGE = "page"
+_UNMATCHED = "unmatched"
+# A client's own request id is kept if it is safe to log.
+_SAFE_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
+# Random ids take a system call each: these are a prefix per process, and a number.
+_ID_PREFIX = secrets.token_hex(4)
+_ID_NUMBERS = itertools.count(1)
+# Characters of a path in the log.
+_MAX_PATH = 200
+# Characters of a client's address in the log, which may be what a proxy was told.
+_MAX_CLIENT = 60
+# Seconds between two log lines about refusals of an overloaded server.
+_LOG_SECONDS = 1.0
 _STORE = {
     "documents": "Documents in the store.",
     "tokens": "Tokens of all documents.",
@@ -85,6 +122,72 @@ class Metrics:
         return generate_latest(registry)
 
 
+class Observe:
+    """Gives each request an id, counts it, and logs it in one line."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, routes: Mapping[tuple[str, str], str]) -> None:
+        self.app, self._metrics, self._routes = app, metrics, routes
+        self._overloads = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        headers = scope[HEADERS] = dict(scope["headers"])
+        request_id = scope[REQUEST_ID] = _request_id(headers.get(b"x-request-id", b""))
+        status = DISCONNECTED
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                with_id = [*message["headers"], (b"x-request-id", request_id.encode())]
+                message = {**message, "headers": with_id}
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_with_id)
+        finally:
+            self._record(scope, status, time.perf_counter() - started)
+
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        # An error refers to its frames, which refer to the scope: without `pop` a cycle that holds the body.
+        error: Exception | None = scope.pop(ERROR, None)
+        method, path = scope["method"], scope["path"]
+        other = _UNMATCHED if path.startswith("/v1/") else _PAGE
+        # A request that was refused before routing counts for the route that it asked for.
+        route = scope.get(ROUTE) or self._routes.get((method, path), other)
+        self._metrics.count_request(route, status, seconds)
+        if isinstance(error, OverloadedError):
+            self._note_overload()
+            return
+        problem = None if error is None else problem_for(error)
+        is_bug = error is not None and problem is None
+        is_fault = is_bug or (problem is not None and problem.server_fault)
+        level = logging.ERROR if is_fault else logging.WARNING if status >= 400 else logging.INFO
+        if not log.isEnabledFor(level):
+            return
+        fields = {
+            "request": scope[REQUEST_ID],
+            "client": printable((scope.get("client") or ["unknown"])[0], _MAX_CLIENT),
+            "method": method,
+            # Percent-encoded, as it was sent: a name may contain line ends.
+            "path": printable((scope.get("raw_path") or b"").decode("latin-1"), _MAX_PATH),
+            "status": status,
+            "seconds": round(seconds, 6),
+        }
+        if error is not None and not isinstance(error, HTTPException):
+            fields["fault"] = printable(str(error)) or type(error).__name__
+        log.log(level, "request", extra={"fields": fields}, exc_info=error if is_bug else None)
+
+    def _note_overload(self) -> None:
+        if not self._overloads:
+            asyncio.get_running_loop().call_later(_LOG_SECONDS, self._log_overloads)
+        self._overloads += 1
+
+    def _log_overloads(self) -> None:
+        log.warning("overload", extra={"fields": {"status": 503, "refused": self._overloads}})
+        self._overloads = 0
+
+
 class _Server(Collector):
     """The version, the reader, the store, and what each process uses."""
 
@@ -122,3 +225,13 @@ def _is_alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def new_request_id() -> str:
+    """An id for a request that has none that can be used."""
+    return f"{_ID_PREFIX}{next(_ID_NUMBERS) & 0xFFFFFFFF:08x}"
+
+
+def _request_id(sent: bytes) -> str:
+    """The client's own id if it is safe to log, or a new one."""
+    return sent.decode() if _SAFE_ID.fullmatch(sent) else new_request_id()

@@ -1,49 +1,25 @@
-"""ASGI middleware around all routes, one duty each; `attar.server.app` puts them in order. All see requests only.
+"""ASGI middleware around all routes, one duty each; `attar.server.app` puts them in order.
 
-A middleware that refuses a request raises a `ProblemError`, which `Problems` answers and `Observe` counts and logs.
+One that refuses a request raises a `ProblemError`, which `Problems` answers and `Observe` counts and logs.
 """
 
 import asyncio
 import hmac
-import itertools
-import logging
 import re
-import secrets
-import time
-from collections.abc import Mapping
 from contextlib import suppress
+from typing import cast
 
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from attar.server.metrics import Metrics
-from attar.server.problems import CLOSE, OverloadedError, ProblemError, printable, problem_for
+from attar.server.metrics import ERROR, HEADERS, REQUEST_ID, Metrics
+from attar.server.problems import CLOSE, DISCONNECTED, OverloadedError, ProblemError, problem_for
 
-log = logging.getLogger("attar.server")
-
-# Keys of a request's scope: the name of its route, its id, and the error that it was refused with.
-ROUTE = "attar.route"
-REQUEST_ID = "attar.request_id"
-_ERROR = "attar.error"
-# The key of the lifespan's state with the metrics, in which connections count what they refuse.
-METRICS = "attar.metrics"
-# Labels of requests that have no route: static files, and paths below /v1 that do not exist.
-_PAGE = "page"
-_UNMATCHED = "unmatched"
-# A client's own request id is kept if it is safe to log.
-_SAFE_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
-# Characters of a path in the log.
-_MAX_PATH = 200
-# Characters of a client's address in the log, which may be what a proxy was told.
-_MAX_CLIENT = 60
-# Seconds between two log lines about refusals of an overloaded server.
-_LOG_SECONDS = 1.0
-# The status of a request whose client is gone: nobody reads a response.
-_DISCONNECTED = 499
 # Seconds for which the rest of a refused body is read, at most.
 _LINGER = 10.0
+# Seconds for which a request is answered before its connection is watched.
+_UNWATCHED = 0.1
 # What a client is told of a bug.
 _INTERNAL = "internal error; the log has it under this request id"
 # Python refuses to parse numbers of thousands of digits.
@@ -64,9 +40,16 @@ _PAGE_HEADERS = [
         b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'",
     ),
 ]
-# Random ids take a system call each: these are a prefix per process, and a number.
-_ID_PREFIX = secrets.token_hex(4)
-_ID_NUMBERS = itertools.count(1)
+
+
+class RequestsOnly:
+    """Passes requests on, and what is not a request, the start and the end of the server, to another application."""
+
+    def __init__(self, app: ASGIApp, lifespan: ASGIApp) -> None:
+        self.app, self._lifespan = app, lifespan
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (self.app if scope["type"] == "http" else self._lifespan)(scope, receive, send)
 
 
 class StripPrefix:
@@ -87,71 +70,6 @@ class StripPrefix:
         await self.app(scope, receive, send)
 
 
-class Observe:
-    """Gives each request an id, counts it, and logs it in one line."""
-
-    def __init__(self, app: ASGIApp, metrics: Metrics, routes: Mapping[tuple[str, str], str]) -> None:
-        self.app, self._metrics, self._routes = app, metrics, routes
-        self._overloads = 0
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started = time.perf_counter()
-        request_id = scope[REQUEST_ID] = _request_id(scope)
-        status = _DISCONNECTED
-
-        async def send_with_id(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                headers = [*message["headers"], (b"x-request-id", request_id.encode())]
-                message = {**message, "headers": headers}
-            await send(message)
-
-        try:
-            await self.app(scope, receive, send_with_id)
-        finally:
-            self._record(scope, status, time.perf_counter() - started)
-
-    def _record(self, scope: Scope, status: int, seconds: float) -> None:
-        # An error refers to its frames, which refer to the scope: without `pop` a cycle that holds the body.
-        error: Exception | None = scope.pop(_ERROR, None)
-        method, path = scope["method"], scope["path"]
-        other = _UNMATCHED if path.startswith("/v1/") else _PAGE
-        # A request that was refused before routing counts for the route that it asked for.
-        route = scope.get(ROUTE) or self._routes.get((method, path), other)
-        self._metrics.count_request(route, status, seconds)
-        if isinstance(error, OverloadedError):
-            self._note_overload()
-            return
-        problem = None if error is None else problem_for(error)
-        is_bug = error is not None and problem is None
-        is_fault = is_bug or (problem is not None and problem.server_fault)
-        level = logging.ERROR if is_fault else logging.WARNING if status >= 400 else logging.INFO
-        if not log.isEnabledFor(level):
-            return
-        fields = {
-            "request": scope[REQUEST_ID],
-            "client": printable((scope.get("client") or ["unknown"])[0], _MAX_CLIENT),
-            "method": method,
-            # Percent-encoded, as it was sent: a name may contain line ends.
-            "path": printable((scope.get("raw_path") or b"").decode("latin-1"), _MAX_PATH),
-            "status": status,
-            "seconds": round(seconds, 6),
-        }
-        if error is not None and not isinstance(error, HTTPException):
-            fields["fault"] = printable(str(error)) or type(error).__name__
-        log.log(level, "request", extra={"fields": fields}, exc_info=error if is_bug else None)
-
-    def _note_overload(self) -> None:
-        if not self._overloads:
-            asyncio.get_running_loop().call_later(_LOG_SECONDS, self._log_overloads)
-        self._overloads += 1
-
-    def _log_overloads(self) -> None:
-        log.warning("overload", extra={"fields": {"status": 503, "refused": self._overloads}})
-        self._overloads = 0
-
-
 class Problems:
     """Answers a request that was refused, or failed, with a problem object."""
 
@@ -159,7 +77,7 @@ class Problems:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = dict(scope["headers"])
+        headers = scope[HEADERS]
         is_unread = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
         is_started = False
 
@@ -179,7 +97,7 @@ class Problems:
         try:
             await self.app(scope, receive_part, send_part)
         except Exception as error:
-            scope[_ERROR] = error
+            scope[ERROR] = error
             if is_started:
                 # The server can only close the connection.
                 raise
@@ -189,7 +107,7 @@ class Problems:
                 error.__traceback__ = None
         else:
             return
-        if problem.status == _DISCONNECTED:
+        if problem.status == DISCONNECTED:
             return
         response = problem.response(scope[REQUEST_ID])
         if is_unread and "connection" in problem.headers:
@@ -223,10 +141,11 @@ class RefuseAmbiguous:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        names = [name for name, _ in scope["headers"]]
-        for name in _SINGLE:
-            if (count := names.count(name)) > 1:
-                raise ProblemError(400, f"{name.decode()}: expected one header, got {count}", CLOSE)
+        if len(scope[HEADERS]) < len(scope["headers"]):
+            names = [name for name, _ in scope["headers"]]
+            for name in _SINGLE:
+                if (count := names.count(name)) > 1:
+                    raise ProblemError(400, f"{name.decode()}: expected one header, got {count}", CLOSE)
         raw_path = scope.get("raw_path") or b""
         if b"%" in raw_path and not raw_path.startswith(_NAMED):
             raise ProblemError(404, "there is no such path: only documents' names may be percent-encoded")
@@ -241,7 +160,7 @@ class RequireToken:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not _PUBLIC.match(scope["path"]):
-            sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+            sent = scope[HEADERS].get(b"authorization", b"")
             scheme, _, token = sent.partition(b" ")
             if scheme.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self._token):
                 detail = (
@@ -258,7 +177,7 @@ class LimitBody:
         self.app, self._limit = app, limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        length = scope[HEADERS].get(b"content-length", b"0")
         if not length.isdigit() or len(length) > _MAX_LENGTH_DIGITS:
             raise self._too_large()
         self._check(int(length))
@@ -303,60 +222,69 @@ class LimitConcurrency:
             self._gauge.set(self._in_flight)
 
 
-class Deadline:
-    """Ends a request that takes longer than some seconds."""
+class GiveUp:
+    """Ends a request that takes longer than some seconds, or whose client has closed the connection."""
 
     def __init__(self, app: ASGIApp, seconds: float) -> None:
         self.app, self._seconds = app, seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with asyncio.timeout(self._seconds):
-            await self.app(scope, receive, send)
-
-
-class StopWhenGone:
-    """Cancels a request whose client has closed the connection: nobody waits for its answer."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answering = asyncio.current_task()
-        assert answering is not None
-        watching: asyncio.Task[None] | None = None
-        is_gone = is_answered = False
-
-        async def watch() -> None:
-            nonlocal is_gone
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            if not is_answered:
-                is_gone = True
-                answering.cancel()
-
-        async def receive_part() -> Message:
-            nonlocal watching
-            message = await receive()
-            # What comes after the body can only be the end of the connection.
-            if watching is None and message["type"] == "http.request" and not message.get("more_body", False):
-                watching = asyncio.create_task(watch())
-            return message
-
-        async def send_part(message: Message) -> None:
-            nonlocal is_answered
-            is_answered = message["type"] == "http.response.body" and not message.get("more_body", False)
-            await send(message)
-
+        watch = _Watch(receive, send, self._seconds)
         try:
-            await self.app(scope, receive_part, send_part)
+            await self.app(scope, watch.receive, watch.send)
         except asyncio.CancelledError:
-            if not is_gone:
+            # Someone else may have cancelled it too, for example a server that stops.
+            if watch.reason is None or watch.task.uncancel() > 0:
                 raise
-            answering.uncancel()
-            raise ClientDisconnect from None
+            raise watch.reason from None
         finally:
-            if watching is not None:
-                watching.cancel()
+            watch.end()
+
+
+class _Watch:
+    """Cancels the task of a request, with a reason. Quick requests are not watched: that would cost 25 µs for each."""
+
+    def __init__(self, receive: Receive, send: Send, seconds: float) -> None:
+        self._receive, self._send = receive, send
+        self._loop = asyncio.get_running_loop()
+        self.task = cast("asyncio.Task[None]", asyncio.current_task(self._loop))
+        self.reason: Exception | None = None
+        self._is_read, self._is_answered = asyncio.Event(), False
+        self._deadline = self._loop.time() + seconds
+        self._timer = self._loop.call_later(min(_UNWATCHED, seconds), self._start)
+        self._watching: asyncio.Task[None] | None = None
+
+    def _start(self) -> None:
+        self._watching = self._loop.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        reason: Exception = ClientDisconnect()
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                # What comes after the body can only be the end of the connection.
+                await self._is_read.wait()
+                while (await self._receive())["type"] != "http.disconnect":
+                    pass
+        except TimeoutError as late:
+            reason = late
+        if not self._is_answered:
+            self.reason = reason
+            self.task.cancel()
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if not message.get("more_body", False):
+            self._is_read.set()
+        return message
+
+    async def send(self, message: Message) -> None:
+        self._is_answered = message["type"] == "http.response.body" and not message.get("more_body", False)
+        await self._send(message)
+
+    def end(self) -> None:
+        self._timer.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
 
 
 class PageHeaders:
@@ -376,14 +304,3 @@ class PageHeaders:
             await send(message)
 
         await self.app(scope, receive, send_with_headers)
-
-
-def new_request_id() -> str:
-    """An id for a request that has none that can be used."""
-    return f"{_ID_PREFIX}{next(_ID_NUMBERS) & 0xFFFFFFFF:08x}"
-
-
-def _request_id(scope: Scope) -> str:
-    """The client's own id if it is safe to log, or a new one."""
-    sent = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-    return sent.decode() if _SAFE_ID.fullmatch(sent) else new_request_id()

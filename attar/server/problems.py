@@ -22,6 +22,8 @@ from attar.wire import Problem
 MEDIA_TYPE = "application/problem+json"
 # Seconds after which a client may try again.
 RETRY_AFTER = 1
+# The status of a request whose client is gone: nobody reads a response.
+DISCONNECTED = 499
 # What a refused client reads whose connection cannot be used for another request.
 CLOSE = {"connection": "close"}
 
@@ -38,7 +40,7 @@ _STATUSES = {
     415: ("Unsupported media type", "FormatError"),
     422: ("Invalid request", "FormatError"),
     431: ("Request header fields too large", "OptionError"),
-    499: ("Client closed the connection", ""),
+    DISCONNECTED: ("Client closed the connection", ""),
     500: ("Internal server error", ""),
     501: ("Optional dependency not installed", "MissingError"),
     503: ("Service unavailable", "UnavailableError"),
@@ -118,7 +120,9 @@ def problem_for(error: Exception) -> ProblemError | None:
         case TimeoutError():
             return ProblemError(504, "the server's time limit was reached before there was an answer")
         case ClientDisconnect():
-            return ProblemError(499, "the client closed the connection before it had sent the whole request")
+            return ProblemError(
+                DISCONNECTED, "the client closed the connection before it had sent the whole request"
+            )
         case HTTPException():
             return _problem_for_http(error)
     return None

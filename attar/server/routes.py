@@ -5,28 +5,34 @@ is its reply, a status and a struct, or a response.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from attar import wire
+from attar.errors import FormatError, OptionError
 from attar.library.drafts import Draft
 from attar.library.files import read_upload
 from attar.results import Change, DocumentDetails
-from attar.server import requests
-from attar.server.middleware import ROUTE
+from attar.server.metrics import HEADERS, ROUTE
 from attar.server.openapi import Route
 from attar.server.problems import ProblemError, printable
 from attar.server.service import Questions, Service
 
 PAGE_SIZE = 100
 MAX_PAGE_SIZE = 1_000
+_DOCUMENTS = f"{wire.DOCUMENTS}/".encode()
+_APPEND = b"/append"
+# Python refuses to parse numbers of thousands of digits.
+_MAX_DIGITS = 9
 
 _decoder = cache(msgspec.json.Decoder)
 _encode = msgspec.json.Encoder().encode
@@ -57,7 +63,7 @@ async def _read_body(request: Request, struct: type[msgspec.Struct] | type[bytes
 
     The content type is required: a browser does not send it to another site without that site's consent.
     """
-    sent = next((value for name, value in request.scope["headers"] if name == b"content-type"), b"")
+    sent: bytes = request.scope[HEADERS].get(b"content-type", b"")
     media_type = sent.decode("latin-1").partition(";")[0].strip().lower()
     expected = wire.MEDIA if struct is bytes else wire.JSON
     if media_type != expected:
@@ -71,9 +77,9 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     """Answer one or many questions about one or many documents, or about all."""
     started = time.perf_counter()
     names, questions = body.pairs()
-    requests.check_count("questions", questions, service.settings.max_questions)
+    _check_count("questions", questions, service.settings.max_questions)
     for question in questions:
-        requests.check_length("question", len(question), service.settings.max_question)
+        _check_length("question", len(question), service.settings.max_question)
     if body.asks_all:
         asked, missing = await service.ask_all(questions, body.top)
     else:
@@ -94,14 +100,14 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
 async def search(service: Service, request: Request, body: wire.Search) -> wire.Hits:
     """Rank all documents by a query."""
     started = time.perf_counter()
-    requests.check_length("query", len(body.query), service.settings.max_question)
+    _check_length("query", len(body.query), service.settings.max_question)
     hits, missing = await service.search(lambda: service.library.search(body.query, top=body.top))
     return wire.Hits(body.query, hits, time.perf_counter() - started, missing)
 
 
 async def list_documents(service: Service, request: Request) -> wire.Page:
     """List documents in the order of their names, starting after `after`; `next` is the `after` of the next page."""
-    limit = requests.query_number(request, "limit", PAGE_SIZE, MAX_PAGE_SIZE)
+    limit = _query_number(request, "limit", PAGE_SIZE, MAX_PAGE_SIZE)
     after = request.query_params.get("after") or None
     library = service.library
     # One more than asked for shows whether there is a next page.
@@ -114,15 +120,15 @@ async def list_documents(service: Service, request: Request) -> wire.Page:
 
 async def show_document(service: Service, request: Request) -> DocumentDetails:
     """Show a document with its text."""
-    name = requests.document_name(request)
+    name = _document_name(request)
     shown, _ = await service.read(lambda: service.library.show(name))
     return shown
 
 
 async def put_document(service: Service, request: Request, body: wire.PutDocument) -> tuple[int, Change]:
     """Add or replace a document: 201 if the name is new, 200 if not."""
-    name = requests.document_name(request)
-    requests.check_length("text", len(body.text), service.settings.max_text)
+    name = _document_name(request)
+    _check_length("text", len(body.text), service.settings.max_text)
     change = await service.write(
         lambda: service.library.add(name, body.text, title=body.title, replace=body.replace)
     )
@@ -131,21 +137,21 @@ async def put_document(service: Service, request: Request, body: wire.PutDocumen
 
 async def append_text(service: Service, request: Request, body: wire.AppendText) -> Change:
     """Append text to a document; a repeated request with the same `Idempotency-Key` changes nothing."""
-    name, key = requests.document_name(request), requests.idempotency_key(request)
-    requests.check_length("text", len(body.text), service.settings.max_text)
+    name, key = _document_name(request), _idempotency_key(request)
+    _check_length("text", len(body.text), service.settings.max_text)
     return await service.write(lambda: service.library.append(name, body.text, key=key))
 
 
 async def add_file(service: Service, request: Request, body: bytes) -> wire.Changes:
     """Add the documents of one file; the ones before a refused one are added."""
-    name, replace = requests.file_name(request), requests.query_flag(request, "replace")
+    name, replace = _file_name(request), _query_flag(request, "replace")
 
     def read() -> list[Draft]:
         drafts, characters = [], 0
         for draft in read_upload(service.files, name, body):
             characters += len(draft.text)
             # Of all documents together: an archive of some kilobytes can hold any number of long ones.
-            requests.check_length("texts of the file", characters, service.settings.max_text)
+            _check_length("texts of the file", characters, service.settings.max_text)
             drafts.append(draft)
         return drafts
 
@@ -155,8 +161,8 @@ async def add_file(service: Service, request: Request, body: bytes) -> wire.Chan
 
 async def merge_documents(service: Service, request: Request, body: wire.Merge) -> Change:
     """Make one document of several, which stay."""
-    requests.check_count("documents", body.documents, service.settings.max_questions)
-    key, library = requests.idempotency_key(request), service.library
+    _check_count("documents", body.documents, service.settings.max_questions)
+    key, library = _idempotency_key(request), service.library
     return await service.write(
         lambda: library.merge(body.new, body.documents, title=body.title, replace=body.replace, key=key)
     )
@@ -164,14 +170,14 @@ async def merge_documents(service: Service, request: Request, body: wire.Merge) 
 
 async def remove_documents(service: Service, request: Request, body: wire.Remove) -> Response:
     """Remove documents: all of them, or none if one does not exist."""
-    requests.check_count("documents", body.documents, service.settings.max_questions)
+    _check_count("documents", body.documents, service.settings.max_questions)
     await service.write(lambda: service.library.remove(*body.documents))
     return Response(status_code=204)
 
 
 async def remove_document(service: Service, request: Request) -> Response:
     """Remove a document."""
-    name = requests.document_name(request)
+    name = _document_name(request)
     await service.write(lambda: service.library.remove(name))
     return Response(status_code=204)
 
@@ -192,3 +198,66 @@ async def readiness(service: Service, request: Request) -> Response:
 async def metrics(service: Service, request: Request) -> Response:
     """Metrics for Prometheus."""
     return Response(await service.metrics_text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+
+def _document_name(request: Request) -> str:
+    """The name in the path: any character may be percent-encoded, slashes need not be."""
+    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+    written = raw.partition(b"?")[0].removeprefix(_DOCUMENTS)
+    if request.method == "POST":
+        # A name may end with an encoded "/append"; only a plain one belongs to the route.
+        if not written.endswith(_APPEND):
+            raise HTTPException(405, headers={"allow": "PUT, GET, DELETE"})
+        written = written.removesuffix(_APPEND)
+    try:
+        name = unquote_to_bytes(written).decode()
+    except UnicodeDecodeError as error:
+        raise FormatError.expected("name", "percent-encoded UTF-8", "other bytes") from error
+    if len(name) > wire.MAX_NAME:
+        raise OptionError.expected("name", f"at most {wire.MAX_NAME:,} characters", f"{len(name):,}")
+    return name
+
+
+def _idempotency_key(request: Request) -> str | None:
+    """The key by which a repeated change is recognised, if the client sent one."""
+    return request.headers.get(wire.KEY_HEADER)
+
+
+def _query_number(request: Request, name: str, default: int, most: int) -> int:
+    """A whole number from the query string."""
+    written = request.query_params.get(name, str(default))
+    is_number = written.isascii() and written.isdigit() and len(written) <= _MAX_DIGITS
+    if not is_number or not 1 <= int(written) <= most:
+        raise OptionError.expected(name, f"a whole number from 1 to {most:,}", repr(written[:20]))
+    return int(written)
+
+
+def _query_flag(request: Request, name: str) -> bool:
+    """Whether the query string has this parameter as 1; it is 0 unless given."""
+    written = request.query_params.get(name, "0")
+    if written not in ("0", "1"):
+        raise OptionError.expected(name, "0 or 1", repr(written[:20]))
+    return written == "1"
+
+
+def _file_name(request: Request) -> str:
+    """The name of a file in the query string."""
+    name = request.query_params.get("name", "")
+    if not 0 < len(name) <= wire.MAX_NAME:
+        expected = f"a file's name of 1 to {wire.MAX_NAME:,} characters"
+        raise OptionError.expected("name", expected, f"{len(name):,}")
+    return name
+
+
+def _check_length(what: str, characters: int, limit: int) -> None:
+    """Refuse a text with more than `limit` characters."""
+    if characters > limit:
+        came = f"got {characters:,}; send it in parts"
+        raise ProblemError(413, f"{what}: expected at most {limit:,} characters, {came}")
+
+
+def _check_count(what: str, values: Sequence[object], limit: int) -> None:
+    """Refuse more than `limit` values in one request."""
+    if len(values) > limit:
+        remedy = "split them over several requests"
+        raise OptionError.expected(what, f"at most {limit:,} per request", f"{len(values):,}", remedy)

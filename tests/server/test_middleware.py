@@ -139,7 +139,7 @@ def test_a_full_queue_is_503_at_once(serve, refused, monkeypatch):
 def test_too_many_requests_are_503_and_logged_together_while_operators_are_answered(
     serve, monkeypatch, caplog
 ):
-    monkeypatch.setattr("attar.server.middleware._LOG_SECONDS", 0.1)
+    monkeypatch.setattr("attar.server.metrics._LOG_SECONDS", 0.1)
     served = serve(max_concurrent=1)
     held = Hold(served.library, monkeypatch)
 
