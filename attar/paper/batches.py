@@ -195,7 +195,6 @@ class ClozeBatches(IterableDataset[Batch]):
     def _assemble(
         self, documents: Offsets, drawn: DrawnQuestions | None, numbers: Ids, texts: "_Texts"
     ) -> Batch:
-        """The batch of some documents."""
         split = self.split
         rows = list(zip(texts.starts[documents].tolist(), texts.starts[documents + 1].tolist(), strict=True))
         names = _pad(texts.names, rows, np.int32(-1))
@@ -227,7 +226,6 @@ class ClozeBatches(IterableDataset[Batch]):
     def _questions(
         self, documents: Offsets, drawn: DrawnQuestions | None, numbered: Offsets
     ) -> tuple[Questions, Ids]:
-        """The questions of documents, and their answers."""
         split = self.split
         offered = drawn.document_questions if drawn else split.document_questions
         questions = concatenate_ranges(offered[documents], offered[documents + 1])

@@ -17,7 +17,7 @@ from attar.documents.sources import SourceDocument, find_files, read_source_file
 from attar.errors import AttarError, FormatError, OptionError
 from attar.files import AtomicFiles, refuse_existing
 from attar.paper.batches import QuestionDrawer
-from attar.paper.cloze import ClozeDocument, DocumentWriter, Question, count_names
+from attar.paper.cloze import ClozeDocument, Question, count_names, document_writer
 from attar.paper.options import SPLITS, BuildOptions
 from attar.paper.sets import encode_split
 from attar.paper.vocabulary import (
@@ -99,7 +99,6 @@ def _ignore(fault: AttarError) -> None:
 def _sentences(
     sources: Sequence[str | Path], splits: Sequence[str], progress: Progress
 ) -> Iterator[list[str]]:
-    """Yield the sentences to count words in."""
     every = SPLITS[0] not in splits
     for at, document in enumerate(_read_sources(sources, _ignore)):
         progress("counting words", at, len(splits))
@@ -191,11 +190,11 @@ def _write(
         for split in SPLITS:
             if split in tallies:
                 path = files.path(f"{split}.parquet")
-                writers[split] = stack.enter_context(DocumentWriter(path))
+                writers[split] = stack.enter_context(document_writer(path))
             else:
                 files.remove(f"{split}.parquet")
         for split, document in documents:
-            writers[split].write(document)
+            writers[split](document)
             tallies[split].update(
                 documents=1,
                 questions=len(document.questions),

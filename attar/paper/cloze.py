@@ -1,15 +1,14 @@
-"""Cloze documents and their questions: built sets' Parquet files, and the CNN and Daily Mail sets' `.question` files."""
+"""Cloze documents and their questions: the Parquet files of built sets, and the CNN sets' `.question` files."""
 
 import hashlib
 import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any
 
 import msgspec
@@ -115,39 +114,25 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
-class DocumentWriter:
-    """Writes documents to a Parquet file, one row per document; the file appears when all are written."""
+@contextmanager
+def document_writer(path: Path) -> Iterator[Callable[[ClozeDocument], None]]:
+    """Write documents to a Parquet file, one row per document; the file appears when all are written."""
+    pa, schema = _pyarrow(), _schema()
+    rows: list[dict[str, Any]] = []
+    with atomic_file(path) as partial, pa.parquet.ParquetWriter(partial, schema, compression="zstd") as file:
 
-    def __init__(self, path: Path) -> None:
-        self._pa, self._schema = _pyarrow(), _schema()
-        self._stack = ExitStack()
-        partial = self._stack.enter_context(atomic_file(path))
-        writer = self._pa.parquet.ParquetWriter(partial, self._schema, compression="zstd")
-        self._file = self._stack.enter_context(writer)
-        self._rows: list[dict[str, Any]] = []
+        def flush() -> None:
+            file.write_table(pa.Table.from_pylist(rows, schema=schema))
+            rows.clear()
 
-    def write(self, document: ClozeDocument) -> None:
-        """Add one document."""
-        self._rows.append(msgspec.structs.asdict(_Row.of(document)))
-        if len(self._rows) >= _ROWS:
-            self._flush()
+        def write(document: ClozeDocument) -> None:
+            rows.append(msgspec.structs.asdict(_Row.of(document)))
+            if len(rows) >= _ROWS:
+                flush()
 
-    def _flush(self) -> None:
-        self._file.write_table(self._pa.Table.from_pylist(self._rows, schema=self._schema))
-        self._rows.clear()
-
-    def __enter__(self) -> "DocumentWriter":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            self._stack.__exit__(kind, fault, trace)
-            return
-        with self._stack:
-            if self._rows:
-                self._flush()
+        yield write
+        if rows:
+            flush()
 
 
 def read_documents(path: Path) -> Iterator[ClozeDocument]:
@@ -174,8 +159,6 @@ _CLOSERS = frozenset(('"', "'", "''", ")", "]"))
 
 @dataclass(frozen=True, slots=True)
 class QuestionFile:
-    """The blocks of a `.question` file."""
-
     url: str
     document: str
     question: str

@@ -118,7 +118,6 @@ class SecondOrderEncoder(Encoder):
 
 
 def make_encoder(name: str, input_size: int, size: int, join: Literal["halves", "sum"] = "halves") -> Encoder:
-    """The encoder of that name."""
     if name == "gru":
         return GRUEncoder(input_size, size)
     if name == "second-order":

@@ -45,7 +45,6 @@ class Evaluation:
     source_baselines: dict[str, dict[str, Score]]  # by baseline, then by source
 
     def to_json(self) -> dict[str, Any]:
-        """As plain objects, the network's score at the top level."""
         parts = asdict(self)
         network: dict[str, Any] = parts.pop("network")
         return network | parts
@@ -132,8 +131,6 @@ _STYLES = {
 
 
 class Result(msgspec.Struct):
-    """What a run leaves in its folder."""
-
     options: dict[str, Any]
     history: list[Row]
     validation: Evaluation
@@ -158,7 +155,6 @@ class Accuracy(msgspec.Struct):
 
     @classmethod
     def of(cls, scores: Sequence[Score]) -> "Accuracy":
-        """Over the seeds of one mechanism."""
         accuracies = [score.accuracy for score in scores]
         low, high = fmean(score.low for score in scores), fmean(score.high for score in scores)
         deviation = stdev(accuracies) if len(accuracies) > 1 else None
@@ -249,7 +245,6 @@ def _step(change: float, error: float | None) -> str:
 
 
 def load_pyplot() -> Any:
-    """matplotlib's pyplot, drawing into files."""
     try:
         import matplotlib
     except ImportError as fault:

@@ -37,8 +37,6 @@ def scan_gru(
 
 
 class FusedGRU(torch.autograd.Function):
-    """The scan and its gradient."""
-
     @staticmethod
     def forward(
         gates: Tensor,
@@ -49,7 +47,6 @@ class FusedGRU(torch.autograd.Function):
         lengths: Tensor,
         step: int,
     ) -> Tensor:
-        """The states."""
         sequences, k = initial.shape
         gates = gates.contiguous()
         hidden = gates.new_zeros(gates.shape[0], k)

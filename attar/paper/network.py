@@ -75,7 +75,6 @@ class PaperHead(nn.Module):
     def forward(
         self, readouts: Float[Tensor, "Q k"], queries: Float[Tensor, "Q k"], candidates: Int[Tensor, "Q c"]
     ) -> Float[Tensor, "Q c"]:
-        """The score of each candidate, given by its entity id."""
         mixed = torch.tanh(self.of_readout(readouts) + self.of_query(queries))
         scores: Tensor = self.entities(mixed)
         return scores.gather(1, candidates)
@@ -94,7 +93,6 @@ class CopyHead(nn.Module):
         self.sharpness = nn.Parameter(torch.tensor(math.log(sharpness)))
 
     def forward(self, values: Float[Tensor, "Q c"]) -> Float[Tensor, "Q c"]:
-        """The scores of the candidates."""
         scores = torch.log(values.clamp(min=1e-9)) if self.shares else values
         return scores * self.sharpness.exp()
 
@@ -141,7 +139,6 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def _scale_embeddings(self, entities: int) -> None:
-        """Scale the initial embeddings: names large, words small."""
         last = FIRST_ENTITY + entities
         self.embedding.weight[:FIRST_ENTITY] *= WORD_SCALE
         self.embedding.weight[FIRST_ENTITY:last] *= NAME_SCALE
@@ -193,7 +190,6 @@ class Network(nn.Module):
         documents: Documents,
         questions: Questions,
     ) -> Float[Tensor, "Q c"]:
-        """The scores that the head computes from readouts."""
         candidates = documents.candidates.clamp(min=0)
         if isinstance(self.head, PaperHead):
             scores: Tensor = self.head(readouts, queries, candidates[questions.documents])
@@ -226,8 +222,6 @@ NETWORK_FILES = (_CONFIG, VOCABULARY_FILE, _WEIGHTS)
 
 
 class _Config(msgspec.Struct):
-    """The fields of `config.json`."""
-
     network: NetworkOptions
     about: dict[str, Any]
     format: Literal[1] = 1
@@ -243,7 +237,6 @@ class SavedNetwork:
 
 
 def save_network(folder: Path, network: Network, vocabulary: Vocabulary, about: dict[str, Any]) -> None:
-    """Write a network's folder, all files or none."""
     config = msgspec.to_builtins(_Config(NetworkOptions(**network.options.network()), about))
     weights = {name: value.cpu().contiguous() for name, value in network.state_dict().items()}
     with AtomicFiles(folder) as files:

@@ -82,7 +82,6 @@ class NetworkOptions:
         return self.head or ("copy" if self.mechanism in ("keyed", "named") else "paper")
 
     def network(self) -> dict[str, Any]:
-        """These options alone, by name."""
         return {field.name: getattr(self, field.name) for field in fields(NetworkOptions)}
 
 
@@ -116,7 +115,6 @@ class TrainingOptions(NetworkOptions):
 
     @property
     def folder(self) -> Path:
-        """The network's folder."""
         return Path(self.out)
 
     def described(self) -> dict[str, Any]:

@@ -54,7 +54,6 @@ class EncodedSplit:
 
     @cached_property
     def lengths(self) -> Offsets:
-        """Tokens per document [D]."""
         return np.diff(self.document_starts)
 
     @cached_property
@@ -78,7 +77,6 @@ class EncodedSplit:
         return {field.name: np.ascontiguousarray(getattr(self, field.name)) for field in fields(self)[:-1]}
 
     def save(self, path: Path, note: str) -> None:
-        """Write one file atomically."""
         from safetensors.numpy import save_file
 
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -193,7 +191,6 @@ class ClozeSet:
     def open(
         cls, path: str | Path, *, skip_malformed: bool = False, progress: Progress = ignore_progress
     ) -> "ClozeSet":
-        """Open a folder with at least one split."""
         cloze_set = cls(Path(path), skip_malformed, progress)
         if not cloze_set.path.is_dir():
             raise FormatError(f"there is no folder {path}", "check the path")
@@ -214,7 +211,6 @@ class ClozeSet:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that the set has."""
         above = self._questions
         if above is not None:
             return tuple(split for split in SPLITS if (above / split).is_dir())
@@ -229,7 +225,6 @@ class ClozeSet:
         return self.path / f"{split}.parquet" if above is None else above / split
 
     def check_splits(self, *splits: str) -> None:
-        """Refuse a set that lacks one of the splits."""
         for split in splits:
             self.file_of(split)
 
@@ -271,7 +266,6 @@ class ClozeSet:
         return replace(built, entities=highest + 1)
 
     def encoded(self, split: str, vocabulary: Vocabulary) -> EncodedSplit:
-        """A split in a vocabulary's ids; it is encoded once."""
         cache = self.path / _CACHE / f"{split}-{vocabulary.fingerprint[:16]}.safetensors"
         note = self._fingerprint(split)
         encoded = EncodedSplit.load(cache, note)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
+from operator import itemgetter
 from statistics import quantiles
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -46,20 +47,16 @@ class Method:
     reference: Callable[[Tensor, Tensor, Any], Tensor]
 
     def ask(self, hidden: Tensor, queries: Tensor) -> Callable[[], Any]:
-        """Answers the questions; the document is stored before."""
         return partial(self.lookup, self.store(hidden), self.prepare(queries))
 
     def write(self, hidden: Tensor, queries: Tensor) -> Callable[[], Any]:
-        """Stores the document."""
         return partial(self.store, hidden)
 
     def write_and_ask(self, hidden: Tensor, queries: Tensor) -> Callable[[], Any]:
-        """Stores the document and answers all questions."""
         prepared = self.prepare(queries)
         return lambda: self.lookup(self.store(hidden), prepared)
 
     def error(self, hidden: Tensor, queries: Tensor) -> float:
-        """The relative error of the readouts against float64."""
         stored = self.store(hidden)
         readouts = torch.as_tensor(self.lookup(stored, self.prepare(queries))).reshape(queries.shape)
         return relative_error(readouts, self.reference(hidden.double(), queries.double(), stored))
@@ -68,8 +65,8 @@ class Method:
 def methods_for_one(k: int) -> list[Method]:
     """Methods for one question per call, on a CPU: numpy where it is faster, packed memories."""
     return [
-        _softmax("softmax, numpy", Tensor.numpy, softmax_numpy, _first_numpy),
-        _softmax("softmax, SDPA", _unchanged, softmax_sdpa, lambda queries: queries[0]),
+        Method("softmax, numpy", "softmax", Tensor.numpy, softmax_numpy, _first_numpy, _softmax_exactly),
+        Method("softmax, SDPA", "softmax", _unchanged, softmax_sdpa, itemgetter(0), _softmax_exactly),
         *_nearest_tokens(),
         *_memories(k, "cpu", packed=True),
     ]
@@ -77,36 +74,20 @@ def methods_for_one(k: int) -> list[Method]:
 
 def methods_for_many(k: int, device: str) -> list[Method]:
     """Methods for many questions to one document in one call."""
-    fused = _softmax("softmax, SDPA", _batch_of_one, ops.softmax_lookup, _batch_of_one)
-    memories = _memories(k, device, packed=False)
-    if device == "cpu":
-        numpy = _softmax("softmax, numpy", Tensor.numpy, softmax_numpy, Tensor.numpy)
-        return [numpy, fused, *_nearest_tokens(), *memories]
-    return [
-        _softmax("softmax, torch", _unchanged, softmax_torch, _unchanged),
-        fused,
-        *memories,
-    ]
+    plain = Method("softmax, numpy", "softmax", Tensor.numpy, softmax_numpy, Tensor.numpy, _softmax_exactly)
+    if device != "cpu":
+        plain = Method("softmax, torch", "softmax", _unchanged, softmax_torch, _unchanged, _softmax_exactly)
+    sdpa = (_batch_of_one, ops.softmax_lookup, _batch_of_one, _softmax_exactly)
+    nearest = _nearest_tokens() if device == "cpu" else []
+    return [plain, Method("softmax, SDPA", "softmax", *sdpa), *nearest, *_memories(k, device, packed=False)]
 
 
-def _softmax(
-    name: str,
-    store: Callable[[Tensor], Any],
-    lookup: Callable[[Any, Any], Any],
-    prepare: Callable[[Tensor], Any],
-) -> Method:
-    """Softmax over all states, which are stored as they are."""
-
-    def reference(hidden: Tensor, queries: Tensor, stored: Any) -> Tensor:
-        return softmax_torch(hidden, queries)
-
-    return Method(name, "softmax", store, lookup, prepare, reference)
+def _softmax_exactly(hidden: Tensor, queries: Tensor, stored: Any) -> Tensor:
+    return softmax_torch(hidden, queries)
 
 
 def _nearest_tokens() -> list[Method]:
     """FAISS's flat index over the states and softmax over the nearest ones, if FAISS is installed."""
-    if not faiss_is_installed():
-        return []
 
     def reference(hidden: Tensor, queries: Tensor, stored: TokenIndex) -> Tensor:
         batches = stored.batches(queries.float().numpy())
@@ -122,8 +103,8 @@ def _nearest_tokens() -> list[Method]:
     def store(hidden: Tensor) -> TokenIndex:
         return TokenIndex(hidden.numpy(), TOP)
 
-    lookup = TokenIndex.lookup
-    return [Method(f"FAISS, top {TOP}", "nearest", store, lookup, Tensor.numpy, reference)]
+    method = Method(f"FAISS, top {TOP}", "nearest", store, TokenIndex.lookup, Tensor.numpy, reference)
+    return [method] if faiss_is_installed() else []
 
 
 def _memories(k: int, device: str, *, packed: bool) -> list[Method]:
@@ -191,7 +172,6 @@ def softmax_sdpa(hidden: Tensor, query: Tensor) -> Tensor:
 
 
 def faiss_is_installed() -> bool:
-    """Whether `TokenIndex` can be used."""
     return importlib.util.find_spec("faiss") is not None
 
 
@@ -216,7 +196,6 @@ class TokenIndex:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the index."""
         return int(self.index.ntotal * self.index.code_size)
 
     def nearest(self, queries: Floats) -> tuple[Floats, NDArray[np.int64]]:
@@ -243,13 +222,27 @@ class TokenIndex:
 ENCODER = "GRU"
 # A GPU gets many questions per call; alone, each would cost a kernel launch and little else.
 GPU_QUESTIONS = 1_024
-# Of each part: passes over all sizes, and of a pass the seconds and rounds. A GRU's runs are long.
-SCHEDULE = {
-    "questions to documents of all lengths": (8, 2.0, 2),
-    "encoding documents of all lengths": (1, 8.0, 3),
-    "writing memories of all documents": (4, 2.0, 2),
-    "many questions to one document": (3, 5.0, 2),
-}
+
+
+class Part(NamedTuple):
+    """How a part is measured: passes over all sizes, and of a pass the seconds and rounds."""
+
+    passes: int
+    budget: float
+    rounds: int
+
+    def timer(self, device: str) -> Timer:
+        """One thread's CPU time, or the device's own time."""
+        if device == "cpu":
+            return Timer(Effort(self.budget, self.rounds, round_seconds=0.005), "cpu", threads=1)
+        # A GPU's launch queue holds about a thousand kernels; short rounds fit into it.
+        return Timer(Effort(self.budget, self.rounds, round_seconds=0.002), "gpu")
+
+
+QUERY = Part(8, 2.0, 2)
+ENCODING = Part(1, 8.0, 3)  # a GRU's runs are long
+WRITING_MEMORIES = Part(4, 2.0, 2)
+BATCH = Part(3, 5.0, 2)
 
 
 @dataclass(frozen=True)
@@ -315,36 +308,31 @@ def measure_costs(
     """Measure one part after the other; wrong results get no timing, and a note."""
     many = methods_for_many(sizes.k, device)
     single = methods_for_one(sizes.k) if device == "cpu" else many
-    writing = [each for each in single if each.kind != "softmax"]  # which stores the states themselves
+    writing = [method for method in single if method.kind != "softmax"]  # which stores the states themselves
     documents = [_states(n, sizes.k, device) for n in sizes.lengths]
     shared = _states(sizes.tokens, sizes.k, device)
     queries = torch.randn(sizes.per_call, sizes.k, device=device)
     batches = [torch.randn(m, sizes.k, device=device) for m in sizes.batches]
     notes: list[str] = []
-    done, total = count(), sum(1 if quick else passes for passes, *_ in SCHEDULE.values())
+    parts = (QUERY, ENCODING, WRITING_MEMORIES, BATCH)
+    done, total = count(), len(parts) if quick else sum(part.passes for part in parts)
 
-    def timed(part: str, groups: list[Group]) -> list[Point]:
-        passes, timer = timer_for(part, device, quick=quick)
+    def timed(part: Part, groups: list[Group]) -> list[Point]:
+        passes, timer = part.passes, part.timer(device)
+        if quick:
+            passes, timer = 1, replace(timer, effort=QUICK)
         return time_groups(groups, timer, passes, notes, lambda: progress("measuring", next(done), total))
 
-    query_time = timed(
-        "questions to documents of all lengths",
-        [_group(single, Method.ask, d, queries, float(len(queries))) for d in documents],
-    )
-    encoder = timed(
-        "encoding documents of all lengths", [Group(len(d), 0, [encoder_run(d)]) for d in documents]
-    )
-    memories = timed(
-        "writing memories of all documents",
-        [_group(writing, Method.write, d, queries[:1]) for d in documents],
-    )
+    amount = float(len(queries))
+    query_time = timed(QUERY, [_group(single, Method.ask, d, queries, amount) for d in documents])
+    encoder = timed(ENCODING, [Group(len(d), 0, [encoder_run(d)]) for d in documents])
+    memories = timed(WRITING_MEMORIES, [_group(writing, Method.write, d, queries[:1]) for d in documents])
+    batch_time = timed(BATCH, [_group(many, Method.write_and_ask, shared, q) for q in batches])
     return Costs(
         query_time,
         [_stored_bytes(single, hidden) for hidden in documents],
         [Point(e.tokens, 0, e.costs | m.costs) for e, m in zip(encoder, memories, strict=True)],
-        timed(
-            "many questions to one document", [_group(many, Method.write_and_ask, shared, q) for q in batches]
-        ),
+        batch_time,
         {method.name: method.kind for method in [*single, *many]},
         notes,
     )
@@ -374,16 +362,6 @@ def _group(
         for m in methods
     ]
     return Group(len(hidden), len(queries), contenders)
-
-
-def timer_for(part: str, device: str, *, quick: bool = False) -> tuple[int, Timer]:
-    """The passes and the timer of a part: one thread's CPU time, or the device's own time."""
-    passes, budget, rounds = SCHEDULE[part]
-    if device == "cpu":
-        timer = Timer(Effort(budget, rounds, round_seconds=0.005), "cpu", threads=1)
-    else:  # a GPU's launch queue holds about a thousand kernels; short rounds fit into it
-        timer = Timer(Effort(budget, rounds, round_seconds=0.002), "gpu")
-    return (1, replace(timer, effort=QUICK)) if quick else (passes, timer)
 
 
 def time_groups(

@@ -4,7 +4,6 @@ Contenders are timed interleaved, A B A B …, so that other programs on the mac
 """
 
 import datetime
-import importlib.metadata
 import os
 import platform
 import time
@@ -17,7 +16,6 @@ from typing import Literal
 import msgspec
 import torch
 from rich.console import Console
-from rich.table import Table
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
@@ -86,7 +84,6 @@ class Timer:
         return max(1, -(-int(self.effort.round_seconds * 1e9) // max(1, int(seconds * 1e9))))
 
     def seconds_for(self, run: Callable[[], object], calls: int) -> float:
-        """Seconds that `calls` runs take."""
         if self.clock == "gpu":
             return _gpu_seconds(run, calls)
         clock = time.perf_counter if self.clock == "wall" else time.process_time
@@ -171,18 +168,13 @@ def relative_error(result: Tensor, expected: Tensor) -> float:
 
 
 def tolerance_for(dtype: torch.dtype) -> float:
-    """The error of one rounding to the type, or what long sums in float32 may add.
-
-    >>> tolerance_for(torch.bfloat16), tolerance_for(torch.float32)
-    (0.0078125, 1e-05)
-    """
+    """The error of one rounding to the type, or what long sums in float32 may add."""
     return max(torch.finfo(dtype).eps, 1e-5)
 
 
 def first_line(problem: BaseException) -> str:
     """The first line of an exception's message, at most 120 characters."""
-    first = (str(problem).strip() or type(problem).__name__).splitlines()[0]
-    return first if len(first) <= 120 else first[:119] + "…"
+    return (str(problem).strip() or type(problem).__name__).splitlines()[0][:120]
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -191,17 +183,12 @@ class Machine(msgspec.Struct, frozen=True):
     cpu: str
     cores: int
     gpu: str | None
-    python: str
     torch: str
-    triton: str | None
-    fla: str | None
     load: float
     date: str
 
     def __str__(self) -> str:
-        parts = [f"{self.cpu}, {self.cores} cores", self.gpu or "no GPU", f"Python {self.python}"]
-        for name, version in (("torch", self.torch), ("triton", self.triton), ("fla", self.fla)):
-            parts += [f"{name} {version}"] if version else []
+        parts = f"{self.cpu}, {self.cores} cores", self.gpu or "no GPU", f"torch {self.torch}"
         return "; ".join([*parts, f"load {self.load:.1f}", self.date])
 
     def busy_notes(self, advice: str = "do not trust the times.") -> list[str]:
@@ -220,20 +207,10 @@ def this_machine() -> Machine:
         cpu=models[0] if models else platform.processor() or platform.machine(),
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-        python=platform.python_version(),
         torch=str(torch.__version__),
-        triton=_version_of("triton"),
-        fla=_version_of("flash-linear-attention"),
-        load=round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else 0.0,
+        load=round(os.getloadavg()[0], 1),
         date=datetime.date.today().isoformat(),
     )
-
-
-def _version_of(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def print_plain(console: Console, text: str) -> None:
@@ -242,22 +219,9 @@ def print_plain(console: Console, text: str) -> None:
 
 
 def print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table, or Markdown if the output is not a terminal."""
-    if not console.is_terminal:
-        print(markdown(columns, rows), file=console.file)
-        return
-    table = Table(header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+    """Print a table in Markdown, with aligned columns.
 
-
-def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The table in Markdown, with aligned columns.
-
-    >>> print(markdown(["n", "time"], [["10", "1 s"]]))
+    >>> print_table(Console(), ["n", "time"], [["10", "1 s"]])
     | n  | time |
     |----|------|
     | 10 | 1 s  |
@@ -268,7 +232,7 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         return f"| {' | '.join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))} |"
 
     rule = "|".join("-" * (width + 2) for width in widths)
-    return "\n".join([line(columns), f"|{rule}|", *map(line, rows)])
+    print("\n".join([line(columns), f"|{rule}|", *map(line, rows)]), file=console.file)
 
 
 def quantity(amount: float | None, unit: str) -> str:

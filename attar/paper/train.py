@@ -48,20 +48,16 @@ Row = dict[str, float]
 
 @dataclass(frozen=True)
 class TrainingData:
-    """The vocabulary and the two splits of a run."""
-
     vocabulary: Vocabulary
     training: EncodedSplit
     validation: EncodedSplit
 
     @classmethod
     def of(cls, cloze_set: ClozeSet) -> "TrainingData":
-        """The data of a set: words are counted and documents encoded if they were not before."""
         words = cloze_set.vocabulary()
         return cls(words, cloze_set.encoded("training", words), cloze_set.encoded("validation", words))
 
     def fingerprints(self) -> dict[str, str]:
-        """What a run is not resumed without."""
         return {
             "vocabulary": self.vocabulary.fingerprint,
             "training documents": self.training.fingerprint,
@@ -191,7 +187,6 @@ class TrainingRun:
             say(f"epoch {state.epoch} of {self.options.epochs}: {metrics}, {speed}")
 
     def train_epoch(self, batches: "DataLoader[Batch]", progress: Progress) -> Row:
-        """The metrics of one epoch."""
         epoch, steps = self.state.epoch + 1, len(self.batches)
         torch.manual_seed(self.options.seed * _EPOCHS_PER_SEED + self.state.epoch)
         began = time.perf_counter()
@@ -213,7 +208,6 @@ class TrainingRun:
 
     @torch.inference_mode()
     def validate(self) -> Row:
-        """Loss and accuracy on the fixed questions."""
         self.network.eval()
         loss, accuracy = _Mean(self.device), _Mean(self.device)
         for batch in self.validation:
@@ -223,7 +217,6 @@ class TrainingRun:
         return {"validation_loss": loss.value(), "validation_accuracy": accuracy.value()}
 
     def outcome(self, batch: Batch) -> "_Outcome":
-        """Score the questions of a batch."""
         moved = batch.to(self.device)
         scores = self.network(moved.documents, moved.questions)
         of_answer = scores.gather(1, moved.answers[:, None])[:, 0]

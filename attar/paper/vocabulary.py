@@ -34,8 +34,6 @@ _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class _File(msgspec.Struct):
-    """`vocabulary.json`."""
-
     words: tuple[str, ...]
     capitals: dict[str, tuple[_Count, _Count]]
     entities: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
@@ -107,7 +105,6 @@ class Vocabulary:
         return FIRST_ENTITY + self.entities + len(self.words)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
-        """The ids of tokens that are no names."""
         return list(map(self.ids.__getitem__, tokens))
 
     def capital_share(self, word: str) -> float | None:
@@ -116,7 +113,6 @@ class Vocabulary:
         return capital / (capital + small) if capital + small else None
 
     def to_bytes(self) -> bytes:
-        """The content of `vocabulary.json`."""
         return msgspec.json.encode(_File(self.words, self.capitals, self.entities)) + b"\n"
 
     @cached_property
@@ -126,7 +122,6 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | Path) -> "Vocabulary":
-        """Read what `to_bytes` returned from a file."""
         try:
             file = msgspec.json.decode(Path(path).read_bytes(), type=_File)
             if len(set(file.words)) < len(file.words):

@@ -14,7 +14,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from attar.paper.build import draw_questions
-from attar.paper.cloze import ClozeDocument, DocumentWriter, Question
+from attar.paper.cloze import ClozeDocument, Question, document_writer
 from attar.paper.sets import ClozeSet, encode_split
 from attar.paper.vocabulary import Vocabulary
 from attar.reader.config import NetworkConfig
@@ -156,9 +156,9 @@ def cloze_target(folder: Path) -> Iterator[Target]:
     asked = [Question(("@placeholder", "met", "@entity2", "."), 7)]
     sentences = [["@entity7", "met", "@entity2", "."], ["@entity7", "left", "."]]
     place.mkdir(parents=True)
-    with DocumentWriter(place / "test.parquet") as writer:
+    with document_writer(place / "test.parquet") as write:
         for number in range(3):
-            writer.write(ClozeDocument(f"doc {number}", "novels", sentences, {7: "Ann", 2: "Bob"}, asked))
+            write(ClozeDocument(f"doc {number}", "novels", sentences, {7: "Ann", 2: "Bob"}, asked))
     whole = (place / "test.parquet").read_bytes()
     question = b"url\n\n@entity1 met @entity2 .\n\n@placeholder met @entity2\n\n@entity1\n\n@entity1:Ann\n@entity2:Bob"
     cached = place / "encoded"

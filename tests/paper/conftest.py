@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from attar.paper.cloze import ClozeDocument, DocumentWriter
+from attar.paper.cloze import ClozeDocument, document_writer
 from attar.paper.options import TrainingOptions
 from attar.paper.vocabulary import VOCABULARY_FILE, Vocabulary
 from attar.text.sentences import iterate_sentences
@@ -36,11 +36,11 @@ def make_set(tmp_path_factory: pytest.TempPathFactory) -> MakeSet:
     def make(seed: int = 1, vocabulary: Vocabulary | None = words, **counts: int) -> Path:
         folder = tmp_path_factory.mktemp("set")
         for at, (split, count) in enumerate((counts or COUNTS).items()):
-            with DocumentWriter(folder / f"{split}.parquet") as writer:
+            with document_writer(folder / f"{split}.parquet") as write:
                 for document in story_documents(seed + 1000 * at, count):
                     if split == "training":
                         document.questions = []
-                    writer.write(document)
+                    write(document)
         if vocabulary is not None:
             (folder / VOCABULARY_FILE).write_bytes(vocabulary.to_bytes())
         return folder

@@ -1,15 +1,64 @@
-"""Batches contain the documents that went in, once per epoch, whoever prepares them."""
+"""Drawn questions are answerable from what is left; every epoch has each document once, whoever makes the batches."""
 
+from collections import Counter
 from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from attar.paper.batches import Batch, ClozeBatches, load_in_background
+from attar.paper.batches import Batch, ClozeBatches, QuestionDrawer, load_in_background
 from attar.paper.cloze import ClozeDocument, Question
 from attar.paper.sets import EncodedSplit, encode_split
 from attar.paper.vocabulary import FIRST_ENTITY, PLACEHOLDER, Vocabulary
+
+from .cloze_strategies import FEW_WORDS, documents
+
+
+def check_drawn(sentences: list[list[int]], chosen: dict[int, int], count: int) -> None:
+    """The rule, in plain Python: what was chosen may be asked, and nothing more could have been."""
+    room = min(count, max(1, len(sentences) // 4))
+    left = Counter(name for at, sentence in enumerate(sentences) if at not in chosen for name in sentence)
+    answers = {sentences[at][blank] for at, blank in chosen.items()}
+    assert len(chosen) <= room
+    for at, blank in chosen.items():
+        assert 6 <= len(sentences[at]) <= 80
+        assert sentences[at][blank] >= 0
+        assert sentences[at].count(sentences[at][blank]) == 1
+    assert all(left[answer] > 0 for answer in answers)
+    for at, sentence in enumerate(sentences):
+        if len(chosen) < room and at not in chosen and 6 <= len(sentence) <= 80:
+            blocked = any(left[name] <= sentence.count(name) for name in answers.intersection(sentence))
+            blanks = [n for n in sentence if n >= 0 and sentence.count(n) == 1 and left[n] > 1]
+            assert blocked or not blanks, f"sentence {at} could be asked too"
+
+
+class TestDrawing:
+    @given(st.lists(documents, max_size=4), st.integers(0, 99), st.integers(1, 6))
+    def test_obeys_the_rule(self, written: list[ClozeDocument], seed: int, count: int) -> None:
+        split = encode_split(written, FEW_WORDS)
+        drawn = QuestionDrawer(split).draw(np.random.default_rng(seed), count)
+        for d in range(len(split)):
+            first, last = split.document_sentences[d : d + 2]
+            rows = pairwise(split.sentence_starts[first : last + 1])
+            own = slice(*drawn.document_questions[d : d + 2])
+            places = drawn.blanks[own] - split.sentence_starts[drawn.sentences[own]]
+            chosen = dict(zip((drawn.sentences[own] - first).tolist(), places.tolist(), strict=True))
+            assert all(0 <= sentence < last - first for sentence in chosen)
+            check_drawn([split.names[start:stop].tolist() for start, stop in rows], chosen, count)
+        assert (np.diff(drawn.sentences) > 0).all()
+
+    def test_all_possible_blanks_are_drawn_equally_often(self) -> None:
+        sentence = ["@entity0", "met", "@entity1", "in", "the", "@entity2", "."]
+        drawer = QuestionDrawer(encode_split([ClozeDocument("", "", [sentence] * 4, {})], FEW_WORDS))
+        rng = np.random.default_rng(0)
+        drawn = Counter(int(drawer.draw(rng, 1).blanks[0]) for _ in range(1200))
+        assert sorted(drawn) == [7 * row + place for row in range(4) for place in (0, 2, 5)]
+        assert all(60 < times < 140 for times in drawn.values())
+
 
 DOCUMENTS = 23
 NAMES = 12
@@ -97,7 +146,7 @@ def seen(batches: Iterable[Batch]) -> list[tuple[list[int], list[list[int]]]]:
     return [(batch.indices.tolist(), batch.questions.ids.tolist()) for batch in batches]
 
 
-class TestDrawing:
+class TestDrawnBatches:
     def test_a_document_and_its_questions_are_its_original_sentences_with_names_renumbered(
         self, split
     ) -> None:
@@ -156,15 +205,6 @@ def test_fixed_questions_keep_their_names_and_every_epoch_is_the_same() -> None:
                 [f"@entity{q.answer}" if token == "@placeholder" else token for token in q.tokens]
                 for q in FIXED[index].questions
             ]
-
-
-def test_documents_without_names_or_questions_make_a_batch() -> None:
-    plain = [ClozeDocument("", "", [["in", "the", "."]], {}), ClozeDocument("", "", [], {})]
-    for draw in (0, 3):
-        (batch,) = ClozeBatches(encode_split(plain, WORDS), draw=draw)
-        assert batch.documents.ids.tolist() == [[0, 0, 0], WORDS.encode(["in", "the", "."])]
-        assert batch.documents.candidates.tolist() == [[-1], [-1]]
-        assert len(batch.answers) == 0
 
 
 def test_moving_a_batch_leaves_on_the_cpu_what_is_read_there(split) -> None:

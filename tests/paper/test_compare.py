@@ -22,7 +22,6 @@ from attar.paper.evaluate import (
     Result,
     Score,
     difference,
-    draw_figure,
     make_report,
     markdown_table,
 )
@@ -124,18 +123,6 @@ class TestMistakes:
         assert "\n" not in line
         assert [process.returncode for process in started] == [-15, 1]
 
-    def test_a_second_run_in_a_folder_is_refused_in_one_line(
-        self, tmp_path: Path, stories_set: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        options = comparison(stories_set, tmp_path, "none").runs[0]
-        options.folder.mkdir(parents=True)
-        (options.folder / "config.json").write_text("")
-        (tmp_path / "options.json").write_bytes(msgspec.json.encode(options))
-        monkeypatch.setattr(module, "_exit_with_parent", lambda: None)
-        with pytest.raises(SystemExit) as ended:
-            module.main(str(tmp_path / "options.json"))
-        assert str(ended.value).startswith("attar: ")
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["terminated", "killed"])
@@ -188,12 +175,3 @@ class TestReport:
         assert [line.split(" | ")[0] for line in lines[2:]] == 3 * ["| all"] + 3 * ["| news"] + 3 * [
             "| letters"
         ]
-
-    @pytest.mark.slow
-    def test_the_figure_is_the_same_for_the_same_report_and_ends_with_the_shortest_run(
-        self, report: Report, tmp_path: Path
-    ) -> None:
-        report.mechanisms["gated"].validation[0] = [0.1]
-        for name in ("one", "other"):
-            draw_figure(report, tmp_path / name)
-        assert (tmp_path / "one.png").read_bytes() == (tmp_path / "other.png").read_bytes()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attar.paper import encoders
-from attar.paper.encoders import LONGEST_LOOK, cut_long_sentences, find_sentences, make_encoder, sort_backward
+from attar.paper.encoders import LONGEST_LOOK, cut_long_sentences, find_sentences, make_encoder
 
 LENGTHS = torch.tensor([9, 0, 1, 5])
 KINDS = [
@@ -117,13 +117,6 @@ class TestLookingAhead:
                 expected.append(end or read % longest == 0)
                 read = 0 if end else read
             assert cut == expected
-
-    def test_the_backward_order_has_a_step_per_token_of_the_longest_sentence_and_no_padding(self):
-        ends = torch.zeros(2, 60, dtype=torch.bool)
-        ends[:, 9::10] = True
-        source, at_once = sort_backward(ends, torch.tensor([60, 35]))
-        assert at_once.tolist() == [10] * 5 + [9] * 5
-        assert sorted(source.tolist()) == list(range(95))
 
     def test_a_sentence_ends_with_its_document(self):
         ends = torch.tensor([[False, True, False], [False, False, True]])

@@ -1,6 +1,5 @@
 """The whole network: a document is read once, and every question on it is answered as if it were the only one."""
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -91,14 +90,6 @@ class TestEveryNetwork:
             unread = make["mechanism"] == "none" and name == "document_encoder.backward_gru.weight_hh_l0"
             assert parameter.grad.any() != unread, name
 
-    def test_scores_are_minus_infinity_where_there_is_no_candidate_and_only_there(self, make, encoder):
-        documents = some_documents()
-        questions = some_questions(documents, [0, 0, 2, 1])
-        scores = made(encoder=encoder, **make)(documents, questions)
-        missing = (documents.candidates < 0)[questions.documents]
-        assert torch.equal(scores == -torch.inf, missing)
-        assert scores[~missing].isfinite().all()
-
     def test_a_batch_equals_single_documents_and_questions(self, make, encoder):
         network, documents = made(encoder=encoder, **make), some_documents()
         questions = some_questions(documents, [0, 2, 2, 1, 2])
@@ -182,22 +173,6 @@ def test_names_in_the_question_get_the_learnt_bonus():
     torch.testing.assert_close(network(documents, questions), none - 2.0 * questions.asked.double())
 
 
-def test_dropout_is_for_training_only():
-    network, documents = made(dropout=0.5), some_documents()
-    questions = some_questions(documents, [0, 1, 2])
-    assert not torch.equal(network(documents, questions), network(documents, questions))
-    network.eval()
-    assert torch.equal(network(documents, questions), network(documents, questions))
-
-
-def test_join_sum_makes_both_directions_of_full_size_and_head_size_widens_the_head():
-    options = NetworkOptions(encoder="lookahead", join="sum", hidden_size=4, embedding_size=3, head_size=7)
-    network = Network(options, 9, 2)
-    assert network.document_encoder.forward_gru.hidden_size == 4
-    assert network.question_encoder.backward_gru.hidden_size == 4
-    assert network.head.entities.in_features == 7
-
-
 @pytest.mark.parametrize("width", [0, 9])
 def test_the_papers_head_follows_its_equation(width):
     head, candidates = PaperHead(4, 7, width).double(), torch.tensor([[6, 0], [2, 2], [5, 1]])
@@ -211,13 +186,6 @@ def test_the_papers_head_follows_its_equation(width):
 
 
 class TestCopyHead:
-    def test_scores_are_the_values_times_a_learnt_sharpness(self):
-        held = torch.tensor([[2.0, -1.0, 0.0]])
-        assert torch.equal(CopyHead()(held), held)
-        head = CopyHead(0.25)
-        torch.testing.assert_close(head(held), held / 4)
-        torch.testing.assert_close(head.sharpness.item(), math.log(0.25))
-
     def test_softmax_of_shares_is_proportional_to_the_weights(self):
         held = torch.tensor([[6.0, 3.0, 1.0]])
         torch.testing.assert_close(CopyHead(shares=True)(held).softmax(1), held / 10)

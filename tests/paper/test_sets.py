@@ -1,16 +1,71 @@
-"""Sets find their splits; what is computed from them is cached and never stale."""
+"""Sets find their splits; flat arrays hold their documents; what is computed from them is cached and never stale."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from attar.errors import FormatError
-from attar.paper.cloze import ClozeDocument, DocumentWriter, Question
-from attar.paper.sets import ClozeSet
-from attar.paper.vocabulary import Vocabulary
+from attar.paper.cloze import ClozeDocument, Question, document_writer
+from attar.paper.sets import ClozeSet, EncodedSplit, encode_split
+from attar.paper.vocabulary import FIRST_ENTITY, PLACEHOLDER, Vocabulary
 from benchmarks.question_files import write_folder
 
+from .cloze_strategies import FEW_WORDS, documents
 from .conftest import MakeSet, story_words
+
+
+def decoded(split: EncodedSplit) -> list[ClozeDocument]:
+    """The documents again, by nothing but what the arrays' descriptions say."""
+    words = {PLACEHOLDER: "@placeholder"} | {
+        FIRST_ENTITY + FEW_WORDS.entities + at: word for at, word in enumerate(FEW_WORDS.words)
+    }
+
+    def rows(ids, names, starts, numbers) -> list[list[str]]:
+        return [
+            [
+                f"@entity{numbers[name]}" if name >= 0 else words[number]
+                for number, name in zip(ids[start:stop].tolist(), names[start:stop], strict=True)
+            ]
+            for start, stop in pairwise(starts)
+        ]
+
+    found = []
+    for d in range(len(split)):
+        numbers = split.numbers[split.name_starts[d] : split.name_starts[d + 1]]
+        sentences = slice(split.document_sentences[d], split.document_sentences[d + 1] + 1)
+        own = slice(split.document_questions[d], split.document_questions[d + 1] + 1)
+        asked = rows(split.question_ids, split.question_names, split.question_starts[own], numbers)
+        answers = numbers[split.answers[own.start : own.stop - 1]]
+        found.append(
+            ClozeDocument(
+                "",
+                split.sources[split.source_of[d]],
+                rows(split.ids, split.names, split.sentence_starts[sentences], numbers),
+                {},
+                [Question(tuple(row), int(answer)) for row, answer in zip(asked, answers, strict=True)],
+            )
+        )
+    return found
+
+
+class TestArrays:
+    @given(st.lists(documents, max_size=5))
+    def test_documents_can_be_recovered(self, written: list[ClozeDocument]) -> None:
+        assert decoded(encode_split(written, FEW_WORDS)) == written
+
+    def test_numbers_beyond_the_vocabulary_are_replaced_and_too_many_names_refused(self) -> None:
+        few = ClozeDocument(
+            "a", "", [["@entity900", "met", "@entity0"]], {}, [Question(("@placeholder",), 900)]
+        )
+        split = encode_split([few], FEW_WORDS)
+        assert (split.numbers.tolist(), split.answers.tolist()) == ([0, 1], [1])
+        many = ClozeDocument("b", "", [[f"@entity{n}" for n in range(9)]], {})
+        with pytest.raises(FormatError, match="b: expected at most 8 names, got 9"):
+            encode_split([many], FEW_WORDS)
+
 
 WORDS = Vocabulary(("met", "house", "in", "the"), entities=16)
 
@@ -29,8 +84,8 @@ def test_a_missing_folder_set_or_split_is_refused(make_set: MakeSet, tmp_path: P
 class TestEncoded:
     @staticmethod
     def write(folder: Path, *words: str) -> None:
-        with DocumentWriter(folder / "training.parquet") as writer:
-            writer.write(ClozeDocument("a", "", [list(words)], {}))
+        with document_writer(folder / "training.parquet") as write:
+            write(ClozeDocument("a", "", [list(words)], {}))
 
     @staticmethod
     def ids(folder: Path, words: Vocabulary = WORDS) -> list[int]:
@@ -70,9 +125,6 @@ class TestEncoded:
 
 
 class TestVocabulary:
-    def test_is_the_own_one_of_a_built_set(self, stories_set: Path) -> None:
-        assert ClozeSet.open(stories_set).vocabulary() == story_words()
-
     @pytest.fixture
     def bare_set(self, tmp_path: Path) -> ClozeSet:
         asked = [Question(("@placeholder", "slept"), 900)]

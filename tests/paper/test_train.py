@@ -10,7 +10,7 @@ import torch
 
 from attar.errors import AttarError, FormatError, OptionError
 from attar.paper import train as module
-from attar.paper.cloze import ClozeDocument, DocumentWriter, Question
+from attar.paper.cloze import ClozeDocument, Question, document_writer
 from attar.paper.network import load_network
 from attar.paper.options import TrainingOptions
 from attar.paper.sets import ClozeSet
@@ -73,29 +73,17 @@ def test_the_same_options_train_the_same_network_and_another_seed_another(option
     assert_same(weights(one), weights(same))
 
 
-def test_shared_init_starts_the_question_encoder_as_the_document_encoder(options: MakeOptions) -> None:
-    shared = options(shared_init=True)
-    network = TrainingRun(shared, TrainingData.of(ClozeSet.open(shared.data))).network
-    assert_same(network.question_encoder.state_dict(), network.document_encoder.state_dict())
-
-
-def test_a_set_in_the_cnn_format_is_trained_on_its_own_questions(options: MakeOptions, cnn_set: Path) -> None:
-    trained = options(data=str(cnn_set), epochs=1, num_workers=1)
-    assert len(history(trained)) == 1
-    assert load_network(trained.folder).vocabulary.entities == 600
-
-
 @pytest.mark.parametrize(("good", "accuracy"), [(2, 0.5), (0, 0.0)], ids=["some", "all"])
 def test_answers_that_are_no_candidates_are_wrong_and_have_no_loss(
     options: MakeOptions, tmp_path: Path, good: int, accuracy: float
 ) -> None:
     met, asked = [["@entity1", "met", "@entity3", "."]], ("@placeholder", "met", "@entity3", ".")
     for split in ("training", "validation"):
-        with DocumentWriter(tmp_path / f"{split}.parquet") as writer:
+        with document_writer(tmp_path / f"{split}.parquet") as write:
             for number in range(good):
-                writer.write(ClozeDocument(f"good {number}", "", met, {}, [Question(asked, 1)]))
-            writer.write(ClozeDocument("elsewhere", "", met, {}, [Question(asked, 2)]))
-            writer.write(ClozeDocument("none", "", [["it", "rained", "."]], {}, [Question(asked, 0)]))
+                write(ClozeDocument(f"good {number}", "", met, {}, [Question(asked, 1)]))
+            write(ClozeDocument("elsewhere", "", met, {}, [Question(asked, 2)]))
+            write(ClozeDocument("none", "", [["it", "rained", "."]], {}, [Question(asked, 0)]))
     spoilt = options(data=str(tmp_path), mechanism="named", lr=0.05, epochs=20)
     last = history(spoilt)[-1]
     assert last["validation_accuracy"] == accuracy
@@ -226,16 +214,6 @@ class TestSavedNetwork:
             load_network(folder)
         assert str(folder) in str(refused.value)
         assert "\n" not in str(refused.value)
-
-    def test_a_missing_or_cut_file_is_refused(self, folder: Path) -> None:
-        (folder / "weights.safetensors").write_bytes(b"\0" * 4)
-        with pytest.raises(FormatError, match=r"weights\.safetensors is damaged or of another network"):
-            load_network(folder)
-        (folder / "config.json").unlink()
-        with pytest.raises(
-            FormatError, match=r"is not a network's folder: it has no config\.json; train one"
-        ):
-            load_network(folder)
 
 
 @pytest.mark.parametrize(

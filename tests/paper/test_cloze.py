@@ -1,29 +1,92 @@
-"""The CNN format: files of five blocks, grouped by document; the error for a broken one names its line."""
+"""Documents survive their files; the CNN format's broken files are refused with the line."""
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attar.errors import FormatError
-from attar.paper.cloze import ClozeDocument, Question, QuestionFile, parse_question, read_folder, split_tokens
+from attar.paper.cloze import (
+    ClozeDocument,
+    Question,
+    QuestionFile,
+    document_writer,
+    parse_question,
+    read_documents,
+    read_folder,
+)
 from attar.paper.sets import ClozeSet
 from benchmarks.question_files import format_question, write_folder
+
+from .cloze_strategies import documents
+
+ROW = {
+    "name": ["a"],
+    "source": ["set"],
+    "sentences": [["@entity1 met @entity2 ."]],
+    "name_ids": [[1, 2]],
+    "names": [["Ann", "Bob"]],
+    "questions": [["@placeholder met @entity2"]],
+    "answers": [[1]],
+}
+
+
+class TestParquet:
+    @settings(max_examples=30, deadline=None)  # it writes files
+    @given(st.lists(documents, max_size=4))
+    def test_documents_survive(self, tmp_path_factory, written: list[ClozeDocument]) -> None:
+        path = tmp_path_factory.getbasetemp() / "a.parquet"
+        with document_writer(path) as write:
+            for document in written:
+                write(document)
+        assert list(read_documents(path)) == written
+
+    def test_an_interrupted_write_leaves_the_old_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.parquet"
+        with document_writer(path) as write:
+            write(ClozeDocument("old", "", [["a"]], {}))
+        with pytest.raises(ValueError, match="surrogates"), document_writer(path) as write:
+            write(ClozeDocument("\ud800", "", [["a"]], {}))
+        assert [document.name for document in read_documents(path)] == ["old"]
+        assert list(tmp_path.iterdir()) == [path]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"name": [None]},
+            {"sentences": [["a", None]]},
+            {"sentences": ["one string"]},
+            {"names": [["Ann"]]},
+            {"name_ids": [[1, -2]]},
+            {"answers": [[10_000]]},
+            {"answers": [[]]},
+        ],
+        ids=str,
+    )
+    def test_another_value_is_refused_in_one_line(self, tmp_path: Path, change: dict) -> None:
+        pq.write_table(pa.table(ROW), tmp_path / "a.parquet")
+        (document,) = read_documents(tmp_path / "a.parquet")
+        assert (document.names, document.questions[0].answer) == ({1: "Ann", 2: "Bob"}, 1)
+        pq.write_table(pa.table(ROW | change), tmp_path / "a.parquet")
+        with pytest.raises(FormatError, match=r"a\.parquet: document 0 is not one of") as refused:
+            list(read_documents(tmp_path / "a.parquet"))
+        assert "\n" not in str(refused.value)
+
+    @pytest.mark.parametrize("content", [b"nothing like it", b"PAR1", None], ids=["text", "cut", "missing"])
+    def test_another_file_is_refused_by_name(self, tmp_path: Path, content: bytes | None) -> None:
+        if content is not None:
+            (tmp_path / "a.parquet").write_bytes(content)
+        with pytest.raises(FormatError, match=r"a\.parquet: .*; build the set again"):
+            list(read_documents(tmp_path / "a.parquet"))
+
 
 FILE = (
     b"http://example.com/a\n\n( @entity1 ) -- @entity0 met @entity1 . he left .\n\n"
     b"@placeholder met @entity1\n\n@entity0\n\n@entity1:CNN\n@entity0:Ann: the first"
 )
-
-
-@pytest.mark.parametrize("ending", [b"", b"\n", b"\n\n"], ids=["no newline", "one", "two"])
-def test_blocks_are_read(ending: bytes) -> None:
-    file = parse_question(FILE + ending, "a.question")
-    assert file.url == "http://example.com/a"
-    assert file.question == "@placeholder met @entity1"
-    assert file.answer == "@entity0"
-    assert file.names == ((1, "CNN"), (0, "Ann: the first"))
 
 
 line = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), min_size=1).filter(
@@ -89,13 +152,6 @@ def test_the_error_for_a_malformed_file_names_the_line(data: bytes, message: str
         parse_question(data, "a.question")
 
 
-def test_sentences_keep_all_tokens_in_order() -> None:
-    tokens = ['"', "why", "?", '"', "he", "said", ".", "she", "left", "!", "and", "then"]
-    cut = split_tokens(tokens)
-    assert [token for sentence in cut for token in sentence] == tokens
-    assert cut[-1] == ["and", "then"]
-
-
 def document(number: int) -> ClozeDocument:
     sentences = [["@entity0", "met", "@entity1", "in", str(number), "."], ["@entity1", "left", "."]]
     questions = [
@@ -129,11 +185,6 @@ def test_a_malformed_file_is_refused_by_name_or_skipped_with_a_warning(
     assert len(list(read_folder(folder, "cnn", skip_malformed=True))) == 5
     assert [message.startswith("attar: skipped ") for message in caplog.messages] == [True, True]
     assert "cannot read" in caplog.messages[1]
-
-
-def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match=r"there are no \.question files in"):
-        list(read_folder(tmp_path, "cnn"))
 
 
 def test_a_set_finds_its_splits_and_is_named_by_its_folder(folder: Path) -> None:

@@ -1,0 +1,22 @@
+"""Random cloze documents over a few words and names."""
+
+from hypothesis import strategies as st
+
+from attar.paper.cloze import ClozeDocument, Question
+from attar.paper.vocabulary import Vocabulary
+
+FEW_WORDS = Vocabulary(("met", "in", "the", "house", "."), entities=8)
+names = st.sampled_from([1, 4, 6, 7])
+tokens = st.sampled_from(["met", "in", "the", "."]) | names.map("@entity{}".format)
+questions = st.builds(
+    lambda before, after, answer: Question((*before, "@placeholder", *after), answer),
+    st.lists(tokens, max_size=3),
+    st.lists(tokens, max_size=3),
+    names,
+)
+documents = st.builds(
+    lambda source, sentences, asked: ClozeDocument("", source, sentences, {}, asked),
+    st.sampled_from(["novels", "news"]),
+    st.lists(st.lists(tokens, min_size=1, max_size=12), max_size=20),
+    st.lists(questions, max_size=3),
+)
