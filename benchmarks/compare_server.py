@@ -1,9 +1,12 @@
 """`python -m benchmarks.compare_server FIRST SECOND`: the CPU time that the servers of two checkouts take per request.
 
-Both serve the same library, and are driven in turns: whatever else runs on the machine slows both down, and CPU time
-hardly depends on it.
+Each reads the same texts into a library of its own, as formats may differ. Both are driven in turns: whatever else runs
+on the machine slows both down, and CPU time hardly depends on it.
 """
 
+import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +23,8 @@ from attar.paper.timing import Machine, print_plain, print_table, quantity, this
 from attar.progress import Progress, ignore_progress
 from benchmarks.command import Json, ReaderFolder, run_command
 from benchmarks.load import drive_now
-from benchmarks.server import fill
 from benchmarks.server_rows import ServerProcess, check_statuses, questions, serving
+from benchmarks.stories import tell_stories
 
 COLUMNS = ["what", "first", "second", "second / first", "least", "most"]
 WARM_UP = 2.0
@@ -68,9 +71,17 @@ def run(
     requests = {"/v1/ask": questions(documents)}
     rows = [Row(path, [], [], []) for path in requests]
     with tempfile.TemporaryDirectory(prefix="attar-compare-") as place:
-        folder = Path(place) / "library"
-        reader = fill(folder, reader, documents)
-        one, other = (serving(folder, reader, "--read-only", checkout=each) for each in checkouts)
+        texts = Path(place) / "texts"
+        texts.mkdir()
+        for at, story in enumerate(tell_stories(0, documents)):
+            (texts / f"story {at}.txt").write_text(story.text)
+        libraries = [
+            _read(checkout, texts, reader, Path(place) / str(at)) for at, checkout in enumerate(checkouts)
+        ]
+        one, other = (
+            serving(library, reader, "--read-only", checkout=checkout)
+            for library, checkout in zip(libraries, checkouts, strict=True)
+        )
         with one as first, other as second:
             for server in (first, second):
                 for sent in requests.values():
@@ -85,6 +96,15 @@ def run(
                     row.second.append(used[second])
                     row.ratios.append(used[second] / used[first] if used[first] else 1.0)
     return Report(this_machine(), [str(each) for each in checkouts], rows)
+
+
+def _read(checkout: Path, texts: Path, reader: Path | None, library: Path) -> Path:
+    """Read texts into a library with the command of a checkout."""
+    command = [sys.executable, "-m", "attar", "add", str(library), *map(str, sorted(texts.iterdir()))]
+    command += [] if reader is None else ["--reader", str(reader)]
+    environment = os.environ | {"PYTHONPATH": str(checkout)}
+    subprocess.run(command, check=True, capture_output=True, cwd=checkout, env=environment)
+    return library
 
 
 def _cpu(server: ServerProcess, requests: Sequence[bytes], connections: int, seconds: float) -> float:

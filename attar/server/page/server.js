@@ -144,11 +144,15 @@ function problemOf(status, reply, wait, asksForToken = true) {
   return new Problem(PLAIN[status] ?? (plainly(detail) || `The server answered with status ${status}.`), status);
 }
 
-/** "what: expected this, got that; do so" in the order in which a person would say it. */
+/** A mistake as a person would say it: "what: expected this, got that; do so", or a sentence and what to do. */
 function plainly(detail) {
   const [, expected, came, remedy] = /^.*?: expected (.*?), got (.*?)(?:; (.*))?$/s.exec(detail) ?? [];
-  if (expected === undefined) return detail;
+  if (expected === undefined) return detail.split("; ").map(sentence).join(" ");
   if (["binary data", "nothing", "blanks only"].includes(came)) return "There is no text in it.";
-  const advice = remedy ? ` ${remedy[0].toUpperCase()}${remedy.slice(1)}.` : "";
-  return `Expected ${expected}, but got ${came}.${advice}`;
+  return `Expected ${expected}, but got ${came}.${remedy ? ` ${sentence(remedy)}` : ""}`;
+}
+
+function sentence(words) {
+  if (!words) return "";
+  return words[0].toUpperCase() + words.slice(1) + (/[.!?]$/.test(words) ? "" : ".");
 }

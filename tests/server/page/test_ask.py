@@ -211,8 +211,9 @@ def test_a_server_that_does_not_answer_shows_a_problem(asking):
             "top: expected 1 or more, got 0; use 1",
             "Expected 1 or more, but got 0. Use 1.",
         ),
+        (422, {}, "the question has no words; ask one", "The question has no words. Ask one."),
     ],
-    ids=["busy", "slow", "fault", "refused"],
+    ids=["busy", "slow", "fault", "refused", "sentence"],
 )
 def test_problems_are_told_in_plain_words(asking, status, headers, detail, line):
     body = json.dumps({"title": "A title", "status": status, "detail": detail})
