@@ -115,7 +115,7 @@ class Hits(msgspec.Struct, omit_defaults=True):
     missing: list[str] = []
 
 
-class Result(msgspec.Struct):
+class QuestionAnswers(msgspec.Struct):
     """The answers to one of several questions, most likely first; without a document if all were asked."""
 
     document: str | None
@@ -123,7 +123,7 @@ class Result(msgspec.Struct):
     answers: list[Answer]
 
 
-class Answers(Result, omit_defaults=True):
+class Answers(QuestionAnswers, omit_defaults=True):
     """The answers to a single question, the seconds the server took, and the bytes of memory read.
 
     `bytes` is 0 if all documents were asked. `missing`: parts of the library that could not be asked, such as
@@ -138,7 +138,7 @@ class Answers(Result, omit_defaults=True):
 class ManyAnswers(msgspec.Struct, omit_defaults=True):
     """The answers to each question, in order; `missing` as in `Answers`."""
 
-    results: list[Result]
+    results: list[QuestionAnswers]
     seconds: float
     bytes: int
     missing: list[str] = []

@@ -15,7 +15,7 @@ from attar import wire
 from attar.errors import AttarError, DtypeError, OptionError, RecordError, ShapeError
 from attar.results import Answer
 
-RESULT = wire.Result("emma", "Who left?", [Answer("Ann", 0.5, "name")])
+RESULT = wire.QuestionAnswers("emma", "Who left?", [Answer("Ann", 0.5, "name")])
 
 # Methods that a served library has as `Library` has them, and parameters that make no sense over HTTP.
 SHARED = {

@@ -25,7 +25,7 @@ from attar.results import Change, DocumentDetails
 from attar.server.metrics import HEADERS, ROUTE
 from attar.server.openapi import Route
 from attar.server.problems import ProblemError, printable
-from attar.server.service import Questions, Service
+from attar.server.service import AskJob, Service
 
 PAGE_SIZE = 100
 MAX_PAGE_SIZE = 1_000
@@ -83,12 +83,12 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     if body.asks_all:
         asked, missing = await service.ask_all(questions, body.top)
     else:
-        asked, missing = await service.ask(Questions(names, questions, body.top)), []
+        asked, missing = await service.ask(AskJob(names, questions, body.top)), []
     seconds = time.perf_counter() - started
     # A document that is asked several times is read once.
     read = sum({name: result.bytes for name, result in zip(names, asked, strict=True)}.values())
     results = [
-        wire.Result(name or None, question, result.answers)
+        wire.QuestionAnswers(name or None, question, result.answers)
         for name, question, result in zip(names, questions, asked, strict=True)
     ]
     if body.single:

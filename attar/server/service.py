@@ -18,7 +18,7 @@ from attar.server.settings import Settings
 
 Value = TypeVar("Value")
 
-# Questions of one request that are answered before others have their turn.
+# AskJob of one request that are answered before others have their turn.
 _TURN = 64
 # The same for questions to all documents, which take longer.
 _TURN_OF_ALL = 8
@@ -27,7 +27,7 @@ _DECOMPRESSED_MB = 64
 
 
 @dataclass(frozen=True)
-class Questions:
+class AskJob:
     """The questions of one request, each with the name of its document."""
 
     names: list[str]
@@ -47,7 +47,7 @@ class Service:
         )
         self.files = FileReader(limits)
         self.ready = False
-        self._asks = Batcher[Questions, list[Asked]](
+        self._asks = Batcher[AskJob, list[Asked]](
             lambda jobs: answer_together(library, jobs),
             name="ask",
             max_batch=settings.max_batch,
@@ -81,13 +81,13 @@ class Service:
         self.files.close()
         self.library.close()
 
-    async def ask(self, job: Questions) -> list[Asked]:
+    async def ask(self, job: AskJob) -> list[Asked]:
         """Answer questions about documents, together with those of other requests."""
         asked: list[Asked] = []
         try:
             for first in range(0, len(job.questions), _TURN):
                 turn = slice(first, first + _TURN)
-                part = Questions(job.names[turn], job.questions[turn], job.top)
+                part = AskJob(job.names[turn], job.questions[turn], job.top)
                 asked += await self._asks.submit(part, len(part.questions))
         except UnknownDocumentError as error:
             await self._raise_with_suggestions(job.names, error)
@@ -150,10 +150,10 @@ def _without_missing(work: Callable[[], Value]) -> tuple[Value, list[str]]:
         return work(), missing
 
 
-def answer_together(library: ServedLibrary, jobs: list[Questions]) -> list[list[Asked] | Exception]:
+def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Asked] | Exception]:
     """The results of each job of a batch, or its first error, which does not affect other jobs."""
 
-    def ask(some: list[Questions]) -> list[list[Asked] | Exception]:
+    def ask(some: list[AskJob]) -> list[list[Asked] | Exception]:
         names = [name for job in some for name in job.names]
         questions = [question for job in some for question in job.questions]
         tops = [job.top for job in some if job.top is not None]
