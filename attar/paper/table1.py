@@ -12,7 +12,7 @@ from functools import partial
 from itertools import count
 from operator import itemgetter
 from statistics import quantiles
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,14 +21,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attar import ops
-from attar.paper.timing import QUICK, Contender, Effort, Timer, keep_correct, relative_error, tolerance_for
+from attar.paper.timing import QUICK, Contender, Effort, Timer, check, relative_error, tolerance_for
 from attar.progress import Progress, ignore_progress
 
 Floats = NDArray[np.float32]
 # Tokens that FAISS selects for softmax.
 TOP = 100
-
-Kind = Literal["softmax", "nearest", "memory"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,6 @@ class Method:
     """
 
     name: str
-    kind: Kind
     store: Callable[[Tensor], Any]
     lookup: Callable[[Any, Any], Any]
     prepare: Callable[[Tensor], Any]
@@ -65,8 +62,8 @@ class Method:
 def methods_for_one(k: int) -> list[Method]:
     """Methods for one question per call, on a CPU: numpy where it is faster, packed memories."""
     return [
-        Method("softmax, numpy", "softmax", Tensor.numpy, softmax_numpy, _first_numpy, _softmax_exactly),
-        Method("softmax, SDPA", "softmax", _unchanged, softmax_sdpa, itemgetter(0), _softmax_exactly),
+        Method("softmax, numpy", Tensor.numpy, softmax_numpy, _first_numpy, _softmax_exactly),
+        Method("softmax, SDPA", _unchanged, softmax_sdpa, itemgetter(0), _softmax_exactly),
         *_nearest_tokens(),
         *_memories(k, "cpu", packed=True),
     ]
@@ -74,12 +71,12 @@ def methods_for_one(k: int) -> list[Method]:
 
 def methods_for_many(k: int, device: str) -> list[Method]:
     """Methods for many questions to one document in one call."""
-    plain = Method("softmax, numpy", "softmax", Tensor.numpy, softmax_numpy, Tensor.numpy, _softmax_exactly)
+    plain = Method("softmax, numpy", Tensor.numpy, softmax_numpy, Tensor.numpy, _softmax_exactly)
     if device != "cpu":
-        plain = Method("softmax, torch", "softmax", _unchanged, softmax_torch, _unchanged, _softmax_exactly)
+        plain = Method("softmax, torch", _unchanged, softmax_torch, _unchanged, _softmax_exactly)
     sdpa = (_batch_of_one, ops.softmax_lookup, _batch_of_one, _softmax_exactly)
     nearest = _nearest_tokens() if device == "cpu" else []
-    return [plain, Method("softmax, SDPA", "softmax", *sdpa), *nearest, *_memories(k, device, packed=False)]
+    return [plain, Method("softmax, SDPA", *sdpa), *nearest, *_memories(k, device, packed=False)]
 
 
 def _softmax_exactly(hidden: Tensor, queries: Tensor, stored: Any) -> Tensor:
@@ -103,7 +100,7 @@ def _nearest_tokens() -> list[Method]:
     def store(hidden: Tensor) -> TokenIndex:
         return TokenIndex(hidden.numpy(), TOP)
 
-    method = Method(f"FAISS, top {TOP}", "nearest", store, TokenIndex.lookup, Tensor.numpy, reference)
+    method = Method(f"FAISS, top {TOP}", store, TokenIndex.lookup, Tensor.numpy, reference)
     return [method] if faiss_is_installed() else []
 
 
@@ -121,12 +118,12 @@ def _memories(k: int, device: str, *, packed: bool) -> list[Method]:
 
     def method(name: str, encode: Callable[[Tensor], Tensor], reference: Any) -> Method:
         if not packed:
-            return Method(name, "memory", encode, ops.lookup, _batch_of_one, reference)
+            return Method(name, encode, ops.lookup, _batch_of_one, reference)
 
         def store(hidden: Tensor) -> Any:
             return ops.pack(encode(hidden))[0].numpy()
 
-        return Method(name, "memory", store, ops.packed_lookup, _first_numpy, reference)
+        return Method(name, store, ops.packed_lookup, _first_numpy, reference)
 
     return [
         method("linear", lambda hidden: ops.encode(hidden[None]), linear),
@@ -298,22 +295,20 @@ class Costs(msgspec.Struct, frozen=True):
     stored_bytes: list[Point]
     encoding_time: list[Point]
     batch_time: list[Point]
-    kinds: dict[str, Kind]
-    notes: list[str]
 
 
 def measure_costs(
     sizes: Sizes, device: str, *, quick: bool = False, progress: Progress = ignore_progress
 ) -> Costs:
-    """Measure one part after the other; wrong results get no timing, and a note."""
+    """Measure one part after the other; a wrong result ends it with an error."""
     many = methods_for_many(sizes.k, device)
     single = methods_for_one(sizes.k) if device == "cpu" else many
-    writing = [method for method in single if method.kind != "softmax"]  # which stores the states themselves
+    # Softmax stores the states themselves.
+    writing = [method for method in single if not method.name.startswith("softmax")]
     documents = [_states(n, sizes.k, device) for n in sizes.lengths]
     shared = _states(sizes.tokens, sizes.k, device)
     queries = torch.randn(sizes.per_call, sizes.k, device=device)
     batches = [torch.randn(m, sizes.k, device=device) for m in sizes.batches]
-    notes: list[str] = []
     parts = (QUERY, ENCODING, WRITING_MEMORIES, BATCH)
     done, total = count(), len(parts) if quick else sum(part.passes for part in parts)
 
@@ -321,7 +316,7 @@ def measure_costs(
         passes, timer = part.passes, part.timer(device)
         if quick:
             passes, timer = 1, replace(timer, effort=QUICK)
-        return time_groups(groups, timer, passes, notes, lambda: progress("measuring", next(done), total))
+        return time_groups(groups, timer, passes, lambda: progress("measuring", next(done), total))
 
     amount = float(len(queries))
     query_time = timed(QUERY, [_group(single, Method.ask, d, queries, amount) for d in documents])
@@ -333,8 +328,6 @@ def measure_costs(
         [_stored_bytes(single, hidden) for hidden in documents],
         [Point(e.tokens, 0, e.costs | m.costs) for e, m in zip(encoder, memories, strict=True)],
         batch_time,
-        {method.name: method.kind for method in [*single, *many]},
-        notes,
     )
 
 
@@ -365,24 +358,23 @@ def _group(
 
 
 def time_groups(
-    groups: Sequence[Group], timer: Timer, passes: int, notes: list[str], progress: Callable[[], None]
+    groups: Sequence[Group], timer: Timer, passes: int, progress: Callable[[], None]
 ) -> list[Point]:
-    """Check all contenders, then time the right ones interleaved over all sizes; notes name the others."""
-    correct = []
-    for group in groups:
-        problems: list[str] = []
-        correct.append(keep_correct(group.contenders, problems))
-        notes += [f"n = {group.tokens:,}, m = {group.questions:,}: {problem}" for problem in problems]
-    everyone = [contender for contenders in correct for contender in contenders]
+    """Check all contenders, then time them interleaved over all sizes."""
+    everyone = [contender for group in groups for contender in group.contenders]
+    for contender in everyone:
+        check(contender)
     rounds: list[list[float]] = [[] for _ in everyone]
     for _ in range(passes):
         progress()
-        for seconds, more in zip(rounds, timer.time(everyone) if everyone else [], strict=True):
+        for seconds, more in zip(rounds, timer.time(everyone), strict=True):
             seconds += more
     times = iter(rounds)
     return [
-        Point(group.tokens, group.questions, {c.name: _spread(next(times), c.amount) for c in contenders})
-        for group, contenders in zip(groups, correct, strict=True)
+        Point(
+            group.tokens, group.questions, {c.name: _spread(next(times), c.amount) for c in group.contenders}
+        )
+        for group in groups
     ]
 
 

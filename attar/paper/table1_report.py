@@ -29,6 +29,28 @@ from attar.paper.timing import Machine, print_plain, print_table, quantity, this
 from attar.progress import Progress, ignore_progress
 
 Cost = Literal["query_time", "stored_bytes", "encoding_time", "batch_time"]
+# Of each part: its title, its unit, and the axes of its panel in the figure.
+PARTS: dict[Cost, tuple[str, str, str, str]] = {
+    "query_time": (
+        "a) Query time: seconds per question, {per_call} per call, for a document that is already encoded",
+        "s",
+        "tokens n",
+        "seconds per question",
+    ),
+    "stored_bytes": ("b) Document compression: bytes stored", "B", "tokens n", "bytes stored"),
+    "encoding_time": (
+        "c) Encoding time: the GRU, which softmax needs as well, and what each method adds",
+        "s",
+        "tokens n",
+        "seconds per document",
+    ),
+    "batch_time": (
+        "d) m questions in one call to a document of {tokens:,} tokens, its memory or index made first",
+        "s",
+        "questions m",
+        "seconds for all",
+    ),
+}
 # Multiply-adds of writing a token, in units of k²; a GRU has three gates, each with k² for input and for state.
 WRITING = {"linear": 1, "gated": 2}
 GRU_WORK = 6
@@ -123,29 +145,21 @@ def short(number: float) -> str:
 def fit_exponents(costs: Costs, sizes: Sizes) -> list[Exponent]:
     """All exponents, over the sizes where the fixed cost of a call no longer shows."""
     exponents = []
-    parts: tuple[Cost, ...] = ("query_time", "stored_bytes", "encoding_time", "batch_time")
-    for cost in parts:
+    for cost in PARTS:
         least = sizes.fit_batches_from if cost == "batch_time" else sizes.fit_from
         points = [point for point in getattr(costs, cost) if size_of(cost, point) >= least]
-        for method in method_names(points):
+        along = [size_of(cost, point) for point in points]
+        for method in getattr(costs, cost)[0].costs:
             predicted = 1.0
-            if cost == "batch_time":
-                predicted = _batch_exponent(method, points)
-            elif cost != "encoding_time" and costs.kinds[method] == "memory":
+            if cost == "batch_time" and method in WRITING:
+                # The slope of (w n + m) k² on log-log axes over these m; softmax's 2 m n k has slope 1.
+                work = fit_slope(along, [WRITING[method] * p.tokens + p.questions for p in points])
+                predicted = work.exponent if work else 1.0
+            elif cost in ("query_time", "stored_bytes") and method in WRITING:
                 predicted = 0.0
-            with_it = [point for point in points if method in point.costs]
-            slope = fit_slope([size_of(cost, p) for p in with_it], [p.costs[method].median for p in with_it])
+            slope = fit_slope(along, [point.costs[method].median for point in points])
             exponents.append(Exponent(cost, method, predicted, slope))
     return exponents
-
-
-def _batch_exponent(method: str, points: Sequence[Point]) -> float:
-    """The slope of (w n + m) k² on log-log axes over these m; softmax's 2 m n k has slope 1."""
-    if method not in WRITING:
-        return 1.0
-    work = [WRITING[method] * point.tokens + point.questions for point in points]
-    slope = fit_slope([point.questions for point in points], work)
-    return 1.0 if slope is None else slope.exponent
 
 
 def predict(costs: Costs, sizes: Sizes, device: str) -> list[Prediction]:
@@ -153,15 +167,11 @@ def predict(costs: Costs, sizes: Sizes, device: str) -> list[Prediction]:
     k, n = sizes.k, sizes.tokens
     packed, stored = ("packed ", (k + 1) / 2) if device == "cpu" else ("", float(k))
     per_call = "one question" if sizes.per_call == 1 else f"{sizes.per_call:,} questions"
+    faster = Prediction(f"n from which a lookup is faster than softmax, {per_call} per call", k, k / 2)
+    smaller = Prediction(f"n from which a {packed}memory is smaller than H", k, stored)
     predictions = [
-        _break_even(
-            Prediction(f"n from which a lookup is faster than softmax, {per_call} per call", k, k / 2),
-            costs,
-            "query_time",
-        ),
-        _break_even(
-            Prediction(f"n from which a {packed}memory is smaller than H", k, stored), costs, "stored_bytes"
-        ),
+        _break_even(faster, costs, "query_time", "linear"),
+        _break_even(smaller, costs, "stored_bytes", "linear"),
     ]
     for method, work in WRITING.items():
         by_table = n * k / (n - k) if method == "linear" and n > k else None
@@ -169,22 +179,18 @@ def predict(costs: Costs, sizes: Sizes, device: str) -> list[Prediction]:
         what = f"m from which {method} is cheaper than softmax, writing included, n = {n:,}"
         if sizes.per_call == 1:
             one = Prediction(f"{what}, one question per call", by_table, by_count)
-            predictions += _paid_back(one, costs, method, n)
+            predictions.append(_paid_back(one, costs, method, n))
         batch = Prediction(f"{what}, all in one call", by_table, by_count)
         predictions.append(_break_even(batch, costs, "batch_time", method))
-    pairs = _with_softmax(costs.query_time, costs, "linear")
-    if pairs:
-        point, softmax = pairs[-1]
-        n, lookup = point.tokens, point.costs["linear"]
-        gain = Prediction(f"times that a lookup is faster than softmax, n = {n:,}", n / k, 2 * n / k)
-        predictions.append(_measured(gain, lambda a, b: a / b, softmax, lookup))
+    longest = costs.query_time[-1]
+    n = longest.tokens
+    gain = Prediction(f"times that a lookup is faster than softmax, n = {n:,}", n / k, 2 * n / k)
+    predictions.append(_measured(gain, lambda a, b: a / b, fastest_softmax(longest), longest.costs["linear"]))
+    encoded = costs.encoding_time[-1].costs
     for method, work in WRITING.items():
-        points = [p for p in costs.encoding_time if method in p.costs and ENCODER in p.costs]
-        if points:
-            n, written, read = points[-1].tokens, points[-1].costs[method], points[-1].costs[ENCODER]
-            what = f"times that encoding takes longer with {method} than for softmax, n = {n:,}"
-            added = Prediction(what, None, 1 + work / GRU_WORK)
-            predictions.append(_measured(added, lambda a, b: 1 + a / b, written, read))
+        what = f"times that encoding takes longer with {method} than for softmax, n = {n:,}"
+        added = Prediction(what, None, 1 + work / GRU_WORK)
+        predictions.append(_measured(added, lambda a, b: 1 + a / b, encoded[method], encoded[ENCODER]))
     return predictions
 
 
@@ -193,23 +199,22 @@ def _measured(
     ratio: Callable[[float, float], float | None],
     top: Spread,
     bottom: Spread,
-    none: str = "–",
 ) -> Prediction:
     """The prediction with the ratio of two costs, and its range from their opposite quartiles."""
     median, low, high = (ratio(getattr(top, a), getattr(bottom, b)) for a, b in OPPOSITE)
-    shown = "{} ({} … {})".format(*(none if x is None else short(x) for x in (median, low, high)))
+    shown = "{} ({} … {})".format(*("never" if x is None else short(x) for x in (median, low, high)))
     return msgspec.structs.replace(prediction, measured=median, low=low, high=high, shown=shown)
 
 
-def _break_even(prediction: Prediction, costs: Costs, cost: Cost, method: str = "linear") -> Prediction:
+def _break_even(prediction: Prediction, costs: Costs, cost: Cost, method: str) -> Prediction:
     """The prediction with the size from which a memory costs less than the fastest softmax."""
-    pairs = _with_softmax(getattr(costs, cost), costs, method)
-    if not pairs:
-        return prediction
-    sizes = [size_of(cost, point) for point, _ in pairs]
+    points = getattr(costs, cost)
+    sizes = [size_of(cost, point) for point in points]
     middle, early, late = (
         find_crossing(
-            sizes, [getattr(p.costs[method], a) for p, _ in pairs], [getattr(t, b) for _, t in pairs]
+            sizes,
+            [getattr(point.costs[method], a) for point in points],
+            [getattr(fastest_softmax(point), b) for point in points],
         )
         for a, b in OPPOSITE
     )
@@ -217,36 +222,22 @@ def _break_even(prediction: Prediction, costs: Costs, cost: Cost, method: str = 
     return msgspec.structs.replace(prediction, measured=middle.at, low=early.at, high=late.at, shown=shown)
 
 
-def _paid_back(prediction: Prediction, costs: Costs, method: str, n: int) -> list[Prediction]:
+def _paid_back(prediction: Prediction, costs: Costs, method: str, n: int) -> Prediction:
     """The prediction with the time of writing over what each question saves."""
-    asked = [pair for pair in _with_softmax(costs.query_time, costs, method) if pair[0].tokens == n]
-    written = [p.costs[method] for p in costs.encoding_time if p.tokens == n and method in p.costs]
-    if not asked or not written:
-        return []
-    softmax, lookup = asked[0][1], asked[0][0].costs[method]
+    asked = next(point for point in costs.query_time if point.tokens == n)
+    written = next(point.costs[method] for point in costs.encoding_time if point.tokens == n)
+    softmax, lookup = fastest_softmax(asked), asked.costs[method]
     saved = Spread(softmax.median - lookup.median, softmax.low - lookup.high, softmax.high - lookup.low)
 
     def questions(written: float, saved: float) -> float | None:
         return written / saved if saved > 0 else None
 
-    return [_measured(prediction, questions, written[0], saved, none="never")]
+    return _measured(prediction, questions, written, saved)
 
 
-def _with_softmax(points: Sequence[Point], costs: Costs, method: str) -> list[tuple[Point, Spread]]:
-    """The points that have the method and a softmax, with the fastest softmax of each."""
-    pairs = [(point, fastest_softmax(costs, point)) for point in points if method in point.costs]
-    return [(point, softmax) for point, softmax in pairs if softmax is not None]
-
-
-def fastest_softmax(costs: Costs, point: Point) -> Spread | None:
-    """The cost of the fastest softmax at a size."""
-    found = [cost for name, cost in point.costs.items() if costs.kinds.get(name) == "softmax"]
-    return min(found, key=lambda cost: cost.median, default=None)
-
-
-def method_names(points: Sequence[Point]) -> list[str]:
-    """The methods that were measured at any of the points, in order."""
-    return list(dict.fromkeys(name for point in points for name in point.costs))
+def fastest_softmax(point: Point) -> Spread:
+    softmaxes = [cost for name, cost in point.costs.items() if name.startswith("softmax")]
+    return min(softmaxes, key=lambda cost: cost.median)
 
 
 def size_of(cost: Cost, point: Point) -> int:
@@ -265,12 +256,6 @@ class Table1(msgspec.Struct, frozen=True):
     predictions: list[Prediction]
     notes: list[str]
 
-    @property
-    def correct(self) -> bool:
-        """Whether our own methods were right, and so were measured, at every size."""
-        points = [*self.costs.query_time, *self.costs.encoding_time, *self.costs.batch_time]
-        return all(method in point.costs for point in points for method in ("linear", "gated"))
-
 
 def measure_table(
     k: int = 100,
@@ -285,7 +270,7 @@ def measure_table(
     torch.manual_seed(0)
     sizes = sizes_for(k, device, quick=quick)
     costs = measure_costs(sizes, device, quick=quick, progress=progress)
-    notes = [*costs.notes, *notes_on(machine, device, sizes)]
+    notes = notes_on(machine, device, sizes)
     exponents = fit_exponents(costs, sizes)
     return Table1(machine, device, sizes, costs, exponents, predict(costs, sizes, device), notes)
 
@@ -323,30 +308,6 @@ def notes_on(machine: Machine, device: str, sizes: Sizes) -> list[str]:
     return [*notes, *machine.busy_notes("trust ratios, not times.")]
 
 
-# Of each part: its title, its unit, and the axes of its panel in the figure.
-PARTS: dict[Cost, tuple[str, str, str, str]] = {
-    "query_time": (
-        "a) Query time: seconds per question, {per_call} per call, for a document that is already encoded",
-        "s",
-        "tokens n",
-        "seconds per question",
-    ),
-    "stored_bytes": ("b) Document compression: bytes stored", "B", "tokens n", "bytes stored"),
-    "encoding_time": (
-        "c) Encoding time: the GRU, which softmax needs as well, and what each method adds",
-        "s",
-        "tokens n",
-        "seconds per document",
-    ),
-    "batch_time": (
-        "d) m questions in one call to a document of {tokens:,} tokens, its memory or index made first",
-        "s",
-        "questions m",
-        "seconds for all",
-    ),
-}
-
-
 def print_table1(table: Table1, console: Console) -> None:
     """Print the machine, the four parts, the predictions and the notes."""
     print_plain(console, str(table.machine))
@@ -366,27 +327,24 @@ def print_table1(table: Table1, console: Console) -> None:
 def _part(table: Table1, cost: Cost) -> tuple[list[str], list[list[str]]]:
     """The columns and rows of one part; the exponents come last."""
     points, unit = getattr(table.costs, cost), PARTS[cost][1]
-    methods = method_names(points)
-    exponents = {fit.method: fit for fit in table.exponents if fit.cost == cost}
+    exponents = [exponent for exponent in table.exponents if exponent.cost == cost]
+    compared = cost != "encoding_time"
     rows = []
     for point in points:
-        cells = [quantity(point.costs[m].median, unit) if m in point.costs else "–" for m in methods]
-        if cost != "encoding_time":
-            softmax, linear = fastest_softmax(table.costs, point), point.costs.get("linear")
-            cells.append(f"{short(softmax.median / linear.median)} ×" if softmax and linear else "–")
+        cells = [quantity(spread.median, unit) for spread in point.costs.values()]
+        if compared:
+            cells.append(f"{short(fastest_softmax(point).median / point.costs['linear'].median)} ×")
         rows.append([f"{size_of(cost, point):,}", *cells])
-    last = [] if cost == "encoding_time" else [""]
-    predicted = [f"{exponents[m].predicted:.2g}" if m in exponents else "–" for m in methods]
-    measured = [str(exponents[m].measured or "–") if m in exponents else "–" for m in methods]
-    rows += [["predicted exponent", *predicted, *last], ["measured exponent", *measured, *last]]
-    columns = [f"+ {m}" if cost == "encoding_time" and m != ENCODER else m for m in methods]
+    last = [""] if compared else []
+    rows.append(["predicted exponent", *(f"{fit.predicted:.2g}" for fit in exponents), *last])
+    rows.append(["measured exponent", *(str(fit.measured or "–") for fit in exponents), *last])
+    columns = [_label(cost, method) for method in points[0].costs]
     letter = "m" if cost == "batch_time" else "n"
-    return [letter, *columns, *(["softmax / linear"] if last else [])], rows
+    return [letter, *columns, *(["softmax / linear"] if compared else [])], rows
 
 
-def table1_json(table: Table1) -> str:
-    """{"machine": …, "costs": {"query_time": [{"tokens", "questions", "costs": {method: …}}], …}, …}."""
-    return msgspec.json.format(msgspec.json.encode(table), indent=2).decode()
+def _label(cost: Cost, method: str) -> str:
+    return f"+ {method}" if cost == "encoding_time" and method != ENCODER else method
 
 
 # Colour, dashes, marker and its size: lines differ in all of them, for print and for colour-blind readers.
@@ -432,15 +390,14 @@ def _draw_part(axes: Any, table: Table1, cost: Cost) -> None:
     """One line per method, with its exponent in the legend."""
     title, _, along, up = PARTS[cost]
     points = getattr(table.costs, cost)
-    exponents = {fit.method: fit for fit in table.exponents if fit.cost == cost}
-    for method in method_names(points):
-        with_it = [point for point in points if method in point.costs]
-        sizes = [size_of(cost, point) for point in with_it]
-        spreads = [point.costs[method] for point in with_it]
-        colour, dashes, marker, width = STYLES["FAISS" if method.startswith("FAISS") else method]
-        fit = exponents.get(method)
-        label = f"+ {method}" if cost == "encoding_time" and method != ENCODER else method
-        if fit and fit.measured:
+    sizes = [size_of(cost, point) for point in points]
+    for fit in table.exponents:
+        if fit.cost != cost:
+            continue
+        spreads = [point.costs[fit.method] for point in points]
+        colour, dashes, marker, width = STYLES["FAISS" if fit.method.startswith("FAISS") else fit.method]
+        label = _label(cost, fit.method)
+        if fit.measured:
             label += f": exponent {fit.measured} ({fit.predicted:.2g})"
         # Hollow markers of different sizes keep lines visible that coincide.
         style = {"markersize": width, "markerfacecolor": "none", "label": label}

@@ -19,6 +19,8 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
+from attar.errors import AttarError
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -128,7 +130,7 @@ def limited_threads(count: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-class WrongResultError(Exception):
+class WrongResultError(AttarError):
     """A result too far from the reference to be worth timing."""
 
 

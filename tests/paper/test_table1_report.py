@@ -8,7 +8,6 @@ from attar.paper.table1_report import find_crossing, fit_exponents, fit_slope, p
 
 SIZES = Sizes()
 K, N = SIZES.k, SIZES.tokens
-KINDS = {"softmax, numpy": "softmax", "softmax, SDPA": "softmax", "linear": "memory", "gated": "memory"}
 
 
 def point(n, m, spread=1.0, **costs):
@@ -33,7 +32,7 @@ def by_theory(spread=1.0):
         point(N, m, spread, numpy=2 * m * N * K, linear=(N + m) * K**2, gated=(2 * N + m) * K**2)
         for m in SIZES.batches
     ]
-    return Costs(query_time, stored_bytes, encoding_time, batch_time, KINDS, [])
+    return Costs(query_time, stored_bytes, encoding_time, batch_time)
 
 
 def test_measured_exponents_are_the_predicted_ones():
@@ -72,7 +71,8 @@ def test_noise_gives_a_range_around_each_value():
 def test_a_memory_that_never_pays_is_reported_as_never():
     costs = by_theory()
     slow = [point(p.tokens, 1, numpy=1.0, linear=2.0, gated=2.0) for p in costs.query_time]
-    shown = [f.shown for f in predict(Costs(slow, [], costs.encoding_time, [], KINDS, []), SIZES, "cpu")]
+    slower = Costs(slow, costs.stored_bytes, costs.encoding_time, costs.batch_time)
+    shown = [prediction.shown for prediction in predict(slower, SIZES, "cpu")]
     assert "beyond 100,000" in shown
     assert "never (never … never)" in shown
 
