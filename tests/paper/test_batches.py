@@ -207,14 +207,6 @@ def test_fixed_questions_keep_their_names_and_every_epoch_is_the_same() -> None:
             ]
 
 
-def test_moving_a_batch_leaves_on_the_cpu_what_is_read_there(split) -> None:
-    moved = next(iter(drawing(split))).to("meta")
-    on_cpu = (moved.documents.lengths, moved.documents.sentence_ends, moved.documents.names, moved.counts)
-    on_gpu = (moved.documents.ids, moved.documents.candidates, moved.questions.ids, moved.answers)
-    assert [tensor.is_meta for tensor in (*on_cpu, moved.questions.lengths)] == [False] * 5
-    assert all(tensor.is_meta for tensor in on_gpu)
-
-
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_one_epoch_follows_another_whoever_prepares_it(split, workers: int) -> None:
     expected = [seen(drawing(split, epoch=epoch)) for epoch in (3, 4, 5)]

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attar.errors import AttarError, FormatError, OptionError
+from attar.errors import AttarError, OptionError
 from attar.paper import build
 from attar.paper.build import _cut_windows, build_set, split_documents
 from attar.paper.cloze import count_names
@@ -72,24 +72,6 @@ def test_the_same_sources_and_seed_give_the_same_bytes(texts: Path, built: Cloze
 ALL_TEST = BuildOptions(window=200, validation="0", test="i%1==0")
 
 
-def test_building_again_removes_splits_that_the_new_set_has_not(texts: Path, tmp_path: Path) -> None:
-    build_set([texts], tmp_path, OPTIONS)
-    build_set([texts], tmp_path, ALL_TEST, replace=True)
-    found = ClozeSet.open(tmp_path)
-    assert found.splits == ("test",)
-    assert all(document.questions for document in found.documents("test"))
-
-
-@pytest.mark.parametrize("name", ["set.json", "vocabulary.json", "test.parquet"])
-def test_a_folder_with_a_set_is_refused_unless_it_may_be_replaced(
-    texts: Path, tmp_path: Path, name: str
-) -> None:
-    (tmp_path / name).write_text("here first")
-    with pytest.raises(OptionError, match=rf"{name}.*; add --replace"):
-        build_set([texts], tmp_path, OPTIONS)
-    assert [file.read_text() for file in tmp_path.iterdir()] == ["here first"]
-
-
 @pytest.mark.parametrize("fault", [KeyboardInterrupt(), OSError(28, "No space left on device")], ids=repr)
 def test_an_interrupted_build_leaves_the_old_set_unchanged(
     texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: BaseException
@@ -103,13 +85,6 @@ def test_an_interrupted_build_leaves_the_old_set_unchanged(
     with pytest.raises((KeyboardInterrupt, AttarError)):
         build_set([texts], tmp_path, BuildOptions(window=100), replace=True)
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
-
-
-def test_text_without_names_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("it rained all day . " * 50)
-    with pytest.raises(FormatError, match="found no text with names to ask for"):
-        build_set([tmp_path / "a.txt"], tmp_path / "out")
-    assert not (tmp_path / "out").exists()
 
 
 def test_empty_splits_are_logged(texts: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -44,15 +44,6 @@ class TestParquet:
                 write(document)
         assert list(read_documents(path)) == written
 
-    def test_an_interrupted_write_leaves_the_old_file(self, tmp_path: Path) -> None:
-        path = tmp_path / "a.parquet"
-        with document_writer(path) as write:
-            write(ClozeDocument("old", "", [["a"]], {}))
-        with pytest.raises(ValueError, match="surrogates"), document_writer(path) as write:
-            write(ClozeDocument("\ud800", "", [["a"]], {}))
-        assert [document.name for document in read_documents(path)] == ["old"]
-        assert list(tmp_path.iterdir()) == [path]
-
     @pytest.mark.parametrize(
         "change",
         [
@@ -74,13 +65,6 @@ class TestParquet:
         with pytest.raises(FormatError, match=r"a\.parquet: document 0 is not one of") as refused:
             list(read_documents(tmp_path / "a.parquet"))
         assert "\n" not in str(refused.value)
-
-    @pytest.mark.parametrize("content", [b"nothing like it", b"PAR1", None], ids=["text", "cut", "missing"])
-    def test_another_file_is_refused_by_name(self, tmp_path: Path, content: bytes | None) -> None:
-        if content is not None:
-            (tmp_path / "a.parquet").write_bytes(content)
-        with pytest.raises(FormatError, match=r"a\.parquet: .*; build the set again"):
-            list(read_documents(tmp_path / "a.parquet"))
 
 
 FILE = (

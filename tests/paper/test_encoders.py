@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attar.paper import encoders
-from attar.paper.encoders import LONGEST_LOOK, cut_long_sentences, find_sentences, make_encoder
+from attar.paper.encoders import LONGEST_LOOK, make_encoder
 
 LENGTHS = torch.tensor([9, 0, 1, 5])
 KINDS = [
@@ -93,11 +93,6 @@ class TestLookingAhead:
         module(x, torch.tensor([6]), ends)[0, 1].sum().backward()
         assert x.grad[0].any(1).tolist() == [True, True, True, False, False, False]
 
-    def test_a_text_without_ends_is_one_sentence(self):
-        lookahead, bidirectional, x = made("lookahead"), made("bidirectional"), texts()
-        bidirectional.load_state_dict(lookahead.state_dict())
-        torch.testing.assert_close(lookahead(x, LENGTHS), bidirectional(x, LENGTHS))
-
     def test_a_long_sentence_is_read_in_parts(self):
         module, n = made("lookahead"), 2 * LONGEST_LOOK + 5
         x, ends = texts(1, n), torch.zeros(1, n, dtype=torch.bool)
@@ -106,22 +101,6 @@ class TestLookingAhead:
         cut[0, [1 + LONGEST_LOOK, 1 + 2 * LONGEST_LOOK]] = True
         hidden = module(x, torch.tensor([n]), ends)
         torch.testing.assert_close(hidden[0], states_of(module, "lookahead", x[0], cut[0]))
-
-    @pytest.mark.parametrize("longest", [1, 2, 3, 7])
-    def test_sentences_are_cut_after_the_given_number_of_tokens(self, longest):
-        ends = torch.rand(6, 20) < 0.15
-        for row, cut in zip(ends.tolist(), cut_long_sentences(ends, longest).tolist(), strict=True):
-            read, expected = 0, []
-            for end in row:
-                read += 1
-                expected.append(end or read % longest == 0)
-                read = 0 if end else read
-            assert cut == expected
-
-    def test_a_sentence_ends_with_its_document(self):
-        ends = torch.tensor([[False, True, False], [False, False, True]])
-        last, counts = find_sentences(ends, torch.tensor([1, 3]))
-        assert (last.tolist(), counts.tolist()) == ([5, 0], [3, 1])
 
 
 @pytest.mark.gpu

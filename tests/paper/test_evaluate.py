@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from attar.errors import FormatError
 from attar.paper.batches import ClozeBatches
 from attar.paper.cloze import ClozeDocument, Question
 from attar.paper.evaluate import BASELINES, evaluate, most_frequent_candidates, score
@@ -76,21 +75,6 @@ def test_counting_prefers_the_first_of_equally_frequent_names() -> None:
     (batch,) = ClozeBatches(split, size=1)
     frequent, unasked = most_frequent_candidates(batch)
     assert batch.documents.candidates[0, [frequent[0], unasked[0]]].tolist() == [5, 2]
-
-
-def test_a_document_without_names_is_answered_wrongly(network) -> None:
-    bare = ClozeDocument("", "", [["it", "rained"]], {}, [Question(("@placeholder", "left"), 0)])
-    found = evaluate(network, encode_split([bare], Vocabulary((), entities=16)))
-    assert [found.network.accuracy, *(each.accuracy for each in found.baselines.values())] == [0, 0, 0]
-
-
-def test_a_split_without_questions_is_refused(network, stories_set: Path) -> None:
-    found = ClozeSet.open(stories_set)
-    split = found.encoded("training", found.vocabulary())
-    with pytest.raises(
-        FormatError, match="the split has no questions to ask; evaluate on validation or test"
-    ):
-        evaluate(network, split)
 
 
 def test_the_interval_is_wider_if_the_questions_of_a_document_are_correlated() -> None:

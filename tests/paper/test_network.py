@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from attar.paper.network import NAME_SCALE, WORD_SCALE, CopyHead, Documents, Network, PaperHead, Questions
+from attar.paper.network import CopyHead, Documents, Network, PaperHead, Questions
 from attar.paper.options import NetworkOptions
 from attar.paper.vocabulary import FIRST_ENTITY, PLACEHOLDER
 
@@ -113,16 +113,6 @@ class TestEveryNetwork:
         asked = replace(questions, ids=questions.ids.masked_fill(after, FIRST_ENTITY + 1))
         torch.testing.assert_close(network(spoilt, asked), network(documents, questions))
 
-    @pytest.mark.parametrize(
-        "lengths", [LENGTHS, [], [9, 0]], ids=["no questions", "no documents", "no tokens"]
-    )
-    def test_takes_empty_parts(self, make, encoder, lengths):
-        network, documents = made(encoder=encoder, **make), some_documents(lengths, 9 if lengths else 0)
-        rows = [0, 0] if lengths == [9, 0] else []
-        network(documents, some_questions(documents, rows)).clamp(min=-1e9).sum().backward()
-        for name, parameter in network.named_parameters():
-            assert parameter.grad is None or parameter.grad.isfinite().all(), name
-
 
 @every_network
 def test_candidates_in_another_order_have_the_same_scores(make):
@@ -155,13 +145,6 @@ def test_the_attention_sum_is_the_softmax_weight_of_each_names_tokens():
         for name in range(4):
             expected = weights[:, documents.names[row, :length] == name].sum(1)
             torch.testing.assert_close(sums[row, :, name], expected)
-
-
-def test_initial_embeddings_of_names_are_large_of_words_small_of_padding_zero():
-    weight = Network(NetworkOptions(embedding_size=20, hidden_size=4), 4000, 1000).embedding.weight
-    assert not weight[0].any()
-    assert weight[FIRST_ENTITY : FIRST_ENTITY + 1000].std().item() == pytest.approx(NAME_SCALE, rel=0.05)
-    assert weight[FIRST_ENTITY + 1000 :].std().item() == pytest.approx(WORD_SCALE, rel=0.05)
 
 
 def test_names_in_the_question_get_the_learnt_bonus():

@@ -6,7 +6,6 @@ from rich.console import Console
 
 from attar import ops
 from attar.errors import DeviceError, OptionError
-from attar.paper import table1, table1_report
 from attar.paper.table1 import (
     ENCODER,
     TOP,
@@ -21,9 +20,7 @@ from attar.paper.table1 import (
 )
 from attar.paper.table1_report import (
     choose_device,
-    draw_table1,
     measure_table,
-    notes_on,
     print_table1,
 )
 from attar.paper.timing import Contender, Effort, Timer, WrongResultError
@@ -80,11 +77,6 @@ class TestTiming:
         times = Timer(Effort(budget=0.0, rounds=3, round_seconds=0.0)).time(contenders)
         assert order == ["a", "b"] * 4
         assert [len(t) for t in times] == [3, 3]
-
-    @pytest.mark.parametrize(("seconds", "calls"), [(0.001, 10), (5.0, 1), (0.003, 4)])
-    def test_a_round_is_as_many_runs_as_it_takes(self, monkeypatch, seconds, calls):
-        monkeypatch.setattr(Timer, "seconds_for", lambda self, run, count: seconds * count)
-        assert Timer(Effort(round_seconds=0.01)).calls_per_round(lambda: None) == calls
 
 
 class FixedTimer:
@@ -147,22 +139,9 @@ class TestReport:
         for row, count in (("predicted exponent", 4), ("measured exponent", 4), ("n from which a packed", 1)):
             assert sum(line.startswith(f"| {row}") for line in lines) == count
 
-    @pytest.mark.slow
-    def test_the_same_table_gives_the_same_figure(self, table, tmp_path):
-        for name in ("one.svg", "two.svg"):
-            draw_table1(table, tmp_path / name)
-        assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
-
     def test_devices_that_are_not_there_are_refused(self, monkeypatch):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
         assert choose_device(None) == "cpu"
         for device, error in (("cuda", DeviceError), ("tpu", OptionError)):
             with pytest.raises(error, match="--device"):
                 choose_device(device)
-
-    def test_without_faiss_its_method_is_missing_and_a_line_says_what_to_install(self, table, monkeypatch):
-        for module in (table1, table1_report):
-            monkeypatch.setattr(module, "faiss_is_installed", lambda: False)
-        assert FAISS not in [method.name for method in methods_for_one(K)]
-        notes = notes_on(table.machine, "cpu", table.sizes)
-        assert any("pip install '.[search]'" in note for note in notes)
