@@ -23,7 +23,7 @@ from attar.cluster.connection import connected
 from attar.cluster.reading import Workers, read_with_ray
 from attar.cluster.sources import find_sources
 from attar.documents.sources import find_files
-from attar.library.files import read_files
+from attar.library.drafts import read_files
 from attar.library.library import Library
 from attar.paper.timing import WrongResultError
 from attar.results import Change

@@ -15,7 +15,7 @@ import numpy as np
 import typer
 
 from attar.errors import OptionError
-from attar.memory.budget import within_budget
+from attar.memory.algebra import within_budget
 from attar.memory.forms import Floats
 from attar.memory.memory import Memory
 from attar.reader.fixed_size import FixedSizeReader

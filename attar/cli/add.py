@@ -184,7 +184,7 @@ def _add_here(
     """Add documents in this process."""
     from attar.documents.sources import FoundFiles, find_files
     from attar.documents.workers import FileReader
-    from attar.library.files import ReadFile, gone_documents, read_files
+    from attar.library.drafts import ReadFile, gone_documents, read_files
     from attar.library.library import Library
 
     for file in files:
@@ -246,7 +246,7 @@ def append(
     """
     from attar.documents.sources import find_files
     from attar.documents.workers import FileLimits, FileReader
-    from attar.library.files import read_files
+    from attar.library.drafts import read_files
     from attar.library.finding import find_document
     from attar.library.library import Library
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import attar
-from attar.cli import add, ask, documents, search
+from attar.cli import add, ask, documents
 from attar.cli.add import RayCommand
 from attar.cli.output import error_line
 
@@ -32,7 +32,7 @@ def make_app(command: str | None = None) -> typer.Typer:
         "add": add.add,
         "append": add.append,
         "ask": ask.ask,
-        "search": search.search,
+        "search": ask.search,
         "merge": documents.merge,
         "remove": documents.remove,
         "list": documents.list_documents,

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attar.cli.ask import ask_document, only_document
-from attar.cli.output import error_line, one_line, printable
-from attar.cli.quotes import Quotes
+from attar.cli.output import Quotes, error_line, one_line, printable
 from attar.errors import AttarError
 
 if TYPE_CHECKING:

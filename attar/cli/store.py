@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attar.cli import options
+from attar.cli.ask import refit
 from attar.cli.output import columns, error_line, fact_rows, print_json, printable
-from attar.cli.search import refit
 
 if TYPE_CHECKING:
     from attar.store.records import Fault

@@ -18,8 +18,7 @@ from attar.documents.sources import (
 )
 from attar.documents.workers import FileLimits, FileReader
 from attar.errors import AttarError, FormatError
-from attar.library.drafts import Draft
-from attar.library.files import read_files
+from attar.library.drafts import Draft, read_files
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from attar.errors import AttarError
-from attar.library.adding import Adder, check_budget
-from attar.library.appending import append, merge
+from attar.library.adding import Adder, append, check_budget, merge
 from attar.library.asking import TOGETHER, ask_all, check_asked, search
-from attar.library.cache import MemoryCache, OpenDocument
 from attar.library.drafts import Draft
 from attar.library.finding import document_of, similar_names, suggesting
 from attar.library.places import with_places
@@ -20,7 +18,7 @@ from attar.library.refitting import refit
 from attar.library.rereading import reread
 from attar.library.searching import Searching, SearchState
 from attar.library.served import check_disk
-from attar.library.shard import OpenedShard
+from attar.library.shard import MemoryCache, OpenDocument, OpenedShard
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.results import Answer, Asked, Change, Document, DocumentDetails, Hit, Refit, Reread, paired

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from attar.results import Answer
-from attar.store.origin import Origin, Parts, unpack_parts
-from attar.store.records import Record
+from attar.store.records import Origin, Parts, Record, unpack_parts
 
 
 def with_places(answers: list[Answer], parts: bytes, name: str) -> list[Answer]:

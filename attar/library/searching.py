@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentError
-from attar.library.cache import MemoryCache
-from attar.library.shard import OpenedShard, RecentScores
+from attar.library.shard import MemoryCache, OpenedShard, RecentScores
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.search.index import LISTS_FROM, SearchIndex

@@ -1,6 +1,6 @@
 """Memory: what is kept of a document. It can be queried, merged, extended and stored.
 
-As bytes, in the envelope of `attar.memory.envelope`, little-endian:
+As bytes, in the envelope of `attar.memory.forms`, little-endian:
 
     at      bytes   contents
     0       1       form: phrases 0, ridge 1
@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from attar.errors import DtypeError, OptionError, RecordError, ShapeError
 from attar.memory import algebra
-from attar.memory.envelope import Buffer, unwrap, wrap
-from attar.memory.forms import FORMS, Floats, Form, dequantize, look_up_ridge, quantize
+from attar.memory.forms import FORMS, Buffer, Floats, Form, dequantize, look_up_ridge, quantize, unwrap, wrap
 from attar.memory.phrases import PhraseIndex
 
 KIND = b"m"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attar.errors import OptionError
-from attar.memory.budget import FIXED_SIZE, within_budget
+from attar.memory.algebra import FIXED_SIZE, within_budget
 from attar.memory.forms import Floats, Form
 from attar.memory.memory import Memory
 from attar.memory.phrases import PhraseIndex

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import DtypeError, OptionError, ShapeError
-from attar.memory.algebra import replace_tail
-from attar.memory.budget import within_budget
+from attar.memory.algebra import replace_tail, within_budget
 from attar.memory.forms import Floats, Form
 from attar.memory.memory import Memory
 from attar.progress import Progress, check_stopped, ignore_progress

@@ -19,8 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from attar import wire
 from attar.errors import FormatError, OptionError
-from attar.library.drafts import Draft
-from attar.library.files import read_upload
+from attar.library.drafts import Draft, read_upload
 from attar.results import Change, DocumentDetails
 from attar.server.metrics import HEADERS, ROUTE
 from attar.server.openapi import Route

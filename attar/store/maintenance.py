@@ -10,9 +10,8 @@ import lmdb
 
 from attar.errors import AttarError, RecordError, quoted
 from attar.files import sync_folder
-from attar.memory.envelope import VERSION
+from attar.memory.forms import VERSION
 from attar.store.lmdb_env import COPY, DATA, Environment, LmdbTransaction, damaged, store_errors
-from attar.store.origin import unpack_parts
 from attar.store.records import (
     HEADER_KEY,
     Fault,
@@ -21,9 +20,10 @@ from attar.store.records import (
     digest_of,
     name_in,
     read_header,
+    unpack_parts,
     values_of,
 )
-from attar.store.salvage import page_faults
+from attar.store.repair import page_faults
 from attar.store.signatures import SEARCH_KINDS, check_search_value
 from attar.store.transactions import Reading, header_of
 

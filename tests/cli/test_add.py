@@ -115,7 +115,7 @@ def test_sync_keeps_documents_whose_folder_may_not_be_read(filled, listed, monke
         return real(path, **options)
 
     Path("stories/sub/story2.txt").rename("story2.txt")
-    monkeypatch.setattr("attar.library.files.os.lstat", refuse)
+    monkeypatch.setattr("attar.library.drafts.os.lstat", refuse)
     filled("add", "S", "stories", "--sync")
     assert "sub/story2" in listed()
 

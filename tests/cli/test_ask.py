@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from attar.cli.quotes import Quotes
+from attar.cli.output import Quotes
 from attar.library.library import Library
 from attar.results import Answer
 

@@ -10,7 +10,7 @@ from attar import Client, wire
 from attar.cluster.reading import Workers, read_with_ray
 from attar.cluster.shards import shard_of, split
 from attar.documents.sources import find_files
-from attar.library.files import read_files
+from attar.library.drafts import read_files
 from attar.library.library import Library
 from benchmarks.cluster_reading import contents
 

@@ -18,7 +18,7 @@ from attar.cluster.shards import shard_paths, split
 from attar.cluster.sources import find_sources
 from attar.documents.sources import find_files
 from attar.errors import AttarError, NameTakenError, OptionError, UnavailableError
-from attar.library.files import read_files
+from attar.library.drafts import read_files
 from attar.library.library import Library
 from attar.store.store import Store
 from benchmarks.cluster_reading import Killer, contents, write_stories

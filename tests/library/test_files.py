@@ -7,9 +7,9 @@ import pytest
 
 from attar.documents.sources import find_files
 from attar.errors import FormatError
-from attar.library.files import gone_documents, read_files
+from attar.library.drafts import gone_documents, read_files
 from attar.library.library import Library
-from attar.store.origin import Origin
+from attar.store.records import Origin
 
 
 @pytest.fixture

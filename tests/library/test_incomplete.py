@@ -6,7 +6,7 @@ import pytest
 
 from attar.documents.sources import find_files
 from attar.documents.workers import FileReader
-from attar.library.files import read_files, read_upload
+from attar.library.drafts import read_files, read_upload
 from attar.library.library import Library
 from attar.reader.reader import Reader
 

@@ -3,11 +3,10 @@
 import pytest
 
 from attar.documents.sources import find_files
-from attar.library.drafts import Draft
-from attar.library.files import read_files
+from attar.library.drafts import Draft, read_files
 from attar.library.library import Library
 from attar.reader.reader import Reader
-from attar.store.origin import Origin, unpack_parts
+from attar.store.records import Origin, unpack_parts
 from benchmarks.document_files import pdf_of
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from attar.errors import NameTakenError, OptionError
-from attar.library.appending import CHANGE_IDS
+from attar.library.adding import CHANGE_IDS
 from attar.library.library import Library
 
 TEXT = "Then Zoe met Max in Oslo."

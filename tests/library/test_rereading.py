@@ -10,8 +10,8 @@ from attar.library.drafts import Draft
 from attar.library.library import Library
 from attar.library.rereading import _locked
 from attar.reader import folders
-from attar.store.origin import Origin
 from attar.store.parquet import import_store
+from attar.store.records import Origin
 from attar.store.store import Store
 
 pytestmark = pytest.mark.slow

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from attar.errors import OptionError, ReaderMismatchError, ShapeError
-from attar.memory.algebra import replace_tail
-from attar.memory.budget import FIXED_SIZE
+from attar.memory.algebra import FIXED_SIZE, replace_tail
 from attar.memory.forms import quantize
 from attar.memory.memory import Memory
 from attar.memory.phrases import JOINT

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attar.errors import OptionError
-from attar.memory.budget import FIXED_SIZE
+from attar.memory.algebra import FIXED_SIZE
 from attar.memory.memory import Memory
 from attar.memory.phrases import JOINT
 from attar.reader.reader import Reader

@@ -5,7 +5,7 @@ import pytest
 
 from attar.errors import OptionError
 from attar.library.library import Library
-from attar.memory.budget import FIXED_SIZE
+from attar.memory.algebra import FIXED_SIZE
 from attar.memory.memory import Memory
 from attar.memory.phrases import JOINT
 from attar.reader.fixed_size import FixedSizeReader

@@ -9,8 +9,8 @@ import pytest
 
 from attar.errors import FormatError, MissingError, NameTakenError, ReaderMismatchError
 from attar.store import parquet
-from attar.store.origin import Origin
 from attar.store.parquet import export_store, import_store
+from attar.store.records import Origin
 from attar.store.store import Store
 from tests.store.made import make_memory, memory_in, overwrite, put
 
