@@ -16,7 +16,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from attar.search.signatures import StateMap
+from attar.search.state_map import StateMap
 from attar.search.statistics import Statistics
 from benchmarks.command import run_command
 from benchmarks.retrieval.encoders import ReaderEncoder, load_encoder

@@ -22,7 +22,8 @@ from attar.reader.reader import Reader
 from attar.search.lists import InvertedLists
 from attar.search.records import SignatureRecord, Signer
 from attar.search.scan import CANDIDATES, is_rounded, near_scores, scores
-from attar.search.signatures import DEFAULT_SIZE, Floats, Sums, signature_bytes, triangle_numbers
+from attar.search.signatures import DEFAULT_SIZE, Sums, signature_bytes, triangle_numbers
+from attar.search.state_map import Floats
 from attar.search.statistics import default_statistics
 from attar.store.records import Record
 from benchmarks.command import Json, Quick, run_command

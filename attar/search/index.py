@@ -25,7 +25,8 @@ from attar.search.lexical import Corpus
 from attar.search.lists import ListKeeper
 from attar.search.ranking import CorpusQuery, Moments, Nearest, RankedDocument, Standards
 from attar.search.records import Signer
-from attar.search.signatures import Floats, query_of
+from attar.search.signatures import query_of
+from attar.search.state_map import Floats
 from attar.search.table import Rows, SignatureTable
 from attar.store.records import key_of
 from attar.store.signatures import StampedSignature

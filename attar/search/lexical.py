@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.search.signatures import Floats
+from attar.search.state_map import Floats
 from attar.search.statistics import inverse_frequencies
 
 # Robertson's usual constants; not tuned. How soon a word that comes again counts less,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from attar.search import scan
 from attar.search.scan import Packed
-from attar.search.signatures import Floats
+from attar.search.state_map import Floats
 
 # Rows per list that k-means is trained on.
 _TRAINED = 16

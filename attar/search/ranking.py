@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from attar.search.lexical import Corpus
 from attar.search.scan import CANDIDATES
-from attar.search.signatures import Floats
+from attar.search.state_map import Floats
 
 # How much each score counts, in standard deviations over the documents; chosen on questions of SQuAD's training set.
 SIGNATURE_WEIGHT = 1.5

@@ -11,16 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import FormatError, RecordError
-from attar.search.signatures import (
-    DEFAULT_SIZE,
-    LONG_DOCUMENT,
-    Floats,
-    Sums,
-    one_thread,
-    pack,
-    signature_bytes,
-    triangle_numbers,
-)
+from attar.search.signatures import DEFAULT_SIZE, LONG_DOCUMENT, Sums, pack, signature_bytes, triangle_numbers
+from attar.search.state_map import Floats, one_thread
 from attar.search.statistics import Projection, Statistics
 
 # Loaded where it is used: torch takes seconds, and merging or listing documents needs none of it.

@@ -12,7 +12,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.search.signatures import Floats
+from attar.search.state_map import Floats
 
 Packed = NDArray[np.uint8]
 # Rows unpacked at a time, 8 MB: larger arrays are mapped anew each time, which takes longer than the products.

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from attar.errors import FormatError, OptionError, ShapeError
 from attar.files import atomic_file
 from attar.reader.folders import DEFAULT, SHIPPED, shipped_reader
-from attar.search.signatures import Floats, StateMap, unit_rows
+from attar.search.state_map import Floats, StateMap, unit_rows
 
 Doubles = NDArray[np.float64]
 # In a reader's folder; not one of the files that its fingerprint is made of.

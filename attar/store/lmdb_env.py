@@ -13,7 +13,7 @@ import lmdb
 
 from attar.errors import AttarError, BusyError, RecordError, StoreError
 from attar.files import MapLock, WriterLock, lock_file, sync_folder
-from attar.store.repair import is_readable
+from attar.store.salvage import is_readable
 
 # LMDB's own names in a folder.
 DATA = "data.mdb"

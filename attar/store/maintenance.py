@@ -23,7 +23,7 @@ from attar.store.records import (
     unpack_parts,
     values_of,
 )
-from attar.store.repair import page_faults
+from attar.store.salvage import page_faults
 from attar.store.signatures import SEARCH_KINDS, check_search_value
 from attar.store.transactions import Reading, header_of
 

@@ -16,7 +16,8 @@ from attar.progress import Progress, ignore_progress
 from attar.search import scan
 from attar.search.lexical import Lexical
 from attar.search.ranking import RERANKED, SIGNATURE_WEIGHT, WORDS_WEIGHT, Moments, rerank
-from attar.search.signatures import DEFAULT_SIZE, Floats, Sums, pack, query_of, signature_bytes, unit_rows
+from attar.search.signatures import DEFAULT_SIZE, Sums, pack, query_of, signature_bytes
+from attar.search.state_map import Floats, unit_rows
 from attar.search.statistics import Projection, Statistics
 from benchmarks.retrieval import baselines
 from benchmarks.retrieval.encoders import ReaderEncoder, Tokens

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from attar.errors import FormatError, OptionError, ShapeError
-from attar.search.signatures import StateMap, Sums
+from attar.search.signatures import Sums
+from attar.search.state_map import StateMap
 from attar.search.statistics import Statistics
 
 SIZE, PIECES, HIDDEN, OUT = 24, 200, 9, 12
