@@ -221,7 +221,7 @@ ENCODER = "GRU"
 GPU_QUESTIONS = 1_024
 
 
-class Part(NamedTuple):
+class MeasuringPlan(NamedTuple):
     """How a part is measured: passes over all sizes, and of a pass the seconds and rounds."""
 
     passes: int
@@ -236,10 +236,10 @@ class Part(NamedTuple):
         return Timer(Effort(self.budget, self.rounds, round_seconds=0.002), "gpu")
 
 
-QUERY = Part(8, 2.0, 2)
-ENCODING = Part(1, 8.0, 3)  # a GRU's runs are long
-WRITING_MEMORIES = Part(4, 2.0, 2)
-BATCH = Part(3, 5.0, 2)
+QUERY = MeasuringPlan(8, 2.0, 2)
+ENCODING = MeasuringPlan(1, 8.0, 3)  # a GRU's runs are long
+WRITING_MEMORIES = MeasuringPlan(4, 2.0, 2)
+BATCH = MeasuringPlan(3, 5.0, 2)
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,7 @@ def measure_costs(
     parts = (QUERY, ENCODING, WRITING_MEMORIES, BATCH)
     done, total = count(), len(parts) if quick else sum(part.passes for part in parts)
 
-    def timed(part: Part, groups: list[Group]) -> list[Point]:
+    def timed(part: MeasuringPlan, groups: list[Group]) -> list[Point]:
         passes, timer = part.passes, part.timer(device)
         if quick:
             passes, timer = 1, replace(timer, effort=QUICK)
