@@ -179,26 +179,20 @@ def _stopping_when(should_stop: Callable[[], bool], work: Callable[..., Value], 
         return work(*arguments)
 
 
-def isolate_failures(
-    work: Callable[[list[Job]], list[Result]],
-) -> Callable[[list[Job]], list[Result | Exception]]:
-    """Make work that fails for a whole batch fail only for the jobs that cause it, by trying halves.
+def isolate_failures(work: Callable[[list[Job]], list[Result]], jobs: list[Job]) -> list[Result | Exception]:
+    """The results of work that fails for a whole batch: errors for the jobs that cause it, found by trying halves.
 
     >>> def invert(numbers):
     ...     return [1 / number for number in numbers]
-    >>> isolate_failures(invert)([1, 2, 0, 4])
+    >>> isolate_failures(invert, [1, 2, 0, 4])
     [1.0, 0.5, ZeroDivisionError('division by zero'), 0.25]
     """
-
-    def attempt(jobs: list[Job]) -> list[Result | Exception]:
-        try:
-            return list(work(jobs))
-        except StoppedError:
-            raise
-        except Exception as error:
-            if len(jobs) == 1:
-                return [error]
-        half = len(jobs) // 2
-        return attempt(jobs[:half]) + attempt(jobs[half:])
-
-    return attempt
+    try:
+        return [*work(jobs)]
+    except StoppedError:
+        raise
+    except Exception as error:
+        if len(jobs) == 1:
+            return [error]
+    half = len(jobs) // 2
+    return isolate_failures(work, jobs[:half]) + isolate_failures(work, jobs[half:])

@@ -16,6 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from attar.server.metrics import ERROR, HEADERS, REQUEST_ID, Metrics
 from attar.server.problems import CLOSE, DISCONNECTED, OverloadedError, ProblemError, problem_for
 
+# Seconds after which an overloaded server refuses: clients that try again at once would take its time from others.
+_PAUSE = 0.5
 # Seconds for which the rest of a refused body is read, at most.
 _LINGER = 10.0
 # Seconds for which a request is answered before its connection is watched.
@@ -101,14 +103,17 @@ class Problems:
             if is_started:
                 # The server can only close the connection.
                 raise
-            problem = problem_for(error) or ProblemError(500, _INTERNAL)
-            if problem.status < 500:
-                # Its frames hold the request, which may take long to end.
+            known = problem_for(error)
+            if known is not None:
+                # It is not logged, and its frames hold the request: a cycle that would stay for long.
                 error.__traceback__ = None
+            problem = known or ProblemError(500, _INTERNAL)
         else:
             return
         if problem.status == DISCONNECTED:
             return
+        if isinstance(problem, OverloadedError):
+            await asyncio.sleep(_PAUSE)
         response = problem.response(scope[REQUEST_ID])
         if is_unread and "connection" in problem.headers:
             await _refuse_and_drain(response, scope, receive_part, send)
@@ -285,6 +290,7 @@ class _Watch:
         self._timer.cancel()
         if self._watching is not None:
             self._watching.cancel()
+            self._watching = None  # its error refers to this
 
 
 class PageHeaders:

@@ -162,7 +162,7 @@ def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Ask
         return [_first_error_or_all([next(results) for _ in job.questions], job.top) for job in some]
 
     # An error of one question is its result; only what nobody foresaw fails for the whole batch.
-    results: list[list[Asked] | Exception] = [*isolate_failures(ask)(jobs)]
+    results: list[list[Asked] | Exception] = [*isolate_failures(ask, jobs)]
     return results
 
 

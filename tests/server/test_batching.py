@@ -130,7 +130,7 @@ def test_the_failing_job_is_found_in_few_tries():
         tries.append(len(numbers))
         return [1 / number for number in numbers]
 
-    found = isolate_failures(invert)([1] * 100 + [0] + [1] * 155)
+    found = isolate_failures(invert, [1] * 100 + [0] + [1] * 155)
     assert [at for at, each in enumerate(found) if isinstance(each, ZeroDivisionError)] == [100]
     assert len(tries) <= 2 * 8 + 1
 
