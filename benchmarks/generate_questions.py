@@ -22,6 +22,8 @@ from torch.utils.data import Dataset
 
 from attar.documents.workers import read_sources
 from attar.nn.phrases import PhraseNetwork, valid_spans
+from attar.nn.spans import SpanNetwork
+from attar.nn.transformer import Transformer
 from attar.options import LONGEST, PhraseOptions
 from attar.progress import ignore_progress
 from attar.text.pieces import PieceTokenizer
@@ -35,7 +37,7 @@ from attar.training.options import QuestionOptions
 from attar.training.question_set import QuestionSet, token_spans
 from attar.training.run import QuestionRun
 from attar.training.stage import load_weights
-from attar.training.teacher import PairBatches, Teacher, label
+from attar.training.teacher import PairBatches, label
 from benchmarks.command import run_command
 from benchmarks.question_generator import Generator, Marked, MarkedBatches
 
@@ -151,7 +153,7 @@ def write_questions(
 
 
 def keep_answered(
-    teacher: Teacher, asked: QuestionSet, loader: Loader, device: torch.device, tokens: int
+    teacher: SpanNetwork, asked: QuestionSet, loader: Loader, device: torch.device, tokens: int
 ) -> list[int]:
     """The questions whose span the teacher finds again."""
     every = range(len(asked.questions))
@@ -224,7 +226,7 @@ def generate(run: QuestionRun, texts: Path, teacher_run: Path) -> int:
     paragraphs = QuestionSet.of(read_paragraphs(texts), tokenizer)
     spans = draw_spans(prior, paragraphs, run.device, 0)
     written = write_questions(generator, paragraphs, spans, run.loader, run.device, options.batch_tokens * 16)
-    teacher = Teacher(base.shape)
+    teacher = SpanNetwork(Transformer(base.shape))
     load_weights(teacher_run / "teacher.safetensors", teacher)
     answered = keep_answered(
         teacher.to(run.device), written, run.loader, run.device, options.batch_tokens * 5

@@ -18,6 +18,8 @@ import torch
 import typer
 
 from attar.cli.output import columns
+from attar.nn.spans import SpanNetwork
+from attar.nn.transformer import Transformer
 from attar.text.pieces import PieceTokenizer
 from attar.text.sentences import sentence_spans
 from attar.training.base import load_base
@@ -27,7 +29,7 @@ from attar.training.labels import TeacherLabels
 from attar.training.metrics import Given, score
 from attar.training.question_set import QuestionSet
 from attar.training.stage import load_weights, make_loader
-from attar.training.teacher import PairBatches, Teacher, label
+from attar.training.teacher import PairBatches, label
 from benchmarks.command import run_command
 
 _WORD = re.compile(r"\w+")
@@ -160,7 +162,7 @@ def evaluate_teacher(run: Path, base: Path, documents: Sequence[AskedDocument]) 
     """The teacher of a run, which reads each paragraph again for every question: the ceiling."""
     encoder = load_base(base)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    teacher = Teacher(encoder.shape)
+    teacher = SpanNetwork(Transformer(encoder.shape))
     load_weights(run / "teacher.safetensors", teacher)
     # Every question of every paragraph of its document.
     passages = [

@@ -9,11 +9,15 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from attar.errors import FormatError
+from attar.nn.relative import from_published_mpnet
 from attar.nn.transformer import from_published
 from attar.options import TransformerShape
 from attar.text.pieces import PieceTokenizer
 from attar.training.batches import CLS, PAD, SEP
 
+_MPNET_REMEDY = "give the folder of all-mpnet-base-v2"
+# BERT's special pieces under MPNet's names.
+_MPNET_SPECIAL = {"[CLS]": "<s>", "[SEP]": "</s>", "[PAD]": "<pad>", "[MASK]": "<mask>"}
 _REMEDY = "give the folder of all-MiniLM-L6-v2, or of another encoder of BERT's shape"
 
 
@@ -45,18 +49,46 @@ def load_base(path: str | Path) -> Base:
             config["intermediate_size"],
             config["max_position_embeddings"],
         )
-        loaded = safetensors.torch.load_file(folder / "model.safetensors")
+        weights = _float_weights(folder)
         tokenizer = (folder / "tokenizer.json").read_bytes()
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as fault:
         reason = getattr(fault, "strerror", None) or repr(fault)
         raise FormatError(f"{folder} is not the folder of an encoder: {reason}", _REMEDY) from fault
-    # BERT itself is published with a prefix.
-    weights = {name.removeprefix("bert."): value for name, value in loaded.items()}
-    for name in [name for name in weights if name.endswith(".scale")]:  # of matrices in int8, one per row
-        matrix = f"{name.removesuffix('.scale')}.weight"
-        weights[matrix] = weights[matrix].float() * weights.pop(name)[:, None]
     check_special_pieces(PieceTokenizer(tokenizer, str(folder / "tokenizer.json")), str(folder))
     return Base(shape, from_published(weights, shape.layers), tokenizer)
+
+
+def load_mpnet(path: str | Path, tokenizer: bytes) -> Base:
+    """MPNet in a folder, with the word vectors of the pieces of another tokenizer, in its order."""
+    folder = Path(path)
+    try:
+        config = json.loads((folder / "config.json").read_bytes())
+        published = json.loads((folder / "tokenizer.json").read_bytes())["model"]["vocab"]
+        layers, heads = config["num_hidden_layers"], config["num_attention_heads"]
+        weights = from_published_mpnet(_float_weights(folder), layers)
+        unknown = published["[UNK]"]
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as fault:
+        reason = getattr(fault, "strerror", None) or repr(fault)
+        raise FormatError(f"{folder} is not the folder of MPNet: {reason}", _MPNET_REMEDY) from fault
+    pieces = json.loads(tokenizer)["model"]["vocab"]
+    rows = [
+        published.get(_MPNET_SPECIAL.get(piece, piece), unknown) for piece in sorted(pieces, key=pieces.get)
+    ]
+    weights["words.weight"] = weights["words.weight"][rows]
+    size, positions = weights["words.weight"].shape[1], len(weights["positions.weight"])
+    feedforward = len(weights["layers.layers.0.linear1.bias"])
+    shape = TransformerShape(len(rows), size, layers, heads, feedforward, positions)
+    return Base(shape, weights, tokenizer)
+
+
+def _float_weights(folder: Path) -> dict[str, Tensor]:
+    """The published weights, without BERT's prefix; matrices may be in int8, with a scale per row."""
+    loaded = safetensors.torch.load_file(folder / "model.safetensors")
+    weights = {name.removeprefix("bert."): value for name, value in loaded.items()}
+    for name in [name for name in weights if name.endswith(".scale")]:
+        matrix = f"{name.removesuffix('.scale')}.weight"
+        weights[matrix] = weights[matrix].float() * weights.pop(name)[:, None]
+    return weights
 
 
 def check_special_pieces(tokenizer: PieceTokenizer, source: str) -> None:

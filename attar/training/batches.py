@@ -15,6 +15,8 @@ from attar.training.question_set import QuestionSet
 # Special pieces, as in BERT.
 CLS, SEP, PAD = 101, 102, 0
 Batch = dict[str, Tensor]
+# How often a question is read as a person might type it.
+TYPED = 0.2
 
 
 def padded(rows: Sequence[NDArray[Any]], multiple: int = 32, value: int = 0) -> tuple[Tensor, Tensor]:
@@ -101,7 +103,12 @@ class QuestionBatches(Dataset[Batch]):
             chosen += picked
             owners += [row] * len(picked)
         count, width = len(chosen), batch["ids"].shape[1]
-        batch["question_ids"], batch["question_mask"] = padded([questions.questions[q] for q in chosen], 8)
+        typed = random.random(count) < TYPED
+        forms = [
+            (questions.typed if other else questions.questions)[q]
+            for q, other in zip(chosen, typed, strict=True)
+        ]
+        batch["question_ids"], batch["question_mask"] = padded(forms, 8)
         batch["owners"] = owner = torch.tensor(owners)
         spans = np.full((count, 4, 2), -1, np.int64)
         soft = np.full((count, 2, width), -np.inf, np.float16)

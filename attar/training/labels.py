@@ -15,7 +15,7 @@ TEACHER_FLOOR = 0.35
 # and of one that the student is trained on.
 STUDENT_FLOOR = 0.15
 # Questions that the teacher gives a lower probability of having an answer are taken to have none.
-_PRESENT = 0.15
+UNANSWERED = 0.15
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def student_set(questions: QuestionSet, labels: TeacherLabels) -> tuple[Question
     doubtful = {
         q: 1 - labels.present[q]
         for q, source in enumerate(questions.sources)
-        if not source.labelled and q not in golds and 0 <= labels.present[q] < _PRESENT
+        if not source.labelled and q not in golds and 0 <= labels.present[q] < UNANSWERED
     }
     absent = questions.absent | doubtful.keys()
     learned = known | golds.keys() | absent

@@ -9,7 +9,7 @@ from attar.options import check_ranges, option
 
 # Where a run is made does not change its result.
 _NOT_KEPT = ("out", "num_workers")
-_PATHS = ("base", "init", "exclude")
+_PATHS = ("base", "init", "teacher", "exclude")
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,10 @@ class QuestionOptions:
     data: tuple[str, ...]
     out: str = option(MISSING, "Folder to write.", "-o")
     base: str = option("", "Folder of a published encoder to start from.")
-    init: str = option("", "Fine-tune this reader on questions with known answers, without a teacher.")
+    init: str = option("", "Train this reader on; without --teacher on questions with known answers alone.")
+    teacher: str = option(
+        "", "Folder of MPNet, to teach the reader; a new reader is taught by --base otherwise."
+    )
     calibrate_only: bool = option(
         False, "Train nothing: write the reader of --init with probabilities calibrated by these questions."
     )
@@ -35,6 +38,7 @@ class QuestionOptions:
     density: float = option(0.4, "Phrases that the reader keeps per word piece.", min=0.01, max=10)
     quick_layers: int = option(2, "Layers of the quick question encoder; 0 for none.", min=0)
     epochs: int = option(0, "Epochs of the last network; 0: 7, or 3 with --init.", min=0)
+    look_epochs: int = option(8, "Epochs of the second look.", min=1)
     lr: float = option(0.0, "Peak learning rate of AdamW; 0: 2e-4, or 5e-5 with --init.", min=0)
     batch_tokens: int = option(
         0, "Word pieces of passages per step, with padding; 0: 12,000, or 3,000 with --init.", min=0

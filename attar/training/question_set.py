@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from attar.text.pieces import PieceText, PieceTokenizer
 from attar.training.data import Passage, PassageQuestion
+from attar.training.typed import as_typed
 
 Array = NDArray[Any]
 # The longest passage, in pieces.
@@ -30,6 +31,7 @@ class QuestionSet:
     sources: list[PassageQuestion] = field(default_factory=list)
     soft: list[NDArray[np.float16] | None] = field(default_factory=list)  # [2, n] of the teacher
     absent: set[int] = field(default_factory=set)  # questions without an answer
+    typed: list[NDArray[np.int32]] = field(default_factory=list)  # questions as a person might type them
 
     @classmethod
     def of(
@@ -40,10 +42,13 @@ class QuestionSet:
         encoded = cls(list(passages), texts, of_passage=[[] for _ in passages])
         flat = [question for passage in passages for question in passage.questions]
         ids = iter(tokenizer.read_questions([question.text for question in flat]))
+        random = np.random.default_rng(0)
+        typed = iter(tokenizer.read_questions([as_typed(question.text, random) for question in flat]))
         for at, passage in enumerate(passages):
             for question in passage.questions:
                 gold = token_spans(texts[at], question.answers)
                 encoded.add_question(at, next(ids)[:LONGEST_QUESTION], gold, question)
+                encoded.typed.append(next(typed)[:LONGEST_QUESTION])
         return encoded
 
     def add_question(

@@ -4,55 +4,37 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import Dataset
 
-from attar.nn.phrases import following
-from attar.nn.transformer import Transformer
-from attar.options import LONGEST, TransformerShape
+from attar.nn.spans import SpanNetwork
 from attar.training.batches import SEP, Batch, padded
 from attar.training.labels import TeacherLabels
+from attar.training.losses import Loss
 from attar.training.question_set import QuestionSet
 
 # The weight of whether there is an answer, in the loss.
 PRESENT = 0.5
+# The longest answer, in pieces: a clause.
+LONGEST_ANSWER = 32
 
 
-class Teacher(nn.Module):
-    """Start and end scores of the passage's pieces, after reading `[CLS] question [SEP] passage [SEP]`.
-
-    A score of the whole, at [CLS], says whether the passage has the answer.
-    """
-
-    def __init__(self, shape: TransformerShape | None = None) -> None:
-        super().__init__()
-        self.encoder = Transformer(shape)
-        self.ends = nn.Linear(self.encoder.shape.size, 2)
-        self.present = nn.Linear(self.encoder.shape.size, 1)
-
-    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """`[Q, 2, n]`, -inf outside of the passage, and the log-odds that it has an answer, `[Q]`."""
-        hidden = self.encoder(batch["ids"], batch["mask"], batch["types"])
-        scores: Tensor = self.ends(hidden).float().transpose(1, 2)
-        present: Tensor = self.present(hidden[:, 0]).float()[:, 0]
-        return scores.masked_fill(~batch["inside"][:, None], float("-inf")), present
-
-    def loss(self, batch: Batch) -> Tensor:
-        """The mean loss of start and end, over all answers of a question, and of whether there is one."""
-        scores, present = self(batch)
-        logs = scores.log_softmax(-1)
-        spans = batch["spans"]
-        known = spans[..., 0] >= 0
-        at = spans.clamp(min=0)
-        starts, ends = logs[:, 0].gather(1, at[..., 0]), logs[:, 1].gather(1, at[..., 1])
-        # Adjacent errors of wrong labels are bounded by the probability of the whole span.
-        # Not -inf: the gradient of a log-sum without terms is NaN.
-        both = (starts + ends).masked_fill(~known, -1e4).logsumexp(1)
-        weights = batch["weights"] * known.any(1)
-        found = -(torch.where(known.any(1), both, 0.0) * weights).sum() / weights.sum().clamp(min=1)
-        absent = functional.binary_cross_entropy_with_logits(present, known.any(1).float())
-        return found + PRESENT * absent
+def teacher_loss(teacher: SpanNetwork, batch: Batch) -> Loss:
+    """The mean loss of start and end, over all answers of a question, and of whether there is one."""
+    scores, present = teacher(batch["ids"], batch["mask"], batch["types"], batch["inside"])
+    logs = scores.log_softmax(-1)
+    spans = batch["spans"]
+    known = spans[..., 0] >= 0
+    at = spans.clamp(min=0)
+    starts, ends = logs[:, 0].gather(1, at[..., 0]), logs[:, 1].gather(1, at[..., 1])
+    # Adjacent errors of wrong labels are bounded by the probability of the whole span.
+    # Not -inf: the gradient of a log-sum without terms is NaN.
+    both = (starts + ends).masked_fill(~known, -1e4).logsumexp(1)
+    weights = batch["weights"] * known.any(1)
+    found = -(torch.where(known.any(1), both, 0.0) * weights).sum() / weights.sum().clamp(min=1)
+    absent = functional.binary_cross_entropy_with_logits(present, known.any(1).float())
+    return found + PRESENT * absent, {"found": found.detach(), "absent": absent.detach()}
 
 
 class PairBatches(Dataset[Batch]):
@@ -98,7 +80,7 @@ class PairBatches(Dataset[Batch]):
         lengths = torch.tensor([len(text) for text in texts])
         places = torch.arange(ids.shape[1])
         inside = (places >= offsets[:, None]) & (places < (offsets + lengths)[:, None])
-        types = ((places >= offsets[:, None]) & mask).long()
+        types = (places < offsets[:, None]).long()
         spans = torch.full((len(rows), 4, 2), -1)
         for row, q in enumerate(rows):
             golds = data.golds[q][:4]
@@ -116,18 +98,24 @@ class PairBatches(Dataset[Batch]):
         }
 
 
-def best_spans(scores: Tensor, longest: int = LONGEST) -> tuple[Tensor, Tensor, Tensor]:
-    """The first and last piece of the best span of each row of `[Q, 2, n]`, and its probability."""
-    spans = scores[:, 0, :, None] + following(scores[:, 1], float("-inf"))
-    flat = spans.flatten(1).log_softmax(1)
+def best_spans(scores: Tensor, longest: int = LONGEST_ANSWER) -> tuple[Tensor, Tensor, Tensor]:
+    """The first and last piece of the best span of each row of `[Q, 2, n]`, and its probability.
+
+    >>> scores = torch.tensor([[[0.0, 9.0, 0.0], [9.0, 0.0, 8.0]]])  # the best end is before the best start
+    >>> [int(value[0]) for value in best_spans(scores)[:2]]
+    [1, 2]
+    """
+    spans = scores[:, 0, :, None] + scores[:, 1, None]
+    places = torch.arange(scores.shape[2], device=scores.device)
+    length = places - places[:, None]
+    flat = spans.masked_fill((length < 0) | (length >= longest), float("-inf")).flatten(1)
     value, at = flat.max(1)
-    first = at // longest
-    return first, first + at % longest, value.exp()
+    return at // len(places), at % len(places), (value - flat.logsumexp(1)).exp()
 
 
 @torch.no_grad()
 def label(
-    teacher: Teacher, questions: QuestionSet, batches: Iterable[Batch], device: torch.device
+    teacher: SpanNetwork, questions: QuestionSet, batches: Iterable[Batch], device: torch.device
 ) -> TeacherLabels:
     """What the teacher says about the questions of the batches."""
     teacher.eval()
@@ -135,7 +123,7 @@ def label(
     for batch in batches:
         batch = {name: value.to(device, non_blocking=True) for name, value in batch.items()}
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            scores, odds = teacher(batch)
+            scores, odds = teacher(batch["ids"], batch["mask"], batch["types"], batch["inside"])
         first, last, probability = best_spans(scores)
         present, offsets, rows = odds.sigmoid(), batch["offsets"], batch["questions"].cpu().numpy()
         labels.first[rows] = (first - offsets).cpu().numpy()

@@ -2,6 +2,7 @@
 
     questions with answers ─→ first teacher ─→ its labels of questions whose answers are unknown
     both                   ─→ teacher       ─→ its labels of all questions: scores of every word piece
+    labels                 ─→ second look: reads a question with a few sentences
     labels                 ─→ student: the network of the reader, which reads passages without a question
     student                ─→ quick question encoder
     student in int8        ─→ calibration by held-out questions
@@ -10,9 +11,9 @@ A teacher reads question and passage together, again for every question: it is m
 reader. Without questions whose answers are unknown there is one teacher. A stage whose file is there is not repeated.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -21,36 +22,41 @@ from numpy.typing import NDArray
 
 from attar.errors import FormatError, OptionError
 from attar.nn.phrases import PhraseNetwork, QuickQuestions, valid_spans
+from attar.nn.relative import RelativeTransformer
+from attar.nn.spans import SpanNetwork
+from attar.nn.transformer import Transformer
 from attar.options import PhraseOptions
 from attar.progress import Progress, ignore_progress
 from attar.reader.config import POSITIONS
 from attar.reader.folders import ReaderFolder
 from attar.reader.parts import ReaderParts, load_parts
 from attar.text.pieces import PieceTokenizer
-from attar.training.base import Base, check_special_pieces, load_base
+from attar.training.base import Base, check_special_pieces, load_base, load_mpnet
 from attar.training.batches import Batch, QuestionBatches, QuestionsAlone
 from attar.training.data import Passage, hold_out, read_passages, without_overlap
 from attar.training.finish import TrainedReader, calibrate_only, finish, keep_readout
 from attar.training.held_out import accuracy
 from attar.training.labels import (
     TEACHER_FLOOR,
+    UNANSWERED,
     TeacherLabels,
     pseudo_labels,
     student_set,
     with_golds,
 )
+from attar.training.look import look_accuracy, look_loss, look_set
 from attar.training.losses import Loss, imitation_loss, new_quick, ridge_loss, student_loss
 from attar.training.options import QuestionOptions
 from attar.training.question_set import QuestionSet
 from attar.training.run import Module, QuestionRun, Say, lock_folder, silent
+from attar.training.sentences import SentenceBatches
 from attar.training.stage import Row
-from attar.training.teacher import PairBatches, Teacher, label
+from attar.training.swaps import with_swapped_questions
+from attar.training.teacher import PairBatches, label, teacher_loss
 
 # Learning rates and epochs that were measured once.
-_TEACHER_LR = 1.5e-4
 _READOUT_LR = 2e-3
-_FIRST_EPOCHS = 2
-_SECOND_EPOCHS = 3
+_LOOK_LR = 2e-4
 _QUICK_EPOCHS = 3
 # Questions per step while the quick encoder imitates the large one.
 _IMITATED = 1_024
@@ -83,7 +89,9 @@ def train_questions(
         passages = _read_data(options)
         if options.calibrate_only:
             return calibrate_only(run, passages)
-        return _fine_tune(run, passages) if options.init else _train_new(run, passages)
+        if not options.init:
+            return _train_new(run, passages)
+        return _teach_reader(run, passages) if options.teacher else _fine_tune(run, passages)
 
 
 def _read_data(options: QuestionOptions) -> list[Passage]:
@@ -96,7 +104,9 @@ def _split(
     run: QuestionRun, passages: list[Passage], tokenizer: PieceTokenizer
 ) -> tuple[QuestionSet, QuestionSet]:
     """The passages to train on and the held-out ones."""
-    training, held = (QuestionSet.of(part, tokenizer) for part in hold_out(passages))
+    parts = hold_out(passages)
+    taught = with_swapped_questions(parts[0]) if run.options.teacher or run.options.base else parts[0]
+    training, held = (QuestionSet.of(part, tokenizer) for part in (taught, parts[1]))
     if not training.labelled():
         files = ", ".join(run.options.data)
         raise FormatError(f"{files}: no question has an answer in its passage to learn from")
@@ -106,26 +116,51 @@ def _split(
 
 
 def _train_new(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
-    """A new reader from a published encoder, taught by a teacher from the same encoder."""
+    """A new reader from a published encoder, taught by a teacher from the same encoder, or from a larger one."""
     options = run.options
     base = load_base(options.base)
     training, held = _split(run, passages, PieceTokenizer(base.tokenizer))
+    labels = _teach(run, base, training)
+    short = base.with_fewer_positions(POSITIONS)
 
-    def started(module: Module, base: Base) -> Module:
-        module.get_submodule("encoder").load_state_dict(base.weights)
+    def started(module: Module) -> Module:
+        module.get_submodule("encoder").load_state_dict(short.weights)
         return module
 
-    labels = _teach(run, lambda: started(Teacher(base.shape), base), training)
+    _fit_second_look(
+        run, run.module(lambda: started(SpanNetwork(Transformer(short.shape)))), training, held, labels
+    )
     data, weights = student_set(training, labels)
-    short = base.with_fewer_positions(POSITIONS)  # it reads no question with the passage
     sizes = PhraseOptions(options.size, options.word_size, values=options.values, encoder=short.shape)
-    network = run.module(lambda: started(PhraseNetwork(sizes), short))
+    network = run.module(lambda: started(PhraseNetwork(sizes)))
     _fit_student(run, network, data, held, weights)
     quick = None
     if options.quick_layers:
         quick = run.module(lambda: new_quick(network, options.quick_layers))
-        _fit_quick(run, network, quick, data, data.questions)
+        _fit_quick(run, network, quick, data, [*data.questions, *data.typed])
     return finish(run, network, quick, base.tokenizer, held)
+
+
+def _teach_reader(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
+    """A reader trained on by a teacher; its word vectors stay, and its second look has the same."""
+    saved = load_parts(ReaderFolder.open(run.options.init))
+    check_special_pieces(saved.tokenizer, run.options.init)
+    network, quick = saved.network(), saved.quick()
+    training, held = _split(run, passages, saved.tokenizer)
+    labels = _teach(run, Base(network.encoder.shape, {}, saved.tokenizer.data), training)
+
+    def started() -> SpanNetwork:
+        look = SpanNetwork(Transformer(network.encoder.shape))
+        look.encoder.load_state_dict(network.encoder.state_dict())
+        return look
+
+    _fit_second_look(run, run.module(started), training, held, labels)
+    data, weights = student_set(training, labels)
+    network.encoder.words.requires_grad_(requires_grad=False)
+    _fit_student(run, network, data, held, weights)
+    if quick is not None:
+        _fit_quick(run, network, quick, data, [*data.questions, *data.typed])
+    return finish(run, network, quick, saved.tokenizer.data, held, saved)
 
 
 def _fine_tune(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
@@ -178,22 +213,48 @@ def _add_readout(run: QuestionRun, saved: ReaderParts, training: QuestionSet) ->
     return keep_readout(run, network, saved)
 
 
-def _teach(run: QuestionRun, make: Callable[[], Teacher], training: QuestionSet) -> TeacherLabels:
-    """What the teacher says about all questions; it is trained on those that the first teacher is sure of, too."""
-    labelled, absent = training.labelled(), sorted(training.absent)
+@dataclass(frozen=True)
+class _Teaching:
+    """How a teacher is trained, as was measured once: more for a small network."""
+
+    lr: float
+    heads: float  # their learning rate, times that of the encoder
+    first_epochs: int
+    epochs: int
+
+
+_LARGE = _Teaching(5e-5, 10.0, 1, 1)
+_SMALL = _Teaching(1.5e-4, 5.0, 2, 3)
+
+
+def _teach(run: QuestionRun, base: Base, training: QuestionSet) -> TeacherLabels:
+    """What the teacher says about all questions.
+
+    It is first trained on known answers alone, then on the others of which it is sure, too: of their spans, or that
+    there is no answer.
+    """
+    large = run.options.teacher
+    encoder = load_mpnet(large, base.tokenizer) if large else base
+
+    def make() -> SpanNetwork:
+        shape = encoder.shape
+        network = SpanNetwork(RelativeTransformer(shape) if large else Transformer(shape))
+        network.encoder.load_state_dict(encoder.weights)
+        return network
+
+    teacher, teaching = run.module(make), _LARGE if large else _SMALL
+    known = [*training.labelled(), *sorted(training.absent)]
     unlabelled = [q for q, source in enumerate(training.sources) if not source.labelled]
-    golds = {}
+    golds, unanswered = {}, []
     if unlabelled:
-        first = _fit_teacher(
-            run, "first-teacher", make, training, [*labelled, *absent], _FIRST_EPOCHS, seed=1
-        )
-        labels = _label(run, "first-labels", first, training, unlabelled)
+        _fit_teacher(run, "first-teacher", teacher, teaching, training, known)
+        labels = _label(run, "first-labels", teacher, training, unlabelled)
         golds = pseudo_labels(training, labels, TEACHER_FLOOR)
-        run.say(
-            f"{len(golds):,} of {len(unlabelled):,} questions without an answer labelled by the first teacher"
-        )
-    known, chosen = with_golds(training, golds), [*labelled, *golds, *absent]
-    teacher = _fit_teacher(run, "teacher", make, known, chosen, _SECOND_EPOCHS, seed=2)
+        unanswered = [q for q in unlabelled if 0 <= labels.present[q] < UNANSWERED]
+        counts = f"{len(golds):,} labelled, {len(unanswered):,} without an answer"
+        run.say(f"of {len(unlabelled):,} questions whose answers are unknown, {counts}")
+    chosen = [*known, *golds, *unanswered]
+    _fit_teacher(run, "teacher", teacher, teaching, with_golds(training, golds), chosen)
     labels = _label(run, "labels", teacher, training, range(len(training.questions)))
     teacher.to("cpu")
     return labels
@@ -202,22 +263,21 @@ def _teach(run: QuestionRun, make: Callable[[], Teacher], training: QuestionSet)
 def _fit_teacher(
     run: QuestionRun,
     name: str,
-    make: Callable[[], Teacher],
+    teacher: SpanNetwork,
+    teaching: _Teaching,
     data: QuestionSet,
     chosen: Sequence[int],
-    epochs: int,
-    *,
-    seed: int,
-) -> Teacher:
-    teacher = run.module(make)
+) -> None:
     tokens = run.options.part_tokens * 4 // 3
+    first = name.startswith("first")
+    epochs, seed = (teaching.first_epochs, 1) if first else (teaching.epochs, 2)
     batches = partial(PairBatches, data, chosen, tokens=tokens, epochs=epochs, seed=seed)
-    run.fit(name, teacher, lambda batch: (teacher.loss(batch), {}), batches, lr=_TEACHER_LR)
-    return teacher
+    loss = partial(teacher_loss, teacher)
+    run.fit(name, teacher, loss, batches, lr=teaching.lr, heads=teaching.heads)
 
 
 def _label(
-    run: QuestionRun, name: str, teacher: Teacher, data: QuestionSet, chosen: Sequence[int]
+    run: QuestionRun, name: str, teacher: SpanNetwork, data: QuestionSet, chosen: Sequence[int]
 ) -> TeacherLabels:
     """What a teacher says about questions, from the run's folder if it is there."""
 
@@ -227,6 +287,27 @@ def _label(
         return label(teacher.to(run.device), data, run.loader(pairs), run.device).to_arrays()
 
     return TeacherLabels.from_arrays(run.arrays(name, make))
+
+
+def _fit_second_look(
+    run: QuestionRun, network: SpanNetwork, training: QuestionSet, held: QuestionSet, labels: TeacherLabels
+) -> None:
+    """Train the network that reads a question with a few sentences; word vectors stay as they are."""
+    options = run.options
+    network.encoder.words.requires_grad_(requires_grad=False)
+    data, weights = look_set(training, labels)
+    batches = partial(
+        SentenceBatches, data, labels, weights, tokens=options.part_tokens * 2, epochs=options.look_epochs,
+        seed=options.seed,
+    )  # fmt: skip
+
+    def evaluate() -> Row:
+        return {**look_accuracy(network, held, run.device)}
+
+    loss = partial(look_loss, network)
+    run.fit(
+        "second-look", network, loss, batches, lr=_LOOK_LR, evaluate=evaluate if held.labelled() else None
+    )
 
 
 def _fit_student(

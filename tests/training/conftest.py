@@ -134,7 +134,14 @@ def options(data: tuple[Path, Path], base: Path, tmp_path: Path) -> MakeOptions:
 
     def make(out: str = "reader", **changed: Any) -> QuestionOptions:
         given: dict[str, Any] = {"data": data, "out": str(tmp_path / out), "base": str(base), "size": 8}
-        given |= {"word_size": 8, "quick_layers": 1, "epochs": 2, "batch_tokens": 600, "lr": 1e-3}
+        given |= {
+            "word_size": 8,
+            "quick_layers": 1,
+            "look_epochs": 1,
+            "epochs": 2,
+            "batch_tokens": 600,
+            "lr": 1e-3,
+        }
         return QuestionOptions(**given | changed)
 
     return make

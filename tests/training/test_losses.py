@@ -5,14 +5,16 @@ import pytest
 import torch
 
 from attar.nn.phrases import PhraseNetwork, QuickQuestions
-from attar.options import LONGEST, PhraseOptions, TransformerShape
+from attar.nn.spans import SpanNetwork
+from attar.nn.transformer import Transformer
+from attar.options import PhraseOptions, TransformerShape
 from attar.text.pieces import PieceTokenizer
 from attar.training.batches import Batch, QuestionBatches, QuestionsAlone
 from attar.training.data import Passage, PassageQuestion
 from attar.training.labels import TeacherLabels, pseudo_labels, student_set
 from attar.training.losses import imitation_loss, student_loss
 from attar.training.question_set import QuestionSet, token_spans
-from attar.training.teacher import PairBatches, Teacher, best_spans
+from attar.training.teacher import LONGEST_ANSWER, PairBatches, best_spans, teacher_loss
 
 TEXT = "Ann bought a red boat in Leeds. Bob bought the mill in Dover."
 
@@ -65,9 +67,9 @@ class TestQuestionsWithoutAUsableSpan:
         assert float(parts["hard"]) == 0
 
     def test_leave_the_teachers_loss_finite(self, shape: TransformerShape, unusable: QuestionSet) -> None:
-        teacher = Teacher(shape)
+        teacher = SpanNetwork(Transformer(shape))
         pairs = PairBatches(unusable, range(3), tokens=9_000, epochs=1, seed=0)
-        assert_finite_gradients(teacher, teacher.loss(pairs[0]))
+        assert_finite_gradients(teacher, teacher_loss(teacher, pairs[0])[0])
 
     def test_do_not_change_the_loss_of_others(
         self, network: PhraseNetwork, tokenizer: PieceTokenizer, unusable: QuestionSet
@@ -98,10 +100,10 @@ def test_the_quick_encoders_loss_leaves_the_network_alone(
 
 
 def test_the_best_span_is_the_likeliest_pair_within_reach() -> None:
-    scores = torch.full((1, 2, 16), -9.0)
+    scores = torch.full((1, 2, LONGEST_ANSWER + 4), -9.0)
     scores[0, 0, 2] = 5.0
     scores[0, 1, 4] = 4.0
-    scores[0, 1, 2 + LONGEST] = 8.0  # too far from the start
+    scores[0, 1, 2 + LONGEST_ANSWER] = 8.0  # too far from the start
     first, last, probability = best_spans(scores)
     assert (int(first), int(last)) == (2, 4)
     assert 0.9 < float(probability) < 1

@@ -1,0 +1,55 @@
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+from attar.errors import FormatError
+from attar.nn.relative import RelativeTransformer, from_published_mpnet
+from attar.options import TransformerShape
+
+# Random weights of a tiny MPNet, and its states by transformers 5.17.
+PUBLISHED = Path(__file__).parent / "data" / "mpnet.safetensors"
+SHAPE = TransformerShape(vocabulary=20, size=8, layers=2, heads=2, feedforward=12, positions=38)
+
+
+@pytest.fixture(scope="module")
+def published() -> dict[str, torch.Tensor]:
+    return safetensors.torch.load_file(PUBLISHED)
+
+
+@pytest.fixture(scope="module")
+def network(published: dict[str, torch.Tensor]) -> RelativeTransformer:
+    network = RelativeTransformer(SHAPE)
+    network.load_state_dict(from_published_mpnet(published, layers=2))
+    return network.eval()
+
+
+def test_the_states_are_those_of_mpnet(
+    network: RelativeTransformer, published: dict[str, torch.Tensor]
+) -> None:
+    mask = published["test.mask"]
+    states = network(published["test.ids"], mask)
+    torch.testing.assert_close(states[mask], published["test.states"][mask], rtol=0, atol=2e-6)
+
+
+def test_padding_does_not_change_the_states(network: RelativeTransformer) -> None:
+    ids = torch.tensor([[3, 4, 5, 1, 1]])
+    states = network(ids, ids != 1)
+    torch.testing.assert_close(states[:, :3], network(ids[:, :3]))
+
+
+def test_training_has_dropout_and_leaves_the_biases_of_distances(network: RelativeTransformer) -> None:
+    ids = torch.tensor([[3, 4, 5]])
+    network.train()
+    first, second = network(ids), network(ids)
+    first.sum().backward()
+    network.eval()
+    assert not torch.equal(first, second)
+    assert network.relative.weight.grad is None
+
+
+def test_weights_of_another_network_are_refused(published: dict[str, torch.Tensor]) -> None:
+    without = {name: value for name, value in published.items() if "relative" not in name}
+    with pytest.raises(FormatError, match="expected those of MPNet"):
+        from_published_mpnet(without, layers=2)

@@ -1,0 +1,119 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from attar.nn.spans import SpanNetwork
+from attar.nn.transformer import Transformer
+from attar.options import TransformerShape
+from attar.text.pieces import PieceTokenizer
+from attar.training.batches import SEP
+from attar.training.data import Passage, PassageQuestion
+from attar.training.labels import TeacherLabels
+from attar.training.look import look_accuracy, look_loss, look_set
+from attar.training.question_set import QuestionSet
+from attar.training.sentences import SentenceBatches, SentenceChooser
+
+TEXT = "Ann bought a red boat in Leeds. Bob bought the mill in Dover. Clara bought two horses in York."
+ANSWERED = PassageQuestion("What did Bob buy?", ((43, 51),))
+ABSENT = PassageQuestion("What did Dora buy?")
+UNKNOWN = PassageQuestion("What did Gus buy?", labelled=False)
+PASSAGES = [
+    Passage(TEXT, "a", (ANSWERED, ABSENT, UNKNOWN)),
+    Passage("Emil bought an old clock in Hull. Frida did not.", "a"),
+    Passage(
+        "Hanna bought a blue door in Bath.", "b", (PassageQuestion("Where did Hanna buy it?", ((28, 32),)),)
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def questions(tokenizer: PieceTokenizer) -> QuestionSet:
+    return QuestionSet.of(PASSAGES, tokenizer)
+
+
+def labelled(questions: QuestionSet, present: float = 0.8) -> TeacherLabels:
+    """A teacher that is sure of the third sentence's first word."""
+    labels = TeacherLabels.empty(len(questions.questions))
+    for q, at in enumerate(questions.owners):
+        text = questions.texts[at]
+        first = int(np.searchsorted(text.sentences, text.sentences[-1]))
+        labels.first[q] = labels.last[q] = first
+        labels.probability[q] = labels.present[q] = present
+        labels.scores[q] = np.zeros((2, len(text)), np.float16)
+        labels.scores[q][:, first] = 9.0
+    return labels
+
+
+def batches(questions: QuestionSet, present: float = 0.8, epochs: int = 12) -> SentenceBatches:
+    labels = labelled(questions, present)
+    data, weights = look_set(questions, labels)
+    return SentenceBatches(data, labels, weights, tokens=2_000, epochs=epochs, seed=0)
+
+
+def test_the_best_sentences_share_most_words_and_stay_in_order(questions: QuestionSet) -> None:
+    chooser = SentenceChooser(questions)
+    assert chooser.best(questions.questions[0], [0], 1, None) == [(0, 1)]
+    assert chooser.best(questions.questions[0], [0, 1], 4, None) == sorted(
+        chooser.best(questions.questions[0], [0, 1], 4, None)
+    )
+
+
+def test_pieces_of_other_passages_are_not_those_of_ones_own(questions: QuestionSet) -> None:
+    chooser = SentenceChooser(questions)
+    ids, kept, at = chooser.pieces([(0, 1), (1, 0)], 0, 300)
+    text = questions.texts[0]
+    assert ids[at].tolist() == text.ids[kept].tolist()
+    assert set(text.sentences[kept]) == {1}
+    assert len(ids) > len(at)
+
+
+def test_spans_are_moved_to_where_their_words_are(questions: QuestionSet) -> None:
+    answer = questions.texts[0].ids[slice(questions.golds[0][0, 0], questions.golds[0][0, 1] + 1)].tolist()
+    seen = 0
+    steps = batches(questions)
+    for step, (_, chosen) in enumerate(steps.steps):
+        batch = steps[step]
+        for row, q in enumerate(chosen):
+            first, last = batch["spans"][row, 0].tolist()
+            if q == 0 and first >= 0:
+                seen += 1
+                assert batch["ids"][row, first : last + 1].tolist() == answer
+                assert batch["inside"][row, first : last + 1].all()
+    assert seen > 2
+
+
+def test_without_the_answers_sentence_there_is_none(questions: QuestionSet) -> None:
+    steps = batches(questions)
+    for step in range(len(steps)):
+        batch = steps[step]
+        without = (batch["spans"][:, 0, 0] < 0) & (batch["taught"] == 0)
+        assert (batch["present"][without] <= 0.3).all()
+
+
+def test_a_batch_is_a_function_of_its_step(questions: QuestionSet) -> None:
+    first, second = batches(questions)[3], batches(questions)[3]
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    ends = first["mask"].sum(1) - 1
+    assert (first["ids"][torch.arange(len(ends)), ends] == SEP).all()
+
+
+def test_the_loss_falls_and_the_accuracy_is_that_of_the_teacher(questions: QuestionSet) -> None:
+    torch.manual_seed(0)
+    vocabulary = 1 + max(int(text.ids.max()) for text in questions.texts)
+    vocabulary = max(vocabulary, 1 + max(int(ids.max()) for ids in [*questions.questions, *questions.typed]))
+    network = SpanNetwork(Transformer(TransformerShape(vocabulary, 32, 1, 2, 64, 320), dropout=0.0))
+    optimizer = torch.optim.AdamW(network.parameters(), 3e-3)
+    steps = batches(replace(questions, absent=set(questions.absent)), epochs=60)
+    losses = []
+    for step in range(len(steps)):
+        loss, parts = look_loss(network, steps[step])
+        assert set(parts) == {"taught", "known", "present"}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert np.mean(losses[-10:]) < 0.7 * np.mean(losses[:10])
+    assert set(look_accuracy(network, questions, torch.device("cpu"))) == {"em", "f1", "auc"}

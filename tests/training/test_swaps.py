@@ -1,0 +1,44 @@
+import numpy as np
+
+from attar.training.data import Passage, PassageQuestion
+from attar.training.swaps import swapped, with_swapped_questions
+
+PASSAGE = Passage(
+    "In 1979 the Royal Navy left Malta. The first ships went to Gibraltar in 1980.",
+    "a",
+    (PassageQuestion("When did the Royal Navy leave Malta?", ((3, 7),)),),
+)
+
+
+def test_names_come_from_the_passage() -> None:
+    texts = {swapped("Who saw Malta?", ["Gibraltar"], [], set(), np.random.default_rng(n)) for n in range(20)}
+    assert texts <= {"Who saw Gibraltar?", None}
+    assert "Who saw Gibraltar?" in texts
+
+
+def test_the_answer_is_not_put_into_the_question() -> None:
+    texts = [
+        swapped("Who came in 1980?", [], ["1979"], {"1979"}, np.random.default_rng(n)) for n in range(20)
+    ]
+    assert set(texts) == {None}
+
+
+def test_words_become_their_opposites() -> None:
+    texts = [swapped("What was the first ship?", [], [], set(), np.random.default_rng(n)) for n in range(20)]
+    assert "What was the last ship?" in texts
+
+
+def test_changed_questions_are_added_without_a_label() -> None:
+    added = [
+        question
+        for seed in range(20)
+        for passage in with_swapped_questions([PASSAGE], seed)
+        for question in passage.questions[1:]
+    ]
+    assert "When did the Royal Navy leave Gibraltar?" in {question.text for question in added}
+    assert not any(question.labelled or question.answers for question in added)
+
+
+def test_questions_without_an_answer_stay_as_they_are() -> None:
+    absent = Passage(PASSAGE.text, "a", (PassageQuestion("Who left Malta in 1978?"),))
+    assert with_swapped_questions([absent] * 5) == [absent] * 5
