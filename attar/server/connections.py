@@ -47,7 +47,7 @@ class Connection(HttpToolsProtocol):
         self._arrived, self._parsed, self._left = b"", 0, 0
         # Bytes since the last progress: the end of a head, a part of a body, or the end of a request.
         self._overhead = 0
-        self._paused, self._half_closed = False, False
+        self._paused = False
         self._fault: ProblemError | None = None
         # When the client was last answered, and what it had not read at the last check.
         self._since = self.loop.time()
@@ -84,11 +84,6 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
         else:
             self._parse()
-
-    def eof_received(self) -> bool:  # type: ignore[override]
-        """Answer a client that has closed its side after a whole request; TLS knows no half-closed connections."""
-        self._half_closed = True
-        return self._answering and self.scheme == "http"
 
     def _parse(self) -> None:
         size = len(self._arrived)
@@ -159,8 +154,6 @@ class Connection(HttpToolsProtocol):
         self._since = self.loop.time()
         if self._parsed < len(self._arrived):
             self._parse()
-        if self._half_closed and not self._answering:
-            self.transport.close()
 
     def _fail(self, problem: ProblemError) -> None:
         """End parsing: httptools turns what its callbacks raise into an error, which uvicorn answers as below."""

@@ -123,17 +123,6 @@ def test_what_is_not_http_is_refused_after_the_request_before_it_is_answered(hel
     wait_until(lambda: is_idle(listening))
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_a_client_that_has_closed_its_side_is_answered(held, count):
-    listening, begun, go = held()
-    with connect(listening) as connection:
-        connection.sendall(b"".join(request("/v1/ask", ASK)) * count)
-        connection.shutdown(socket.SHUT_WR)
-        assert begun.wait(30)
-        go.set()
-        assert statuses_in(read_all(connection)) == [200] * count
-
-
 def test_a_client_that_is_gone_is_no_longer_waited_for(held):
     listening, begun, _ = held()
     head, body = request("/v1/ask", ASK)

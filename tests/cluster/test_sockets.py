@@ -1,0 +1,49 @@
+"""Ray's processes listen on this machine's loopback address alone: who reaches one of its ports can run code."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of Ray
+
+# 127.0.0.1 as /proc has it, in IPv4 and mapped into IPv6, and ::1.
+LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+LISTENING = "0A"
+
+
+def descendants(process: int) -> set[int]:
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue  # it has just ended
+    found = {process}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def listening_addresses(process: int) -> set[str]:
+    sockets = {}
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == LISTENING:
+                sockets[f"socket:[{fields[9]}]"] = fields[1].partition(":")[0]
+    addresses = set()
+    for descriptor in Path(f"/proc/{process}/fd").iterdir():
+        try:
+            addresses.add(sockets.get(os.readlink(descriptor), ""))
+        except OSError:
+            continue  # closed meanwhile
+    return addresses - {""}
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux's /proc")
+def test_no_process_of_ray_listens_on_another_address(ray_cluster):
+    found = {process: listening_addresses(process) for process in descendants(os.getpid())}
+    addresses = set().union(*found.values())
+    assert addresses  # it listens somewhere
+    assert addresses <= LOOPBACK
