@@ -57,10 +57,10 @@ def attacks() -> Iterator[Attack]:
         yield Attack(what, "PUT", f"/v1/documents/{quote(what)}", body, _JSON)
     question = " ".join(["abcd"] * 1_999)
     yield Attack(
-        "32 questions of 10 kB", "POST", "/v1/ask", json.dumps({"question": [question] * 32}).encode(), _JSON
+        "32 questions of 10 kB", "POST", "/v1/ask", json.dumps({"questions": [question] * 32}).encode(), _JSON
     )
     short = " ".join(["abcd"] * 300)
-    body = json.dumps({"question": [short] * 200}).encode()
+    body = json.dumps({"questions": [short] * 200}).encode()
     yield Attack("200 questions of 1.5 kB to all", "POST", "/v1/ask", body, _JSON)
 
 

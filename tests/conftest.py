@@ -43,7 +43,10 @@ LONGEST_FIRST = [TESTS / folder for folder in ("cluster", "server", "training", 
 ONE_PROCESS = ("tests/cluster/", "tests/server/page/", "tests/cli/", "tests/deploy/")
 
 # `make quick` tries fewer examples of each property.
-settings.register_profile("quick", max_examples=15)
+settings.register_profile("quick", max_examples=15, deadline=None)
+# No example has a deadline: other programs may take the processor.
+settings.register_profile("attar", deadline=None)
+settings.load_profile("attar")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
