@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from attar.errors import DtypeError, OptionError, RecordError, ShapeError
 from attar.memory import algebra
-from attar.memory.forms import FORMS, Buffer, Floats, Form, dequantize, look_up_ridge, quantize, unwrap, wrap
+from attar.memory.envelope import Buffer, unwrap, wrap
+from attar.memory.forms import FORMS, Floats, Form, dequantize, look_up_ridge, quantize
 from attar.memory.phrases import PhraseIndex
 
 KIND = b"m"

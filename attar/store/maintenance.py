@@ -10,7 +10,7 @@ import lmdb
 
 from attar.errors import AttarError, RecordError, quoted
 from attar.files import sync_folder
-from attar.memory.forms import VERSION
+from attar.memory.envelope import VERSION
 from attar.store.lmdb_env import COPY, DATA, Environment, LmdbTransaction, damaged, store_errors
 from attar.store.records import (
     HEADER_KEY,

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
-from attar.memory.forms import unwrap, wrap
+from attar.memory.envelope import unwrap, wrap
 from attar.memory.memory import Memory
 from attar.memory.phrases import PhraseIndex
 from attar.search.records import SignatureRecord

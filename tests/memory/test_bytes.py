@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attar.errors import OptionError, RecordError
-from attar.memory import forms as envelope
-from attar.memory.forms import unwrap, wrap
+from attar.memory import envelope
+from attar.memory.envelope import unwrap, wrap
 from attar.memory.memory import Memory
 from attar.memory.phrases import PhraseIndex
 from tests.memory.made import memory_of
