@@ -30,7 +30,7 @@ _PART = 1_024
 _CHUNKED = -1
 # The fewest bytes a second that a client must read.
 _READ_RATE = 1_024
-# Of how many connections the one that is idle the longest is closed where there are too many.
+# How many connections are looked at when an idle one is closed to make room.
 _CANDIDATES = 64
 
 
@@ -63,7 +63,8 @@ class Connection(HttpToolsProtocol):
     def _make_room(self) -> bool:
         """Close the connection that owes its client no answer for the longest time; whether there is one."""
         some = cast(list[Connection], list(islice(self.connections, _CANDIDATES)))
-        oldest = min((each for each in some if each._answered), key=lambda each: each._since, default=None)
+        answered = (connection for connection in some if connection._answered)
+        oldest = min(answered, key=lambda connection: connection._since, default=None)
         if oldest is None:
             return False
         self.connections.discard(oldest)

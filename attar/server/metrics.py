@@ -84,17 +84,21 @@ class Metrics:
         for process in _processes(self._folder):
             if not _is_alive(process):
                 mark_process_dead(process)  # type: ignore[no-untyped-call]
-        own = self._own = CollectorRegistry()
-        self._requests = Counter("attar_requests", "Answered requests.", ["route", "status"], registry=own)
+        registry = self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "attar_requests", "Answered requests.", ["route", "status"], registry=registry
+        )
         self._latencies = Histogram(
             "attar_request_seconds",
             "Seconds from a request to its answer.",
             ["route"],
             buckets=_SECONDS,
-            registry=own,
+            registry=registry,
         )
-        self._batches = Histogram("attar_batch_size", "Questions per batch.", buckets=_SIZES, registry=own)
-        live = partial(Gauge, multiprocess_mode="livesum", registry=own)
+        self._batches = Histogram(
+            "attar_batch_size", "Questions per batch.", buckets=_SIZES, registry=registry
+        )
+        live = partial(Gauge, multiprocess_mode="livesum", registry=registry)
         self.in_flight = live("attar_requests_in_flight", "Requests that are being answered.")
         self._queue = live("attar_queue_length", "Questions that wait.")
 
@@ -115,7 +119,7 @@ class Metrics:
         """All metrics in Prometheus's text format, summed over worker processes, with the totals of a store."""
         registry = CollectorRegistry(auto_describe=False)
         if self._folder is None:
-            registry.register(self._own)
+            registry.register(self._registry)
         else:
             MultiProcessCollector(registry, self._folder)  # type: ignore[no-untyped-call]
         registry.register(_Server(stats, _processes(self._folder) or [os.getpid()]))

@@ -119,10 +119,10 @@ def _make_worker_app(settings: Settings, library: "ServedLibrary | None") -> "AS
 def listen(address: Address) -> socket.socket:
     """A socket that listens at the address."""
     try:
-        found = socket.getaddrinfo(
+        addresses = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        family, *_, host_and_port = found[0]
+        family, *_, host_and_port = addresses[0]
         listening = socket.socket(family)
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

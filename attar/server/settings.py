@@ -109,12 +109,10 @@ def require_token(host: str, token: str | None, no_token: bool) -> None:
 
     >>> require_token("0.0.0.0", None, False)
     Traceback (most recent call last):
-    attar.errors.OptionError: --host 0.0.0.0: expected a token, got none; give --token-file FILE, or --no-token
+    attar.errors.OptionError: --host 0.0.0.0 needs a token; give --token-file FILE, or --no-token
     """
     if token is None and not no_token and not is_loopback(host):
-        raise OptionError.expected(
-            f"--host {host}", "a token", "none", "give --token-file FILE, or --no-token"
-        )
+        raise OptionError(f"--host {host} needs a token", "give --token-file FILE, or --no-token")
 
 
 def read_token(file: Path) -> str:
@@ -122,9 +120,7 @@ def read_token(file: Path) -> str:
     try:
         lines = file.read_text().split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise OptionError.expected(
-            "--token-file", "a file with a token", f"{file}, which cannot be read"
-        ) from error
+        raise OptionError(f"--token-file {file} cannot be read") from error
     if not lines[0].strip():
-        raise OptionError.expected("--token-file", "a token in the first line", "an empty line")
+        raise OptionError(f"--token-file {file} has no token in its first line")
     return lines[0].strip()

@@ -141,18 +141,22 @@ function problemOf(status, reply, wait, asksForToken = true) {
   const limit = /at most ([\d,]+ \w+)/.exec(detail)?.[1];
   if (status === 503 && wait) return new Problem(`The server is busy. Try again in ${wait} s.`, status);
   if (status === 413) return new Problem(`Too large: the server takes at most ${limit ?? "less"}.`, status);
-  return new Problem(PLAIN[status] ?? (plainly(detail) || `The server answered with status ${status}.`), status);
+  return new Problem(PLAIN[status] ?? ((detail && plainly(detail)) || `The server answered with status ${status}.`), status);
 }
+
+// What the server says of files without a text.
+const NO_TEXT = /is not a text but binary data|is (blank|empty); leave it out|has no text/;
 
 /** A mistake as a person would say it: "what: expected this, got that; do so", or a sentence and what to do. */
 function plainly(detail) {
+  if (NO_TEXT.test(detail)) return "There is no text in it.";
   const [, expected, came, remedy] = /^.*?: expected (.*?), got (.*?)(?:; (.*))?$/s.exec(detail) ?? [];
   if (expected === undefined) return detail.split("; ").map(sentence).join(" ");
-  if (["binary data", "nothing", "blanks only"].includes(came)) return "There is no text in it.";
   return `Expected ${expected}, but got ${came}.${remedy ? ` ${sentence(remedy)}` : ""}`;
 }
 
+/** With a capital, unless it begins with a name such as "a.pdf", and a full stop. */
 function sentence(words) {
-  if (!words) return "";
-  return words[0].toUpperCase() + words.slice(1) + (/[.!?]$/.test(words) ? "" : ".");
+  const capital = words.replace(/^[a-z](?=[a-z]* )/, (letter) => letter.toUpperCase());
+  return /[.!?]$/.test(words) ? capital : `${capital}.`;
 }

@@ -129,17 +129,6 @@ def test_questions_of_before_can_be_asked_again_and_cleared(asking):
     assert asking.evaluate("localStorage.getItem('attar.questions')") is None
 
 
-def test_the_history_keeps_the_document_that_was_asked(asking):
-    asking.get_by_label("Where to look").select_option("minutes")
-    ask(asking, "What was the balance?")
-    expect(asking.locator("#history-list button")).to_have_text("What was the balance?in minutes")
-    asking.get_by_role("link", name="Attar", exact=True).click()
-    expect(asking.get_by_label("Where to look")).to_have_value("")
-    asking.locator("#history-list button").click()
-    expect(phrase(asking)).to_have_text("2,310 pounds")
-    expect(asking.get_by_label("Where to look")).to_have_value("minutes")
-
-
 @pytest.mark.parametrize("left", ["no JSON", '{"a": 1}', '[{"question": 5}, null]'], ids=str)
 def test_a_history_of_something_else_is_ignored(demo_server, open_page, left):
     page = open_page(demo_server)
@@ -182,21 +171,6 @@ def test_an_empty_library_can_be_tried_with_samples(server, page):
     expect(page.locator("#scope option")).to_have_text(["All documents", "letter", "minutes"])
     assert server.names() == ["letter", "minutes"]
     expect(page.locator("#welcome")).to_be_hidden()
-
-
-def test_asking_a_removed_document_shows_the_problem(filled, seasons_server):
-    filled.get_by_label("Where to look").select_option("spring")
-    seasons_server.remove("spring")
-    ask(filled, "Who married Elizabeth?")
-    expect(filled.locator("#ask-problem")).to_have_text("This document is no longer in the library.")
-
-
-def test_a_server_that_does_not_answer_shows_a_problem(asking):
-    asking.route("**/v1/ask", lambda route: route.abort())
-    ask(asking, "Who?")
-    expect(asking.locator("#ask-problem")).to_have_text(
-        "The server does not answer. Is attar serve still running?"
-    )
 
 
 @pytest.mark.parametrize(

@@ -132,16 +132,6 @@ def test_a_file_that_did_not_arrive_can_be_sent_again(empty, server):
     expect(empty.locator("#uploads")).to_be_hidden()
 
 
-def test_a_file_with_several_documents_says_how_many(empty, server):
-    for name in ("one", "two"):
-        server.put(name, TEXT)
-    changes = [{"name": name, "change": "added", "tokens": 5, "bytes": 9} for name in ("one", "two")]
-    empty.route("**/v1/files?*", lambda route: route.fulfill(json={"changes": changes}))
-    empty.locator("#files").set_input_files(file("letters.zip", "PK"))
-    expect(states(empty)).to_have_text("2 documents added")
-    expect(names(empty)).to_have_text(["one", "two"])
-
-
 def test_a_file_that_is_too_large_is_refused_in_plain_words(empty):
     problem = {
         "title": "Content too large",
@@ -164,11 +154,6 @@ def test_a_pasted_text_is_added(empty, server):
     assert server.names() == ["wedding"]
 
 
-def test_a_text_without_a_name_is_called_by_its_first_words(empty, server):
-    paste(empty, "", "Minutes of the society.\n\n" + TEXT)
-    expect(names(empty)).to_have_text(["Minutes of the society"])
-
-
 def test_a_text_of_a_taken_name_can_be_appended_to_it(three, seasons_server):
     before = seasons_server.tokens("autumn")
     paste(three, "autumn", TEXT)
@@ -177,15 +162,6 @@ def test_a_text_of_a_taken_name_can_be_appended_to_it(three, seasons_server):
     three.get_by_role("button", name="Append to it").click()
     expect(three.locator("#library-said")).to_contain_text("autumn has grown to")
     assert seasons_server.tokens("autumn") > before
-
-
-def test_appending_to_a_removed_document_shows_the_problem_and_keeps_the_text(three, seasons_server):
-    three.get_by_role("button", name="Append to spring").click()
-    seasons_server.remove("spring")
-    three.get_by_label("Text to append").fill(TEXT)
-    three.get_by_role("dialog").get_by_role("button", name="Append").click()
-    expect(three.locator("#append-problem")).to_have_text("This document is no longer in the library.")
-    expect(three.get_by_label("Text to append")).to_have_value(TEXT)
 
 
 def test_names_are_searched_as_one_types(three):
@@ -223,21 +199,6 @@ def test_many_documents_are_shown_in_parts(seasons_server, open_page):
     expect(page.get_by_role("button", name="Show more")).to_be_hidden()
     page.get_by_label("Search documents").fill("117")
     expect(names(page)).to_have_text(["story 117"])
-
-
-def test_an_undone_deletion_is_never_sent(server, open_page):
-    server.put("spring", TEXT)
-    page = open_page(server, "/healthz")
-    page.clock.install()
-    page.goto(f"{server.address}/#documents")
-    page.get_by_role("button", name="Delete spring").click()
-    sent: list[str] = []
-    page.on("request", lambda request: sent.append(request.method))
-    # Chromium fires focusout when the focused button is removed, which must not start the delay again.
-    page.get_by_role("button", name="Undo").click()
-    page.clock.run_for(30_000)
-    assert "DELETE" not in sent
-    assert server.names() == ["spring"]
 
 
 def test_a_deletion_is_sent_after_a_delay(server, open_page):
