@@ -70,14 +70,13 @@ def decode_text(data: bytes, where: str) -> str:
 def is_binary(data: bytes) -> bool:
     r"""Whether the beginning of a file is not text.
 
-    >>> is_binary(b"GIF89a\0\1"), is_binary(b"Ann left."), is_binary("Ann".encode("utf-16"))
-    (True, False, False)
+    >>> is_binary(b"GIF89a\0\1"), is_binary(b"Ann left."), is_binary("Ann".encode("utf-16")), is_binary(b"")
+    (True, False, False, False)
     """
     try:
-        decode_text(data[:_SAMPLE], "")
-    except FormatError as fault:
-        return "nothing" not in str(fault) and "blanks" not in str(fault)
-    return False
+        return bool(data.strip()) and not decode_text(data[:_SAMPLE], "")
+    except FormatError:
+        return True
 
 
 def read_text(blob: Blob) -> Iterator[Extracted]:
