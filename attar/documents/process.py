@@ -32,19 +32,17 @@ class Request(msgspec.Struct, frozen=True):
     path: str
     source: str
     name: str
-    bytes: int
     max_bytes: int
     memory: int
     cpu_seconds: int
 
 
 class FileFault(msgspec.Struct, frozen=True, tag=True):
-    """A file, or a member of an archive, that cannot be read. `part`: the others of the archive follow."""
+    """A file, or a member of an archive, that cannot be read."""
 
     message: str
     missing: bool = False
     out_of_memory: bool = False
-    part: bool = False
 
 
 class FileDocument(msgspec.Struct, frozen=True, tag=True):
@@ -77,18 +75,18 @@ def main() -> None:
 
 def _replies(request: Request, descriptor: int) -> Iterator[Reply]:
     faults: list[AttarError] = []
-    file = SourceFile(Path(request.path), request.source, request.name, request.bytes)
+    file = SourceFile(Path(request.path), request.source, request.name, 0)
     try:
         with os.fdopen(descriptor, "rb") as stream:
             for document in read_stream(file, stream, request.max_bytes, faults.append):
-                yield from (FileFault(str(fault), part=True) for fault in faults)
+                yield from (FileFault(str(fault)) for fault in faults)
                 faults.clear()
                 yield FileDocument(document)
-        yield from (FileFault(str(fault), part=True) for fault in faults)
+        yield from (FileFault(str(fault)) for fault in faults)
     except MissingError as fault:
         yield FileFault(str(fault), missing=True)
     except AttarError as fault:
-        yield from (FileFault(str(earlier), part=True) for earlier in faults)
+        yield from (FileFault(str(earlier)) for earlier in faults)
         yield FileFault(str(fault))
     except MemoryError:
         yield FileFault("", out_of_memory=True)

@@ -168,7 +168,7 @@ def read_stream(
         yield SourceDocument(
             source=replace_surrogates(file.source),
             name=name,
-            text=extracted.text,
+            text=replace_surrogates(extracted.text),
             title=extracted.title,
             date=extracted.date,
             parts=extracted.parts,

@@ -20,7 +20,7 @@ from typing import IO, NamedTuple
 
 import msgspec
 
-from attar.documents.extracted import OnBad
+from attar.documents.extracted import OnBad, replace_surrogates
 from attar.documents.process import LENGTH, Done, FileDocument, Reply, Request
 from attar.documents.sources import (
     SourceDocument,
@@ -155,10 +155,10 @@ class FileReader:
         file, limits = waiting.file, self.limits
         request = _encode(
             Request(
-                path=str(file.path),
-                source=file.source,
-                name=file.name,
-                bytes=file.bytes,
+                # No message can have half of a surrogate pair, which a file's name can.
+                path=replace_surrogates(str(file.path)),
+                source=replace_surrogates(file.source),
+                name=replace_surrogates(file.name),
                 max_bytes=limits.decompressed_mb * 2**20,
                 memory=limits.memory_mb * 2**20,
                 cpu_seconds=limits.cpu_seconds,

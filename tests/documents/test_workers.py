@@ -60,6 +60,12 @@ class TestReading:
         assert texts(list(read_sources([tmp_path], faults.append))) == ["Ann left."]
         assert [("bad.json" in str(fault)) for fault in faults] == [True]
 
+    def test_half_of_a_surrogate_pair_is_replaced(self, tmp_path: Path) -> None:
+        file = tmp_path / os.fsdecode(b"caf\xe9.json")
+        file.write_text('[{"id": "a", "text": "Ann\\ud800 left."}]')
+        (document,) = read_sources([tmp_path])
+        assert document.text == "Ann\ufffd left."
+
 
 class TestProcessThatDies:
     """The child is killed in the middle of a file, as the kernel would do it."""
