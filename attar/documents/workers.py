@@ -12,11 +12,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 import msgspec
 
@@ -35,8 +34,6 @@ from attar.progress import check_stopped
 
 # A parser may leak: a process that has read this many files is replaced.
 _FILES_PER_PROCESS = 1_000
-# Files whose descriptors are sent ahead, so that the child does not wait while this process works on a document.
-_AHEAD = 2
 
 # Seconds between two looks at whether the work was stopped.
 _PAUSE = 0.1
@@ -77,15 +74,8 @@ def read_sources(
             yield from read_source_file(file, on_bad=on_bad)
         return
     with FileReader(limits) as reader:
-        yield from reader.read_all(files, on_bad)
-
-
-class _Waiting(NamedTuple):
-    """A file whose request was sent."""
-
-    file: SourceFile
-    on_bad: OnBad | None
-    stream: IO[bytes]
+        for file in files:
+            yield from reader.read(file, on_bad)
 
 
 class FileReader:
@@ -99,7 +89,13 @@ class FileReader:
 
     def read(self, file: SourceFile, on_bad: OnBad | None = None) -> Iterator[SourceDocument]:
         """Yield the documents of a file; `on_bad` is called for what cannot be read, or it raises."""
-        return self.read_all([file], on_bad)
+        try:
+            stream = open(file.path, "rb")  # noqa: SIM115  # closed below
+        except OSError as fault:
+            _report(FormatError(f"cannot read {file.path}: {fault.strerror or fault}"), on_bad)
+            return
+        with stream:
+            yield from self._documents(file, stream, on_bad)
 
     def read_bytes(
         self, file_name: str, data: bytes, *, name: str | None = None, on_bad: OnBad | None = None
@@ -110,49 +106,22 @@ class FileReader:
         with tempfile.TemporaryFile() as stream:
             stream.write(data)
             stream.seek(0)
-            yield from self._documents(iter([_Waiting(file, on_bad, stream)]))
+            yield from self._documents(file, stream, on_bad)
 
-    def read_all(self, files: Iterable[SourceFile], on_bad: OnBad | None = None) -> Iterator[SourceDocument]:
-        """Yield the documents of files in order."""
-        return self._documents(self._opened(files, on_bad))
-
-    def _opened(self, files: Iterable[SourceFile], on_bad: OnBad | None) -> Iterator[_Waiting]:
-        for file in files:
-            try:
-                yield _Waiting(file, on_bad, open(file.path, "rb"))  # noqa: SIM115  # closed when it is read
-            except OSError as fault:
-                reason = fault.strerror or str(fault)
-                _report(FormatError(f"cannot read {file.path}: {reason}"), on_bad)
-
-    def _documents(self, files: Iterator[_Waiting]) -> Iterator[SourceDocument]:
-        sent: deque[_Waiting] = deque()
-        finished = False
+    def _documents(
+        self, file: SourceFile, stream: IO[bytes], on_bad: OnBad | None
+    ) -> Iterator[SourceDocument]:
+        self._send(file, stream)
+        is_read = False
         try:
-            while True:
-                while not finished and len(sent) < _AHEAD:
-                    if (waiting := next(files, None)) is None:
-                        finished = True
-                    else:
-                        sent.append(waiting)
-                        self._send(waiting, alone=len(sent) == 1)
-                if not sent:
-                    return
-                yield from self._replies(sent[0])
-                sent.popleft().stream.close()
-                if self._process is None:  # it died, and with it the requests that were sent ahead
-                    for waiting in sent:
-                        waiting.stream.seek(0)
-                        self._send(waiting, alone=False)
+            yield from self._replies(file, on_bad)
+            is_read = True
         finally:
-            if sent:  # whoever asked has stopped listening, or a file was refused
+            if not is_read:  # what is left of its replies would be taken for the next file's
                 self.close()
-            for waiting in sent:
-                waiting.stream.close()
 
-    def _send(self, waiting: _Waiting, *, alone: bool) -> None:
-        if alone and self._files >= _FILES_PER_PROCESS:
-            self.close()
-        file, limits = waiting.file, self.limits
+    def _send(self, file: SourceFile, stream: IO[bytes]) -> None:
+        limits = self.limits
         request = _encode(
             Request(
                 # No message can have half of a surrogate pair, which a file's name can.
@@ -166,11 +135,14 @@ class FileReader:
         )
         with contextlib.suppress(OSError):  # if it has just died, its replies say so
             connection = self._started()
-            socket.send_fds(connection, [LENGTH.pack(len(request))], [waiting.stream.fileno()])
+            socket.send_fds(connection, [LENGTH.pack(len(request))], [stream.fileno()])
             connection.sendall(request)
         self._files += 1
 
     def _started(self) -> socket.socket:
+        is_dead = self._process is not None and self._process.poll() is not None
+        if is_dead or self._files >= _FILES_PER_PROCESS:
+            self.close()
         if self._connection is None:
             self._connection, other = socket.socketpair()
             with other:
@@ -182,14 +154,14 @@ class FileReader:
             self._files = 0
         return self._connection
 
-    def _replies(self, waiting: _Waiting) -> Iterator[SourceDocument]:
+    def _replies(self, file: SourceFile, on_bad: OnBad | None) -> Iterator[SourceDocument]:
         while True:
             try:
                 reply = _decode(self._receive())
             except (_EndedError, msgspec.DecodeError, UnicodeDecodeError) as fault:
                 reason = self._why_ended(fault)
                 self.close()
-                _report(FormatError(f"{waiting.file.path}: {reason}", "leave it out"), waiting.on_bad)
+                _report(FormatError(f"{file.path}: {reason}", "leave it out"), on_bad)
                 return
             if isinstance(reply, FileDocument):
                 yield reply.document
@@ -197,11 +169,11 @@ class FileReader:
                 return
             elif reply.out_of_memory:
                 self.close()  # what is left of its memory is in pieces
-                _report(FormatError(f"{waiting.file.path}: {self._too_much_memory()}"), waiting.on_bad)
+                _report(FormatError(f"{file.path}: {self._too_much_memory()}"), on_bad)
                 return
             else:
                 kind = MissingError if reply.missing else FormatError
-                _report(kind(reply.message), waiting.on_bad)
+                _report(kind(reply.message), on_bad)
 
     def _receive(self) -> bytes:
         """The next message; waits for at most `seconds`."""

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import zipfile
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,8 @@ class TestProcessThatDies:
         with FileReader(LIMITS) as reader:
             found: list[str] = []
             killed = False
-            for document in reader.read_all(find_files([tmp_path]).files, faults.append):
+            documents = (reader.read(file, faults.append) for file in find_files([tmp_path]).files)
+            for document in chain.from_iterable(documents):
                 if document.text == "Ann left the house.":
                     if not killed:
                         os.kill(reader._process.pid, signal.SIGKILL)
