@@ -102,19 +102,21 @@ def remove(names: Sequence[str]) -> Call[None]:
 
 
 def ask_parts(
-    names: str | Sequence[str], questions: str | Sequence[str], top: int | None
+    names: str | Sequence[str], questions: str | Sequence[str], top: int | None, look: int | None
 ) -> Iterator[Call[list[list[Answer]]]]:
     """Ask many questions about documents, in parts."""
     about, asked = paired(names, questions)
     for at in range(0, len(asked), _QUESTIONS):
         part = slice(at, at + _QUESTIONS)
-        yield _ask(wire.Ask(documents=about[part], questions=asked[part], top=top))
+        yield _ask(wire.Ask(documents=about[part], questions=asked[part], top=top, look=look))
 
 
-def ask_all_parts(questions: Sequence[str], top: int | None) -> Iterator[Call[list[list[Answer]]]]:
+def ask_all_parts(
+    questions: Sequence[str], top: int | None, look: int | None
+) -> Iterator[Call[list[list[Answer]]]]:
     """Ask many questions to all documents, in parts."""
     for at in range(0, len(questions), _TO_ALL):
-        yield _ask(wire.Ask(questions=list(questions[at : at + _TO_ALL]), top=top))
+        yield _ask(wire.Ask(questions=list(questions[at : at + _TO_ALL]), top=top, look=look))
 
 
 def _ask(body: wire.Ask) -> Call[list[list[Answer]]]:

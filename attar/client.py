@@ -104,23 +104,30 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         """Like `Library.append`; with a new key unless one is given."""
         return self._send(calls.append(name, text, key))
 
-    def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
+    def ask(self, name: str, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
         """Like `Library.ask`."""
-        return self.ask_many(name, [question], top=top)[0]
+        return self.ask_many(name, [question], top=top, look=look)[0]
 
     def ask_many(
-        self, names: str | Sequence[str], questions: str | Sequence[str], *, top: int | None = 5
+        self,
+        names: str | Sequence[str],
+        questions: str | Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
     ) -> list[list[Answer]]:
         """Like `Library.ask_many`; at most 256 questions per request."""
-        return [*itertools.chain.from_iterable(map(self._send, calls.ask_parts(names, questions, top)))]
+        return [*itertools.chain.from_iterable(map(self._send, calls.ask_parts(names, questions, top, look)))]
 
-    def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]:
+    def ask_all(self, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
         """Like `Library.ask_all`."""
-        return self.ask_all_many([question], top=top)[0]
+        return self.ask_all_many([question], top=top, look=look)[0]
 
-    def ask_all_many(self, questions: Sequence[str], *, top: int | None = 5) -> list[list[Answer]]:
+    def ask_all_many(
+        self, questions: Sequence[str], *, top: int | None = 5, look: int | None = None
+    ) -> list[list[Answer]]:
         """Like `Library.ask_all_many`; some questions per request."""
-        return [*itertools.chain.from_iterable(map(self._send, calls.ask_all_parts(questions, top)))]
+        return [*itertools.chain.from_iterable(map(self._send, calls.ask_all_parts(questions, top, look)))]
 
     def search(self, query: str, *, top: int = 10) -> list[Hit]:
         """Like `Library.search`."""
@@ -220,24 +227,33 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
         """Like `Library.append`; with a new key unless one is given."""
         return await self._send(calls.append(name, text, key))
 
-    async def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
+    async def ask(
+        self, name: str, question: str, *, top: int | None = 5, look: int | None = None
+    ) -> list[Answer]:
         """Like `Library.ask`."""
-        return (await self.ask_many(name, [question], top=top))[0]
+        return (await self.ask_many(name, [question], top=top, look=look))[0]
 
     async def ask_many(
-        self, names: str | Sequence[str], questions: str | Sequence[str], *, top: int | None = 5
+        self,
+        names: str | Sequence[str],
+        questions: str | Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
     ) -> list[list[Answer]]:
         """Like `Library.ask_many`; at most 256 questions per request, all requests at once."""
-        parts = await asyncio.gather(*map(self._send, calls.ask_parts(names, questions, top)))
+        parts = await asyncio.gather(*map(self._send, calls.ask_parts(names, questions, top, look)))
         return [*itertools.chain.from_iterable(parts)]
 
-    async def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]:
+    async def ask_all(self, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
         """Like `Library.ask_all`."""
-        return (await self.ask_all_many([question], top=top))[0]
+        return (await self.ask_all_many([question], top=top, look=look))[0]
 
-    async def ask_all_many(self, questions: Sequence[str], *, top: int | None = 5) -> list[list[Answer]]:
+    async def ask_all_many(
+        self, questions: Sequence[str], *, top: int | None = 5, look: int | None = None
+    ) -> list[list[Answer]]:
         """Like `Library.ask_all_many`; some questions per request, one after the other."""
-        parts = [await self._send(call) for call in calls.ask_all_parts(questions, top)]
+        parts = [await self._send(call) for call in calls.ask_all_parts(questions, top, look)]
         return [*itertools.chain.from_iterable(parts)]
 
     async def search(self, query: str, *, top: int = 10) -> list[Hit]:

@@ -28,6 +28,9 @@ Names = Annotated[list[Name], msgspec.Meta(max_length=MAX_LIST)]
 Title = Annotated[str, msgspec.Meta(max_length=1_000)]
 Question = Annotated[str, msgspec.Meta(max_length=10_000, description="a question in plain words")]
 Text = Annotated[str, msgspec.Meta(description="at most --max-text characters")]
+Look = Annotated[
+    int, msgspec.Meta(ge=0, le=5, description="sentences read again with the question; null: the default")
+]
 Top = Annotated[int, msgspec.Meta(ge=1, le=1_000, description="answers per question, at most; null: all")]
 
 
@@ -75,6 +78,7 @@ class Ask(RequestBody):
     documents: Names | None = None
     questions: Annotated[list[Question], msgspec.Meta(max_length=MAX_LIST)] | None = None
     top: Top | None = 5
+    look: Look | None = None
 
     @property
     def single(self) -> bool:

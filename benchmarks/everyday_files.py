@@ -72,7 +72,7 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         for kind in chosen:
             read = [as_file(document, kind, Path(folder)) for document in documents]
-            scores = evaluate_reader(loaded, read, name=kind).scores
+            scores = evaluate_reader(loaded, read, name=kind)[-1].scores
             pairs = zip(read, documents, strict=True)
             words = min(recovered(own.text, given.text) for own, given in pairs)
             rows[kind] = {

@@ -38,6 +38,10 @@ def ask(
         Path | None, typer.Option("--questions", help="File with one question per line; - for stdin.")
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Number of answers per question.")] = 5,
+    look: Annotated[
+        int | None,
+        typer.Option(min=0, max=5, help="Sentences that are read again with the question; 0 is fastest."),
+    ] = None,
     reader: options.ReaderPath = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -61,7 +65,7 @@ def ask(
             from attar.cli.prompt import Prompt
 
             note_reader(library.store, store, reader)
-            Prompt(library, document, top).run()
+            Prompt(library, document, top, look).run()
             return
         asked = [_Asked(f"question {at}", question) for at, question in enumerate(typed, 1)]
         if file is not None or not asked:
@@ -69,7 +73,7 @@ def ask(
         if not asked:
             raise OptionError("no question", "type at least one, or give --questions FILE")
         # The second answer tells whether the first is unsure.
-        answers = _answers(library, document, asked, top if as_json else max(top, 2))
+        answers = _answers(library, document, asked, top if as_json else max(top, 2), look)
         note_reader(library.store, store, reader)
         for question, result in zip(asked, answers, strict=True):
             if isinstance(result, AttarError):
@@ -91,12 +95,12 @@ class _Asked(NamedTuple):
 
 
 def ask_document(
-    library: "Library", document: str | None, questions: Sequence[str], top: int
+    library: "Library", document: str | None, questions: Sequence[str], top: int, look: int | None
 ) -> "list[list[Answer]]":
     """The answers to each question from one document, or from all if there is none."""
     if document is not None:
-        return library.ask_many(document, questions, top=top)
-    answers = library.ask_all_many(questions, top=top)
+        return library.ask_many(document, questions, top=top, look=look)
+    answers = library.ask_all_many(questions, top=top, look=look)
     print_search_state(library.search_state.lines())
     return answers
 
@@ -133,7 +137,7 @@ def _document_and_questions(
 
 
 def _answers(
-    library: "Library", document: str | None, asked: Sequence[_Asked], top: int
+    library: "Library", document: str | None, asked: Sequence[_Asked], top: int, look: int | None
 ) -> "list[list[Answer] | AttarError]":
     """The answers to each question, or its error; the error of an only question is raised."""
     from attar.library.asking import check_asked
@@ -149,7 +153,7 @@ def _answers(
                 raise
             faults[at] = fault
     sound = [question for at, (_, question) in enumerate(asked) if at not in faults]
-    answers = iter(ask_document(library, document, sound, top) if sound else [])
+    answers = iter(ask_document(library, document, sound, top, look) if sound else [])
     return [faults[at] if at in faults else next(answers) for at in range(len(asked))]
 
 

@@ -37,8 +37,8 @@ def history_file() -> Path:
 class Prompt:
     """Answers lines until one says to leave."""
 
-    def __init__(self, library: "Library", document: str | None, top: int) -> None:
-        self.library, self.top = library, top
+    def __init__(self, library: "Library", document: str | None, top: int, look: int | None = None) -> None:
+        self.library, self.top, self.look = library, top, look
         self._choose(document)
 
     def _choose(self, document: str | None) -> None:
@@ -89,7 +89,7 @@ class Prompt:
             print(_HELP if command == ":help" else f"{printable(command)} is none of the commands\n{_HELP}")
         elif line:
             # The second answer tells whether the first is unsure.
-            (answers,) = ask_document(self.library, self.document, [line], max(self.top, 2))
+            (answers,) = ask_document(self.library, self.document, [line], max(self.top, 2), self.look)
             print(self._quotes.lines(answers, self.top))
 
     def _complete(self, typed: str) -> Iterator[str]:

@@ -81,8 +81,9 @@ def evaluate_questions(
 ) -> None:
     """Measure a reader on real questions.
 
-    Exact match, F1 and sentences over answerable questions, whether refused or not; how often questions of other
-    articles are refused, and right answers are not; the error of probabilities; bytes and milliseconds.
+    A row for each number of sentences that are read again. Exact match, F1 and sentences over answerable questions,
+    whether refused or not; how often questions that the text does not answer and those of other articles are refused,
+    and right answers are not; the error of probabilities; bytes and milliseconds.
 
     attar evaluate-questions squad2-dev.json.xz --reader reader --paragraphs 8
     """
@@ -95,10 +96,10 @@ def evaluate_questions(
     documents = group_documents(read_passages(file), None if paragraphs == "all" else int(paragraphs))
     loaded = Reader.load(reader)
     with progress_bar() as progress:
-        measured = evaluate_reader(loaded, documents, progress=progress)
+        rows = evaluate_reader(loaded, documents, progress=progress)
     if as_json:
         about = {"file": file.name, "paragraphs": paragraphs, "reader": loaded.fingerprint}
-        print_json(about | {"rows": [measured.to_json()]})
+        print_json(about | {"rows": [row.to_json() for row in rows]})
         return
-    print(f"{file.name}, {paragraphs} per document: {measured.scores.questions:,} questions")
-    print(columns(question_table([measured])))
+    print(f"{file.name}, {paragraphs} per document: {rows[0].scores.questions:,} questions")
+    print(columns(question_table(rows)))

@@ -55,27 +55,37 @@ class ShardedLibrary:
     def shards(self) -> list[Shard]:
         return self._calls.shards
 
-    def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
-        return self.ask_many(name, [question], top=top)[0]
+    def ask(self, name: str, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
+        return self.ask_many(name, [question], top=top, look=look)[0]
 
     def ask_many(
-        self, names: str | Sequence[str], questions: str | Sequence[str], *, top: int | None = 5
+        self,
+        names: str | Sequence[str],
+        questions: str | Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
     ) -> list[list[Answer]]:
         about, asked = paired(names, questions)
         answers = []
-        for name, result in zip(about, self.ask_each(about, asked, top=top), strict=True):
+        for name, result in zip(about, self.ask_each(about, asked, top=top, look=look), strict=True):
             if isinstance(result, AttarError):
                 raise self._unknown(name) if isinstance(result, UnknownDocumentError) else result
             answers.append(result.answers)
         return answers
 
     def ask_each(
-        self, names: Sequence[str], questions: Sequence[str], *, top: int | None = 5
+        self,
+        names: Sequence[str],
+        questions: Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
     ) -> list[Asked | AttarError]:
         by_shard: dict[int, list[tuple[str, str]]] = {}
         for name, question in zip(names, questions, strict=True):
             by_shard.setdefault(self._number_of(name), []).append((name, question))
-        work = {number: partial(_ask_each, pairs, top) for number, pairs in by_shard.items()}
+        work = {number: partial(_ask_each, pairs, top, look) for number, pairs in by_shard.items()}
         replies, lost = self._calls.some(work, "ask")
         results: dict[int, Iterator[Asked | AttarError]] = {
             **{number: iter(reply) for number, reply in replies.items()},
@@ -83,13 +93,17 @@ class ShardedLibrary:
         }
         return [next(results[self._number_of(name)]) for name in names]
 
-    def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]:
-        return self.ask_all_many([question], top=top)[0]
+    def ask_all(self, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
+        return self.ask_all_many([question], top=top, look=look)[0]
 
-    def ask_all_many(self, questions: Sequence[str], *, top: int | None = 5) -> list[list[Answer]]:
+    def ask_all_many(
+        self, questions: Sequence[str], *, top: int | None = 5, look: int | None = None
+    ) -> list[list[Answer]]:
         groups = [questions[first : first + TOGETHER] for first in range(0, len(questions), TOGETHER)]
         return self._calls.ask(
-            lambda each_shard: [answers for group in groups for answers in ask_all(each_shard, group, top)]
+            lambda each_shard: [
+                answers for group in groups for answers in ask_all(each_shard, group, top, look)
+            ]
         )
 
     def search(self, query: str, *, top: int = 10) -> list[Hit]:
@@ -251,10 +265,10 @@ def _added(one: Stats, other: Stats) -> Stats:
 
 
 def _ask_each(
-    pairs: Sequence[tuple[str, str]], top: int | None, library: Library
+    pairs: Sequence[tuple[str, str]], top: int | None, look: int | None, library: Library
 ) -> list[Asked | AttarError]:
     names, questions = zip(*pairs, strict=True)
-    return library.ask_each(names, questions, top=top)
+    return library.ask_each(names, questions, top=top, look=look)
 
 
 def _page(after: str | None, limit: int, library: Library) -> list[Document]:

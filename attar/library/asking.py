@@ -1,4 +1,4 @@
-"""Asking and searching all documents: candidates → scores of phrases → shares → answers.
+"""Asking and searching all documents: candidates → scores of phrases → shares → second look → answers.
 
 At each step, every shard says what its own documents do (`OpenedShard`), given what the steps before found out about
 all documents; then the replies are merged. So scores, probabilities and their order do not depend on how a library is
@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from attar.errors import DtypeError, FormatError, OptionError, quoted
-from attar.library.shard import AskedDocuments, OpenedShard, PhraseScores, ShardCorpus
+from attar.library.shard import AskedDocuments, OpenedShard, PhraseScores, ReadAgain, ShardCorpus
 from attar.results import ABSENT, Answer, Hit
 from attar.search.lexical import Corpus
 from attar.search.ranking import RERANKED, CorpusQuery, RankedDocument, best_of, refined, rerank
@@ -43,8 +43,13 @@ class EachShard(Protocol):
     def __call__(self, step: Callable[[OpenedShard], Result]) -> list[Result]: ...
 
 
-def ask_all(each_shard: EachShard, questions: Sequence[str], top: int | None) -> list[list[Answer]]:
-    """The best answers of the best documents to each question; "not in this library" is one of them."""
+def ask_all(
+    each_shard: EachShard, questions: Sequence[str], top: int | None, look: int | None = None
+) -> list[list[Answer]]:
+    """The best answers of the best documents to each question; "not in this library" is one of them.
+
+    The best sentences of all these documents are read again together, a few more than `look`.
+    """
     if top is not None:
         check_top(top)
     for question in questions:
@@ -53,12 +58,31 @@ def ask_all(each_shard: EachShard, questions: Sequence[str], top: int | None) ->
     asked, scores = _score_phrases(each_shard, questions, candidates)
     totals = [_total(documents, score) for documents, score in zip(asked, scores, strict=True)]
     shares = _joined(each_shard(lambda shard: shard.shares(asked, totals, top)))
+    looks = _look_again(each_shard, asked, totals, look)
     answers = []
-    for documents, score, total, share in zip(asked, scores, totals, shares, strict=True):
+    for documents, score, total, share, seen in zip(asked, scores, totals, shares, looks, strict=True):
         in_order = {name: share[name] for name in documents.biases if name in share}
         absent = float(np.exp(score.null - total))
-        answers.append(_answers(in_order, absent, score.calibration)[:top])
+        answers.append(_answers(documents.question, in_order, absent, score.calibration, seen, top)[:top])
     return answers
+
+
+def _look_again(
+    each_shard: EachShard, asked: Sequence[AskedDocuments], totals: Sequence[float], look: int | None
+) -> list[ReadAgain | None]:
+    """What a second look finds in the best sentences of all documents."""
+    found = each_shard(lambda shard: shard.found_sentences(asked, totals, look))
+    sentences = []
+    for shards in zip(*found, strict=True):
+        all_found = [sentence for shard in shards for sentence in shard.sentences]
+        all_found.sort(key=lambda sentence: -sentence.score)
+        sentences.append(all_found[: shards[0].count])
+    if not any(sentences):
+        return [None] * len(asked)
+    replies = each_shard(lambda shard: shard.read_again(asked, sentences))
+    return [
+        next((reply for reply in shards if reply is not None), None) for shards in zip(*replies, strict=True)
+    ]
 
 
 def search(each_shard: EachShard, query: str, top: int) -> list[Hit]:
@@ -144,10 +168,25 @@ def _total(asked: AskedDocuments, scores: PhraseScores) -> float:
     return total_of(scores.null, [scores.log_sums[name] for name in asked.biases])
 
 
-def _answers(shares: "dict[str, Shares]", absent: float, calibration: "Calibration | None") -> list[Answer]:
+def _answers(
+    question: str,
+    shares: "dict[str, Shares]",
+    absent: float,
+    calibration: "Calibration | None",
+    seen: ReadAgain | None,
+    top: int | None,
+) -> list[Answer]:
     """The answers of documents, in the order of their ranks, as one list."""
     from attar.reader.answers import combined
+    from attar.reader.look_answers import rank_looked
 
+    if seen is not None:
+        phrases = [
+            msgspec.structs.replace(answer, document=name)
+            for name, share in shares.items()
+            for answer in share.answers
+        ]
+        return rank_looked(question, seen.look, phrases, seen.calibration, top)
     lists, absent, refused = combined(list(shares.values()), absent, calibration)
     answers = [
         msgspec.structs.replace(answer, document=name)

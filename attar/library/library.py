@@ -173,16 +173,24 @@ class Library:
         with suggesting(self.store, [name]):
             return append(self.store, self._searching, self._reader_of, draft, key=key, progress=progress)
 
-    def ask(self, name: str, question: str, *, top: int | None = 5) -> list[Answer]:
-        """The `top` most likely answers, most likely first, with quotes if the text is kept; all with `top=None`."""
-        return self.ask_many(name, [question], top=top)[0]
+    def ask(self, name: str, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
+        """The `top` most likely answers, most likely first, with quotes if the text is kept; all with `top=None`.
+
+        If it is, the best `look` sentences are read again with the question: 0 to 5, by default 3.
+        """
+        return self.ask_many(name, [question], top=top, look=look)[0]
 
     def ask_many(
-        self, names: str | Sequence[str], questions: str | Sequence[str], *, top: int | None = 5
+        self,
+        names: str | Sequence[str],
+        questions: str | Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
     ) -> list[list[Answer]]:
         """The answers to each question from its own document; one name, or one question, is used for all."""
         about, asked = paired(names, questions)
-        results = self.ask_each(about, asked, top=top)
+        results = self.ask_each(about, asked, top=top, look=look)
         with suggesting(self.store, about):
             for result in results:
                 if isinstance(result, AttarError):
@@ -190,7 +198,12 @@ class Library:
         return [result.answers for result in results if isinstance(result, Asked)]
 
     def ask_each(
-        self, names: Sequence[str], questions: Sequence[str], *, top: int | None = 5
+        self,
+        names: Sequence[str],
+        questions: Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
     ) -> list[Asked | AttarError]:
         """The answers to each question from its own document, or the error of this question alone.
 
@@ -212,26 +225,30 @@ class Library:
         opened = [documents[names[at]] for at in asked]
         memories, texts = [document.memory for document in opened], [document.text for document in opened]
         reader = self._reader_of(memories[0].reader) if memories else self.reader
-        answers = reader.answer_many(memories, [questions[at] for at in asked], top=top, texts=texts)
+        answers = reader.answer_many(
+            memories, [questions[at] for at in asked], top=top, texts=texts, look=look
+        )
         for at, document, ranked in zip(asked, opened, answers, strict=True):
             parts = document.entry.parts
             placed = with_places(ranked, parts, names[at]) if parts else ranked
             results[at] = Asked(placed, document.entry.memory_bytes)
         return [result for result in results if result is not None]
 
-    def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]:
+    def ask_all(self, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
         """The most likely answers from all documents, each with its document; the kind "none": not in this library.
 
         Search finds documents, their phrases answer. Probabilities are over the phrases of all found documents.
         """
-        return self.ask_all_many([question], top=top)[0]
+        return self.ask_all_many([question], top=top, look=look)[0]
 
-    def ask_all_many(self, questions: Sequence[str], *, top: int | None = 5) -> list[list[Answer]]:
+    def ask_all_many(
+        self, questions: Sequence[str], *, top: int | None = 5, look: int | None = None
+    ) -> list[list[Answer]]:
         """The answers to each question from all documents, as `ask_all` gives them; many are compared together."""
         answers: list[list[Answer]] = []
         for first in range(0, len(questions), TOGETHER):
             with self.opened() as shard:
-                answers += ask_all(shard.alone, questions[first : first + TOGETHER], top)
+                answers += ask_all(shard.alone, questions[first : first + TOGETHER], top, look)
         return answers
 
     def search(self, query: str, *, top: int = 10) -> list[Hit]:

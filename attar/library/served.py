@@ -36,11 +36,18 @@ class ServedLibrary(Protocol):
         """Load the signatures of all documents into memory: of a million documents, this takes half a minute."""
 
     def ask_each(
-        self, names: Sequence[str], questions: Sequence[str], *, top: int | None = 5
+        self,
+        names: Sequence[str],
+        questions: Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
     ) -> list[Asked | AttarError]:
         """The answers to each question, or its error, which does not affect the others."""
 
-    def ask_all_many(self, questions: Sequence[str], *, top: int | None = 5) -> list[list[Answer]]: ...
+    def ask_all_many(
+        self, questions: Sequence[str], *, top: int | None = 5, look: int | None = None
+    ) -> list[list[Answer]]: ...
 
     def search(self, query: str, *, top: int = 10) -> list[Hit]: ...
 

@@ -18,8 +18,9 @@ from attar.store.transactions import Snapshot
 
 if TYPE_CHECKING:
     from attar.reader.answers import ScoredPhrases, Shares
-    from attar.reader.confidence import Calibration
+    from attar.reader.confidence import Calibration, LookCalibration
     from attar.reader.reader import Reader
+    from attar.reader.second_look import FoundSentence, Look
 
 
 class OpenDocument(NamedTuple):
@@ -77,6 +78,10 @@ class MemoryCache:
 
 # Sentences shown per document.
 _SENTENCES = 2
+# Sentences that are read again in addition where all documents are asked: these compete.
+_MORE_OF_ALL = 2
+# The most that are.
+_MOST = 5
 # Questions whose phrases' scores are kept for the next step.
 _QUESTIONS = 32
 
@@ -109,6 +114,22 @@ class PhraseScores:
     log_sums: dict[str, float]
     null: float
     calibration: "Calibration | None"
+
+
+@dataclass(frozen=True)
+class FoundSentences:
+    """Sentences that may be read again with a question, and how many of those of all documents should be."""
+
+    count: int
+    sentences: "list[FoundSentence]"
+
+
+@dataclass(frozen=True)
+class ReadAgain:
+    """What a second look found, and the calibration of its answers."""
+
+    look: "Look"
+    calibration: "LookCalibration | None"
 
 
 @dataclass(frozen=True)
@@ -221,6 +242,45 @@ class OpenedShard:
     ) -> "list[dict[str, Shares]]":
         """The likeliest phrases of documents; a total is the logarithm of the sum over all that are asked."""
         return [self._shares(question, total, top) for question, total in zip(asked, totals, strict=True)]
+
+    def found_sentences(
+        self, asked: Sequence[AskedDocuments], totals: Sequence[float], look: int | None
+    ) -> list[FoundSentences]:
+        """The sentences of documents that may be read again, and how many of all should be."""
+        return [self._found(question, total, look) for question, total in zip(asked, totals, strict=True)]
+
+    def read_again(
+        self, asked: Sequence[AskedDocuments], sentences: "Sequence[Sequence[FoundSentence]]"
+    ) -> list[ReadAgain | None]:
+        """What a second look finds in the sentences of each question.
+
+        One shard looks, the one that has the document of the first sentence; the others return None.
+        """
+        own = [
+            list(found) if found and self._opened([found[0].document or ""]) else [] for found in sentences
+        ]
+        network = self._reader.second_look if any(own) else None
+        if network is None:
+            return [None] * len(asked)
+        looks = network.read([question.question for question in asked], own)
+        calibration = self._reader.look_calibration
+        return [None if look is None else ReadAgain(look, calibration) for look in looks]
+
+    def _found(self, asked: AskedDocuments, total: float, look: int | None) -> FoundSentences:
+        count = min(self._reader.look_of(look) + _MORE_OF_ALL, _MOST) if self._reader.look_of(look) else 0
+        scored = self._scored(asked)
+        if not count or scored is None:
+            return FoundSentences(count, [])
+        texts = [document.text for document in scored.documents]
+        found = []
+        for document, of_document in zip(
+            scored.documents, scored.phrases.found_sentences(total, count, texts), strict=True
+        ):
+            parts = unpack_parts(document.parts, document.name) if document.parts else []
+            for sentence in of_document:
+                place = place_in(parts, sentence.phrase_start) if parts else None
+                found.append(sentence._replace(document=document.name, place=place))
+        return FoundSentences(count, found)
 
     def _sentences(self, query: str, document: _Document) -> BestSentences:
         text = document.text

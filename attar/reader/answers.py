@@ -10,7 +10,9 @@ from msgspec import structs
 from attar.memory.forms import Floats
 from attar.memory.phrases import PhraseIndex
 from attar.reader.confidence import Calibration, calibration_for, features_of, with_lead
+from attar.reader.look_answers import found_sentences
 from attar.reader.scores import Query
+from attar.reader.second_look import FoundSentence
 from attar.results import ABSENT, Answer
 from attar.text.kinds import kind_of
 from attar.text.sentences import sentence_spans
@@ -133,6 +135,25 @@ class ScoredPhrases:
     def log_sums(self) -> list[float]:
         """The logarithm of the sum over each document's phrases."""
         return [float(np.logaddexp.reduce(scores.astype(np.float64))) for scores in self.scores]
+
+    @property
+    def total(self) -> float:
+        """The logarithm of the sum over the phrases of these documents, and "no answer"."""
+        return total_of(self.query.null, self.log_sums())
+
+    def found_sentences(
+        self, total: float, count: int, texts: Sequence[str | None]
+    ) -> list[list[FoundSentence]]:
+        """The best sentences of each document, to be read again; `total` as of `shares`.
+
+        There are none of a text that is not kept, or that is not the one that was read.
+        """
+        return [
+            found_sentences(self.query, index, scores, total, text, count)
+            if text is not None and len(text) == index.characters
+            else []
+            for scores, index, text in zip(self.scores, self.indexes, texts, strict=True)
+        ]
 
     def shares(self, total: float, top: int | None, texts: Sequence[str | None]) -> list[Shares]:
         """The likeliest phrases of each document; `total` is the logarithm of the sum over all documents."""

@@ -35,6 +35,17 @@ FEATURES = (
     "words",  # of the phrase
     "pieces",  # of the question
 )
+# The same for the best span of a second look (`attar.reader.look_answers`).
+LOOK_FEATURES = (
+    "bias",
+    "span",  # logarithm of its probability among the pieces that were read
+    "present",  # log-odds that the sentences have the answer
+    "alone",  # only one sentence was read
+    "share",  # logarithm of the probability of its sentence's likeliest phrase
+    "other_kind",  # the question wants a date, a number or a name, and the span is none
+    "any_kind",  # it wants none of these
+    "words",  # of the span
+)
 _NEGATION = re.compile(r"n't|\b(?:not|never|no|without|cannot|unable|neither|nor)\b", re.IGNORECASE)
 _WANTED = {
     "date": re.compile(r"\bwhen\b|\b(?:what|which) (?:year|date|day|month|decade|century)"),
@@ -58,30 +69,45 @@ def _only_bias(odds: float) -> tuple[float, ...]:
     return float(np.log(odds)), *(0.0,) * (len(FEATURES) - 1)
 
 
-class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The weights of `FEATURES` for "right" and for "absent"; above `threshold`, "absent" is the answer."""
+class OutcomeWeights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The weights of features for "right" and for "absent"; above `threshold`, "absent" is the answer."""
 
     right: tuple[float, ...]
     absent: tuple[float, ...]
     threshold: float
 
-    def __post_init__(self) -> None:
-        if not len(self.right) == len(self.absent) == len(FEATURES):
-            raise ValueError(f"a calibration has {len(FEATURES)} weights for each outcome")
+    def check(self, count: int) -> None:
+        """Refuse weights that are not those of `count` features."""
+        if not len(self.right) == len(self.absent) == count:
+            raise ValueError(f"a calibration has {count} weights for each outcome")
         if not np.isfinite((*self.right, *self.absent, self.threshold)).all():
             raise ValueError("a calibration has finite weights")
 
     def probabilities(self, features: Floats) -> tuple[float, float]:
-        """That the best phrase is right, and that the text has no answer; the rest is for other phrases.
-
-        >>> rest = (0.0,) * (len(FEATURES) - 1)
-        >>> Calibration((0.0, *rest), (0.0, *rest), 0.5).probabilities(np.ones(len(FEATURES), np.float32))
-        (0.3333333333333333, 0.3333333333333333)
-        """
+        """That the best answer is right, and that the text has none; the rest is for other answers."""
         logits = np.array([np.dot(self.right, features), np.dot(self.absent, features), 0.0])
         values = np.exp(logits - logits.max())
         right, absent, _ = (values / values.sum()).tolist()
         return right, absent
+
+
+class Calibration(OutcomeWeights, frozen=True):
+    """The weights of `FEATURES`.
+
+    >>> rest = (0.0,) * (len(FEATURES) - 1)
+    >>> Calibration((0.0, *rest), (0.0, *rest), 0.5).probabilities(np.ones(len(FEATURES), np.float32))
+    (0.3333333333333333, 0.3333333333333333)
+    """
+
+    def __post_init__(self) -> None:
+        self.check(len(FEATURES))
+
+
+class LookCalibration(OutcomeWeights, frozen=True):
+    """The weights of `LOOK_FEATURES`."""
+
+    def __post_init__(self) -> None:
+        self.check(len(LOOK_FEATURES))
 
 
 # Right, absent and another phrase, whatever the scores: of 72 questions in six other languages, about a text in the
@@ -104,6 +130,16 @@ def wanted_kind(question: str) -> str:
     return next((kind for kind, pattern in _WANTED.items() if pattern.search(lower)), "")
 
 
+def is_other_kind(question: str, text: str) -> bool:
+    """Whether a question asks for a date, a number or a name, and the text is none.
+
+    >>> is_other_kind("How many came?", "by boat"), is_other_kind("How many came?", "twelve")
+    (True, False)
+    """
+    kind = wanted_kind(question)
+    return bool(kind) and coarse_kind(text) not in _FITTING[kind]
+
+
 def features_of(
     query: "Query", index: PhraseIndex, phrase: int, probability: float, second: float, margin: float
 ) -> Floats:
@@ -112,7 +148,7 @@ def features_of(
     sentence, weights = int(index.sentences[phrase]), query.weights[:-1]
     nearby, inside = _matches(query, index, sentence)
     lost, lost_inside = weights * (1 - nearby), weights * (1 - inside)
-    text, kind = index.text_of(phrase), wanted_kind(query.question)
+    text = index.text_of(phrase)
     number = len(query.numbers) > 0 and not np.isin(query.numbers, index.words).all()
     values = (
         1.0,
@@ -125,8 +161,8 @@ def features_of(
         lost_inside.max(initial=0.0),
         number,
         bool(_NEGATION.search(query.question)),
-        bool(kind) and coarse_kind(text) not in _FITTING[kind],
-        not kind,
+        is_other_kind(query.question, text),
+        not wanted_kind(query.question),
         len(text.split()),
         len(lost),
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attar.errors import FormatError
 from attar.options import LONGEST, PhraseOptions
-from attar.reader.confidence import Calibration
+from attar.reader.confidence import Calibration, LookCalibration
 
 FORMAT: Literal[1] = 1
 # A window has 318 pieces and two special tokens.
@@ -51,6 +51,13 @@ class NetworkConfig(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
                 raise ValueError(rule)
 
 
+class LookConfig(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A second look: the hash of its file, and its calibration. No memory depends on it, and no fingerprint."""
+
+    digest: _Fingerprint
+    calibration: LookCalibration | None = None
+
+
 class ReaderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="phrases"):
     """The config of a reader; `about` is free-form information on how it was made."""
 
@@ -58,6 +65,7 @@ class ReaderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_
     fingerprint: _Fingerprint
     network: NetworkConfig
     about: dict[str, Any]
+    look: LookConfig | None = None
 
 
 class FixedSizeConfig(
@@ -68,6 +76,7 @@ class FixedSizeConfig(
     format: Literal[1]
     fingerprint: _Fingerprint
     calibration: Calibration
+    look: LookCalibration | None = None  # without it that of the default reader
 
 
 class _FormatNumber(msgspec.Struct):
@@ -167,6 +176,18 @@ _LAYER = {
 }
 
 
+_LOOK = {
+    "encoder.positions.weight": "pd",
+    "encoder.types.weight": "2d",
+    "encoder.norm.weight": "d",
+    "encoder.norm.bias": "d",
+    "ends.weight": "2d",
+    "ends.bias": "2",
+    "present.weight": "1d",
+    "present.bias": "1",
+}
+
+
 def _dimensions(options: PhraseOptions) -> dict[str, int]:
     shape = options.encoder
     return {
@@ -191,7 +212,18 @@ def weight_shapes(config: NetworkConfig) -> dict[str, tuple[int, ...]]:
     if config.quick is not None:
         parts["quick"] = _QUESTIONS
         parts |= {f"{QUICK_LAYERS}.{at}": _LAYER for at in range(config.quick.layers)}
-    sizes = _dimensions(config.phrases)
+    return _shapes(parts, config.phrases)
+
+
+def look_shapes(options: PhraseOptions) -> dict[str, tuple[int, ...]]:
+    """The shape of every weight of a second look; its word vectors are those of its reader."""
+    parts = {"look": _LOOK}
+    parts |= {f"look.encoder.layers.layers.{at}": _LAYER for at in range(options.encoder.layers)}
+    return _shapes(parts, options)
+
+
+def _shapes(parts: dict[str, dict[str, str]], options: PhraseOptions) -> dict[str, tuple[int, ...]]:
+    sizes = _dimensions(options)
     return {
         f"{part}.{name}": tuple(sizes[letter] for letter in letters)
         for part, weights in parts.items()
@@ -199,12 +231,17 @@ def weight_shapes(config: NetworkConfig) -> dict[str, tuple[int, ...]]:
     }
 
 
-def check_weights(file: Path, config: NetworkConfig, weights: Weights) -> None:
-    """Refuse weights whose names, shapes or types are not those of the config, and numbers that are not finite."""
-    layers = config.phrases.encoder.layers + (0 if config.quick is None else config.quick.layers)
+def check_weights(file: Path, config: NetworkConfig, weights: Weights, *, look: bool = False) -> None:
+    """Refuse weights whose names, shapes or types are not those of the config, and numbers that are not finite.
+
+    With `look` they are those of its second look.
+    """
+    layers = config.phrases.encoder.layers
+    if config.quick is not None and not look:
+        layers += config.quick.layers
     if layers > len(weights):  # the config may claim any number
         raise FormatError(f"{file} has fewer layers than its config says", "copy the whole folder again")
-    shapes = weight_shapes(config)
+    shapes = look_shapes(config.phrases) if look else weight_shapes(config)
     for name in sorted(weights):
         value, shape = weights[name], shapes.pop(name, None)
         if name.endswith(SCALE):

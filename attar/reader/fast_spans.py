@@ -50,13 +50,14 @@ class FastSpans:
     ) -> None:
         self._words, self._separator = words, separator
         floats = {name: value.astype(np.float32) for name, value in weights.items() if value.dtype != np.int8}
-        self._positions = _rows(weights, "encoder.positions.weight")
-        self._types = floats["encoder.types.weight"]
-        self._norm = floats["encoder.norm.weight"], floats["encoder.norm.bias"]
-        count = 1 + max(int(name.split(".")[3]) for name in weights if name.startswith("encoder.layers."))
-        self._layers = [_Layer(weights, floats, f"encoder.layers.layers.{at}", heads) for at in range(count)]
-        self._ends = floats["ends.weight"].T, floats["ends.bias"]
-        self._present = floats["present.weight"].T, floats["present.bias"]
+        self._positions = _rows(weights, "look.encoder.positions.weight")
+        self._types = floats["look.encoder.types.weight"]
+        self._norm = floats["look.encoder.norm.weight"], floats["look.encoder.norm.bias"]
+        prefix = "look.encoder.layers.layers"
+        count = len({name.split(".")[4] for name in weights if name.startswith(prefix)})
+        self._layers = [_Layer(weights, floats, f"{prefix}.{at}", heads) for at in range(count)]
+        self._ends = floats["look.ends.weight"].T, floats["look.ends.bias"]
+        self._present = floats["look.present.weight"].T, floats["look.present.bias"]
         self.longest = len(self._positions)
 
     def read(self, inputs: Sequence[Pieces]) -> list[Spans]:

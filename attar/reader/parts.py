@@ -1,6 +1,7 @@
 """What a reader is made of: config, tokenizer and weights, and their folder.
 
 `config.json`, `tokenizer.json` and `weights.safetensors`; no pickle. A memory belongs to the fingerprint of all three.
+A second look has a file of its own, `second_look.safetensors`, which is read with the first question that needs it.
 """
 
 import hashlib
@@ -19,11 +20,12 @@ from attar.errors import FormatError, writing_to
 from attar.files import atomic_file
 from attar.memory.forms import Floats
 from attar.options import PhraseOptions
-from attar.reader.confidence import Calibration
+from attar.reader.confidence import Calibration, LookCalibration
 from attar.reader.config import (
     FORMAT,
     SCALE,
     FixedSizeConfig,
+    LookConfig,
     NetworkConfig,
     QuickConfig,
     ReaderConfig,
@@ -39,19 +41,28 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from attar.nn.phrases import PhraseNetwork, QuickQuestions
+    from attar.nn.spans import SpanNetwork
 
     Network = TypeVar("Network", PhraseNetwork, QuickQuestions)
 
 # A reader with the default's files has a config alone.
-READER_FILES = ("config.json", "tokenizer.json", "weights.safetensors")
+_LOOK = "second_look.safetensors"
+READER_FILES = ("config.json", "tokenizer.json", "weights.safetensors", _LOOK)
 _ALL = slice(None)
 
 
 class ReaderParts:
     """A reader's config, tokenizer and weights. Its networks are made when they are first needed: they need torch."""
 
-    def __init__(self, config: ReaderConfig, tokenizer: PieceTokenizer, weights: Weights) -> None:
-        self.config, self.tokenizer, self.weights = config, tokenizer, weights
+    def __init__(
+        self,
+        config: ReaderConfig,
+        tokenizer: PieceTokenizer,
+        weights: Weights,
+        look: Weights | Path | None = None,
+    ) -> None:
+        """`look` are the weights of a second look, or their file."""
+        self.config, self.tokenizer, self.weights, self._look = config, tokenizer, weights, look
         self._network: PhraseNetwork | None = None
 
     @classmethod
@@ -87,8 +98,34 @@ class ReaderParts:
         """The same with another calibration, and so with another fingerprint."""
         options = msgspec.structs.replace(self.config.network, calibration=calibration)
         fingerprint = fingerprint_of(options, self.tokenizer.data, self.weights)
-        config = ReaderConfig(FORMAT, fingerprint, options, self.config.about | about)
-        return ReaderParts(config, self.tokenizer, self.weights)
+        config = ReaderConfig(FORMAT, fingerprint, options, self.config.about | about, self.config.look)
+        return ReaderParts(config, self.tokenizer, self.weights, self._look)
+
+    def with_second_look(
+        self, network: "SpanNetwork | None" = None, calibration: LookCalibration | None = None
+    ) -> "ReaderParts":
+        """The same with another second look, whose word vectors are the reader's; without a network, recalibrated."""
+        weights = self.look_weights()
+        if network is not None:
+            state = {
+                f"look.{name}": value for name, value in network.state_dict().items() if "words" not in name
+            }
+            weights = _to_int8(state)
+        assert weights is not None  # only what there is can be calibrated
+        digest = hashlib.sha256(safetensors.numpy.save(weights)).hexdigest()
+        config = msgspec.structs.replace(self.config, look=LookConfig(digest, calibration))
+        return ReaderParts(config, self.tokenizer, self.weights, weights)
+
+    def look_weights(self) -> Weights | None:
+        """The weights of the second look, if there is one."""
+        if self.config.look is None or not isinstance(self._look, Path):
+            return self._look if not isinstance(self._look, Path) else None
+        data = read_file(self._look)
+        if hashlib.sha256(data).hexdigest() != self.config.look.digest:
+            raise FormatError(f"{self._look} is not the file of this reader", "copy the whole folder again")
+        weights = _loaded_weights(self._look, data)
+        check_weights(self._look, self.config.network, weights, look=True)
+        return weights
 
     def weight(self, name: str, rows: slice | NDArray[np.integer] = _ALL) -> Floats:
         """A weight in float32, or some rows of it."""
@@ -129,7 +166,7 @@ class ReaderParts:
 
     def save(self, path: str | Path) -> str:
         """Write a reader's folder and return its fingerprint."""
-        folder = Path(path)
+        folder, look = Path(path), self.look_weights()
         with writing_to(folder):
             folder.mkdir(parents=True, exist_ok=True)
             # The config is written last: a folder with a config is complete.
@@ -137,11 +174,19 @@ class ReaderParts:
             for name, data in (
                 ("tokenizer.json", self.tokenizer.data),
                 ("weights.safetensors", safetensors.numpy.save(self.weights)),
+                *([] if look is None else [(_LOOK, safetensors.numpy.save(look))]),
             ):
                 with atomic_file(folder / name) as partial:
                     partial.write_bytes(data)
         _write_config(folder, self.config)
         return self.config.fingerprint
+
+
+def _loaded_weights(file: Path, data: bytes) -> Weights:
+    try:
+        return safetensors.numpy.load(data)
+    except (KeyError, TypeError, ValueError, SafetensorError) as fault:
+        raise foreign_file(file, fault) from fault
 
 
 def load_parts(folder: ReaderFolder) -> ReaderParts:
@@ -152,10 +197,7 @@ def load_parts(folder: ReaderFolder) -> ReaderParts:
     data = read_file(folder.path / "tokenizer.json")
     tokenizer = PieceTokenizer(data, str(folder.path / "tokenizer.json"))
     file = folder.path / "weights.safetensors"
-    try:
-        weights = safetensors.numpy.load(read_file(file))
-    except (KeyError, TypeError, ValueError, SafetensorError) as fault:
-        raise foreign_file(file, fault) from fault
+    weights = _loaded_weights(file, read_file(file))
     check_weights(file, config.network, weights)
     pieces = config.network.phrases.encoder.vocabulary
     if len(tokenizer) > pieces:
@@ -164,7 +206,7 @@ def load_parts(folder: ReaderFolder) -> ReaderParts:
         )
     if fingerprint_of(config.network, data, weights) != config.fingerprint:
         raise FormatError(f"{folder.path}: the files are not those of one reader", again)
-    return ReaderParts(config, tokenizer, weights)
+    return ReaderParts(config, tokenizer, weights, folder.path / _LOOK)
 
 
 def _load_fixed_size(folder: ReaderFolder, config: FixedSizeConfig) -> ReaderParts:
@@ -174,8 +216,11 @@ def _load_fixed_size(folder: ReaderFolder, config: FixedSizeConfig) -> ReaderPar
     if config.fingerprint != fingerprint:
         raise FormatError(f"{folder.path}: it was made of another default reader", "install attar again")
     network = msgspec.structs.replace(parts.config.network, calibration=config.calibration)
-    changed = msgspec.structs.replace(parts.config, fingerprint=fingerprint, network=network)
-    return ReaderParts(changed, parts.tokenizer, parts.weights)
+    look = parts.config.look
+    if look is not None and config.look is not None:
+        look = LookConfig(look.digest, config.look)
+    changed = msgspec.structs.replace(parts.config, fingerprint=fingerprint, network=network, look=look)
+    return ReaderParts(changed, parts.tokenizer, parts.weights, shipped_folder(DEFAULT).path / _LOOK)
 
 
 def recalibrate(

@@ -1,13 +1,14 @@
 """Reader: reads texts without their questions, and answers real questions with phrases of the text.
 
 A text: word pieces → windows of whole sentences → hidden states → phrase vectors, the likeliest kept → memory.
-A question: word pieces → query, weights of its words → one score per phrase → answers, or "not in this text".
+A question: word pieces → query, weights of its words → one score per phrase → the best sentences → second look →
+answers, or "not in this text".
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +19,16 @@ from attar.memory.forms import Floats, Form
 from attar.memory.memory import Memory
 from attar.progress import Progress, check_stopped, ignore_progress
 from attar.reader.answers import ScoredPhrases, rank, rank_phrases, word_weights
+from attar.reader.confidence import LookCalibration
 from attar.reader.config import FixedSizeConfig
 from attar.reader.encoding import EncodedWindow, TextEncoder, encode_batches
+from attar.reader.fast_spans import FastSpans
 from attar.reader.folders import ReaderFolder
+from attar.reader.look_answers import chosen_first, look_features, rank_looked
 from attar.reader.parts import ReaderParts, load_parts
 from attar.reader.questions import QuestionEncoder
 from attar.reader.scores import Query
+from attar.reader.second_look import MOST, Look, SecondLook
 from attar.reader.windows import Window, WindowedText, WindowPhrases, cut_windows
 from attar.results import Answer, Explanation
 
@@ -34,6 +39,8 @@ if TYPE_CHECKING:
 OnStates = Callable[[int, NDArray[np.int64], Floats], None]
 # Characters of the texts that are read together: short ones fill batches, few long ones are in memory at once.
 _GROUP = 2**20
+# Sentences that are read again: one is .745 exact match on SQuAD in 5 ms, three are .759 in 10 (docs/reader.md).
+_LOOK = 3
 
 
 class _Batch(NamedTuple):
@@ -90,6 +97,30 @@ class Reader:
     def questions(self) -> QuestionEncoder:
         """The question encoder, without torch."""
         return QuestionEncoder(self.parts, quick=self._is_quick)
+
+    @cached_property
+    def second_look(self) -> SecondLook | None:
+        """The network that reads the best sentences again, if the reader has one; without torch."""
+        weights = self.parts.look_weights()
+        if weights is None:
+            return None
+
+        def words(ids: NDArray[np.integer[Any]]) -> Floats:
+            return self.parts.weight("network.encoder.words.weight", ids)
+
+        heads, separator = self.options.encoder.heads, self.tokenizer.sep
+        return SecondLook(FastSpans(weights, words, heads=heads, separator=separator), self.tokenizer)
+
+    def look_of(self, look: int | None) -> int:
+        """How many sentences are read again: as asked, or by default three, if the reader has a second look."""
+        can = self.parts.config.look is not None
+        if look is None:
+            return _LOOK if can else 0
+        if isinstance(look, bool) or not isinstance(look, int) or not 0 <= look <= MOST:
+            raise OptionError.expected("look", f"an integer from 0 to {MOST}", repr(look))
+        if look and not can:
+            raise OptionError("the reader has no second look", "omit look, or use look=0")
+        return look
 
     @cached_property
     def _texts(self) -> TextEncoder:
@@ -201,10 +232,19 @@ class Reader:
         return memory if budget is None else within_budget(memory, budget)
 
     def answer(
-        self, memory: Memory, question: str, *, top: int | None = None, text: str | None = None
+        self,
+        memory: Memory,
+        question: str,
+        *,
+        top: int | None = None,
+        text: str | None = None,
+        look: int | None = None,
     ) -> list[Answer]:
-        """The answers, most likely first, at most `top`; quotes are taken from the text, if given."""
-        return self.answer_many([memory], [question], top=top, texts=[text])[0]
+        """The answers, most likely first, at most `top`; quotes are taken from the text, if given.
+
+        With a text, the best `look` sentences are read again with the question: 0 to 5, by default 3.
+        """
+        return self.answer_many([memory], [question], top=top, texts=[text], look=look)[0]
 
     def answer_many(
         self,
@@ -213,21 +253,56 @@ class Reader:
         *,
         top: int | None = None,
         texts: Sequence[str | None] | None = None,
+        look: int | None = None,
     ) -> list[list[Answer]]:
-        """The answers to each question from its memory, and with quotes from its text."""
+        """The answers to each question from its memory, with quotes and a second look from its text."""
         texts = [None] * len(memories) if texts is None else texts
         for what, count in (("questions", len(questions)), ("texts", len(texts))):
             if count != len(memories):
                 raise ShapeError.expected(what, f"one for each of {len(memories)} memories", str(count))
         if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
             raise OptionError.expected("top", "an integer of at least 1", repr(top))
+        look = self.look_of(look)
         self._check_memories(memories)
-        answers = []
-        for memory, query, text in zip(memories, self.questions.encode(questions), texts, strict=True):
+        scored = []
+        for memory, query in zip(memories, self.questions.encode(questions), strict=True):
             check_stopped()
-            scores = self._scores(memory, query)
-            answers.append(rank(scores, query, memory.phrases, top, text, self.calibration))
-        return answers
+            scored.append(
+                ScoredPhrases(query, [self._scores(memory, query)], [memory.phrases], self.calibration)
+            )
+        looks = self._look_again(scored, texts, look)
+        return [
+            self._ranked(phrases, seen, top, text)
+            for phrases, seen, text in zip(scored, looks, texts, strict=True)
+        ]
+
+    def _look_again(
+        self, scored: Sequence[ScoredPhrases], texts: Sequence[str | None], look: int
+    ) -> list[Look | None]:
+        """What a second look finds in the best sentences of one document per question; None without any."""
+        network = self.second_look if look else None
+        if network is None:
+            return [None] * len(scored)
+        found = [
+            phrases.found_sentences(phrases.total, look, [text])[0]
+            for phrases, text in zip(scored, texts, strict=True)
+        ]
+        return network.read([phrases.query.question for phrases in scored], found)
+
+    def _ranked(
+        self, phrases: ScoredPhrases, look: Look | None, top: int | None, text: str | None
+    ) -> list[Answer]:
+        """The answers from one document."""
+        query = phrases.query
+        if look is None:
+            return rank(phrases.scores[0], query, phrases.indexes[0], top, text, self.calibration)
+        (share,) = phrases.shares(phrases.total, top, [text])
+        return rank_looked(query.question, look, share.answers, self.look_calibration, top)
+
+    @property
+    def look_calibration(self) -> LookCalibration | None:
+        look = self.parts.config.look
+        return None if look is None else look.calibration
 
     def explain(self, text: str, question: str) -> Explanation:
         """The answers to a question on a text, and the weight of each word for it: that of its sentence."""
@@ -249,6 +324,20 @@ class Reader:
             else:
                 features.append(None)
         return features
+
+    def look_features(
+        self, memory: Memory, questions: Sequence[str], text: str, look: int
+    ) -> list[Features | None]:
+        """What the calibration of a second look is computed from, for each question's best span."""
+        scored = [
+            ScoredPhrases(query, [self._scores(memory, query)], [memory.phrases], self.calibration)
+            for query in self.questions.encode(questions)
+        ]
+        looks = self._look_again(scored, [text] * len(scored), look)
+        return [
+            None if seen is None else Features(chosen_first(seen)[0].text, look_features(question, seen))
+            for question, seen in zip(questions, looks, strict=True)
+        ]
 
     def scored(self, memories: Sequence[Memory], question: str, biases: Sequence[float]) -> ScoredPhrases:
         """The scores of the phrases of several memories; a bias is added to those of each memory."""
@@ -277,7 +366,8 @@ class Reader:
         """The characters of the sentences that fit a question best: by words, and by their likeliest phrase."""
         self.check_memory(memory)
         (query,) = self.questions.encode([question])
-        return query.best_sentences(memory.phrases, self._scores(memory, query), count)
+        best = query.best_sentences(memory.phrases, self._scores(memory, query), count)
+        return [(sentence.start, sentence.end) for sentence in best]
 
     def token_states(self, texts: Sequence[str], on_states: OnStates) -> None:
         """Encode texts by as few layers as `on_states` needs, which is called for each window, as by `read_many`."""

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,15 @@ def content_words(text: str) -> frozenset[str]:
     ['finches', 'who', 'wrote']
     """
     return frozenset(_WORD.findall(text.lower())) - COMMON
+
+
+class BestSentence(NamedTuple):
+    """The characters of a sentence, how well it fits a question, and the number of its likeliest phrase."""
+
+    start: int
+    end: int
+    score: float
+    phrase: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,12 +95,18 @@ class Query:
             if known.issuperset(words) and not COMMON.issuperset(words):
                 scores[at] -= _REPEATED
 
-    def best_sentences(self, index: PhraseIndex, scores: Floats, count: int) -> list[tuple[int, int]]:
-        """The characters of the sentences that fit best: by shared words, and by the score of their best phrase."""
+    def best_sentences(self, index: PhraseIndex, scores: Floats, count: int) -> list[BestSentence]:
+        """The sentences that fit best: by shared words, and by the score of their best phrase."""
         overlap = self.overlap(index, np.zeros(2, np.float32))
         highest = np.full(len(overlap), scores.min(initial=0.0), np.float32)
         np.maximum.at(highest, index.sentences, scores)
         known = np.flatnonzero(index.known_sentences)
         order = known[np.argsort(-(overlap + highest)[known], kind="stable")][:count]
-        starts, lengths = index.sentence_starts[order].tolist(), index.sentence_lengths[order].tolist()
-        return [(start, start + length) for start, length in zip(starts, lengths, strict=True)]
+        best = []
+        for at in order.tolist():
+            phrases = np.flatnonzero(index.sentences == at)
+            phrase = int(phrases[scores[phrases].argmax()]) if len(phrases) else None
+            start = int(index.sentence_starts[at])
+            end = start + int(index.sentence_lengths[at])
+            best.append(BestSentence(start, end, float(overlap[at] + highest[at]), phrase))
+        return best

@@ -80,9 +80,9 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     for question in questions:
         _check_length("question", len(question), service.settings.max_question)
     if body.asks_all:
-        asked, missing = await service.ask_all(questions, body.top)
+        asked, missing = await service.ask_all(questions, body.top, body.look)
     else:
-        asked, missing = await service.ask(AskJob(names, questions, body.top)), []
+        asked, missing = await service.ask(AskJob(names, questions, body.top, body.look)), []
     seconds = time.perf_counter() - started
     # A document that is asked several times is read once.
     read = sum({name: result.bytes for name, result in zip(names, asked, strict=True)}.values())

@@ -33,6 +33,7 @@ class AskJob:
     names: list[str]
     questions: list[str]
     top: int | None
+    look: int | None = None
 
 
 class Service:
@@ -87,19 +88,21 @@ class Service:
         try:
             for first in range(0, len(job.questions), _TURN):
                 turn = slice(first, first + _TURN)
-                part = AskJob(job.names[turn], job.questions[turn], job.top)
+                part = AskJob(job.names[turn], job.questions[turn], job.top, job.look)
                 asked += await self._asks.submit(part, len(part.questions))
         except UnknownDocumentError as error:
             await self._raise_with_suggestions(job.names, error)
         return asked
 
-    async def ask_all(self, questions: list[str], top: int | None) -> tuple[list[Asked], list[str]]:
+    async def ask_all(
+        self, questions: list[str], top: int | None, look: int | None
+    ) -> tuple[list[Asked], list[str]]:
         """Answer questions from all documents; also the parts of the library that the answers are without."""
         asked: list[Asked] = []
         missing: list[str] = []
         for first in range(0, len(questions), _TURN_OF_ALL):
             turn = questions[first : first + _TURN_OF_ALL]
-            answers, without = await self.search(partial(self.library.ask_all_many, turn, top=top))
+            answers, without = await self.search(partial(self.library.ask_all_many, turn, top=top, look=look))
             asked += [Asked(answer, 0) for answer in answers]
             missing += [part for part in without if part not in missing]
         return asked, missing
@@ -154,11 +157,19 @@ def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Ask
     """The results of each job of a batch, or its first error, which does not affect other jobs."""
 
     def ask(some: list[AskJob]) -> list[list[Asked] | Exception]:
+        results: list[list[Asked] | Exception] = [[] for _ in some]
+        for look in {job.look for job in some}:
+            chosen = [at for at, job in enumerate(some) if job.look == look]
+            for at, result in zip(chosen, ask_alike([some[at] for at in chosen], look), strict=True):
+                results[at] = result
+        return results
+
+    def ask_alike(some: list[AskJob], look: int | None) -> list[list[Asked] | Exception]:
         names = [name for job in some for name in job.names]
         questions = [question for job in some for question in job.questions]
         tops = [job.top for job in some if job.top is not None]
         top = max(tops) if len(tops) == len(some) else None
-        results = iter(library.ask_each(names, questions, top=top))
+        results = iter(library.ask_each(names, questions, top=top, look=look))
         return [_first_error_or_all([next(results) for _ in job.questions], job.top) for job in some]
 
     # An error of one question is its result; only what nobody foresaw fails for the whole batch.

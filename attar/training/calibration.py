@@ -1,13 +1,16 @@
 """Probabilities that mean what they say: the calibration of a reader by questions with and without an answer."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from msgspec.structs import asdict
 from numpy.typing import NDArray
 
+from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
-from attar.reader.confidence import FEATURES, Calibration
+from attar.reader.confidence import LOOK_FEATURES, Calibration, LookCalibration, OutcomeWeights
+from attar.reader.reader import Features as PhraseFeatures
 from attar.reader.reader import Reader
 from attar.training.data import Passage
 from attar.training.metrics import exact
@@ -21,8 +24,17 @@ _PASSAGES = 1_200
 _CHUNK = 24
 # How much each group counts: questions with an answer, without one, and questions about other articles.
 _SHARES = (0.55, 0.35, 0.1)
+# The same for a second look, which people ask ordinary questions.
+_LOOK_SHARES = (0.65, 0.25, 0.1)
+# Sentences that a second look is calibrated with.
+_LOOKS = (1, 3)
+# Features that may only make it more likely that an answer is right, and less that there is none.
+_LOOK_SIGNED = tuple(map(LOOK_FEATURES.index, ("span", "share")))
 # Right answers that the threshold keeps, where it can.
 _KEPT = 0.95
+# The same for a second look: of passages like those that it was trained with nearly all are kept, so that 95 % of
+# others are.
+_LOOK_KEPT = 0.97
 # The outcomes of a question.
 _RIGHT, _ABSENT, _WRONG = range(3)
 # Of the squares of weights: few questions must not lead to certainty.
@@ -37,6 +49,12 @@ class Outcome(NamedTuple):
     group: int
 
 
+class Features(Protocol):
+    """What calibrations of answers are computed from: of each question about a text that was read."""
+
+    def __call__(self, memory: Memory, text: str, questions: list[str]) -> "list[PhraseFeatures | None]": ...
+
+
 def calibrate(
     reader: Reader,
     passages: Sequence[Passage],
@@ -48,6 +66,35 @@ def calibrate(
     If it was trained on them, `accuracy` is its exact match on questions of other texts: as many of the right answers
     count as wrong as make up the difference.
     """
+
+    def features(memory: Memory, text: str, questions: list[str]) -> list[PhraseFeatures | None]:
+        return reader.features(memory, questions)
+
+    rows = _outcomes_of(reader, passages, features, progress)
+    fitted = calibration_of(rows, accuracy, _SHARES)
+    return None if fitted is None else Calibration(**asdict(fitted))
+
+
+def calibrate_look(
+    reader: Reader, passages: Sequence[Passage], progress: Progress = ignore_progress
+) -> LookCalibration | None:
+    """The same for a second look, at one and at three sentences; ordinary questions count more than tricks."""
+    rows = []
+    for look in _LOOKS:
+
+        def features(
+            memory: Memory, text: str, questions: list[str], look: int = look
+        ) -> list[PhraseFeatures | None]:
+            return reader.look_features(memory, questions, text, look)
+
+        rows += _outcomes_of(reader, passages, features, progress)
+    fitted = calibration_of(rows, None, _LOOK_SHARES, _LOOK_SIGNED, _LOOK_KEPT)
+    return None if fitted is None else LookCalibration(**asdict(fitted))
+
+
+def _outcomes_of(
+    reader: Reader, passages: Sequence[Passage], features_of: Features, progress: Progress
+) -> list[Outcome]:
     rows: list[Outcome] = []
     asked = _sample(passages)
     for first in range(0, len(asked), _CHUNK):
@@ -60,27 +107,26 @@ def calibrate(
             texts = [question.text for question in known]
             if other.article != passage.article:
                 texts += [question.text for question in other.questions if question.labelled][:1]
-            for number, answered in enumerate(reader.features(memory, texts)):
+            for number, answered in enumerate(features_of(memory, passage.text, texts)):
                 if answered is not None:
-                    text, features = answered
                     right = golds[number] if number < len(golds) else []
-                    outcome = _ABSENT if not right else _RIGHT if exact(text, right) else _WRONG
+                    outcome = _ABSENT if not right else _RIGHT if exact(answered.phrase, right) else _WRONG
                     group = 2 if number >= len(golds) else int(not right)
-                    rows.append(Outcome(features, outcome, group))
-    return calibration_of(rows, accuracy)
+                    rows.append(Outcome(answered.values, outcome, group))
+    return rows
 
 
 def _sample(passages: Sequence[Passage]) -> list[tuple[Passage, Passage]]:
-    """Passages that answer a question, each with another of its kind, whose questions it is asked, too.
+    """Passages with known questions, each with another of its kind, whose questions it is asked, too.
 
-    Half of them also have questions without an answer, written to seem answered, which people seldom ask; half have
-    none, and may be of another kind of text.
+    Half of them have questions without an answer, written to seem answered, which people seldom ask; half have none,
+    and may be of another kind of text.
     """
     kinds: dict[bool, list[Passage]] = {True: [], False: []}
     for passage in passages:
         answered = {bool(question.answers) for question in passage.questions if question.labelled}
-        if True in answered:
-            kinds[len(answered) > 1].append(passage)
+        if answered:
+            kinds[False in answered].append(passage)
     pairs = []
     for both, members in kinds.items():
         room = max(_PASSAGES // 2, _PASSAGES - len(kinds[not both]))
@@ -90,7 +136,13 @@ def _sample(passages: Sequence[Passage]) -> list[tuple[Passage, Passage]]:
     return pairs
 
 
-def calibration_of(rows: Sequence[Outcome], accuracy: float | None) -> Calibration | None:
+def calibration_of(
+    rows: Sequence[Outcome],
+    accuracy: float | None = None,
+    shares: Sequence[float] = _SHARES,
+    signed: Sequence[int] = (),
+    kept: float = _KEPT,
+) -> OutcomeWeights | None:
     """The calibration by outcomes; None if these are too few."""
     groups = np.array([row.group for row in rows])
     answerable = groups == 0
@@ -103,22 +155,27 @@ def calibration_of(rows: Sequence[Outcome], accuracy: float | None) -> Calibrati
         targets[answerable, _WRONG] += targets[answerable, _RIGHT] * (1 - accuracy / measured)
         targets[answerable, _RIGHT] *= accuracy / measured
     weights = np.zeros(len(rows))
-    for group, share in enumerate(_SHARES):
+    for group, share in enumerate(shares):
         weights[groups == group] = share / max(1, (groups == group).sum())
-    return fit_calibration(np.array([row.features for row in rows], float), targets, weights)
+    return fit_calibration(np.array([row.features for row in rows], float), targets, weights, signed, kept)
 
 
-def fit_calibration(features: Floats, targets: Floats, weights: Floats) -> Calibration:
+def fit_calibration(
+    features: Floats, targets: Floats, weights: Floats, signed: Sequence[int] = (), kept: float = _KEPT
+) -> OutcomeWeights:
     """The softmax regression of `targets` `[n, 3]` on `features` `[n, f]`, and the threshold.
 
-    The threshold is 0.5, or as much higher as it must be to keep 95 % of the right answers.
+    The threshold is 0.5, or as much higher as it must be to keep a share of the right answers. The features `signed`
+    make "right" not less likely, and "absent" not more.
     """
-    from scipy.optimize import minimize
+    from scipy.optimize import Bounds, minimize
 
     means, spreads = features.mean(0), features.std(0) + 1e-9
     means[0], spreads[0] = 0.0, 1.0  # the bias
     x, weights = (features - means) / spreads, weights / weights.sum()
-    free = np.array([False, *[True] * (len(FEATURES) - 1)])
+    free = np.array([False, *[True] * (x.shape[1] - 1)])
+    lowest, highest = np.full((2, x.shape[1]), -np.inf), np.full((2, x.shape[1]), np.inf)
+    lowest[0, list(signed)], highest[1, list(signed)] = 0.0, 0.0
 
     def loss(at: Floats) -> tuple[float, Floats]:
         both = at.reshape(2, -1)
@@ -130,13 +187,15 @@ def fit_calibration(features: Floats, targets: Floats, weights: Floats) -> Calib
         slope = ((p - targets)[:, :2] * weights[:, None]).T @ x + _PENALTY * both * free
         return float(value), slope.ravel()
 
-    both = minimize(loss, np.zeros(2 * x.shape[1]), jac=True, method="L-BFGS-B").x.reshape(2, -1)
+    bounds = Bounds(lowest.ravel(), highest.ravel())
+    start = np.zeros(2 * x.shape[1])
+    both = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x.reshape(2, -1)
     absent, right = _outcomes(x, both)[:, _ABSENT], targets[:, _RIGHT] * weights
-    threshold = max(0.5, _weighted_quantile(absent, right, _KEPT)) if right.any() else 0.5
+    threshold = max(0.5, _weighted_quantile(absent, right, kept)) if right.any() else 0.5
     plain = both / spreads
     plain[:, 0] -= plain @ means
     right_weights, absent_weights = (tuple(round(float(value), 5) for value in row) for row in plain)
-    return Calibration(right_weights, absent_weights, round(float(threshold), 4))
+    return OutcomeWeights(right_weights, absent_weights, round(float(threshold), 4))
 
 
 def _outcomes(x: Floats, weights: Floats) -> Floats:

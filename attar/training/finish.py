@@ -5,11 +5,12 @@ from typing import Any
 
 from attar.errors import FormatError
 from attar.nn.phrases import PhraseNetwork, QuickQuestions
+from attar.nn.spans import SpanNetwork
 from attar.reader.confidence import Calibration
 from attar.reader.folders import ReaderFolder
 from attar.reader.parts import ReaderParts, recalibrate
 from attar.reader.reader import Reader
-from attar.training.calibration import FEWEST, calibrate
+from attar.training.calibration import FEWEST, calibrate, calibrate_look
 from attar.training.data import Passage
 from attar.training.held_out import accuracy
 from attar.training.question_set import QuestionSet
@@ -34,6 +35,7 @@ def finish(
     tokenizer: bytes,
     held: QuestionSet,
     before: ReaderParts | None = None,
+    look: SpanNetwork | None = None,
 ) -> TrainedReader:
     """Measure on held-out questions, write the reader, calibrate what it says, and write that too."""
     options, folder = run.options, run.options.folder
@@ -53,11 +55,16 @@ def finish(
         network.to("cpu"), None if quick is None else quick.to("cpu"), tokenizer, about,
         density=density, calibration=calibration, distinct=before is None or before.config.network.distinct,
     )  # fmt: skip
+    if look is not None:
+        parts = parts.with_second_look(look.to("cpu"))
     parts.save(folder)
     run.say("calibration")
     new = calibrate(Reader(parts), held.passages, progress=run.progress)
     if new is not None:
-        parts.recalibrated(new, {}).save(folder)
+        parts = parts.recalibrated(new, {})
+    if look is not None:
+        parts = parts.with_second_look(None, calibrate_look(Reader(parts), held.passages, run.progress))
+    parts.save(folder)
     run.say(f"{folder}: held-out accuracy {held_out}")
     return TrainedReader(str(folder), held_out, new or calibration, run.history)
 

@@ -35,7 +35,8 @@ class Scores:
     """Means over questions; None where it does not apply. `em`, `f1` and `sentence` are over answerable questions.
 
     `refused_other` is how often questions of other articles are refused, `kept` how many of the right answers are
-    not, both as the reader does by itself; `refused_at_90` with the threshold at which 90 % are kept.
+    not, both as the reader does by itself; `refused_at_90` with the threshold at which 90 % are kept. Questions about
+    the document that it does not answer: `refused_unanswerable`, and `tricks_at_95` where 95 % are kept.
     """
 
     questions: int
@@ -46,6 +47,7 @@ class Scores:
     kept: float | None = None
     refused_at_90: float | None = None
     refused_unanswerable: float | None = None
+    tricks_at_95: float | None = None
     calibration_error: float | None = None
 
 
@@ -132,6 +134,9 @@ def score(given: Sequence[Given], golds: Sequence[Sequence[str]], other: Sequenc
         refused_other=_mean([answer.refused for answer in other]) if can_refuse else None,
         kept=_mean([not answer.refused for answer in right]) if can_refuse else None,
         refused_at_90=refused_at(right, other) if can_refuse else None,
+        tricks_at_95=refused_at(right, [answer for answer, gold in pairs if not gold], 0.95)
+        if can_refuse
+        else None,
         refused_unanswerable=_mean([answer.refused for answer, gold in pairs if not gold])
         if can_refuse
         else None,
@@ -144,7 +149,7 @@ def _calibration_error(said: Sequence[tuple[float, float]]) -> float | None:
 
 
 def refused_at(right: Sequence[Given], other: Sequence[Given], kept: float = KEPT) -> float | None:
-    """The share of other articles' questions below the confidence above which `kept` of the right answers are."""
+    """The share of other questions below the confidence above which `kept` of the right answers are."""
     if not right or not other:
         return None
     floor = np.quantile(_confidences(right), 1 - kept, method="lower")

@@ -127,18 +127,18 @@ def _train_new(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
         module.get_submodule("encoder").load_state_dict(short.weights)
         return module
 
-    _fit_second_look(
-        run, run.module(lambda: started(SpanNetwork(Transformer(short.shape)))), training, held, labels
-    )
+    look = run.module(lambda: started(SpanNetwork(Transformer(short.shape))))
+    _fit_second_look(run, look, training, held, labels)
     data, weights = student_set(training, labels)
     sizes = PhraseOptions(options.size, options.word_size, values=options.values, encoder=short.shape)
     network = run.module(lambda: started(PhraseNetwork(sizes)))
+    network.encoder.words.requires_grad_(requires_grad=False)  # the second look has the same
     _fit_student(run, network, data, held, weights)
     quick = None
     if options.quick_layers:
         quick = run.module(lambda: new_quick(network, options.quick_layers))
         _fit_quick(run, network, quick, data, [*data.questions, *data.typed])
-    return finish(run, network, quick, base.tokenizer, held)
+    return finish(run, network, quick, base.tokenizer, held, look=look)
 
 
 def _teach_reader(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
@@ -150,17 +150,18 @@ def _teach_reader(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
     labels = _teach(run, Base(network.encoder.shape, {}, saved.tokenizer.data), training)
 
     def started() -> SpanNetwork:
-        look = SpanNetwork(Transformer(network.encoder.shape))
-        look.encoder.load_state_dict(network.encoder.state_dict())
-        return look
+        started = SpanNetwork(Transformer(network.encoder.shape))
+        started.encoder.load_state_dict(network.encoder.state_dict())
+        return started
 
-    _fit_second_look(run, run.module(started), training, held, labels)
+    look = run.module(started)
+    _fit_second_look(run, look, training, held, labels)
     data, weights = student_set(training, labels)
-    network.encoder.words.requires_grad_(requires_grad=False)
+    network.encoder.words.requires_grad_(requires_grad=False)  # the second look has the same
     _fit_student(run, network, data, held, weights)
     if quick is not None:
         _fit_quick(run, network, quick, data, [*data.questions, *data.typed])
-    return finish(run, network, quick, saved.tokenizer.data, held, saved)
+    return finish(run, network, quick, saved.tokenizer.data, held, saved, look)
 
 
 def _fine_tune(run: QuestionRun, passages: list[Passage]) -> TrainedReader:

@@ -37,7 +37,8 @@ def network() -> SpanNetwork:
 
 def int8_weights(network: SpanNetwork) -> dict[str, NDArray[Any]]:
     weights: dict[str, NDArray[Any]] = {}
-    for name, value in network.state_dict().items():
+    for part, value in network.state_dict().items():
+        name = f"look.{part}"
         if value.ndim == 2 and len(value) > 8:
             scales = value.abs().amax(1) / 127
             weights[name] = (value / scales[:, None]).round().to(torch.int8).numpy()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from attar.reader.confidence import FEATURES
+from attar.reader.reader import Features
 from attar.training.calibration import FEWEST, calibrate, fit_calibration
 from attar.training.data import Passage, PassageQuestion
 
@@ -54,10 +55,10 @@ class Knowing:
     def read_many(self, texts: Sequence[str]) -> Sequence[str]:
         return texts
 
-    def features(self, text: str, questions: Sequence[str]) -> list[tuple[str, np.ndarray] | None]:
+    def features(self, text: str, questions: Sequence[str]) -> list[Features | None]:
         row = np.zeros(len(FEATURES), np.float32)
         row[0] = 1
-        return [(question.split()[-1], row) for question in questions]
+        return [Features(question.split()[-1], row) for question in questions]
 
 
 def passages(count: int) -> list[Passage]:

@@ -46,6 +46,8 @@ class Known:
 class Scripted:
     """A reader that knows where Ann lives if the text says so, and refuses all other questions."""
 
+    second_look = None
+
     def read_many(self, texts: Sequence[str], **_: Any) -> list[Known]:
         return [Known(text) for text in texts]
 
@@ -74,7 +76,7 @@ def test_documents_are_one_paragraph_several_or_the_article() -> None:
 
 
 def test_a_reader_is_asked_its_own_questions_and_those_of_other_articles() -> None:
-    row = evaluate_reader(Scripted(), group_documents(passages(), None))  # type: ignore[arg-type]
+    (row,) = evaluate_reader(Scripted(), group_documents(passages(), None))  # type: ignore[arg-type]
     scores = row.scores
     assert scores.questions == 7
     assert scores.em == 0.5  # where, but not who
@@ -112,7 +114,7 @@ class TestWhatAReaderSays:
 
 
 def test_a_row_of_the_table_has_a_cell_per_measure() -> None:
-    row = evaluate_reader(Scripted(), group_documents(passages(), 1))  # type: ignore[arg-type]
+    (row,) = evaluate_reader(Scripted(), group_documents(passages(), 1))  # type: ignore[arg-type]
     header, cells = question_table([row])
     assert header[1:4] == ["EM", "F1", "sentence"]
     assert len(cells) == len(header)

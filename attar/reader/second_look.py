@@ -1,0 +1,172 @@
+"""A second look: the sentences that a memory found are read again, together with the question.
+
+The memory finds the right sentence far more often than the right words in it. A small network reads the question with
+the best one to five sentences, whatever the length of the text, and says which words answer it, and whether any do.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attar.memory.forms import Floats
+from attar.progress import check_stopped
+from attar.reader.fast_spans import FastSpans, Pieces, Spans
+from attar.text.pieces import PieceTokenizer
+
+# The most sentences that are read again: the network was trained with up to five.
+MOST = 5
+# The longest question and answer, in pieces, as in training.
+_QUESTION = 48
+_ANSWER = 32
+# Of a long sentence this many characters around its likeliest phrase are read.
+_CHARACTERS = 800
+# Pieces that are read at a time: their states stay in the caches.
+_BATCH = 1_024
+
+
+class FoundSentence(NamedTuple):
+    """A sentence that a memory found for a question, and its likeliest phrase.
+
+    `score` ranks sentences, also of several documents; `share` is the logarithm of the phrase's probability among all
+    phrases and "no answer". Starts and ends are characters of the document; `document` is its name, where several are
+    asked, and `place` where the sentence stands in the document's file.
+    """
+
+    start: int
+    text: str
+    score: float
+    share: float
+    phrase_start: int
+    phrase_end: int
+    document: str | None = None
+    place: str | None = None
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+class FoundSpan(NamedTuple):
+    """The best span of a sentence: the sentence, its characters, and the logarithm of its probability.
+
+    The probability is that of its start times that of its end, among the pieces of all sentences that were read.
+    """
+
+    sentence: FoundSentence
+    start: int
+    end: int
+    score: float
+
+    @property
+    def text(self) -> str:
+        return self.sentence.text[self.start - self.sentence.start : self.end - self.sentence.start]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether it overlaps the likeliest phrase of its sentence."""
+        return self.start < self.sentence.phrase_end and self.sentence.phrase_start < self.end
+
+
+class Look(NamedTuple):
+    """The best span of each sentence that was read, best first, and the log-odds that there is an answer."""
+
+    spans: list[FoundSpan]
+    present: float
+
+
+class _Part(NamedTuple):
+    """What is read of a sentence: its pieces, and their characters in the document."""
+
+    sentence: FoundSentence
+    ids: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+
+class SecondLook:
+    """Reads questions with sentences; an answer does not depend on what else is read."""
+
+    def __init__(self, network: FastSpans, tokenizer: PieceTokenizer) -> None:
+        self._network, self._tokenizer = network, tokenizer
+
+    def read(
+        self, questions: Sequence[str], sentences: Sequence[Sequence[FoundSentence]]
+    ) -> list[Look | None]:
+        """What is found in the sentences of each question; None without any."""
+        looks: list[Look | None] = [None] * len(questions)
+        asked = [at for at, found in enumerate(sentences) if found]
+        pieces = self._tokenizer.read_questions([questions[at] for at in asked])
+        batch: list[tuple[int, Pieces, list[_Part]]] = []
+        length = 0
+        for at, question in zip(asked, pieces, strict=True):
+            if len(question) > _QUESTION:
+                question = np.append(question[: _QUESTION - 1], question[-1])
+            parts = self._parts(sentences[at], self._network.longest - len(question) - 1)
+            text = np.concatenate([part.ids for part in parts])
+            batch.append((at, Pieces(question, text), parts))
+            length += len(question) + len(text)
+            if length >= _BATCH or at == asked[-1]:
+                check_stopped()
+                for (place, _, read), spans in zip(
+                    batch, self._network.read([b[1] for b in batch]), strict=True
+                ):
+                    looks[place] = self._decoded(spans, read)
+                batch, length = [], 0
+        return looks
+
+    def _parts(self, sentences: Sequence[FoundSentence], room: int) -> list[_Part]:
+        """The pieces of sentences in the order of the text; what does not fit is left out, the worst sentence first."""
+        best_first = sorted(sentences, key=lambda sentence: -sentence.score)
+        parts: list[_Part] = []
+        cuts = [_cut(sentence) for sentence in best_first]
+        texts = [sentence.text[first:last] for sentence, (first, last) in zip(best_first, cuts, strict=True)]
+        for sentence, (first, _), (ids, places) in zip(
+            best_first, cuts, self._tokenizer.read_sentences(texts), strict=True
+        ):
+            ids, places = ids[:room], places[:room] + sentence.start + first
+            if len(ids):
+                parts.append(_Part(sentence, ids, places[:, 0], places[:, 1]))
+                room -= len(ids)
+        return sorted(parts, key=lambda part: (part.sentence.document or "", part.sentence.start))
+
+    def _decoded(self, spans: Spans, parts: Sequence[_Part]) -> Look:
+        """The best span of each sentence, of whole words, best first."""
+        starts, ends = (values - np.logaddexp.reduce(values) for values in (spans.starts, spans.ends))
+        found, first = [], 0
+        for part in parts:
+            last = first + len(part.ids)
+            start, end, score = best_span(starts[first:last], ends[first:last])
+            inner = self._tokenizer.continuing[part.ids]
+            while start > 0 and inner[start]:
+                start -= 1
+            while end + 1 < len(inner) and inner[end + 1]:
+                end += 1
+            found.append(FoundSpan(part.sentence, int(part.starts[start]), int(part.ends[end]), score))
+            first = last
+        return Look(sorted(found, key=lambda span: -span.score), spans.present)
+
+
+def _cut(sentence: FoundSentence) -> tuple[int, int]:
+    """The characters of a sentence that are read: all, or those around its likeliest phrase."""
+    if len(sentence.text) <= _CHARACTERS:
+        return 0, len(sentence.text)
+    middle = (sentence.phrase_start + sentence.phrase_end) // 2 - sentence.start
+    first = min(max(0, middle - _CHARACTERS // 2), len(sentence.text) - _CHARACTERS)
+    return first, first + _CHARACTERS
+
+
+def best_span(starts: Floats, ends: Floats, longest: int = _ANSWER) -> tuple[int, int, float]:
+    """The first and last piece with the highest sum of scores, and the sum.
+
+    >>> best_span(np.float32([0, 9, 0]), np.float32([9, 0, 8]))
+    (1, 2, 17.0)
+    """
+    best, place = -np.inf, (0, 0)
+    for length in range(min(longest, len(starts))):
+        sums = starts[: len(starts) - length] + ends[length:]
+        at = int(sums.argmax())
+        if sums[at] > best:
+            best, place = float(sums[at]), (at, at + length)
+    return *place, best
