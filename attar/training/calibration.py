@@ -49,7 +49,7 @@ class Outcome(NamedTuple):
     group: int
 
 
-class Features(Protocol):
+class FeaturesOfQuestions(Protocol):
     """What calibrations of answers are computed from: of each question about a text that was read."""
 
     def __call__(self, memory: Memory, text: str, questions: list[str]) -> "list[PhraseFeatures | None]": ...
@@ -93,7 +93,7 @@ def calibrate_look(
 
 
 def _outcomes_of(
-    reader: Reader, passages: Sequence[Passage], features_of: Features, progress: Progress
+    reader: Reader, passages: Sequence[Passage], features_of: FeaturesOfQuestions, progress: Progress
 ) -> list[Outcome]:
     rows: list[Outcome] = []
     asked = _sample(passages)
