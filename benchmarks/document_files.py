@@ -53,7 +53,7 @@ def docx_of(text: str, *, table: Sequence[Sequence[str]] = (), title: str = "") 
         for row, cells in zip(made.rows, table, strict=True):
             for cell, value in zip(row.cells, cells, strict=True):
                 cell.text = value
-    return _saved(document)
+    return saved(document)
 
 
 def xlsx_of(sheets: Mapping[str, Sequence[Sequence[Any]]]) -> bytes:
@@ -66,7 +66,7 @@ def xlsx_of(sheets: Mapping[str, Sequence[Sequence[Any]]]) -> bytes:
         sheet = book.create_sheet(name)
         for row in rows:
             sheet.append(list(row))
-    return _saved(book)
+    return saved(book)
 
 
 def html_of(text: str, *, title: str = "", around: bool = False) -> bytes:
@@ -161,7 +161,32 @@ def json_lines_of(texts: Mapping[str, str]) -> bytes:
     return "\n".join(json.dumps({"id": name, "text": text}) for name, text in texts.items()).encode()
 
 
-def _saved(document: Any) -> bytes:
+def pdf_table_of(
+    title: str, before: Sequence[str], rows: Sequence[Sequence[str]], after: Sequence[str] = ()
+) -> bytes:
+    """A PDF file with a table without lines between its cells, as office programs print them."""
+    from fpdf import FPDF
+    from fpdf.enums import TableBordersLayout, XPos, YPos
+
+    file = FPDF()
+    file.set_font("helvetica", size=11)
+    file.add_page()
+    file.set_font("helvetica", style="B", size=14)
+    file.cell(0, 10, title, new_x=XPos.LMARGIN, new_y=YPos.NEXT)
+    file.set_font("helvetica", size=11)
+    for line in before:
+        file.cell(0, 6, line, new_x=XPos.LMARGIN, new_y=YPos.NEXT)
+    file.ln(4)
+    with file.table(rows, borders_layout=TableBordersLayout.NONE):
+        pass
+    file.ln(4)
+    for line in after:
+        file.multi_cell(0, 6, line, new_x=XPos.LMARGIN, new_y=YPos.NEXT)
+    return bytes(file.output())
+
+
+def saved(document: Any) -> bytes:
+    """The bytes of a file that one of these libraries made."""
     buffer = io.BytesIO()
     document.save(buffer)
     return buffer.getvalue()
