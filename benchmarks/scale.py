@@ -71,7 +71,9 @@ def measure(quick: bool) -> tuple[Rates, Times]:
         library.add_many((f"{at}", text) for at, text in enumerate(texts))
         first = library.store.stats()
         one, many = (
-            cpu_seconds(partial(ShardedLibrary([LocalShard(library)] * count).ask_all, _QUESTION), rounds)
+            cpu_seconds(
+                partial(ShardedLibrary([LocalShard(library)] * count).ask_all_many, [_QUESTION]), rounds
+            )
             for count in (1, 1 + _MERGED)
         )
         library.add_many((f"{at}", text) for at, text in enumerate(all_texts) if at >= len(texts))

@@ -79,7 +79,7 @@ def serve(
 
 def _check_library(settings: Settings) -> None:
     """Report errors of the store or its reader once, here, and not by every process; create a missing library."""
-    from attar.server.app import open_library
+    from attar.server.settings import open_library
     from attar.store.store import Store
 
     store = settings.store
@@ -94,8 +94,7 @@ def _check_library(settings: Settings) -> None:
 
 def _serve_shards(settings: Settings, address: Address, ray: str | None, replicas: str) -> None:
     """Serve a folder of shards, each in this process, or in processes of Ray."""
-    from attar.cluster.serving import Replicas, served_shards
-    from attar.cluster.sharded import ShardedLibrary
+    from attar.cluster.serving import Replicas, open_shards, served_shards
     from attar.cluster.shards import is_sharded
     from attar.server.run import serve as run
 
@@ -107,14 +106,7 @@ def _serve_shards(settings: Settings, address: Address, ray: str | None, replica
     if address.workers > 1:
         raise OptionError("--workers is for a library without shards", "give --ray and --replicas")
     if ray is None:
-        library = ShardedLibrary.open(
-            settings.store,
-            settings.reader,
-            read_only=settings.read_only,
-            keep_text=settings.keep_text,
-            lists_from=settings.lists_from,
-        )
-        run(settings, address, library)
+        run(settings, address, open_shards(settings))
         return
     with served_shards(settings, None if ray == "local" else ray, Replicas.parse(replicas)) as library:
         run(settings, address, library)

@@ -1,26 +1,22 @@
 """A library in shards on Ray Serve: one deployment per shard, and how it is called.
 
-The server with its limits stays in the process of `attar serve`; what runs on Ray are the shards. With one replica a
-shard is one process that reads and writes. With more, the replicas read, and a deployment of its own with exactly one
-process writes: LMDB shows the readers each change at once, as they are on the same machine.
+The server with its limits stays in the process of `attar serve`; what runs on Ray are the shards. All replicas of a
+shard read and write its store, as the workers of a server without Ray do: they are on the same machine.
 """
 
 import contextlib
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from attar.cluster.calls import Kind, Result, ShardLostError, Work
+from attar.cluster.calls import Kind, LocalShard, Result, ShardLostError, Work
 from attar.cluster.connection import connected
 from attar.cluster.sharded import ShardedLibrary
 from attar.cluster.shards import Manifest, check_shard, read_manifest, shard_paths
 from attar.errors import AttarError, OptionError, UnavailableError
-from attar.library.library import Library
-from attar.server.settings import Settings
+from attar.server.settings import Settings, open_library
 
 # Seconds between two looks at a shard.
 _PERIOD = 0.5
@@ -65,24 +61,8 @@ class Replicas:
 class ShardServer:
     """The process of a shard: opens the store, and does work for others."""
 
-    def __init__(
-        self,
-        folder: str,
-        manifest: Manifest,
-        number: int,
-        reader: str | None,
-        read_only: bool,
-        keep_text: bool,
-        lists_from: int | None,
-    ) -> None:
-        self._library = Library(
-            check_shard(Path(folder), manifest, number),
-            reader,
-            create=False,
-            read_only=read_only,
-            keep_text=keep_text,
-            lists_from=lists_from,
-        )
+    def __init__(self, settings: Settings, manifest: Manifest, number: int) -> None:
+        self._library = open_library(settings, check_shard(settings.store, manifest, number))
         # Any process of the shard may get the next question to all documents: none of them loads the reader then.
         self._library.reader.prepare(texts=False)
         # One call of a kind at a time, as in a server of one process: a long change does not hold questions up.
@@ -100,31 +80,29 @@ class ShardServer:
         return True
 
 
-@dataclass(frozen=True)
-class _Application:
-    """An application of Ray Serve: the processes that read, or also write, a shard."""
+class RayShard:
+    """A shard on Ray, and whether it answers: a thread looks, so that no request waits for a restart."""
 
-    name: str
-    shard: int
-    replicas: Replicas
-    read_only: bool
-
-
-class _Deployment:
-    """What runs an application, and whether it answers: a thread looks, so that no request waits for a restart."""
-
-    def __init__(self, application: _Application) -> None:
+    def __init__(self, name: str, replicas: Replicas) -> None:
         from ray import serve
 
-        self._running = threading.Event()
+        self._name, self._replicas = name, replicas
+        self._handle = serve.get_app_handle(name)
+        self._running, self._closed = threading.Event(), threading.Event()
         self._running.set()
-        self._name, self._replicas = application.name, application.replicas
-        self._handle, self._closed = serve.get_app_handle(application.name), threading.Event()
-        self._thread = threading.Thread(target=self._watch, name=f"watch {self._name}", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name=f"watch {name}", daemon=True)
         self._thread.start()
 
-    def call(self, work: Work[Result], kind: Kind, *, repeat: bool) -> Result:
-        """The result of work; `repeat`: once more if the process dies, as it changes nothing."""
+    def call(self, work: Work[Result], kind: Kind) -> Result:
+        """The result of work, by any replica; what changes nothing is done once more if that dies."""
+        try:
+            return self._call_once(work, kind)
+        except ShardLostError:
+            if kind == "write" or self._replicas.most == 1 or not self._running.is_set():
+                raise
+            return self._call_once(work, kind)
+
+    def _call_once(self, work: Work[Result], kind: Kind) -> Result:
         from ray.exceptions import RayActorError
         from ray.serve.exceptions import RayServeException
 
@@ -141,9 +119,8 @@ class _Deployment:
                     response.cancel()
                     raise ShardLostError(self._name) from None
             except (RayActorError, RayServeException) as error:
-                if repeat and self._replicas.most > 1:
-                    return self.call(work, kind, repeat=False)
-                self._running.clear()
+                if self._replicas.most == 1:
+                    self._running.clear()
                 raise ShardLostError(self._name) from error
         if isinstance(reply, AttarError):
             raise reply
@@ -163,22 +140,9 @@ class _Deployment:
         self._thread.join()
 
 
-class RayShard:
-    """A shard on Ray: its readers, and its one writer."""
-
-    def __init__(self, readers: _Deployment, writer: _Deployment) -> None:
-        self.readers, self.writer = readers, writer
-
-    def call(self, work: Work[Result], kind: Kind) -> Result:
-        if kind == "write":
-            return self.writer.call(work, kind, repeat=False)
-        return self.readers.call(work, kind, repeat=True)
-
-    def close(self) -> None:
-        """Stop looking at it; its processes end with the application."""
-        self.readers.close()
-        if self.writer is not self.readers:
-            self.writer.close()
+def open_shards(settings: Settings) -> ShardedLibrary:
+    """Open all shards of a library in this process."""
+    return ShardedLibrary([LocalShard(open_library(settings, path)) for path in shard_paths(settings.store)])
 
 
 @contextlib.contextmanager
@@ -191,33 +155,18 @@ def served_shards(
     if address is None:
         # All are on this machine: what is wrong with them is known at once. Elsewhere each process looks at its own.
         shard_paths(settings.store)
-    applications = _applications(manifest, settings.read_only, replicas)
-    processes = sum(application.replicas.most for application in applications)
-    with connected(address, cpus=processes), contextlib.ExitStack() as stack:
-        stack.callback(_stop, applications)
-        _start(applications, manifest, settings)
-        shards = []
-        for _, group in groupby(applications, key=lambda application: application.shard):
-            readers, *writer = (_Deployment(application) for application in group)
-            shards.append(RayShard(readers, writer[0] if writer else readers))
+    names = [f"attar-{manifest.id[:12]}-{number}" for number in range(len(manifest.shards))]
+    with connected(address, cpus=replicas.most * len(names)), contextlib.ExitStack() as stack:
+        stack.callback(_stop, names)
+        _start(names, manifest, settings, replicas)
+        shards = [RayShard(name, replicas) for name in names]
         with ShardedLibrary(shards, at_once=True) as library:
             library.check_readers()
             yield library
 
 
-def _applications(manifest: Manifest, read_only: bool, replicas: Replicas) -> list[_Application]:
-    """The applications of all shards, in order: the readers of each, and after them its writer if that is another."""
-    applications = []
-    for number in range(len(manifest.shards)):
-        name, alone = f"attar-{manifest.id[:12]}-{number}", replicas.most == 1
-        applications.append(_Application(name, number, replicas, read_only or not alone))
-        if not alone and not read_only:
-            applications.append(_Application(f"{name}-writer", number, Replicas(), read_only=False))
-    return applications
-
-
-def _start(applications: Sequence[_Application], manifest: Manifest, settings: Settings) -> None:
-    """Start applications, and wait until they run."""
+def _start(names: Sequence[str], manifest: Manifest, settings: Settings, replicas: Replicas) -> None:
+    """Start an application of Ray Serve per shard, and wait until they run."""
     import logging
 
     from ray import serve
@@ -225,28 +174,28 @@ def _start(applications: Sequence[_Application], manifest: Manifest, settings: S
     logging.getLogger("ray.serve").setLevel(logging.ERROR)
     serve.start(proxy_location="Disabled")
     targets = []
-    for application in applications:
+    for number, name in enumerate(names):
         deployment = serve.deployment(
             name="shard",
             max_ongoing_requests=_ONGOING,
             health_check_period_s=1.0,
             health_check_timeout_s=10.0,
             graceful_shutdown_timeout_s=5.0,
-            ray_actor_options={"num_cpus": 1} | _place(application.shard),
-            **application.replicas.options(),
+            ray_actor_options={"num_cpus": 1} | _place(number),
+            **replicas.options(),
         )(ShardServer)
-        bound = deployment.bind(
-            str(settings.store.absolute()),
-            manifest,
-            application.shard,
-            None if settings.reader is None else _absolute(settings.reader),
-            application.read_only,
-            settings.keep_text,
-            settings.lists_from,
-        )
-        targets.append(serve.RunTarget(bound, name=application.name, route_prefix=None))
+        bound = deployment.bind(_on_any_machine(settings), manifest, number)
+        targets.append(serve.RunTarget(bound, name=name, route_prefix=None))
     serve.run_many(targets, wait_for_applications_running=False)
-    _wait({application.name: application.shard for application in applications})
+    _wait(names)
+
+
+def _on_any_machine(settings: Settings) -> Settings:
+    """Settings whose paths other processes find, without the token; a reader may be one of the package."""
+    reader = settings.reader
+    if reader is not None and reader.is_dir():
+        reader = reader.absolute()
+    return replace(settings, store=settings.store.absolute(), reader=reader, token=None)
 
 
 def _place(number: int) -> dict[str, Any]:
@@ -258,23 +207,24 @@ def _place(number: int) -> dict[str, Any]:
     return {"resources": {name: 0.001}} if name in known else {}
 
 
-def _wait(shards: dict[str, int]) -> None:
-    """Wait until applications, by name, run; one that fails is reported in one line, with the number of its shard."""
+def _wait(names: Sequence[str]) -> None:
+    """Wait until the applications of all shards run; one that fails is reported in one line, with its shard."""
     from ray import serve
 
     deadline = time.monotonic() + _START
     while True:
         known = serve.status().applications
-        states = {name: str(known[name].status) for name in shards if name in known}
-        if all(states.get(name, "").endswith("RUNNING") for name in shards):
+        states = [str(known[name].status) if name in known else "" for name in names]
+        if all(state.endswith("RUNNING") for state in states):
             return
         late = time.monotonic() > deadline
-        for name, state in states.items():
+        for number, state in enumerate(states):
             if state.endswith("DEPLOY_FAILED") or (late and not state.endswith("RUNNING")):
-                messages = [deployment.message for deployment in known[name].deployments.values()]
-                reason = _reason(next(filter(None, messages), known[name].message)) or state
+                application = known[names[number]]
+                messages = [deployment.message for deployment in application.deployments.values()]
+                reason = _reason(next(filter(None, messages), application.message)) or state
                 remedy = "see the logs of Ray, and whether the cluster has a free CPU for each process"
-                raise UnavailableError(f"shard {shards[name]} does not start: {reason}", remedy)
+                raise UnavailableError(f"shard {number} does not start: {reason}", remedy)
         time.sleep(0.2)
 
 
@@ -293,14 +243,9 @@ def _reason(message: str) -> str:
     return lines[-1][:200] if lines else ""
 
 
-def _stop(applications: Sequence[_Application]) -> None:
+def _stop(names: Sequence[str]) -> None:
     from ray import serve
 
-    for application in applications:
+    for name in names:
         with contextlib.suppress(Exception):  # a cluster that is gone has stopped them
-            serve.delete(application.name, _blocking=False)
-
-
-def _absolute(reader: Path) -> str:
-    """A reader's folder as other processes find it, or the name of one of the package."""
-    return str(reader.absolute() if reader.is_dir() else reader)
+            serve.delete(name, _blocking=False)

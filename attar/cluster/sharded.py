@@ -5,23 +5,21 @@ A document is asked in the shard that its name hashes to. A question to all docu
 documents cannot be asked; the others can, and what is missing is reported (`attar.library.served`).
 """
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from heapq import merge
 from itertools import chain, groupby, islice, repeat
-from pathlib import Path
 
-from attar.cluster.calls import Kind, LocalShard, Result, Shard, ShardCalls, Work, not_running
-from attar.cluster.shards import shard_of, shard_paths
+from attar.cluster.calls import Kind, Result, Shard, ShardCalls, Work, not_running
+from attar.cluster.shards import shard_of
 from attar.errors import AttarError, ReaderMismatchError, UnknownDocumentError
 from attar.library.asking import TOGETHER, ask_all, search
 from attar.library.drafts import Draft
 from attar.library.finding import closest
 from attar.library.library import Library
 from attar.progress import Progress, ignore_progress
-from attar.results import Answer, Asked, Change, Document, DocumentDetails, Hit, paired
+from attar.results import Answer, Asked, Change, Document, DocumentDetails, Hit
 from attar.store.maintenance import Stats
 from attar.store.records import Record, key_of
 
@@ -35,44 +33,9 @@ class ShardedLibrary:
     def __init__(self, shards: Sequence[Shard], *, at_once: bool = False) -> None:
         self._calls = ShardCalls(shards, at_once=at_once)
 
-    @classmethod
-    def open(
-        cls,
-        folder: str | os.PathLike[str],
-        reader: str | os.PathLike[str] | None = None,
-        *,
-        read_only: bool = False,
-        keep_text: bool = True,
-        lists_from: int | None = None,
-    ) -> "ShardedLibrary":
-        """Open all shards of a folder in this process."""
-        opened = partial(
-            Library, reader=reader, read_only=read_only, keep_text=keep_text, lists_from=lists_from
-        )
-        return cls([LocalShard(opened(path, create=False)) for path in shard_paths(Path(folder))])
-
     @property
     def shards(self) -> list[Shard]:
         return self._calls.shards
-
-    def ask(self, name: str, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
-        return self.ask_many(name, [question], top=top, look=look)[0]
-
-    def ask_many(
-        self,
-        names: str | Sequence[str],
-        questions: str | Sequence[str],
-        *,
-        top: int | None = 5,
-        look: int | None = None,
-    ) -> list[list[Answer]]:
-        about, asked = paired(names, questions)
-        answers = []
-        for name, result in zip(about, self.ask_each(about, asked, top=top, look=look), strict=True):
-            if isinstance(result, AttarError):
-                raise self._unknown(name) if isinstance(result, UnknownDocumentError) else result
-            answers.append(result.answers)
-        return answers
 
     def ask_each(
         self,
@@ -92,9 +55,6 @@ class ShardedLibrary:
             **{number: repeat(not_running(number)) for number in lost},
         }
         return [next(results[self._number_of(name)]) for name in names]
-
-    def ask_all(self, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
-        return self.ask_all_many([question], top=top, look=look)[0]
 
     def ask_all_many(
         self, questions: Sequence[str], *, top: int | None = 5, look: int | None = None
@@ -121,9 +81,6 @@ class ShardedLibrary:
 
     def __len__(self) -> int:
         return sum(self._calls.all(len))
-
-    def __bool__(self) -> bool:
-        return True
 
     def __contains__(self, name: str) -> bool:
         return self._calls.one(self._number_of(name), lambda library: name in library)
@@ -185,10 +142,6 @@ class ShardedLibrary:
         self._refuse_unknown(names)
         by_shard = self._by_shard(names)
         self._calls.these({number: partial(_remove, there) for number, there in by_shard.items()}, "write")
-
-    @property
-    def fingerprint(self) -> str:
-        return self._calls.running(lambda library: library.fingerprint)[0]
 
     def check_readers(self) -> None:
         """Refuse shards of different readers."""

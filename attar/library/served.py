@@ -25,10 +25,6 @@ _DISK_BYTES = 2**20
 class ServedLibrary(Protocol):
     """The methods of `Library` that a server calls; they block."""
 
-    @property
-    def fingerprint(self) -> str:
-        """The reader's."""
-
     def prepare(self) -> None:
         """Load what the first question would wait for, and the first text if the library is written to."""
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 from starlette.convertors import Convertor, register_url_convertor
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route as StarletteRoute
@@ -18,14 +17,13 @@ from starlette.types import ASGIApp
 
 import attar
 from attar import wire
-from attar.library.library import Library
 from attar.library.served import ServedLibrary
 from attar.results import Change, DocumentDetails
 from attar.server import middleware, routes
 from attar.server.metrics import METRICS, Metrics, Observe
 from attar.server.openapi import Parameter, Route, html_document, openapi_document
 from attar.server.service import Service
-from attar.server.settings import Settings
+from attar.server.settings import Settings, open_library
 
 PAGE_FOLDER = Path(__file__).parent / "page"
 
@@ -142,21 +140,9 @@ def _with_middleware(app: ASGIApp, settings: Settings, metrics: Metrics) -> ASGI
     if settings.token is not None:
         app = middleware.RequireToken(app, settings.token)
     if settings.hosts:
-        app = TrustedHostMiddleware(app, sorted(settings.hosts), www_redirect=False)
+        app = middleware.RequireHost(app, settings.hosts)
     app = middleware.RefuseAmbiguous(app)
     app = middleware.Problems(app)
     app = middleware.PageHeaders(app)
     app = Observe(app, metrics, {(route.method, route.path): route.name for route in ROUTES})
     return middleware.StripPrefix(app, settings.prefix) if settings.prefix else app
-
-
-def open_library(settings: Settings) -> Library:
-    """The library of a server."""
-    return Library(
-        settings.store,
-        settings.reader,
-        read_only=settings.read_only,
-        keep_text=settings.keep_text,
-        create=not settings.read_only,
-        lists_from=settings.lists_from,
-    )

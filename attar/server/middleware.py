@@ -6,6 +6,7 @@ One that refuses a request raises a `ProblemError`, which `Problems` answers and
 import asyncio
 import hmac
 import re
+from collections.abc import Collection
 from contextlib import suppress
 from typing import cast
 
@@ -30,6 +31,8 @@ _MAX_LENGTH_DIGITS = 18
 _SINGLE = (b"authorization", b"host", b"content-type")
 # Paths may be percent-encoded only where a document's name follows: a proxy that guards "/v1/" must see it.
 _NAMED = b"/v1/documents/"
+# The port after a host's name.
+_PORT = re.compile(r":\d*$")
 # Paths that need no token: health checks, the page's files and the API's description.
 _PUBLIC = re.compile(r"/(?!v1(/|$)|metrics$)")
 # The page loads nothing from other sites, cannot be framed, and is revalidated so that an upgrade shows.
@@ -154,6 +157,19 @@ class RefuseAmbiguous:
         raw_path = scope.get("raw_path") or b""
         if b"%" in raw_path and not raw_path.startswith(_NAMED):
             raise ProblemError(404, "there is no such path: only documents' names may be percent-encoded")
+        await self.app(scope, receive, send)
+
+
+class RequireHost:
+    """Refuses requests to other host names than the server's own: against DNS rebinding."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self.app, self._hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        sent = scope[HEADERS].get(b"host", b"").decode("latin-1")
+        if _PORT.sub("", sent) not in self._hosts:
+            raise ProblemError(400, f"host: expected {' or '.join(sorted(self._hosts))}, got another", CLOSE)
         await self.app(scope, receive, send)
 
 

@@ -17,7 +17,7 @@ from uvicorn.supervisors import Multiprocess
 from attar.errors import OptionError
 from attar.server.connections import Connection
 from attar.server.problems import printable
-from attar.server.settings import Address, Settings
+from attar.server.settings import Address, Settings, open_library
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -101,7 +101,7 @@ def uvicorn_options(settings: Settings) -> dict[str, Any]:
 def _make_worker_app(settings: Settings, library: "ServedLibrary | None") -> "ASGIApp":
     """The application of a worker process, which computes on one thread: other workers use the other cores."""
     # Imported here because a worker answers the parent's health check only after it has imported this module.
-    from attar.server.app import make_app, open_library
+    from attar.server.app import make_app
 
     # The event loop waits at most this long for a computing thread, not Python's 5 ms.
     sys.setswitchinterval(0.0005)

@@ -4,9 +4,13 @@ import ipaddress
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attar.errors import OptionError
 from attar.options import check_ranges, option
+
+if TYPE_CHECKING:
+    from attar.library.library import Library
 
 # The host names of the loopback interface, as a Host header has them.
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -88,6 +92,20 @@ class Settings:
             raise OptionError.expected(
                 "token", "printable ASCII characters", "an empty token, or other characters"
             )
+
+
+def open_library(settings: Settings, shard: Path | None = None) -> "Library":
+    """The library of the settings, or a shard of it in a folder of its own; a missing shard is not created."""
+    from attar.library.library import Library
+
+    return Library(
+        settings.store if shard is None else shard,
+        settings.reader,
+        read_only=settings.read_only,
+        keep_text=settings.keep_text,
+        create=shard is None and not settings.read_only,
+        lists_from=settings.lists_from,
+    )
 
 
 def is_loopback(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""A library in shards, served: options, replicas that follow their writer, errors in one line."""
+"""A library in shards, served: options, replicas that see each other's changes, errors in one line."""
 
 import re
 
@@ -53,9 +53,7 @@ def test_bad_options_are_one_line(stores, words, message):
 class TestOnRay:
     """What only a running cluster shows."""
 
-    def test_with_replicas_readers_see_what_the_one_writer_writes(
-        self, stores, ray_cluster, tmp_path, tiny_reader_folder
-    ):
+    def test_replicas_see_what_any_of_them_writes(self, stores, ray_cluster, tmp_path, tiny_reader_folder):
         split(stores / "whole", tmp_path / "two", 2)
         words = ("--ray", ray_cluster, "--replicas", "2", "--reader", tiny_reader_folder)
         server = Server(tmp_path / "two", *words)

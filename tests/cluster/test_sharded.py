@@ -129,7 +129,7 @@ def test_questions_to_named_documents_are_answered_by_their_shards_in_order(whol
     asked = QUESTIONS[:5]
     # Questions that are encoded in one batch differ in the last digits from those that are not.
     texts, expected = (
-        [[answer.text for answer in answers] for answers in library.ask_many(names, asked, top=3)]
+        [[answer.text for answer in result.answers] for result in library.ask_each(names, asked, top=3)]
         for library in (sharded, whole)
     )
     assert texts == expected
@@ -141,9 +141,8 @@ def test_an_unknown_document_fails_its_own_question_and_is_suggested_from_all_sh
     assert isinstance(bad, UnknownDocumentError)
     assert len(sharded.similar("doc 1")) == 3
     assert sharded.similar("doc 01") is None
-    for ask in (lambda: sharded.show("doc 1"), lambda: sharded.ask("doc 1", "Who?")):
-        with pytest.raises(UnknownDocumentError, match="did you mean"):
-            ask()
+    with pytest.raises(UnknownDocumentError, match="did you mean"):
+        sharded.show("doc 1")
 
 
 def test_documents_are_listed_in_the_order_of_one_store(whole, sharded, monkeypatch):
@@ -177,7 +176,7 @@ def test_documents_of_several_shards_are_merged_as_in_one_store(whole, sharded):
     for _ in range(2):
         assert sharded.merge("joined", names, title="All", key="key") == expected
     assert sharded.show("joined").text == whole.show("joined").text
-    assert sharded.ask("joined", "Who sold salt?") == whole.ask("joined", "Who sold salt?")
+    assert sharded.ask_each(["joined"], ["Who sold salt?"]) == whole.ask_each(["joined"], ["Who sold salt?"])
     assert_same_answers(whole, sharded)
     with pytest.raises(NameTakenError):
         sharded.merge("joined", names[:2])
@@ -228,7 +227,7 @@ def test_without_a_shard_the_others_answer_and_say_what_is_missing(whole, sharde
 
 def test_a_caller_who_does_not_collect_what_is_missing_gets_an_error(sharded):
     sharded.shards[1] = Lost(sharded.shards[1])
-    for ask in (lambda: sharded.ask_all("Who?"), lambda: sharded.search("x"), lambda: len(sharded)):
+    for ask in (lambda: sharded.ask_all_many(["Who?"]), lambda: sharded.search("x"), lambda: len(sharded)):
         with pytest.raises(UnavailableError, match="shard 1 of the library cannot be asked now"):
             ask()
     # Operators see what is running.
@@ -255,7 +254,7 @@ def test_without_its_shard_a_document_is_unavailable_and_nothing_is_removed(shar
 
 def test_without_any_shard_nothing_is_answered(sharded):
     sharded.shards[:] = [Lost(shard) for shard in sharded.shards]
-    for ask in (lambda: sharded.ask_all("Who?"), lambda: sharded.search("x"), sharded.stats):
+    for ask in (lambda: sharded.ask_all_many(["Who?"]), lambda: sharded.search("x"), sharded.stats):
         with collect_missing(), pytest.raises(UnavailableError):
             ask()
 

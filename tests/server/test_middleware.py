@@ -83,8 +83,11 @@ def test_a_problem_names_the_class_of_the_error_and_is_logged_once(
     ("host", "status"),
     [("localhost:8000", 200), ("[::1]:8000", 200), ("127.0.0.1", 200), ("elsewhere.example", 400), ("", 400)],
 )
-def test_only_listed_hosts_are_accepted(serve, host, status):
-    assert serve(hosts=LOOPBACK_HOSTS).get("/healthz", headers={"host": host}).status_code == status
+def test_only_listed_hosts_are_accepted(serve, refused, host, status):
+    response = serve(hosts=LOOPBACK_HOSTS).get("/healthz", headers={"host": host})
+    assert response.status_code == status
+    if status == 400:
+        assert "host: expected 127.0.0.1" in refused(response, 400)
 
 
 def test_reading_stops_where_a_body_becomes_too_large(serve, refused, monkeypatch):
