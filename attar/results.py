@@ -6,8 +6,10 @@ from typing import Literal
 
 import msgspec
 
-from attar.errors import ShapeError
+from attar.errors import OptionError, ShapeError
 
+# The most characters of a question.
+LONGEST_QUESTION = 10_000
 # The kind of the answer "not in this text".
 ABSENT = "none"
 
@@ -136,6 +138,12 @@ class Explanation(msgspec.Struct, frozen=True):
     tokens: list[str]
     weights: list[float]
     answers: list[Answer]
+
+
+def check_top(top: object) -> None:
+    """Refuse what is no number of answers or documents; None is all of them."""
+    if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
+        raise OptionError.expected("top", "an integer of at least 1", repr(top))
 
 
 def paired(names: str | Sequence[str], questions: str | Sequence[str]) -> tuple[list[str], list[str]]:

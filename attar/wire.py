@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from attar.errors import OptionError
-from attar.results import Answer, Change, Document, Hit, paired
+from attar.results import LONGEST_QUESTION, Answer, Change, Document, Hit, paired
 
 DOCUMENTS = "/v1/documents"  # and /v1/documents/{name}, /v1/documents/{name}/append
 ASK = "/v1/ask"
@@ -26,7 +26,7 @@ MAX_LIST = 65_536
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME, description="a document's name")]
 Names = Annotated[list[Name], msgspec.Meta(max_length=MAX_LIST)]
 Title = Annotated[str, msgspec.Meta(max_length=1_000)]
-Question = Annotated[str, msgspec.Meta(max_length=10_000, description="a question in plain words")]
+Question = Annotated[str, msgspec.Meta(max_length=LONGEST_QUESTION, description="a question in plain words")]
 Text = Annotated[str, msgspec.Meta(description="at most --max-text characters")]
 Look = Annotated[
     int, msgspec.Meta(ge=0, le=5, description="sentences read again with the question; null: the default")

@@ -29,7 +29,7 @@ from attar.memory.memory import Memory
 from attar.paper.timing import QUICK, Contender, Effort, Timer, this_machine
 from attar.progress import Progress, ignore_progress
 from attar.reader.reader import Reader
-from attar.reader.windows import cut_windows
+from attar.reader.windows import WindowedText
 from attar.store.records import Record
 from attar.training.data import read_passages
 from benchmarks.command import Json, Only, Quick, run_command, show
@@ -136,7 +136,9 @@ def in_process(reader: Reader, data: Data, memories: list[Memory], timer: Timer)
         return max(abs(a[0].probability - b[0].probability) for a, b in zip(many, one, strict=False))
 
     tokens = sum(memory.tokens for memory in memories)
-    windows = [window.ids for text in data.texts for window in cut_windows(reader.tokenizer, text)]
+    windows = [
+        window.ids for text in data.texts for window in WindowedText.of(text, reader.tokenizer).windows
+    ]
     pieces = [each.astype(np.int64) for each in reader.tokenizer.read_questions(asked)]
     batches, short = padded(windows), padded(pieces)
     quick = reader.parts.quick()

@@ -19,7 +19,6 @@ from attar.cli.output import (
     AddingBar,
     adding_bar,
     error_line,
-    note_reader,
     print_change,
     print_json,
     printable,
@@ -216,7 +215,6 @@ def _add_here(
             budget=chosen.budget,
         )
         with library:
-            note_reader(library.store, store, reader)
             library.add_many(
                 chain([] if first is None else [first], drafts),
                 replace=chosen.replace,
@@ -257,7 +255,6 @@ def append(
             draft = _only_draft(read_files(find_files([file]).files, reader=file_reader), name)
     library = Library(store, reader, durability=durability, create=False)  # type: ignore[arg-type]  # the store checks it
     with library, progress_bar() as progress:
-        note_reader(library.store, store, reader)
         change = library.append(find_document(library.store, name), draft, progress=progress)
     print_change(change, as_json=as_json)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from attar.cli import options
-from attar.cli.output import error_line, note_reader, print_json, printable, progress_bar, shown
+from attar.cli.output import error_line, print_json, printable, progress_bar, shown
 from attar.errors import AttarError, FormatError, OptionError, UnknownDocumentError, quoted
 
 if TYPE_CHECKING:
@@ -57,14 +57,15 @@ def ask(
     from attar.library.library import Library
 
     with Library(store, reader, read_only=True) as library:
-        if not len(library):
+        count = len(library)
+        if not count:
             print("attar: this library has no documents yet: attar add", file=sys.stderr)
         document, typed = _document_and_questions(library, name, questions or [])
-        document = only_document(library) if document is None else document
+        if document is None and count == 1:
+            document = next(library.documents()).name
         if not typed and file is None and sys.stdin.isatty() and not as_json:
             from attar.cli.prompt import Prompt
 
-            note_reader(library.store, store, reader)
             Prompt(library, document, top, look).run()
             return
         asked = [_Asked(f"question {at}", question) for at, question in enumerate(typed, 1)]
@@ -74,7 +75,6 @@ def ask(
             raise OptionError("no question", "type at least one, or give --questions FILE")
         # The second answer tells whether the first is unsure.
         answers = _answers(library, document, asked, top if as_json else max(top, 2), look)
-        note_reader(library.store, store, reader)
         for question, result in zip(asked, answers, strict=True):
             if isinstance(result, AttarError):
                 print(error_line(Exception(f"{question.where}: {result}")), file=sys.stderr)
@@ -140,21 +140,22 @@ def _answers(
     library: "Library", document: str | None, asked: Sequence[_Asked], top: int, look: int | None
 ) -> "list[list[Answer] | AttarError]":
     """The answers to each question, or its error; the error of an only question is raised."""
-    from attar.library.asking import check_asked
+    try:
+        return [*ask_document(library, document, [question for _, question in asked], top, look)]
+    except FormatError:
+        if len(asked) == 1:
+            raise
+        # One of them has no words: the others are answered.
+        return [_alone(library, document, question, top, look) for _, question in asked]
 
-    faults: dict[int, AttarError] = {}
-    for at, (where, question) in enumerate(asked):
-        if not question.strip():
-            raise OptionError(f"{where} is empty")
-        try:
-            check_asked("question", question)
-        except FormatError as fault:
-            if len(asked) == 1:
-                raise
-            faults[at] = fault
-    sound = [question for at, (_, question) in enumerate(asked) if at not in faults]
-    answers = iter(ask_document(library, document, sound, top, look) if sound else [])
-    return [faults[at] if at in faults else next(answers) for at in range(len(asked))]
+
+def _alone(
+    library: "Library", document: str | None, question: str, top: int, look: int | None
+) -> "list[Answer] | AttarError":
+    try:
+        return ask_document(library, document, [question], top, look)[0]
+    except FormatError as fault:
+        return fault
 
 
 def _row(asked: _Asked, result: "list[Answer] | AttarError") -> dict[str, Any]:

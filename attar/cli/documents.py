@@ -9,7 +9,6 @@ from attar.cli import options
 from attar.cli.output import (
     columns,
     fact_rows,
-    note_reader,
     one_line,
     print_change,
     print_json,
@@ -31,7 +30,6 @@ def list_documents(
     from attar.library.library import Library
 
     with Library(store, read_only=True) as library:
-        note_reader(library.store, store, None)
         documents = library.documents(after=after, limit=limit)
         if as_json:
             print_json({"documents": list(documents)})
@@ -58,7 +56,6 @@ def show(store: options.StorePath, name: options.Name, as_json: options.AsJson =
     with Library(store, read_only=True) as library:
         document = library.show(find_document(library.store, name))
         source = library.store.entry(document.name).source
-        note_reader(library.store, store, None)
     if as_json:
         print_json(document)
         return

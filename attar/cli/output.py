@@ -6,17 +6,17 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+
+from attar.errors import UnknownDocumentError
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from attar.library.library import Library
     from attar.results import Answer, Change
-    from attar.store.store import Store
 
 
 _LONGEST_NAME = 72
@@ -57,18 +57,6 @@ def printable(text: str) -> str:
 def error_line(fault: Exception) -> str:
     """An error on one line, also if a path in it has several."""
     return "attar: " + printable(str(fault)).replace("\n", "\\n")
-
-
-def note_reader(store: "Store", path: Path, given: Path | None) -> None:
-    """Say on stderr, in one line, that a library was made by a reader that is not in the package."""
-    from attar.reader.folders import shipped_reader
-
-    fingerprint = store.reader
-    if given is not None or fingerprint is None or shipped_reader(fingerprint) is not None:
-        return
-    line = f"attar: the reader of this library ({fingerprint[:12]}) is not in the package"
-    remedy = f"move it to the default reader: attar reread {printable(str(path))}"
-    print(f"{line}; ask with --reader DIR, or {remedy}", file=sys.stderr)
 
 
 def print_json(value: Any) -> None:
@@ -239,7 +227,9 @@ class Quotes:
 
     def _text(self, name: str | None) -> str | None:
         if name is not None and name not in self._texts:
-            self._texts[name] = self._library.text(name) if name in self._library else None
+            self._texts[name] = None
+            with suppress(UnknownDocumentError):  # removed since it answered
+                self._texts[name] = self._library.text(name)
         return None if name is None else self._texts[name]
 
     def _quote(self, answer: "Answer", used: int) -> str:

@@ -4,13 +4,16 @@ import os
 import sys
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attar.cli import options
 from attar.errors import MissingError, OptionError, install_command
 from attar.server.settings import LOOPBACK_HOSTS, Address, Settings, is_loopback, read_token, require_token
+
+if TYPE_CHECKING:
+    from attar.library.library import Library
 
 
 @options.options_from(Address)
@@ -73,12 +76,16 @@ def serve(
     if is_sharded(store) or ray is not None:
         _serve_shards(settings, address, ray, replicas)
         return
-    _check_library(settings)
-    run(settings, address)
+    library = _checked_library(settings)
+    if address.workers == 1:
+        run(settings, address, library)
+    else:
+        library.close()
+        run(settings, address)
 
 
-def _check_library(settings: Settings) -> None:
-    """Report errors of the store or its reader once, here, and not by every process; create a missing library."""
+def _checked_library(settings: Settings) -> "Library":
+    """The library with its reader: errors are reported once, and not by every process; creates a missing one."""
     from attar.server.settings import open_library
     from attar.store.store import Store
 
@@ -86,10 +93,15 @@ def _check_library(settings: Settings) -> None:
     is_new = not settings.read_only and not Store.exists(store)
     if is_new and not store.absolute().parent.is_dir():
         raise OptionError(f"there is no folder {store.absolute().parent} for a new library", "check the path")
-    with open_library(settings) as library:
+    library = open_library(settings)
+    try:
         library.reader.prepare(texts=False)
+    except BaseException:
+        library.close()
+        raise
     if is_new:
         print(f"attar: new library at {store}", file=sys.stderr)
+    return library
 
 
 def _serve_shards(settings: Settings, address: Address, ray: str | None, replicas: str) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from attar.errors import DtypeError, FormatError, OptionError, quoted
 from attar.library.shard import AskedDocuments, OpenedShard, PhraseScores, ReadAgain, ShardCorpus
-from attar.results import ABSENT, Answer, Hit
+from attar.results import ABSENT, LONGEST_QUESTION, Answer, Hit, check_top
 from attar.search.lexical import Corpus
 from attar.search.ranking import RERANKED, CorpusQuery, RankedDocument, best_of, refined, rerank
 
@@ -29,8 +29,6 @@ _ASKED = 10
 _BIAS = 0.8
 # Questions that are asked together: the scores of all documents are kept for each until its last step.
 TOGETHER = 16
-# As over HTTP: a question is read like a text.
-_LONGEST = 10_000
 _PUNCTUATION = str.maketrans("", "", "?!.,;:…¿¡")
 
 Result = TypeVar("Result")
@@ -50,10 +48,9 @@ def ask_all(
 
     The best sentences of all these documents are read again together, a few more than `look`.
     """
-    if top is not None:
-        check_top(top)
+    check_top(top)
     for question in questions:
-        _check_text("question", question)
+        check_asked("question", question)
     candidates = find_candidates(each_shard, questions, _ASKED)
     asked, scores = _score_phrases(each_shard, questions, candidates)
     totals = [_total(documents, score) for documents, score in zip(asked, scores, strict=True)]
@@ -88,7 +85,7 @@ def _look_again(
 def search(each_shard: EachShard, query: str, top: int) -> list[Hit]:
     """The best documents with their best sentences: the first of them ranked again by how well their phrases fit."""
     check_top(top)
-    _check_text("query", query)
+    check_asked("query", query)
     (candidates,) = find_candidates(each_shard, [query], max(top, RERANKED))
     first = [document.name for document in candidates[:RERANKED]]
     (matches,) = _joined(each_shard(lambda shard: [shard.match(query, first)]))
@@ -204,27 +201,17 @@ def _joined(shards: Iterable[Sequence[dict[str, Value]]]) -> list[dict[str, Valu
     return [reduce(lambda one, other: one | other, replies) for replies in zip(*shards, strict=True)]
 
 
-def check_top(top: object) -> None:
-    if isinstance(top, bool) or not isinstance(top, int) or top < 1:
-        raise OptionError.expected("top", "an integer of at least 1", repr(top))
-
-
-def check_asked(what: str, text: str) -> None:
-    """Refuse a question or query of blanks and punctuation only.
+def check_asked(what: str, text: object) -> None:
+    """Refuse a question or query that is no text, has no words, or is as long as a book.
 
     >>> check_asked("question", " ?")
     Traceback (most recent call last):
     attar.errors.FormatError: question: expected some words, got ' ?'
     """
-    if not text.translate(_PUNCTUATION).strip():
-        raise FormatError.expected(what, "some words", quoted(text) if text.strip() else "nothing")
-
-
-def _check_text(what: str, text: object) -> None:
-    """Refuse what is no text, has no words, or is as long as a book."""
     if not isinstance(text, str):
         raise DtypeError.expected(what, "a string", type(text).__name__)
-    if len(text) > _LONGEST:
+    if len(text) > LONGEST_QUESTION:
         got = f"{len(text):,} characters"
-        raise FormatError.expected(what, f"at most {_LONGEST:,} characters", got, "shorten it")
-    check_asked(what, text)
+        raise FormatError.expected(what, f"at most {LONGEST_QUESTION:,} characters", got, "shorten it")
+    if not text.translate(_PUNCTUATION).strip():
+        raise FormatError.expected(what, "some words", quoted(text) if text.strip() else "nothing")

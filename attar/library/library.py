@@ -214,8 +214,7 @@ class Library:
         with self.store.snapshot() as now:
             for name, question in zip(names, questions, strict=True):
                 try:
-                    if isinstance(question, str):  # the reader refuses others
-                        check_asked("question", question)
+                    check_asked("question", question)
                     if name not in documents:
                         documents[name] = self._cache.get(now, name)
                     results.append(None)
@@ -229,9 +228,7 @@ class Library:
             memories, [questions[at] for at in asked], top=top, texts=texts, look=look
         )
         for at, document, ranked in zip(asked, opened, answers, strict=True):
-            parts = document.entry.parts
-            placed = with_places(ranked, parts, names[at]) if parts else ranked
-            results[at] = Asked(placed, document.entry.memory_bytes)
+            results[at] = Asked(with_places(ranked, document.parts), document.entry.memory_bytes)
         return [result for result in results if result is not None]
 
     def ask_all(self, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:

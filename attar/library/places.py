@@ -9,13 +9,14 @@ from attar.results import Answer
 from attar.store.records import Origin, Parts, Record, unpack_parts
 
 
-def with_places(answers: list[Answer], parts: bytes, name: str) -> list[Answer]:
+def with_places(answers: list[Answer], parts: Parts) -> list[Answer]:
     """Answers with the labels of the parts that they stand in."""
-    places = unpack_parts(parts, name)
+    if not parts:
+        return answers
     return [
         answer
         if answer.start is None
-        else msgspec.structs.replace(answer, place=place_in(places, answer.start))
+        else msgspec.structs.replace(answer, place=place_in(parts, answer.start))
         for answer in answers
     ]
 

@@ -69,7 +69,7 @@ class Searching:
         self._lock = threading.Lock()
         self._recent = RecentScores()
         self._signer: Signer | None = None
-        # The statistics in the store when the signer was made.
+        # The digest of the statistics in the store when the signer was made.
         self._known: bytes | None = None
         self._index: SearchIndex | None = None
         self._left_out: list[str] = []
@@ -121,10 +121,10 @@ class Searching:
 
     def _signer_in(self, now: Snapshot, reader: "Reader") -> Signer | None:
         try:
-            stored = now.signatures.statistics
+            stored = now.signatures.statistics_digest
             with self._lock:
                 if self._signer is None or self._signer.reader is not reader or stored != self._known:
-                    self._signer = self._make_signer(stored, reader)
+                    self._signer = self._make_signer(now.signatures.statistics, reader)
                     self._known = stored
                 return self._signer
         except FormatError as fault:
@@ -157,10 +157,10 @@ class Searching:
 
     def _agree(self, changes: Transaction, signer: Signer) -> bool:
         """Whether a store's statistics are the signer's; if it has none yet, or another reader's, they become so."""
-        stored = changes.signatures.statistics
-        if stored != signer.data and stored == self._known:
+        stored, fitted = changes.signatures.statistics_digest, signer.projection.digest
+        if stored != fitted and stored == self._known:
             changes.put_statistics(signer.data)
-        return stored in (signer.data, self._known)
+        return stored in (fitted, self._known)
 
     def extend(
         self, reader: "Reader", before: Record, text: str, progress: Progress

@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from attar.errors import RecordError, UnknownDocumentError
 from attar.library.places import place_in, with_places
@@ -13,7 +13,7 @@ from attar.results import Sentence
 from attar.search.index import SearchIndex
 from attar.search.lexical import Corpus
 from attar.search.ranking import CorpusQuery, Nearest, RankedDocument, Standards
-from attar.store.records import DocumentEntry, unpack_parts
+from attar.store.records import DocumentEntry, Parts, unpack_parts
 from attar.store.transactions import Snapshot
 
 if TYPE_CHECKING:
@@ -23,12 +23,22 @@ if TYPE_CHECKING:
     from attar.reader.second_look import FoundSentence, Look
 
 
-class OpenDocument(NamedTuple):
-    """A document that is asked: its entry, its memory, and its text if that is kept."""
+@dataclass(frozen=True, eq=False)
+class OpenDocument:
+    """A document that is asked: its entry, its memory, its text if that is kept, and the parts of that.
 
+    `entry_data` are the bytes of the entry, by which another version is recognised.
+    """
+
+    entry_data: bytes
     entry: DocumentEntry
     memory: Memory
     text: str | None
+    parts: Parts
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
 
     @property
     def bytes(self) -> int:
@@ -39,7 +49,7 @@ class OpenDocument(NamedTuple):
 class MemoryCache:
     """Least recently used cache of decoded documents, at most `limit` bytes.
 
-    A document that was written again, by any process, is decoded again: its entry has another time.
+    A document that was written again, by any process, is decoded again: its entry has other bytes.
     """
 
     def __init__(self, limit: int) -> None:
@@ -53,13 +63,15 @@ class MemoryCache:
 
     def get(self, now: Snapshot, name: str) -> OpenDocument:
         """A document as of the given state of the store."""
-        entry = now.entry(name)
+        data = now.entry_data(name)
         with self._lock:
             document = self._documents.get(name)
-            if document is not None and document.entry == entry:
+            if document is not None and document.entry_data == data:
                 self._documents.move_to_end(name)
                 return document
-        document = OpenDocument(entry, now.memory(entry), now.text(entry))
+        entry = now.entry(name)
+        parts = unpack_parts(entry.parts, name)
+        document = OpenDocument(data, entry, now.memory(entry), now.text(entry), parts)
         self._put(document)
         return document
 
@@ -141,19 +153,8 @@ class BestSentences:
 
 
 @dataclass(frozen=True, eq=False)
-class _Document:
-    """A document, its text if that is kept, and the parts of that as they are stored."""
-
-    name: str
-    title: str
-    memory: Memory
-    text: str | None
-    parts: bytes
-
-
-@dataclass(frozen=True, eq=False)
 class _ScoredDocuments:
-    documents: list[_Document]
+    documents: list[OpenDocument]
     phrases: "ScoredPhrases"
 
 
@@ -164,13 +165,12 @@ class RecentScores:
         self._lock = threading.Lock()
         self._scores: OrderedDict[tuple[object, ...], _ScoredDocuments] = OrderedDict()
 
-    def get(self, key: tuple[object, ...], documents: Sequence[_Document]) -> _ScoredDocuments | None:
+    def get(self, key: tuple[object, ...], documents: Sequence[OpenDocument]) -> _ScoredDocuments | None:
         """The scores under a key, if they are those of the same versions of documents."""
         with self._lock:
             scores = self._scores.get(key)
-        # The cache gives the same object for the same version.
-        memories = [id(document.memory) for document in documents]
-        if scores is None or [id(document.memory) for document in scores.documents] != memories:
+        versions = [document.entry_data for document in documents]
+        if scores is None or [document.entry_data for document in scores.documents] != versions:
             return None
         return scores
 
@@ -198,7 +198,7 @@ class OpenedShard:
     ) -> None:
         self._now, self._index, self._reader = now, index, reader
         self._cache, self._recent = cache, recent
-        self._documents: dict[str, _Document | None] = {}
+        self._documents: dict[str, OpenDocument | None] = {}
 
     def alone(self, step: "Callable[[OpenedShard], Result]") -> list[Result]:
         """Call a step as that of a library whose only shard this is (`asking.EachShard`)."""
@@ -276,20 +276,20 @@ class OpenedShard:
         for document, of_document in zip(
             scored.documents, scored.phrases.found_sentences(total, count, texts), strict=True
         ):
-            parts = unpack_parts(document.parts, document.name) if document.parts else []
             for sentence in of_document:
-                place = place_in(parts, sentence.phrase_start) if parts else None
+                place = place_in(document.parts, sentence.phrase_start)
                 found.append(sentence._replace(document=document.name, place=place))
         return FoundSentences(count, found)
 
-    def _sentences(self, query: str, document: _Document) -> BestSentences:
-        text = document.text
+    def _sentences(self, query: str, document: OpenDocument) -> BestSentences:
+        title, text = document.entry.title, document.text
         if text is None:
-            return BestSentences(document.title, [])
+            return BestSentences(title, [])
         places = self._reader.best_sentences(document.memory, query, _SENTENCES)
-        parts = unpack_parts(document.parts, document.name)
-        sentences = [Sentence(text[start:end], start, end, place_in(parts, start)) for start, end in places]
-        return BestSentences(document.title, sentences)
+        sentences = [
+            Sentence(text[start:end], start, end, place_in(document.parts, start)) for start, end in places
+        ]
+        return BestSentences(title, sentences)
 
     def _scores(self, asked: AskedDocuments) -> PhraseScores:
         scored = self._scored(asked)
@@ -305,9 +305,7 @@ class OpenedShard:
             return {}
         shares = scored.phrases.shares(total, top, [document.text for document in scored.documents])
         return {
-            document.name: share._replace(answers=with_places(share.answers, document.parts, document.name))
-            if document.parts
-            else share
+            document.name: share._replace(answers=with_places(share.answers, document.parts))
             for document, share in zip(scored.documents, shares, strict=True)
         }
 
@@ -324,16 +322,15 @@ class OpenedShard:
             self._recent.put(key, scored)
         return scored
 
-    def _opened(self, names: Iterable[str]) -> list[_Document]:
+    def _opened(self, names: Iterable[str]) -> list[OpenDocument]:
         """Those documents that are here, and not damaged."""
         for name in names:
             if name not in self._documents:
                 self._documents[name] = self._open(name)
         return [document for name in names if (document := self._documents[name]) is not None]
 
-    def _open(self, name: str) -> _Document | None:
+    def _open(self, name: str) -> OpenDocument | None:
         try:
-            entry, memory, text = self._cache.get(self._now, name)
+            return self._cache.get(self._now, name)
         except (RecordError, UnknownDocumentError):  # `attar store check` reports what is damaged
             return None
-        return _Document(name, entry.title, memory, text, entry.parts)

@@ -75,14 +75,14 @@ def subtract(whole: "Memory", part: "Memory") -> "Memory":
 
 def _without_sentences(index: PhraseIndex, first: int, end: int) -> PhraseIndex:
     """The index without the words of the sentences from `first` to `end`, whose places stay."""
-    sizes = np.diff(index.word_starts.astype(np.int64))
+    sizes = np.diff(index.word_starts)
     sizes[first:end] = 0
     return replace(
         index,
         words=np.concatenate(
             (index.words[: index.word_starts[first]], index.words[index.word_starts[end] :])
         ),
-        word_starts=np.append(0, np.cumsum(sizes)).astype(np.uint32),
+        word_starts=np.append(0, np.cumsum(sizes)),
         tail=_blanked_tail(index, first, end),
     )
 
@@ -128,7 +128,7 @@ def within_budget(memory: "Memory", budget: int) -> "Memory":
     """
     if len(memory.to_bytes()) <= budget:
         return memory
-    order = np.argsort(-memory.phrases.priors.astype(np.float32), kind="stable")
+    order = np.argsort(-memory.phrases.priors, kind="stable")
     smallest = len(_likeliest(memory, _without_tail(memory.phrases), order[:0], 0).to_bytes())
     room = budget - smallest
     if room < 0:
@@ -139,14 +139,16 @@ def within_budget(memory: "Memory", budget: int) -> "Memory":
     if len(zlib.compress(index.tail.encode("utf-8", "surrogatepass"), 9)) * _TAIL > room:
         index = _without_tail(index)
     bytes_each = _BYTES_PER_PHRASE + (memory.size if memory.form == "phrases" else 0)
+    best = _likeliest(memory, index, order[:0], room)
     low, high = 0, min(len(order), room // bytes_each)
     while low < high:
         middle = (low + high + 1) // 2
-        if len(_likeliest(memory, index, order[:middle], room).to_bytes()) <= budget:
-            low = middle
+        candidate = _likeliest(memory, index, order[:middle], room)
+        if len(candidate.to_bytes()) <= budget:
+            low, best = middle, candidate
         else:
             high = middle - 1
-    return _likeliest(memory, index, order[:low], room)
+    return best
 
 
 def take_phrases(memory: "Memory", chosen: NDArray[np.intp], index: PhraseIndex) -> "Memory":
@@ -170,8 +172,7 @@ def _with_sentences_of_phrases(index: PhraseIndex, most_bytes: int) -> PhraseInd
     count, tail = len(index.sentence_starts), index.tail_sentences
     has_phrase = np.zeros(count, np.bool_)
     has_phrase[index.sentences] = True
-    bounds = index.word_starts.astype(np.int64)
-    sizes = bounds[1:] - bounds[:-1]
+    sizes = np.diff(index.word_starts)
     has_words = has_phrase & (sizes * index.words.itemsize <= most_bytes)
     stays = has_phrase | np.append(True, has_phrase)[:count] | (np.arange(count) == tail)
     first = np.flatnonzero(stays)
@@ -181,8 +182,8 @@ def _with_sentences_of_phrases(index: PhraseIndex, most_bytes: int) -> PhraseInd
         sentences=(np.cumsum(stays) - 1)[index.sentences].astype(np.uint32),
         sentence_starts=index.sentence_starts[first],
         sentence_lengths=ends[np.append(first[1:], count)[: len(first)] - 1] - index.sentence_starts[first],
-        word_starts=np.append(0, np.cumsum(np.where(has_words, sizes, 0)[first])).astype(np.uint32),
-        words=index.words[np.repeat(has_words, sizes.astype(np.int64))],
+        word_starts=np.append(0, np.cumsum(np.where(has_words, sizes, 0)[first])),
+        words=index.words[np.repeat(has_words, sizes)],
         tail_sentences=int(stays[:tail].sum()),
     )
 

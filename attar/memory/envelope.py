@@ -26,6 +26,8 @@ MOST_BYTES = 2**32 - 4096
 # Magic, version, kind; then the checksum and the length.
 _START = struct.Struct("<4sHcx")
 _HEADER = struct.Struct("<8sII")
+# What is before the payload.
+ENVELOPE_BYTES = _HEADER.size
 _MAGIC = b"Attr"
 _LENGTH_AT = 12
 _REMEDY = "add the document again, or restore the store from a copy"

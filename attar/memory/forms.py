@@ -44,17 +44,17 @@ def dequantize(numbers: NDArray[np.int8], scales: Floats) -> Floats:
     return floats
 
 
-def look_up_ridge(sums: Floats, queries: Floats) -> Floats:
-    """Cᵀ (G + λI)⁻¹ q per query `[m, k]`, of C `[k, d]` next to G `[k, k]`; zeros if nothing was written.
+def solve_ridge(sums: Floats) -> NDArray[np.float64]:
+    """(G + λI)⁻¹ C `[k, d]`, of C `[k, d]` next to G `[k, k]`; zeros if nothing was written.
 
-    >>> look_up_ridge(np.array([[3.0, 0.9, 0.0], [5.0, 0.0, 0.9]], np.float32), np.eye(2, dtype=np.float32)).round(2)
+    >>> solve_ridge(np.array([[3.0, 0.9, 0.0], [5.0, 0.0, 0.9]], np.float32)).round(2)
     array([[3.03],
-           [5.05]], dtype=float32)
+           [5.05]])
     """
     k = len(sums)
     C, G = sums[:, :-k].astype(np.float64), sums[:, -k:].astype(np.float64)
     ridge = RIDGE * np.trace(G) / k
     if ridge <= 0:
-        return np.zeros((len(queries), C.shape[1]), np.float32)
-    readouts: Floats = (queries @ np.linalg.solve(G + ridge * np.eye(k), C)).astype(np.float32)
-    return readouts
+        return np.zeros_like(C)
+    solved: NDArray[np.float64] = np.linalg.solve(G + ridge * np.eye(k), C)
+    return solved

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from attar.errors import DtypeError, OptionError, RecordError, ShapeError
 from attar.memory import algebra
 from attar.memory.envelope import Buffer, unwrap, wrap
-from attar.memory.forms import FORMS, Floats, Form, dequantize, look_up_ridge, quantize
+from attar.memory.forms import FORMS, Floats, Form, dequantize, quantize, solve_ridge
 from attar.memory.phrases import PhraseIndex
 
 KIND = b"m"
@@ -120,12 +120,26 @@ class Memory:
     @property
     def nbytes(self) -> int:
         """The bytes of the numbers, their scales and the index, as they are stored."""
-        return self.numbers.nbytes + self.scales.nbytes + self.phrases.nbytes
+        return self.numbers.nbytes + self.scales.nbytes + len(self.phrases.to_bytes())
 
     @property
     def decoded_bytes(self) -> int:
         """The bytes that it takes in working memory once it was asked."""
-        return 5 * self.numbers.nbytes + self.scales.nbytes + self.phrases.decoded_bytes
+        decoded = 5 * self.numbers.nbytes + self.scales.nbytes + self.phrases.decoded_bytes
+        if self.form == "phrases":
+            return decoded
+        values = int(self.numbers.shape[1]) - self.size
+        return decoded + 8 * self.size * values + 4 * len(self.phrases) * values
+
+    @cached_property
+    def solved(self) -> NDArray[np.float64]:
+        """(G + λI)⁻¹ C of the form ridge `[k, d]`, computed once."""
+        return solve_ridge(self.dequantized)
+
+    @cached_property
+    def computed(self) -> dict[str, Floats]:
+        """What its reader has computed of it for a question, kept for the next ones."""
+        return {}
 
     def lookup(self, queries: NDArray[Any]) -> Floats:
         """The readout of each query `[m, k]`: scores of phrases `[m, count]`, or Cᵀ (G + λI)⁻¹ q `[m, d]`."""
@@ -133,7 +147,8 @@ class Memory:
         if q.ndim != 2 or q.shape[1] != self.size:
             raise ShapeError.expected("queries", f"[m, {self.size}]", str(list(q.shape)))
         if self.form == "ridge":
-            return look_up_ridge(self.dequantized, q)
+            readouts: Floats = (q @ self.solved).astype(np.float32)
+            return readouts
         scores: Floats = q @ self.dequantized.T
         return scores
 
@@ -148,7 +163,11 @@ class Memory:
         return algebra.subtract(self, part) if isinstance(part, Memory) else NotImplemented
 
     def to_bytes(self) -> bytes:
-        """The memory as bytes, with a checksum."""
+        """The memory as bytes, with a checksum; made once: a budget measures them before they are written."""
+        return self._bytes
+
+    @cached_property
+    def _bytes(self) -> bytes:
         reader = self.reader.encode()
         count = self.numbers.shape[0 if self.form == "phrases" else 1]
         parts = (

@@ -7,14 +7,14 @@ is the first's followed by the second's, moved by the first's length.
 
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from attar.errors import RecordError
 
@@ -64,10 +64,10 @@ class PhraseIndex:
     starts: Places  # [P]
     lengths: NDArray[np.uint16]  # [P]
     sentences: Places  # [P], the number of each phrase's sentence
-    priors: NDArray[np.float16]  # [P]
+    priors: NDArray[np.float32]  # [P], of which 16 bits are kept
     sentence_starts: Places  # [S]
     sentence_lengths: Places  # [S]
-    word_starts: Places  # [S + 1], where each sentence's words begin
+    word_starts: NDArray[np.int64]  # [S + 1], where each sentence's words begin
     words: NDArray[np.uint16]  # [W], ids of word pieces, each once per sentence
     covered: str  # the text that phrases cover, each character once
     tail: str  # the text of the last window
@@ -78,30 +78,32 @@ class PhraseIndex:
     def of(
         cls,
         text: str,
-        phrases: list[tuple[int, int, int, float]],
-        sentences: list[tuple[int, int]],
-        words: list[list[int]],
+        phrases: ArrayLike,
+        sentences: ArrayLike,
+        words: Sequence[ArrayLike],
         *,
         tail: tuple[int, int, int] = (0, 0, 0),
     ) -> "PhraseIndex":
-        """An index of phrases (start, end, sentence, prior), in the order of their starts and ends.
+        """An index of phrases `[P, 4]` (start, end, sentence, prior), in the order of their starts and ends.
 
-        `tail` is the first character of the last window, and the number of phrases and sentences before it.
+        `sentences` `[S, 2]` are starts and ends, `words` the word pieces of each. `tail` is the first character of the
+        last window, and the number of phrases and sentences before it.
         """
-        table = np.array([phrase[:3] for phrase in phrases], np.int64).reshape(-1, 3)
-        places = np.array(sentences, np.int64).reshape(-1, 2)
-        parts = [text[start:end] for start, end in _union(table[:, 0], table[:, 1])]
+        table = np.asarray(phrases, np.float64).reshape(-1, 4)
+        starts, ends, numbers = table[:, :3].astype(np.int64).T
+        places = np.asarray(sentences, np.int64).reshape(-1, 2)
+        parts = [text[start:end] for start, end in _union(starts, ends)]
         tail_start, tail_phrases, tail_sentences = tail
         return cls(
             characters=len(text),
-            starts=table[:, 0].astype(np.uint32),
-            lengths=(table[:, 1] - table[:, 0]).astype(np.uint16),
-            sentences=table[:, 2].astype(np.uint32),
-            priors=np.array([phrase[3] for phrase in phrases], np.float16),
+            starts=starts.astype(np.uint32),
+            lengths=(ends - starts).astype(np.uint16),
+            sentences=numbers.astype(np.uint32),
+            priors=table[:, 3].astype(np.float16).astype(np.float32),
             sentence_starts=places[:, 0].astype(np.uint32),
             sentence_lengths=(places[:, 1] - places[:, 0]).astype(np.uint32),
-            word_starts=np.cumsum([0, *map(len, words)]).astype(np.uint32),
-            words=np.array(list(chain.from_iterable(words)), np.uint16),
+            word_starts=np.cumsum([0, *(np.size(of_sentence) for of_sentence in words)]),
+            words=np.concatenate([np.zeros(0, np.uint16), *words], casting="unsafe", dtype=np.uint16),
             covered="".join(parts),
             tail=text[tail_start:],
             tail_phrases=tail_phrases,
@@ -112,10 +114,15 @@ class PhraseIndex:
         return len(self.starts)
 
     @cached_property
+    def _intervals(self) -> NDArray[np.int64]:
+        """What phrases cover of the text, `[…, 2]`."""
+        starts = self.starts.astype(np.int64)
+        return np.array(_union(starts, starts + self.lengths), np.int64).reshape(-1, 2)
+
+    @cached_property
     def _places_in_covered(self) -> NDArray[np.int64]:
         """Where each phrase begins in `covered`."""
-        starts = self.starts.astype(np.int64)
-        intervals = np.array(_union(starts, starts + self.lengths), np.int64).reshape(-1, 2)
+        starts, intervals = self.starts.astype(np.int64), self._intervals
         before = np.cumsum(np.append(0, intervals[:, 1] - intervals[:, 0]))
         interval = np.searchsorted(intervals[:, 0], starts, side="right") - 1
         places: NDArray[np.int64] = before[interval] + starts - intervals[interval, 0]
@@ -143,7 +150,7 @@ class PhraseIndex:
     @property
     def known_sentences(self) -> NDArray[np.bool_]:
         """Which sentences have words or phrases `[S]`: a budget, or a subtraction, leaves others without any."""
-        known = np.diff(self.word_starts.astype(np.int64)) > 0
+        known = np.diff(self.word_starts) > 0
         known[self.sentences] = True
         return known
 
@@ -152,11 +159,6 @@ class PhraseIndex:
         sentence = self.sentences[phrase]
         start = int(self.sentence_starts[sentence])
         return start, start + int(self.sentence_lengths[sentence])
-
-    @cached_property
-    def nbytes(self) -> int:
-        """The bytes of the index in a record."""
-        return len(self.to_bytes())
 
     @property
     def decoded_bytes(self) -> int:
@@ -260,6 +262,8 @@ class PhraseIndex:
             for name, dtype in _ARRAYS.items():
                 array = np.frombuffer(getattr(written, name), dtype)
                 arrays[name] = np.cumsum(array, dtype=dtype) if name.endswith("starts") else array
+            arrays["priors"] = arrays["priors"].astype(np.float32)
+            arrays["word_starts"] = arrays["word_starts"].astype(np.int64)
             covered, tail = (str(data, "utf-8", "surrogatepass") for data in (written.covered, written.tail))
         except (msgspec.DecodeError, ValueError, OverflowError, struct.error, zlib.error) as fault:
             raise _damaged(str(fault)) from fault
@@ -292,16 +296,14 @@ class PhraseIndex:
             and bool((np.diff(self.starts.astype(np.int64)) >= 0).all())
             and int(self.word_starts[0]) == 0
             and int(self.word_starts[-1]) == len(self.words)
-            and bool((np.diff(self.word_starts.astype(np.int64)) >= 0).all())
+            and bool((np.diff(self.word_starts) >= 0).all())
             and self.characters <= _MOST_CHARACTERS
             and 0 <= self.tail_phrases <= phrases
             and 0 <= self.tail_sentences <= sentences
             and len(self.tail) <= self.characters
             and bool(np.isfinite(self.priors).all())
         )
-        if not sound or sum(b - a for a, b in _union(self.starts.astype(np.int64), ends)) != len(
-            self.covered
-        ):
+        if not sound or int(np.diff(self._intervals).sum()) != len(self.covered):
             raise _damaged("its parts do not agree")
 
     def __eq__(self, other: object) -> bool:

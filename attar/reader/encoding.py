@@ -12,7 +12,7 @@ from attar.memory.forms import Floats
 from attar.options import LONGEST
 from attar.progress import check_stopped
 from attar.reader.parts import ReaderParts
-from attar.reader.windows import Phrase, Window, WindowPhrases
+from attar.reader.windows import Window, WindowPhrases
 from attar.text.pieces import PieceTokenizer
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class TextEncoder:
 class _Spans(NamedTuple):
     """Phrases of a window, and the first and the last piece of each, counted from 1."""
 
-    phrases: list[Phrase]
+    phrases: NDArray[np.float64]
     first: "torch.Tensor"
     last: "torch.Tensor"
 
@@ -120,13 +120,9 @@ def _likeliest(window: Window, priors: "torch.Tensor", density: float) -> _Spans
     short = torch.from_numpy(lengths <= _LONGEST_PHRASE)
     chosen, first, last = chosen[short], first[short], last[short]
     first_at, last_at = (first - 1).numpy(), (last - 1).numpy()
-    fields = (
-        window.places[first_at, 0].tolist(),
-        window.places[last_at, 1].tolist(),
-        window.sentences[first_at].tolist(),
-        priors[chosen].tolist(),
-    )
-    return _Spans(list(map(Phrase, *fields)), first, last)
+    starts, ends = window.places[first_at, 0], window.places[last_at, 1]
+    phrases = np.column_stack((starts, ends, window.sentences[first_at], priors[chosen].numpy()))
+    return _Spans(phrases, first, last)
 
 
 def pad(

@@ -92,7 +92,9 @@ class FixedSizeReader(Reader):
     def _products(self, memory: Memory, query: Query) -> Floats:
         weights = self._readout
         readout = self.look_up(memory, weights.matrix @ query.vector + weights.bias)
-        products: Floats = self._values(memory.phrases) @ readout * weights.sharpness
+        if "values" not in memory.computed:
+            memory.computed["values"] = self._values(memory.phrases)
+        products: Floats = memory.computed["values"] @ readout * weights.sharpness
         return products
 
     def look_up(self, memory: Memory, query: Floats) -> Floats:

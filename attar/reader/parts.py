@@ -247,7 +247,7 @@ def fingerprint_of(network: NetworkConfig, tokenizer: bytes, weights: Mapping[st
     for name in sorted(weights):
         value = np.ascontiguousarray(weights[name])
         digest.update(f"{name} torch.{value.dtype} {list(weights[name].shape)}".encode())
-        digest.update(value.tobytes())
+        digest.update(value.data)
     return digest.hexdigest()
 
 

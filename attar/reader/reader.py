@@ -29,8 +29,8 @@ from attar.reader.parts import ReaderParts, load_parts
 from attar.reader.questions import QuestionEncoder
 from attar.reader.scores import Query
 from attar.reader.second_look import MOST, Look, SecondLook
-from attar.reader.windows import Window, WindowedText, WindowPhrases, cut_windows
-from attar.results import Answer, Explanation
+from attar.reader.windows import Window, WindowedText, WindowPhrases
+from attar.results import Answer, Explanation, check_top
 
 if TYPE_CHECKING:
     import torch
@@ -225,8 +225,7 @@ class Reader:
 
     def _continued(self, before: Memory, new: Memory) -> Memory:
         """The memory with the phrases of a text in place of its last window."""
-        tail = cut_windows(self.tokenizer, before.phrases.tail)
-        return replace_tail(before, new, sum(len(window.ids) for window in tail))
+        return replace_tail(before, new, WindowedText.of(before.phrases.tail, self.tokenizer).tokens)
 
     def _within(self, memory: Memory, budget: int | None) -> Memory:
         return memory if budget is None else within_budget(memory, budget)
@@ -260,8 +259,7 @@ class Reader:
         for what, count in (("questions", len(questions)), ("texts", len(texts))):
             if count != len(memories):
                 raise ShapeError.expected(what, f"one for each of {len(memories)} memories", str(count))
-        if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
-            raise OptionError.expected("top", "an integer of at least 1", repr(top))
+        check_top(top)
         look = self.look_of(look)
         self._check_memories(memories)
         scored = []
@@ -375,7 +373,7 @@ class Reader:
         batches: list[tuple[int, list[Window]]] = []
         for number, text in enumerate(texts):
             _check_text(text)
-            windows = cut_windows(self.tokenizer, text)
+            windows = WindowedText.of(text, self.tokenizer).windows
             batches += [(number, windows[first : first + size]) for first in range(0, len(windows), size)]
 
         def take(batch: tuple[int, list[Window]], states: list[Floats]) -> None:
@@ -387,7 +385,7 @@ class Reader:
     def query_states(self, text: str, on_states: OnStates) -> None:
         """`token_states` of one short text, without torch."""
         layers = min(self.signature_layers, self.options.encoder.layers)
-        for window in cut_windows(self.tokenizer, text):
+        for window in WindowedText.of(text, self.tokenizer).windows:
             on_states(0, window.ids, self.questions.states(window.ids, layers))
 
     def check_memory(self, memory: object) -> None:

@@ -54,7 +54,7 @@ class Query:
 
     def scores(self, products: Floats, index: PhraseIndex, neighbours: Floats) -> Floats:
         """The score of each phrase `[P]`: product with the query + prior + overlap of its sentence's words."""
-        scores = products + index.priors.astype(np.float32)
+        scores = products + index.priors
         if len(scores):
             scores += self.overlap(index, neighbours)[index.sentences]
             self._lower_repeated(scores, index)
@@ -62,7 +62,7 @@ class Query:
 
     def overlap(self, index: PhraseIndex, neighbours: Floats) -> Floats:
         """How much each sentence shares words with the question, `[S]`; `neighbours` `[2]` count those around it."""
-        starts = index.word_starts.astype(np.int64)
+        starts = index.word_starts
         distinct, row = index.distinct_words
         alike = np.maximum(self.table[distinct] @ self.words.T, 0.0)
         alone = np.zeros(len(starts) - 1, np.float32)

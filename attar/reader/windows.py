@@ -21,19 +21,10 @@ PARAGRAPH = 128
 _SENTENCES = 2_000
 
 
-class Phrase(NamedTuple):
-    """A phrase: its first character and the one after its last, the number of its sentence, and its prior."""
-
-    start: int
-    end: int
-    sentence: int
-    prior: float
-
-
 class WindowPhrases(NamedTuple):
-    """The phrases of a window in the order of the text, and their vectors `[P, k]`."""
+    """The phrases of a window in the order of the text, as `PhraseIndex.of` takes them, and their vectors `[P, k]`."""
 
-    phrases: list[Phrase]
+    phrases: NDArray[np.float64]
     vectors: Floats
 
 
@@ -54,9 +45,8 @@ class _Part(NamedTuple):
     sentence: int
 
 
-def cut_windows(tokenizer: PieceTokenizer, text: str) -> list[Window]:
-    """A text in windows of whole sentences, each decided by what is before its end."""
-    spans = list(sentence_spans(text))
+def cut_windows(tokenizer: PieceTokenizer, text: str, spans: Sequence[tuple[int, int]]) -> list[Window]:
+    """A text, whose sentences have these spans, in windows of whole ones, each decided by what is before its end."""
     windows: list[Window] = []
     parts: list[_Part] = []
     count = 0
@@ -93,6 +83,7 @@ class WindowedText:
     """A text that is read, in windows: with the last window of the memory that it extends, which is read again."""
 
     text: str
+    sentences: list[tuple[int, int]]
     windows: list[Window]
 
     @classmethod
@@ -100,7 +91,8 @@ class WindowedText:
         """What is read of a text; `before` is the index of the memory that it extends."""
         if before is not None and before.characters:
             text = before.tail + JOINT + text
-        return cls(text, cut_windows(tokenizer, text))
+        sentences = list(sentence_spans(text))
+        return cls(text, sentences, cut_windows(tokenizer, text, sentences))
 
     @property
     def tokens(self) -> int:
@@ -119,17 +111,21 @@ class WindowedText:
 
     def index(self, encoded: Sequence[WindowPhrases]) -> PhraseIndex:
         """The index of the text, from the phrases of each window."""
-        sentences = list(sentence_spans(self.text))
-        phrases: list[tuple[int, int, int, float]] = []
-        words: list[list[int]] = [[] for _ in sentences]
-        tail, sentence = (0, 0, 0), -1
+        words: list[list[NDArray[np.int64]]] = [[] for _ in self.sentences]
+        tail, sentence, phrases = (0, 0, 0), -1, 0
         for window, result in zip(self.windows, encoded, strict=True):
             # The tail begins with a sentence, so that it is cut into the same sentences again.
             if window.sentences[0] > sentence:
                 sentence = int(window.sentences[0])
-                tail = (sentences[sentence][0], len(phrases), sentence)
+                tail = (self.sentences[sentence][0], phrases, sentence)
             sentence = int(window.sentences[-1])
-            phrases += result.phrases
+            phrases += len(result.phrases)
             for at in np.unique(window.sentences):
-                words[at] += np.unique(window.ids[window.sentences == at]).tolist()
-        return PhraseIndex.of(self.text, phrases, sentences, words, tail=tail)
+                words[at].append(np.unique(window.ids[window.sentences == at]))
+        return PhraseIndex.of(
+            self.text,
+            np.concatenate([np.zeros((0, 4)), *(window.phrases for window in encoded)]),
+            self.sentences,
+            [np.concatenate([np.zeros(0, np.int64), *of_sentence]) for of_sentence in words],
+            tail=tail,
+        )

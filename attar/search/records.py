@@ -143,7 +143,10 @@ class Signer:
     def of(cls, reader: "Reader", statistics: Statistics, size: int | None = None) -> "Signer":
         """A signer of a reader's states, with the statistics of a corpus."""
         size = default_size(statistics) if size is None else size
-        data = msgspec.msgpack.encode(_Fitted(statistics.data, size))
+        return cls._made(reader, statistics, size, msgspec.msgpack.encode(_Fitted(statistics.data, size)))
+
+    @classmethod
+    def _made(cls, reader: "Reader", statistics: Statistics, size: int, data: bytes) -> "Signer":
         # Named with its size: sums and signatures of another one are not compared.
         projection = replace(statistics.projection(size), digest=Statistics.digest_of(data))
         return cls(reader, statistics, projection, data)
@@ -160,7 +163,7 @@ class Signer:
         statistics = Statistics.from_bytes(fitted.statistics)
         if not 1 <= fitted.size <= len(statistics.total):
             raise FormatError("the statistics of search have another size than signatures", "fit them again")
-        return cls.of(reader, statistics, fitted.size)
+        return cls._made(reader, statistics, fitted.size, data)
 
     @property
     def size(self) -> int:

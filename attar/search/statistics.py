@@ -175,8 +175,7 @@ class Statistics:
         self.check_size(size)
         if not self.tokens:
             raise OptionError("the statistics have no documents", "fit them first")
-        # Of the rounded covariance: statistics that were saved and loaded must give the same directions.
-        values, vectors = np.linalg.eigh(Statistics.from_bytes(self.data).covariance)
+        values, vectors = np.linalg.eigh(self.rounded.covariance)
         directions = vectors[:, ::-1][:, :size]
         largest = np.abs(directions).argmax(0)
         directions = directions * np.sign(directions[largest, np.arange(size)])
@@ -194,6 +193,11 @@ class Statistics:
             self.digest,
             self.map,
         )
+
+    @cached_property
+    def rounded(self) -> "Statistics":
+        """These as they are once saved and loaded: both must give the same directions."""
+        return Statistics.from_bytes(self.data)
 
     @cached_property
     def data(self) -> bytes:
@@ -249,7 +253,7 @@ class Statistics:
         counts = written.documents, written.tokens
         statistics = cls(written.reader, *counts, mean * written.tokens, products, frequencies, learned)
         # Not rounded again: the digest is that of these bytes.
-        statistics.__dict__["data"] = bytes(data)
+        statistics.__dict__.update(data=bytes(data), rounded=statistics)
         return statistics
 
     def save(self, path: str | Path) -> None:

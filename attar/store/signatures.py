@@ -3,7 +3,7 @@
 | key | value |
 |---|---|
 | `s` + name | the time of change of the document that the signature belongs to, 8 bytes, then the signature |
-| `s` | the statistics that signatures are made with, and their options; no document has an empty name |
+| `s` | the statistics that signatures are made with, after eight bytes of their SHA-256; no name is empty |
 | `j` + number, 8 bytes | keys of the documents that this change wrote or removed; the last thousand changes are kept |
 
 A signature is written and deleted by the transaction that writes or deletes its document. The content is that of
@@ -16,9 +16,9 @@ from typing import NamedTuple
 import msgspec
 
 from attar.errors import RecordError, quoted
-from attar.memory.envelope import Buffer, unwrap, wrap
+from attar.memory.envelope import ENVELOPE_BYTES, Buffer, unwrap, wrap
 from attar.store.lmdb_env import LmdbTransaction
-from attar.store.records import DocumentEntry, Kind, name_in, read_entry, values_of
+from attar.store.records import DocumentEntry, Kind, digest_of, name_in, read_entry, values_of
 
 STATISTICS_KEY = b"s"
 # The kinds of values that search keeps.
@@ -27,6 +27,8 @@ SEARCH_KINDS: tuple[Kind, ...] = (b"j", b"s")
 _CHANGES = 1_024
 # Bytes of the time of change before a signature.
 _STAMP = 8
+# Bytes of the digest before statistics.
+_DIGEST = 8
 # Bytes of a change's number.
 _NUMBER = 8
 
@@ -45,7 +47,8 @@ def stamped(changed: int, signature: bytes) -> bytes:
 
 
 def statistics_value(data: bytes) -> bytes:
-    return wrap(b"s", data, "statistics")
+    """The value of statistics: their digest tells whether they are others, without reading 700 kB."""
+    return wrap(b"s", digest_of(data)[:_DIGEST] + data, "statistics")
 
 
 def note_changes(transaction: LmdbTransaction, keys: Collection[bytes]) -> None:
@@ -86,7 +89,13 @@ class Signatures:
     def statistics(self) -> bytes | None:
         """The statistics that signatures are made with, if there are any."""
         value = self._transaction.get(STATISTICS_KEY)
-        return None if value is None else bytes(unwrap(b"s", value, "the statistics of search"))
+        return None if value is None else bytes(unwrap(b"s", value, "the statistics of search")[_DIGEST:])
+
+    @property
+    def statistics_digest(self) -> bytes | None:
+        """The first eight bytes of the SHA-256 of the statistics."""
+        value = self._transaction.get(STATISTICS_KEY)
+        return None if value is None else bytes(value[ENVELOPE_BYTES : ENVELOPE_BYTES + _DIGEST])
 
     @property
     def change(self) -> int:

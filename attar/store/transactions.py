@@ -62,12 +62,16 @@ class Reading:
             raise StoreError(message, "begin another: with store.snapshot() or store.transaction()")
         return self._begun
 
-    def entry(self, name: str) -> DocumentEntry:
-        """Return what the store knows of a document without its memory."""
+    def entry_data(self, name: str) -> bytes:
+        """Return the bytes of a document's entry: while these are the same, so is the document."""
         value = self._transaction.get(b"f" + key_of(name))
         if value is None:
             raise UnknownDocumentError.named(name)
-        entry = read_entry(value, name)
+        return bytes(value)
+
+    def entry(self, name: str) -> DocumentEntry:
+        """Return what the store knows of a document without its memory."""
+        entry = read_entry(self.entry_data(name), name)
         if entry.name != name:
             raise RecordError(f"entry of {quoted(name)} is the entry of {quoted(entry.name)}")
         return entry

@@ -209,13 +209,13 @@ def test_the_cache_drops_the_least_recently_used_memory(library, texts):
         for name in "abc":
             unlimited.get(now, name)
         small = MemoryCache(unlimited.bytes - 1)
-        a, b = small.get(now, "a")[0], small.get(now, "b")[0]
-        assert small.get(now, "a")[0] is a
+        a, b = small.get(now, "a"), small.get(now, "b")
+        assert small.get(now, "a") is a
         small.get(now, "c")
         assert len(small) == 2
         assert small.bytes <= small.limit
-        assert small.get(now, "a")[0] is a
-        assert small.get(now, "b")[0] is not b
+        assert small.get(now, "a") is a
+        assert small.get(now, "b") is not b
 
 
 def test_a_document_that_cannot_be_read_is_listed_with_its_fault_among_the_others(library, texts):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attar.memory.forms import look_up_ridge
+from attar.memory.forms import solve_ridge
 from attar.nn.phrases import RidgeReadout
 from attar.ops.lookups import RIDGE
 
@@ -41,8 +41,8 @@ def test_a_memory_reads_the_same(drawn: tuple[torch.Tensor, ...]) -> None:
     keys, values, queries = drawn
     both = RidgeReadout(8, K, D).write(keys, values)[0].numpy()
     expected = reference(keys[0].double().numpy(), values[0].double().numpy(), queries[0].double().numpy())
-    np.testing.assert_allclose(look_up_ridge(both, queries[:1].numpy())[0], expected, rtol=1e-4, atol=1e-5)
-    assert not look_up_ridge(np.zeros_like(both), queries[:1].numpy()).any()
+    np.testing.assert_allclose((queries[:1].numpy() @ solve_ridge(both))[0], expected, rtol=1e-4, atol=1e-5)
+    assert not solve_ridge(np.zeros_like(both)).any()
 
 
 def test_memories_of_parts_add_up_to_that_of_the_whole(drawn: tuple[torch.Tensor, ...]) -> None:

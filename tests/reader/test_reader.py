@@ -13,7 +13,7 @@ from attar.memory.phrases import JOINT
 from attar.nn.phrases import valid_spans
 from attar.options import LONGEST
 from attar.reader.reader import Reader
-from attar.reader.windows import cut_windows
+from attar.reader.windows import WindowedText
 from attar.results import ABSENT
 from benchmarks.tiny_reader import tiny_parts
 from tests.reader.texts import ODD, SHORT, check_sound, everyday, story
@@ -41,7 +41,7 @@ class TestReading:
     def test_a_memory_has_phrases_of_the_text(self, reader, text):
         memory = reader.read(text)
         check_sound(memory, text)
-        windows = cut_windows(reader.tokenizer, text)
+        windows = WindowedText.of(text, reader.tokenizer).windows
         assert memory.tokens == sum(len(window.ids) for window in windows)
         # At most as many as the density says, per window.
         assert len(memory.phrases) <= 0.4 * memory.tokens + len(windows)
@@ -79,7 +79,7 @@ class TestReading:
     def test_progress_counts_windows(self, reader):
         told = []
         reader.read_many([story(60)], progress=lambda *step: told.append(step))
-        count = len(cut_windows(reader.tokenizer, story(60)))
+        count = len(WindowedText.of(story(60), reader.tokenizer).windows)
         assert told == [("reading", at, count) for at in range(count)]
 
     @pytest.mark.parametrize("read", ["read", "extend"])
@@ -246,7 +246,7 @@ class TestAnswers:
     def test_scores_are_those_of_the_network(self, parts, quick):
         """All in one window; special tokens belong to no sentence of a memory."""
         reader, network, tokenizer = Reader(parts, quick=quick), parts.network(), parts.tokenizer
-        (window,) = cut_windows(tokenizer, TEXT)
+        (window,) = WindowedText.of(TEXT, tokenizer).windows
         ids = torch.tensor([[tokenizer.cls, *window.ids.tolist(), tokenizer.sep]])
         inside = torch.ones_like(ids, dtype=torch.bool)
         inside[:, [0, -1]] = False
@@ -265,12 +265,14 @@ class TestAnswers:
             overlap = query.overlap(index, parts.weight("network.neighbours"))[index.sentences]
             products = encoded.found.vectors @ query.vector * parts.options.size**-0.5
             compared = 0
-            for phrase, product, shared in zip(encoded.found.phrases, products, overlap, strict=True):
-                first = int(np.flatnonzero(window.places[:, 0] == phrase.start)[0])
-                last = int(np.flatnonzero(window.places[:, 1] == phrase.end)[0])
+            for (start, end, _, prior), product, shared in zip(
+                encoded.found.phrases, products, overlap, strict=True
+            ):
+                first = int(np.flatnonzero(window.places[:, 0] == start)[0])
+                last = int(np.flatnonzero(window.places[:, 1] == end)[0])
                 assert last - first < LONGEST
                 score = float(expected[first + 1, last - first])
-                assert score == pytest.approx(product + phrase.prior + shared, abs=1e-3)
+                assert score == pytest.approx(product + prior + shared, abs=1e-3)
                 compared += 1
             assert compared == len(index)
             assert query.null == pytest.approx(float(questions.nulls[0]), abs=1e-4)
@@ -290,7 +292,7 @@ class TestMerging:
         first = ("the letter of Ann was in Bath . " * 16).strip()
         second = "Bob ran to the house of Lee. " * 16
         whole, merged = reader.read(first + JOINT + second), reader.read(first) + reader.read(second)
-        assert len(cut_windows(reader.tokenizer, first + JOINT + second)) == 2
+        assert len(WindowedText.of(first + JOINT + second, reader.tokenizer).windows) == 2
         for question in QUESTIONS:
             check_alike(reader.answer(whole, question), reader.answer(merged, question))
 

@@ -5,14 +5,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from attar.reader.windows import PARAGRAPH, WINDOW, cut_windows
+from attar.reader.windows import PARAGRAPH, WINDOW, WindowedText
 from attar.text.sentences import sentence_spans
 from tests.reader.texts import ODD, story
 
 
 @pytest.mark.parametrize("text", [story(60), "word " * 5_000, *ODD.values()], ids=["story", "long", *ODD])
 def test_windows_are_whole_sentences_of_at_most_318_pieces(parts, text):
-    windows, spans = cut_windows(parts.tokenizer, text), list(sentence_spans(text))
+    windows, spans = WindowedText.of(text, parts.tokenizer).windows, list(sentence_spans(text))
     assert all(0 < len(window.ids) <= WINDOW for window in windows)
     for before, after in pairwise(windows):
         if before.sentences[-1] == after.sentences[0]:  # a sentence that is longer than a window
@@ -23,7 +23,7 @@ def test_windows_are_whole_sentences_of_at_most_318_pieces(parts, text):
 
 def test_no_piece_is_lost(parts):
     text = story(60) + "x y " * 2_000
-    windows = cut_windows(parts.tokenizer, text)
+    windows = WindowedText.of(text, parts.tokenizer).windows
     (whole,) = parts.tokenizer.read([text])
     assert np.concatenate([window.ids for window in windows]).tolist() == whole.ids.tolist()
     assert np.concatenate([window.places for window in windows])[:, 0].tolist() == whole.starts.tolist()
@@ -31,5 +31,5 @@ def test_no_piece_is_lost(parts):
 
 def test_a_window_ends_at_a_blank_line_once_it_is_long_enough(parts):
     paragraph = "a " * (PARAGRAPH - 1) + "."
-    windows = cut_windows(parts.tokenizer, f"{paragraph}\n\n{paragraph} a. a.\n\na.\n\na a.")
+    windows = WindowedText.of(f"{paragraph}\n\n{paragraph} a. a.\n\na.\n\na a.", parts.tokenizer).windows
     assert [len(window.ids) for window in windows] == [128, 132, 5]

@@ -8,7 +8,7 @@ import pytest
 from attar.documents.extracted import clean
 from attar.documents.sources import read_bytes
 from attar.reader.reader import Reader
-from attar.reader.windows import cut_windows
+from attar.reader.windows import WindowedText
 from attar.text.sentences import sentence_spans
 
 TEXTS: dict[str, Callable[[int], str]] = {
@@ -64,7 +64,7 @@ def test_texts(step: str, make: Callable[[int], str], tiny_reader: Reader) -> No
     steps: dict[str, Callable[[str], object]] = {
         "clean": clean,
         "sentences": lambda text: list(sentence_spans(text)),
-        "windows": lambda text: cut_windows(tiny_reader.tokenizer, text),
+        "windows": lambda text: WindowedText.of(text, tiny_reader.tokenizer).windows,
     }
     assert_linear(lambda size: steps[step](make(size)), 60_000)
 
