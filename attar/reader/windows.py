@@ -11,7 +11,7 @@ from attar.memory.forms import Floats
 from attar.memory.phrases import JOINT, PhraseIndex
 from attar.progress import check_stopped
 from attar.text.pieces import PieceTokenizer
-from attar.text.sentences import sentence_spans
+from attar.text.sentences import begins_anew, sentence_spans
 
 # The most pieces of a window.
 WINDOW = 318
@@ -112,16 +112,19 @@ class WindowedText:
     def index(self, encoded: Sequence[WindowPhrases]) -> PhraseIndex:
         """The index of the text, from the phrases of each window."""
         words: list[list[NDArray[np.int64]]] = [[] for _ in self.sentences]
-        tail, sentence, phrases = (0, 0, 0), -1, 0
+        beginnings, sentence, phrases = [(0, 0, 0)], -1, 0
         for window, result in zip(self.windows, encoded, strict=True):
             # The tail begins with a sentence, so that it is cut into the same sentences again.
             if window.sentences[0] > sentence:
                 sentence = int(window.sentences[0])
-                tail = (self.sentences[sentence][0], phrases, sentence)
+                beginnings.append((self.sentences[sentence][0], phrases, sentence))
             sentence = int(window.sentences[-1])
             phrases += len(result.phrases)
             for at in np.unique(window.sentences):
                 words[at].append(np.unique(window.ids[window.sentences == at]))
+        tail = next(
+            (place for place in reversed(beginnings) if begins_anew(self.text, place[0])), beginnings[0]
+        )
         return PhraseIndex.of(
             self.text,
             np.concatenate([np.zeros((0, 4)), *(window.phrases for window in encoded)]),

@@ -1,11 +1,14 @@
-"""Text into sentences, in one pass that looks ahead by one word at most."""
+"""Text into sentences, in one pass that looks ahead by a few lines at most.
+
+A line of a form or list is a sentence of its own; the lines of wrapped prose are joined.
+"""
 
 import re
 import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from attar.text.english import ABBREVIATIONS, BEFORE_NAMES, STARTERS
+from attar.text.english import ABBREVIATIONS, BEFORE_NAMES, STARTERS, word_set
 
 # A sentence without an end (a table, a list) is cut at this many words: encoders look ahead within a sentence.
 LONGEST_SENTENCE = 256
@@ -36,6 +39,24 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _ALIKE = {"…": "...", "''": '"'}
+
+# A line of a list; "Total due:" or "Invoice date: 3 May", in columns too; a line of dots leads to a price.
+_ITEM = re.compile(r"\s*(?:[-–—•*▪◦‣·+]|\(?\d{1,3}[.)]|\(?(?:[A-Z]\)|[a-z][.)]))\s+\S")
+_MARKER = re.compile(r"\(?(?:\d{1,3}[.)]|[A-Z]\)|[a-z][.)])")
+_LABEL = re.compile(r"\s*[^\W_][^\s:]{0,30}(?:[^\S\n][^\s:]{1,30}){0,4}:(?=\s|\Z)")
+_COLUMNS = re.compile(r"[^\S\n]{3,}|[^\S\n]*\t[^\S\n]*")
+_LEADERS = re.compile(r"[.…·_]{4,}")
+# A line that ends with one of these goes on.
+_OPEN_WORDS = word_set(
+    "the a an of to in on at by for from with and or but nor is are was were be been has have had my your our his her "
+    "their its as than that which who whose into onto upon over under about not will would shall should can could may "
+    "might must if when because between through"
+)
+_OPEN_MARKS = (",", "-", "–", "—", "(", "[", "&", "/")
+# Lines of prose are about this long at least; so many lines are looked at to tell; a line that has room for the next
+# word, compared with the longest of them, was ended on purpose. Characters of printed fonts differ in width.
+_PROSE_LINE, _LINES_AHEAD, _FULL = 45, 4, 0.8
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\Z")
 
 # How a chunk ends: inside a sentence; at its end; perhaps there, the next chunk decides; with "No."
 _INSIDE = 0
@@ -95,7 +116,7 @@ def cut_chunk(chunk: str) -> Chunk:
     if last in _CLOSERS:
         last = next((word for word in reversed(words) if word not in _CLOSERS), "")
     ending = _INSIDE
-    if last in _ENDS:
+    if last in _ENDS and not _LEADERS.fullmatch(chunk):
         ending = _NUMBER if words[-2:] == ("No", ".") else _END
     elif len(last) > 1 and last[-1] == "." and last.lower() not in BEFORE_NAMES:
         ending = _PERHAPS
@@ -126,6 +147,55 @@ def _breaks_between(left: Chunk, right: Chunk) -> bool:
     return not right.starts_lower and not before_number
 
 
+def _line_after(text: str, start: int, stop: int) -> tuple[int, int]:
+    """The line that begins at `start`, up to its end or `stop`."""
+    end = text.find("\n", start, stop)
+    return start, stop if end < 0 else end
+
+
+def _is_open(line_end: str) -> bool:
+    """Whether a line goes on: it ends with a comma, or with a word that nothing ends with."""
+    words = line_end.split()
+    return bool(words) and (
+        words[-1].endswith(_OPEN_MARKS) or words[-1].lower().strip("\"'‘’“”(") in _OPEN_WORDS
+    )
+
+
+def _ends_line(text: str, newline: int, stop: int, is_inside: bool) -> bool:
+    """Whether a sentence ends with a line, if its last chunk does not say so.
+
+    `newline` is its place, `stop` the end of the paragraph; `is_inside`: the line begins inside the sentence. Only
+    this line and the next few decide, so that a text which begins with this line is cut in the same way.
+    """
+    start = text.rfind("\n", 0, newline) + 1
+    following, end = _line_after(text, newline + 1, stop)
+    while following < end and text[following].isspace():
+        following += 1
+    if _ITEM.match(text, following, end):
+        return True
+    has_label = _LABEL.match(text, following, end) is not None
+    is_short = newline - start < _PROSE_LINE
+    if text[following].islower():
+        return has_label and is_short and _LABEL.match(text, start, newline) is not None
+    if has_label and is_short:
+        return True
+    if _is_open(text[max(start, newline - 40) : newline]):
+        return False
+    longest, line, is_prose = max(newline - start, end - following), (following, end), is_inside
+    for _ in range(_LINES_AHEAD):
+        is_prose = is_prose or _is_open(text[max(line[0], line[1] - 40) : line[1]])
+        if line[1] >= stop:
+            break
+        line = _line_after(text, line[1] + 1, stop)
+        longest = max(longest, line[1] - line[0])
+        first = text[line[0] : line[0] + 80].lstrip()
+        is_prose = is_prose or (first[:1].islower() and _LABEL.match(text, *line) is None)
+    if not (is_short or has_label):
+        is_prose = is_prose or _SENTENCE_END.search(text[line[1] - 8 : line[1]].rstrip()) is not None
+    word = next(iter(text[following : following + 40].split(None, 1)), "")
+    return not is_prose or newline - start + 1 + len(word) < _FULL * longest
+
+
 def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the first character of each sentence of a text, and the one after its last; a blank line ends a sentence.
 
@@ -137,17 +207,46 @@ def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
         found = _BLANK_LINE.search(text, start)
         stop, following = found.span() if found else (len(text), len(text))
         first, last, words, left = -1, start, 0, None
+        newline = text.find("\n", start, stop)
+        is_inside = is_marker = False
         for match in _CHUNK.finditer(text, start, stop):
             right = _chunks[match[0]]
-            ends = left is not None and left.ending and _breaks_between(left, right)
+            place = match.start()
+            ends = left is not None and left.ending and not is_marker and _breaks_between(left, right)
+            is_marker = (left is None or 0 <= newline < place) and _MARKER.fullmatch(match[0]) is not None
+            if 0 <= newline < place:
+                if left is not None and not ends:
+                    ends = _ends_line(text, newline, stop, is_inside)
+                    is_inside = not ends
+                else:
+                    is_inside = False
+                newline = text.find("\n", place, stop)
+            elif place - last > 1 and left is not None and not ends:
+                columns = _COLUMNS.match(text, last, place)
+                ends = columns is not None and _LABEL.match(text, place, stop) is not None
             if words and (ends or words + len(right.words) > LONGEST_SENTENCE):
                 yield first, last
                 first, words = -1, 0
-            first, last, left = match.start() if first < 0 else first, match.end(), right
+            first, last, left = place if first < 0 else first, match.end(), right
             words += len(right.words)
         if first >= 0:
             yield first, last
         start = following
+
+
+def begins_anew(text: str, start: int) -> bool:
+    r"""Whether a text that begins with a sentence of this text, at `start`, is cut into the same sentences.
+
+    It is, if the sentence begins a line, or if its paragraph has no line after it.
+
+    >>> begins_anew("He left. She stayed.", 9), begins_anew("He left. She\nstayed.", 9)
+    (True, False)
+    """
+    before = text[text.rfind("\n", 0, start) + 1 : start]
+    if not before or before.isspace():
+        return True
+    newline = text.find("\n", start)
+    return newline < 0 or _BLANK_LINE.match(text, newline) is not None
 
 
 def iterate_sentences(text: str) -> Iterator[list[str]]:
