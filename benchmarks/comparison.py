@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 from torch import Tensor
 
-from attar.paper.timing import Contender, Timer, WrongResultError, check, first_line, keep_correct
+from attar.paper.timing import Contender, Timer, WrongResultError, check
 
 Verdict = Literal["met", "missed", "not judged", "alone", "wrong", "failed"]
 
@@ -156,3 +156,22 @@ def measure(case: Case, *, judged: bool = True) -> Row:
 def sampled(tensor: Tensor, count: int = 8) -> Tensor:
     """About `count` documents spread over a batch: a float64 loop over all of them would not fit."""
     return tensor[:: max(1, tensor.shape[0] // count)]
+
+
+def keep_correct(contenders: Sequence[Contender], notes: list[str]) -> list[Contender]:
+    """The contenders that run and are right; `notes` receives a line about each of the others."""
+    correct = []
+    for contender in contenders:
+        try:
+            check(contender)
+            correct.append(contender)
+        except WrongResultError as wrong:
+            notes.append(str(wrong))
+        except Exception as refusal:  # other libraries refuse a chip or a shape with errors of any kind
+            notes.append(f"{contender.name} refused: {first_line(refusal)}")
+    return correct
+
+
+def first_line(problem: BaseException) -> str:
+    """The first line of an exception's message, at most 120 characters."""
+    return (str(problem).strip() or type(problem).__name__).splitlines()[0][:120]

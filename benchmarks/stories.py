@@ -7,7 +7,8 @@ from random import Random
 from typing import NamedTuple
 
 from attar.paper.cloze import ClozeDocument, Question
-from attar.paper.vocabulary import PLACEHOLDER_TOKEN, NameTable, mark_names
+from attar.paper.names import NameTable, mark_names
+from attar.paper.vocabulary import PLACEHOLDER_TOKEN
 from attar.text.sentences import iterate_sentences
 
 
@@ -302,7 +303,7 @@ def story_document(story: Story, name: str, seed: int = 0) -> ClozeDocument:
     }
 
     def tokens(text: str) -> list[list[str]]:
-        marked = mark_names(iterate_sentences(text.replace("___", _BLANK)), table, finder)
+        marked = mark_names(iterate_sentences(text.replace("___", _BLANK)), table, finder.find)
         return [[numbers.get(token, token.lower()) for token in sentence] for sentence in marked]
 
     sentences = tokens(story.text)

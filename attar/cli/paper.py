@@ -91,9 +91,6 @@ def evaluate(
     data: Annotated[Path, typer.Option("--data", "-d", help="Folder of a cloze set.")],
     split: Annotated[str, typer.Option(help="validation or test.")] = "test",
     batch_size: Annotated[int, typer.Option(min=1, help="Documents per batch.")] = 64,
-    skip_malformed: Annotated[
-        bool, typer.Option("--skip-malformed", help="Skip malformed .question files, with a warning.")
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure a network's accuracy on a cloze set, compared with counting names.
@@ -108,7 +105,7 @@ def evaluate(
 
     saved = load_network(network)
     with progress_bar() as progress:
-        cloze_set = ClozeSet.open(data, skip_malformed=skip_malformed, progress=progress)
+        cloze_set = ClozeSet.open(data, progress=progress)
         documents = cloze_set.encoded(split, saved.vocabulary)
         result = evaluate(saved.network, documents, batch_size=batch_size, progress=progress)
     if as_json:
@@ -131,7 +128,7 @@ def _score_line(what: str, score: "Score") -> str:
 
 
 @app.command()
-@options_from(TrainingOptions, omit=("mechanism", "seed"), num_workers=0)
+@options_from(TrainingOptions, omit=("mechanism", "seed"))
 def compare(
     mechanisms: Annotated[
         str, typer.Option(help="Mechanisms to compare, separated by commas.")
@@ -150,8 +147,7 @@ def compare(
 
     attar paper compare --data novels --out report
     """
-    from attar.paper.compare import Comparison, compare
-    from attar.paper.evaluate import markdown_table
+    from attar.paper.compare import Comparison, compare, markdown_table
 
     names = [name.strip() for name in mechanisms.split(",") if name.strip()]
     # On a GPU, too, each run keeps a core busy.
@@ -175,8 +171,8 @@ def table1(
 ) -> None:
     """Measure the paper's Table 1 on this machine; `attar bench` is its short name.
 
-    Query time, stored bytes and encoding time of softmax, linear and gated attention as documents and questions
-    grow, compared with PyTorch's SDPA and FAISS; exponents and break-even points, predicted and measured.
+    Time per question, stored bytes and time to write of softmax, linear and gated attention as documents grow,
+    predicted and measured.
 
     attar paper table1 --plot table1.png
     """
@@ -184,7 +180,7 @@ def table1(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from rich.console import Console
 
-    from attar.paper.table1_report import check_plot_file, draw_table1, measure_table, print_table1
+    from attar.paper.table1 import check_plot_file, draw_table1, measure_table, print_table1
 
     if plot is not None:
         check_plot_file(plot)

@@ -2,12 +2,13 @@
 
 Read it in this order:
 
-| module                        | what                                                                              |
-|-------------------------------|-----------------------------------------------------------------------------------|
-| options, vocabulary           | what can be chosen; which ids words have, and which words are names               |
-| cloze, build                  | documents with `@entityN` for names and questions with a blank: read and built    |
-| sets, batches                 | a set's splits as flat arrays, questions drawn from them, batches of both         |
-| encoders, gru_kernel, network | documents into memories, questions into queries, scores of names; the saved files |
-| train, evaluate, compare      | one network, its accuracy, mechanisms under the same conditions                   |
-| timing, table1, table1_report | the costs of the paper's Table 1, measured, predicted and printed                 |
+| module                   | what                                                                              |
+|--------------------------|-----------------------------------------------------------------------------------|
+| options                  | what can be chosen                                                                |
+| names, vocabulary        | which words of a text are names; which ids words have                             |
+| cloze, build             | documents with `@entityN` for names and questions with a blank: read and built    |
+| sets, batches            | a set's splits as flat arrays, questions drawn from them, batches of both         |
+| encoders, network        | documents into memories, questions into queries, scores of names; the saved files |
+| train, evaluate, compare | one network, its accuracy, mechanisms under the same conditions                   |
+| timing, table1           | the costs of the paper's Table 1, predicted and measured                          |
 """

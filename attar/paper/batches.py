@@ -1,7 +1,6 @@
 """Questions drawn from all documents of a split at once, and batches; seed and epoch determine both."""
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -28,7 +27,6 @@ class DrawnQuestions:
 
     sentences: Offsets  # [Q]
     blanks: Offsets  # [Q], the token
-    document_questions: Offsets  # [D + 1], in questions
 
 
 class QuestionDrawer:
@@ -81,7 +79,7 @@ class QuestionDrawer:
             remains = left[name[mention]] > 0
             # The blanked name must remain elsewhere, and so must the answers to questions drawn before.
             draws = np.where(remains & self._alone[mention], rng.random(len(mention)), -1.0)
-            best = np.maximum.reduceat(draws, _offsets(stop - first))
+            best = np.maximum.reduceat(draws, _starts(stop - first)[:-1])
             blocked = np.zeros(len(trying), np.bool_)
             blocked[row[answers[name[mention]] & ~remains]] = True
             taken = (best >= 0) & ~blocked
@@ -95,8 +93,31 @@ class QuestionDrawer:
             trying = trying[(at[trying] < last[trying]) & (room[trying] > 0)]
         sentences, blanks = np.concatenate(chosen), np.concatenate(blanked)
         by_place = np.argsort(sentences)
-        sentences, blanks = sentences[by_place], blanks[by_place]
-        return DrawnQuestions(sentences, blanks, np.searchsorted(sentences, split.document_sentences))
+        return DrawnQuestions(sentences[by_place], blanks[by_place])
+
+
+def hold_out(split: EncodedSplit, drawn: DrawnQuestions) -> EncodedSplit:
+    """The split with the drawn sentences as its questions, and without them in its documents."""
+    first, stop = split.sentence_starts[drawn.sentences], split.sentence_starts[drawn.sentences + 1]
+    token = concatenate_ranges(first, stop)
+    question_ids, question_names = split.ids[token], split.names[token]
+    blank = np.searchsorted(token, drawn.blanks)
+    question_ids[blank], question_names[blank] = PLACEHOLDER, -1
+    read, kept = np.ones(len(split.ids), np.bool_), np.ones(len(split.sentence_starts) - 1, np.bool_)
+    read[token], kept[drawn.sentences] = False, False
+    return replace(
+        split,
+        ids=split.ids[read],
+        names=split.names[read],
+        document_starts=_starts(read)[split.document_starts],
+        sentence_starts=_starts(np.diff(split.sentence_starts)[kept]),
+        document_sentences=_starts(kept)[split.document_sentences],
+        question_ids=question_ids,
+        question_names=question_names,
+        question_starts=_starts(stop - first),
+        document_questions=np.searchsorted(drawn.sentences, split.document_sentences),
+        answers=split.names[drawn.blanks],
+    )
 
 
 def concatenate_ranges(starts: Offsets, stops: Offsets) -> Offsets:
@@ -106,19 +127,20 @@ def concatenate_ranges(starts: Offsets, stops: Offsets) -> Offsets:
     [3, 4, 9, 10, 11]
     """
     lengths = stops - starts
-    return np.arange(int(lengths.sum())) + np.repeat(starts - _offsets(lengths), lengths)
+    return np.arange(int(lengths.sum())) + np.repeat(starts - _starts(lengths)[:-1], lengths)
 
 
-def _offsets(lengths: Offsets) -> Offsets:
-    """Where each of some concatenated ranges begins."""
-    return np.cumsum(lengths) - lengths
+def _starts(lengths: NDArray[Any]) -> Offsets:
+    """Where each of some concatenated ranges begins, and where the last one ends.
+
+    >>> _starts(np.array([2, 3])).tolist()
+    [0, 2, 5]
+    """
+    return np.concatenate(([0], np.cumsum(lengths)))
 
 
 # What the CPU reads: on a GPU, each step would wait for these.
 _ON_CPU = ("lengths", "sentence_ends", "names", "counts", "indices")
-# Batches prepared by all workers: enough while the next epoch's questions are drawn, and few enough for the shared
-# memory of a container.
-_PREFETCHED = 32
 
 
 @dataclass(frozen=True)
@@ -133,40 +155,40 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same with all that is computed with on another device."""
-        moved: Batch = _map_tensors(self, lambda tensor: tensor.to(device, non_blocking=True), _ON_CPU)
+        moved: Batch = _map_tensors(self, lambda tensor: tensor.to(device, non_blocking=True))
         return moved
 
     def pin_memory(self) -> "Batch":
-        """The same in pinned memory; torch's data loader calls this in a thread of its own.
-
-        A copy from pageable memory would wait until the GPU has finished its queue.
-        """
-        pinned: Batch = _map_tensors(self, Tensor.pin_memory, _ON_CPU)
+        """The same in pinned memory, for torch's data loader: other copies wait until the GPU's queue is done."""
+        pinned: Batch = _map_tensors(self, Tensor.pin_memory)
         return pinned
 
 
-def _map_tensors(batch: Any, change: Callable[[Tensor], Tensor], omit: Sequence[str]) -> Any:
-    """A dataclass with its tensors changed, those of dataclasses in it, too."""
-    values = {field.name: getattr(batch, field.name) for field in fields(batch) if field.name not in omit}
-    changed = {name: change(value) for name, value in values.items() if isinstance(value, Tensor)}
-    nested = {
-        name: _map_tensors(value, change, omit) for name, value in values.items() if is_dataclass(value)
-    }
-    return replace(batch, **changed, **nested)
+def _map_tensors(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """A dataclass with its tensors changed, and those of dataclasses in it, except those for the CPU."""
+    changed: dict[str, Any] = {}
+    for field in fields(batch):
+        value = getattr(batch, field.name)
+        if is_dataclass(value):
+            changed[field.name] = _map_tensors(value, change)
+        elif isinstance(value, Tensor) and field.name not in _ON_CPU:
+            changed[field.name] = change(value)
+    return replace(batch, **changed)
 
 
 class ClozeBatches(IterableDataset[Batch]):
     """Each iteration yields the batches of the next epoch.
 
-    With `draw`, each epoch draws that many questions per document and renumbers the names. The batches depend on
-    `seed` and `epoch` only, so that a resumed run continues as if it had not stopped.
+    With `shuffle`, each epoch shuffles documents and renumbers names; with `draw`, it draws that many questions per
+    document. The batches depend on `seed` and `epoch` only, so that a resumed run continues as if it had not stopped.
     """
 
     def __init__(
-        self, split: EncodedSplit, *, size: int = 64, draw: int = 0, seed: int = 0, epoch: int = 0
+        self, split: EncodedSplit, *, size: int = 64, shuffle: bool = False, draw: int = 0, seed: int = 0
     ) -> None:
         super().__init__()
-        self.split, self.size, self.count, self.seed, self.epoch = split, size, draw, seed, epoch
+        self.split, self.size, self.shuffle, self.draw, self.seed = split, size, shuffle, draw, seed
+        self.epoch = 0
         self._drawer = QuestionDrawer(split) if draw else None
 
     def __len__(self) -> int:
@@ -177,127 +199,88 @@ class ClozeBatches(IterableDataset[Batch]):
         first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
         rng = np.random.default_rng([self.seed, self.epoch])
         self.epoch += 1
-        drawn = self._drawer.draw(rng, self.count) if self._drawer else None
-        numbers = _shuffled_numbers(self.split, rng) if drawn else self.split.numbers
-        texts = _Texts.without(self.split, drawn)
-        for documents in self.buckets(rng, shuffle=drawn is not None)[first::step]:
-            yield self._assemble(documents, drawn, numbers, texts)
+        split = hold_out(self.split, self._drawer.draw(rng, self.draw)) if self._drawer else self.split
+        if self.shuffle:
+            split = replace(split, numbers=_shuffled_numbers(split, rng))
+        for documents in self._buckets(rng)[first::step]:
+            yield assemble(split, documents)
 
-    def buckets(self, rng: np.random.Generator, *, shuffle: bool) -> list[Offsets]:
+    def _buckets(self, rng: np.random.Generator) -> list[Offsets]:
         """Documents of similar length per batch: sorted by length, with noise so that batches differ."""
         lengths = self.split.lengths.astype(np.float64)
-        if shuffle:
+        if self.shuffle:
             lengths *= 1 + 0.05 * rng.standard_normal(len(lengths))
         order = np.argsort(lengths, kind="stable")
         batches = [order[at : at + self.size] for at in range(0, len(order), self.size)]
-        return [batches[at] for at in rng.permutation(len(batches))] if shuffle else batches
-
-    def _assemble(
-        self, documents: Offsets, drawn: DrawnQuestions | None, numbers: Ids, texts: "_Texts"
-    ) -> Batch:
-        split = self.split
-        rows = list(zip(texts.starts[documents].tolist(), texts.starts[documents + 1].tolist(), strict=True))
-        names = _pad(texts.names, rows, np.int32(-1))
-        row, column = np.nonzero(names >= 0)
-        name = names[row, column]
-        count = np.diff(split.name_starts)[documents]
-        numbered = np.full((len(documents), max(int(count.max(initial=0)), 1)), -1, np.int64)
-        places = concatenate_ranges(split.name_starts[documents], split.name_starts[documents + 1])
-        numbered[np.arange(numbered.shape[1]) < count[:, None]] = numbers[places]
-        ids = _pad(texts.ids, rows, np.int64(0))
-        ids[row, column] = FIRST_ENTITY + numbered[row, name]
-        counts = np.bincount(row * numbered.shape[1] + name, minlength=numbered.size).reshape(numbered.shape)
-        questions, answers = self._questions(documents, drawn, numbered)
-        return Batch(
-            Documents(
-                ids=torch.from_numpy(ids),
-                lengths=torch.tensor([stop - start for start, stop in rows], dtype=torch.int64),
-                sentence_ends=torch.from_numpy(_pad(texts.sentence_ends, rows, np.False_)),
-                names=torch.from_numpy(names),
-                # A name that occurs only in held-out sentences is not a candidate.
-                candidates=torch.from_numpy(np.where(counts > 0, numbered, -1)),
-            ),
-            questions,
-            torch.from_numpy(answers.astype(np.int64)),
-            torch.from_numpy(counts),
-            torch.from_numpy(documents),
-        )
-
-    def _questions(
-        self, documents: Offsets, drawn: DrawnQuestions | None, numbered: Offsets
-    ) -> tuple[Questions, Ids]:
-        split = self.split
-        offered = drawn.document_questions if drawn else split.document_questions
-        questions = concatenate_ranges(offered[documents], offered[documents + 1])
-        per_document = offered[documents + 1] - offered[documents]
-        document = np.repeat(np.arange(len(documents)), per_document)
-        if drawn is None:
-            all_ids, all_names, starts = split.question_ids, split.question_names, split.question_starts
-            first, stop = starts[questions], starts[questions + 1]
-            answers = split.answers[questions]
-        else:
-            sentences = drawn.sentences[questions]
-            all_ids, all_names = split.ids, split.names
-            first, stop = split.sentence_starts[sentences], split.sentence_starts[sentences + 1]
-            answers = split.names[drawn.blanks[questions]]
-        token = concatenate_ranges(first, stop)
-        lengths = stop - first
-        row = np.repeat(np.arange(len(questions)), lengths)
-        ids, names = all_ids[token], all_names[token]
-        if drawn is not None:
-            blank = token == drawn.blanks[questions][row]
-            ids[blank], names[blank] = PLACEHOLDER, -1
-        named = names >= 0
-        ids[named] = FIRST_ENTITY + numbered[document[row[named]], names[named]]
-        asked = np.zeros((len(questions), numbered.shape[1]), np.bool_)
-        asked[row[named], names[named]] = True
-        padded = np.zeros((len(lengths), int(lengths.max(initial=0))), np.int64)
-        padded[np.arange(padded.shape[1]) < lengths[:, None]] = ids
-        within = np.arange(len(questions)) - (np.cumsum(per_document) - per_document)[document]
-        most = max(int(per_document.max(initial=0)), 1)
-        blanks = (padded == PLACEHOLDER).argmax(1) if padded.size else np.zeros(len(questions), np.int64)
-        made = Questions(
-            ids=torch.from_numpy(padded),
-            lengths=torch.from_numpy(lengths),
-            blanks=torch.from_numpy(blanks),
-            documents=torch.from_numpy(document),
-            places=torch.from_numpy(document * most + within),
-            most=most,
-            asked=torch.from_numpy(asked),
-        )
-        return made, answers
+        return [batches[at] for at in rng.permutation(len(batches))] if self.shuffle else batches
 
 
-@dataclass(frozen=True)
-class _Texts:
-    """The tokens of a split's documents that are read in an epoch: all but the sentences drawn as questions."""
+def assemble(split: EncodedSplit, documents: Offsets) -> Batch:
+    """The batch of some documents of a split."""
 
-    ids: Ids
-    names: Ids
-    sentence_ends: NDArray[np.bool_]
-    starts: Offsets  # [D + 1], in tokens
+    def of_documents(values: NDArray[Any], starts: Offsets, padding: int) -> NDArray[Any]:
+        return _padded(values, starts[documents], starts[documents + 1], padding)
 
-    @classmethod
-    def without(cls, split: EncodedSplit, drawn: DrawnQuestions | None) -> "_Texts":
-        """Remove the drawn sentences from the whole split at once, so that a batch consists of slices."""
-        if drawn is None:
-            return cls(split.ids, split.names, split.sentence_ends, split.document_starts)
-        first, stop = split.sentence_starts[drawn.sentences], split.sentence_starts[drawn.sentences + 1]
-        read = np.ones(len(split.ids), np.bool_)
-        read[concatenate_ranges(first, stop)] = False
-        starts = np.concatenate(([0], np.cumsum(read)))[split.document_starts]
-        return cls(split.ids[read], split.names[read], split.sentence_ends[read], starts)
+    ids = of_documents(split.ids, split.document_starts, 0)
+    names = of_documents(split.names, split.document_starts, -1)
+    numbers = of_documents(split.numbers, split.name_starts, -1)
+    row, column = np.nonzero(names >= 0)
+    name = names[row, column]
+    ids[row, column] = FIRST_ENTITY + numbers[row, name]
+    counts = np.bincount(row * numbers.shape[1] + name, minlength=numbers.size).reshape(numbers.shape)
+    question = concatenate_ranges(
+        split.document_questions[documents], split.document_questions[documents + 1]
+    )
+    return Batch(
+        Documents(
+            ids=torch.from_numpy(ids),
+            lengths=torch.from_numpy(np.diff(split.document_starts)[documents]),
+            sentence_ends=torch.from_numpy(of_documents(split.sentence_ends, split.document_starts, 0) > 0),
+            names=torch.from_numpy(names),
+            # A name that occurs only in held-out sentences is not a candidate.
+            candidates=torch.from_numpy(np.where(counts > 0, numbers, -1)),
+        ),
+        _assemble_questions(split, question, np.diff(split.document_questions)[documents], numbers),
+        torch.from_numpy(split.answers[question].astype(np.int64)),
+        torch.from_numpy(counts),
+        torch.from_numpy(documents),
+    )
 
 
-def _pad(values: NDArray[Any], rows: Sequence[tuple[int, int]], padding: np.generic) -> NDArray[Any]:
-    """Slices of an array as the rows of a padded matrix.
+def _assemble_questions(
+    split: EncodedSplit, question: Offsets, per_document: Offsets, numbers: Offsets
+) -> Questions:
+    first, stop = split.question_starts[question], split.question_starts[question + 1]
+    document = np.repeat(np.arange(len(per_document)), per_document)
+    ids = _padded(split.question_ids, first, stop, 0)
+    names = _padded(split.question_names, first, stop, -1)
+    row, column = np.nonzero(names >= 0)
+    name = names[row, column]
+    ids[row, column] = FIRST_ENTITY + numbers[document[row], name]
+    asked = np.zeros((len(question), numbers.shape[1]), np.bool_)
+    asked[row, name] = True
+    within = np.arange(len(question)) - _starts(per_document)[document]
+    most = max(int(per_document.max(initial=0)), 1)
+    return Questions(
+        ids=torch.from_numpy(ids),
+        lengths=torch.from_numpy(stop - first),
+        blanks=torch.from_numpy((ids == PLACEHOLDER).argmax(1)),
+        documents=torch.from_numpy(document),
+        places=torch.from_numpy(document * most + within),
+        most=most,
+        asked=torch.from_numpy(asked),
+    )
 
-    >>> _pad(np.arange(9), [(0, 2), (5, 8)], np.int64(-1)).tolist()
+
+def _padded(values: NDArray[Any], starts: Offsets, stops: Offsets, padding: int) -> Offsets:
+    """Ranges of an array as the rows of a padded matrix, at least one column wide.
+
+    >>> _padded(np.arange(9), np.array([0, 5]), np.array([2, 8]), -1).tolist()
     [[0, 1, -1], [5, 6, 7]]
     """
-    padded = np.full((len(rows), max((stop - start for start, stop in rows), default=0)), padding)
-    for row, (start, stop) in zip(padded, rows, strict=True):
-        row[: stop - start] = values[start:stop]
+    lengths = stops - starts
+    padded = np.full((len(lengths), max(int(lengths.max(initial=0)), 1)), padding, np.int64)
+    padded[np.arange(padded.shape[1]) < lengths[:, None]] = values[concatenate_ranges(starts, stops)]
     return padded
 
 
@@ -313,20 +296,15 @@ def _shuffled_numbers(split: EncodedSplit, rng: np.random.Generator) -> Ids:
 def load_in_background(batches: ClozeBatches, workers: int) -> "DataLoader[Batch]":
     """The same batches, prepared by worker processes that go on from epoch to epoch; by none, in this process.
 
-    The batches and their order do not depend on the number of workers. −1 chooses as many as keep a GPU busy: one
-    prepares 10,000 documents per second, less than an H200 takes with a GRU of hidden size 100. On a CPU, training is
-    slower than preparing batches in the same process.
+    The batches and their order do not depend on the number of workers.
     """
-    on_gpu = torch.cuda.is_available()
-    if workers < 0:
-        workers = min(3, max(1, (os.cpu_count() or 1) // 4)) if on_gpu else 0
     return DataLoader(
         batches,
         batch_size=None,
         num_workers=workers,
-        prefetch_factor=max(2, _PREFETCHED // workers) if workers else None,
+        prefetch_factor=8 if workers else None,
         persistent_workers=workers > 0,
-        pin_memory=on_gpu,
+        pin_memory=torch.cuda.is_available(),
         # Its own: an iterator draws a number, which would shift the dropout of a resumed run.
         generator=torch.Generator(),
     )

@@ -5,7 +5,7 @@ import logging
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,17 +18,10 @@ from attar.errors import AttarError, FormatError, OptionError
 from attar.files import AtomicFiles, refuse_existing
 from attar.paper.batches import QuestionDrawer
 from attar.paper.cloze import ClozeDocument, Question, count_names, document_writer
+from attar.paper.names import CapitalFinder, FindNames, NameTable, WordCounts, mark_names
 from attar.paper.options import SPLITS, BuildOptions
 from attar.paper.sets import encode_split
-from attar.paper.vocabulary import (
-    PLACEHOLDER_TOKEN,
-    VOCABULARY_FILE,
-    CapitalFinder,
-    NameFinder,
-    NameTable,
-    Vocabulary,
-    mark_names,
-)
+from attar.paper.vocabulary import PLACEHOLDER_TOKEN, VOCABULARY_FILE, Vocabulary
 from attar.progress import Progress, ignore_progress
 from attar.text.sentences import iterate_sentences
 
@@ -53,13 +46,20 @@ def build_set(
     if not replace:
         written = (ABOUT_FILE, VOCABULARY_FILE, *(f"{split}.parquet" for split in SPLITS))
         refuse_existing((out / name for name in written), "add --replace, or choose another --out")
+    texts = _read_sources(sources)
+    splits = split_documents([text.name for text in texts], options.validation, options.test, options.seed)
+    counts = WordCounts(_sentences_to_count(texts, splits, progress))
+    vocabulary = Vocabulary.build(counts, options.vocabulary_size, options.entities)
+    finder = CapitalFinder(counts.capitals, vocabulary.words)
+
+    def documents() -> Iterator[tuple[str, ClozeDocument]]:
+        for at, (text, split) in enumerate(zip(texts, splits, strict=True)):
+            progress("building", at, len(texts))
+            for document in _cloze_documents(text, finder.find, options, asked=split != SPLITS[0]):
+                yield split, document
+
     with AtomicFiles(out) as files:
-        names = _names(sources)
-        splits = split_documents(names, options.validation, options.test, options.seed)
-        texts = _sentences(sources, splits, progress)
-        vocabulary = Vocabulary.build(texts, options.vocabulary_size, options.entities)
-        documents = _documents(sources, splits, vocabulary, options, progress)
-        tallies = _write(documents, Counter(splits), files)
+        tallies = _write(documents(), Counter(splits), files)
         if not any(tally["documents"] for tally in tallies.values()):
             raise FormatError(f"found no text with names to ask for in {', '.join(map(str, sources))}")
         about = {
@@ -74,58 +74,41 @@ def build_set(
     return about
 
 
-def _names(sources: Sequence[str | Path]) -> list[str]:
-    """The names of all documents; a file that cannot be read is left out with a warning."""
+def _read_sources(sources: Sequence[str | Path]) -> list[SourceDocument]:
+    """All documents; a file that cannot be read is left out with a warning."""
     bad: list[AttarError] = []
-    names = [document.name for document in _read_sources(sources, bad.append)]
-    if bad and not names:
+    files = find_files(sources).files
+    texts = [text for file in files for text in read_source_file(file, on_bad=bad.append)]
+    if bad and not texts:
         raise bad[0]
     for fault in bad:
         logging.getLogger("attar").warning("attar: left out: %s", fault)
-    return names
+    return texts
 
 
-def _read_sources(
-    sources: Sequence[str | Path], on_bad: Callable[[AttarError], None]
-) -> Iterator[SourceDocument]:
-    for file in find_files(sources).files:
-        yield from read_source_file(file, on_bad=on_bad)
-
-
-def _ignore(fault: AttarError) -> None:
-    """`_names` has warned of it."""
-
-
-def _sentences(
-    sources: Sequence[str | Path], splits: Sequence[str], progress: Progress
+def _sentences_to_count(
+    texts: Sequence[SourceDocument], splits: Sequence[str], progress: Progress
 ) -> Iterator[list[str]]:
     every = SPLITS[0] not in splits
-    for at, document in enumerate(_read_sources(sources, _ignore)):
-        progress("counting words", at, len(splits))
-        if every or splits[at] == SPLITS[0]:
-            yield from iterate_sentences(document.text)
+    for at, (text, split) in enumerate(zip(texts, splits, strict=True)):
+        progress("counting words", at, len(texts))
+        if every or split == SPLITS[0]:
+            yield from iterate_sentences(text.text)
 
 
-def _documents(
-    sources: Sequence[str | Path],
-    splits: Sequence[str],
-    vocabulary: Vocabulary,
-    options: BuildOptions,
-    progress: Progress,
-) -> Iterator[tuple[str, ClozeDocument]]:
-    """Yield all windows with their splits, except those without a possible question."""
-    finder = CapitalFinder(vocabulary)
-    for at, text in enumerate(_read_sources(sources, _ignore)):
-        progress("building", at, len(splits))
-        # Seeded by name, so that a text's questions do not depend on the texts before it.
-        rng = np.random.default_rng([options.seed, zlib.crc32(text.name.encode("utf-8", "replace"))])
-        windows = []
-        for number, window in enumerate(_cut_windows(list(iterate_sentences(text.text)), options.window)):
-            sentences, names = number_names(window, finder, rng, options.entities)
-            windows.append(ClozeDocument(f"{text.name}#{number}", text.source, sentences, names))
-        for whole, asked in zip(windows, draw_questions(windows, rng, options.questions), strict=True):
-            if asked.questions and len(count_names(asked.sentences)) > 1:
-                yield splits[at], whole if splits[at] == SPLITS[0] else asked
+def _cloze_documents(
+    text: SourceDocument, find: FindNames, options: BuildOptions, *, asked: bool
+) -> Iterator[ClozeDocument]:
+    """A text's windows that have a possible question, whole, or `asked`: with questions held out."""
+    # Seeded by name, so that a text's questions do not depend on the texts before it.
+    rng = np.random.default_rng([options.seed, zlib.crc32(text.name.encode("utf-8", "replace"))])
+    windows = []
+    for number, window in enumerate(_cut_windows(list(iterate_sentences(text.text)), options.window)):
+        sentences, names = number_names(window, find, rng, options.entities)
+        windows.append(ClozeDocument(f"{text.name}#{number}", text.source, sentences, names))
+    for whole, reduced in zip(windows, draw_questions(windows, rng, options.questions), strict=True):
+        if reduced.questions and len(count_names(reduced.sentences)) > 1:
+            yield reduced if asked else whole
 
 
 def _cut_windows(sentences: Sequence[list[str]], size: int) -> Iterator[list[list[str]]]:
@@ -148,12 +131,12 @@ def _cut_windows(sentences: Sequence[list[str]], size: int) -> Iterator[list[lis
 
 
 def number_names(
-    sentences: Iterable[Sequence[str]], finder: NameFinder, rng: np.random.Generator, limit: int
+    sentences: Iterable[Sequence[str]], find: FindNames, rng: np.random.Generator, limit: int
 ) -> tuple[list[list[str]], dict[int, str]]:
     """The sentences in lower case with `@entityN` for names, and the names by N: numbers in random order."""
     table = NameTable(limit)
-    marked = list(mark_names(sentences, table, finder))
-    order = rng.permutation(len(table)).tolist()
+    marked = list(mark_names(sentences, table, find))
+    order = rng.permutation(len(table.names)).tolist()
     renamed = {f"@entity{old}": f"@entity{new}" for old, new in enumerate(order)}
     lowered = [[renamed.get(token) or token.lower() for token in sentence] for sentence in marked]
     return lowered, dict(sorted(zip(order, table.names, strict=True)))
@@ -165,18 +148,16 @@ def draw_questions(
     """Hold sentences out of documents as their questions, at most `count` each."""
     split = encode_split(documents, Vocabulary((), entities=10_000))
     drawn = QuestionDrawer(split).draw(rng, count)
-    asked = []
-    for at, document in enumerate(documents):
-        first_sentence = int(split.document_sentences[at])
-        questions: dict[int, Question] = {}  # by the number of the sentence
-        for q in range(*drawn.document_questions[at : at + 2].tolist()):
-            number = int(drawn.sentences[q]) - first_sentence
-            place = int(drawn.blanks[q] - split.sentence_starts[drawn.sentences[q]])
-            tokens = document.sentences[number]
-            held_out = (*tokens[:place], PLACEHOLDER_TOKEN, *tokens[place + 1 :])
-            questions[number] = Question(held_out, int(tokens[place].removeprefix("@entity")))
-        left = [tokens for number, tokens in enumerate(document.sentences) if number not in questions]
-        asked.append(replace(document, sentences=left, questions=list(questions.values())))
+    asked = [replace(document, sentences=[], questions=[]) for document in documents]
+    blanks = dict(zip(drawn.sentences.tolist(), drawn.blanks.tolist(), strict=True))
+    sentences = ((at, tokens) for at, document in enumerate(documents) for tokens in document.sentences)
+    for number, (at, tokens) in enumerate(sentences):
+        if number not in blanks:
+            asked[at].sentences.append(tokens)
+            continue
+        place = blanks[number] - int(split.sentence_starts[number])
+        held_out = (*tokens[:place], PLACEHOLDER_TOKEN, *tokens[place + 1 :])
+        asked[at].questions.append(Question(held_out, int(tokens[place].removeprefix("@entity"))))
     return asked
 
 
@@ -223,7 +204,7 @@ def _warn_of_empty_splits(options: BuildOptions, tallies: Mapping[str, Counter[s
 
 
 def split_documents(names: Sequence[str], validation: str, test: str, seed: int) -> list[str]:
-    """Assign documents to splits by a share (`0.08`), a rule on the index (`i%20==0`), or a file of names.
+    """Assign documents to splits by a share (`0.08`), or by a rule on the index (`i%20==0`).
 
     Shares are drawn from the sorted names, so that the order and packing of the sources do not matter.
 
@@ -231,17 +212,20 @@ def split_documents(names: Sequence[str], validation: str, test: str, seed: int)
     ['training', 'validation', 'test', 'validation']
     """
     splits = [""] * len(names)
-    rules = (("validation", validation), ("test", test))
-    shares = {split: share for split, rule in rules if (share := _share(rule)) is not None}
+    rules = {"validation": validation, "test": test}
+    shares = {split: share for split, rule in rules.items() if (share := _share(rule)) is not None}
     if sum(shares.values()) >= 1:
         expected = "shares that leave documents for training"
         raise OptionError.expected("validation and test", expected, f"{validation} and {test}")
-    for split, rule in rules:
-        if split not in shares:
-            for at in _listed(names, rule, split):
-                if splits[at]:  # a leak from one split into another
-                    raise OptionError(f"document {names[at]!r} is in both validation and test")
-                splits[at] = split
+    for split in rules.keys() - shares.keys():
+        match = _RULE.fullmatch(rules[split].strip())
+        if not match or int(match[2]) >= int(match[1]):
+            expected = "a share such as 0.08, or a rule i%N==R with R below N"
+            raise OptionError.expected(split, expected, repr(rules[split]))
+        for at in range(int(match[2]), len(names), int(match[1])):
+            if splits[at]:  # a leak from one split into another
+                raise OptionError(f"document {names[at]!r} is in both validation and test")
+            splits[at] = split
     order = sorted((at for at, split in enumerate(splits) if not split), key=lambda at: (names[at], at))
     # Published splits of these corpora are given by the permutation of this older generator.
     drawn = [order[place] for place in np.random.RandomState(seed).permutation(len(order))]
@@ -267,35 +251,3 @@ def _share(rule: str) -> float | None:
     if not 0 <= share < 1:
         raise OptionError.expected("share of documents", "a number from 0 to below 1", rule)
     return share
-
-
-def _listed(names: Sequence[str], rule: str, split: str) -> list[int]:
-    match = _RULE.fullmatch(rule.strip())
-    if match:
-        every, rest = int(match[1]), int(match[2])
-        if rest >= every:
-            raise OptionError.expected(split, "i%N==R with R below N", rule)
-        return [at for at in range(len(names)) if at % every == rest]
-    wanted = _read_list(rule, split)
-    keys = [
-        {name, name.rsplit("/", 1)[-1], name + ".txt", name.rsplit("/", 1)[-1] + ".txt"} for name in names
-    ]
-    missing = wanted - set().union(*keys)
-    if missing:
-        raise OptionError(
-            f"{rule} names {len(missing)} documents that are not there, such as {min(missing)!r}"
-        )
-    return [at for at, key in enumerate(keys) if key & wanted]
-
-
-def _read_list(rule: str, split: str) -> set[str]:
-    try:
-        if not Path(rule).is_file():
-            expected = "a share such as 0.08, a rule such as i%20==0, or a file of names"
-            raise OptionError.expected(split, expected, repr(rule))
-        lines = Path(rule).read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as fault:
-        raise FormatError(f"{rule} is not UTF-8 text", "convert it (iconv -t UTF-8)") from fault
-    except OSError as fault:
-        raise FormatError(f"cannot read {rule}: {fault.strerror or fault}") from fault
-    return {line.strip() for line in lines if line.strip()}

@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,11 +18,9 @@ from attar.paper.vocabulary import PLACEHOLDER_TOKEN
 from attar.progress import Progress, ignore_progress
 from attar.text.sentences import LONGEST_SENTENCE
 
-_ENTITY = "@entity"
 # At most 9999: a network has an embedding per number up to the highest. The CNN and Daily Mail sets use hundreds.
-ENTITY_NUMBER = "0|[1-9][0-9]{0,3}"
-_MARK = re.compile(f"{_ENTITY}({ENTITY_NUMBER})")
-_ROWS = 512  # per batch of a Parquet file
+_NUMBER = "0|[1-9][0-9]{0,3}"
+_MARK = re.compile(f"@entity({_NUMBER})")
 _Number = Annotated[int, msgspec.Meta(ge=0, le=9999)]
 
 
@@ -52,9 +49,7 @@ def entity_number(token: str) -> int | None:
     >>> entity_number("@entity12"), entity_number("@entity"), entity_number("@entity007"), entity_number("house")
     (12, None, None, None)
     """
-    if not token.startswith(_ENTITY):
-        return None
-    mark = _MARK.fullmatch(token)
+    mark = _MARK.fullmatch(token) if token.startswith("@") else None
     return int(mark[1]) if mark else None
 
 
@@ -65,7 +60,7 @@ def count_names(sentences: Iterable[Sequence[str]]) -> Counter[int]:
 
 
 class _Row(msgspec.Struct):
-    """A row of the file, one per document; in reading, nulls, other types and numbers out of range are refused."""
+    """A row of a Parquet file, one per document; nulls, other types and numbers out of range are refused."""
 
     name: str
     source: str
@@ -98,11 +93,7 @@ class _Row(msgspec.Struct):
         )
 
 
-def _schema() -> Any:
-    pa = _pyarrow()
-    kinds = {"name": pa.string(), "source": pa.string(), "name_ids": pa.list_(pa.int32())}
-    kinds["answers"] = kinds["name_ids"]
-    return pa.schema([(name, kinds.get(name, pa.list_(pa.string()))) for name in _Row.__struct_fields__])
+_ROWS = 512  # per batch of a Parquet file
 
 
 def _pyarrow() -> Any:
@@ -117,7 +108,10 @@ def _pyarrow() -> Any:
 @contextmanager
 def document_writer(path: Path) -> Iterator[Callable[[ClozeDocument], None]]:
     """Write documents to a Parquet file, one row per document; the file appears when all are written."""
-    pa, schema = _pyarrow(), _schema()
+    pa = _pyarrow()
+    kinds = {"name": pa.string(), "source": pa.string(), "name_ids": pa.list_(pa.int32())}
+    kinds["answers"] = kinds["name_ids"]
+    schema = pa.schema([(name, kinds.get(name, pa.list_(pa.string()))) for name in _Row.__struct_fields__])
     rows: list[dict[str, Any]] = []
     with atomic_file(path) as partial, pa.parquet.ParquetWriter(partial, schema, compression="zstd") as file:
 
@@ -152,7 +146,7 @@ def read_documents(path: Path) -> Iterator[ClozeDocument]:
 
 
 _BLOCKS = ("url", "document", "question", "answer", "names")
-_NAME = re.compile(rf"@entity({ENTITY_NUMBER}):(.*)")
+_NAME = re.compile(rf"@entity({_NUMBER}):(.*)")
 _ENDS = frozenset((".", "!", "?"))
 _CLOSERS = frozenset(('"', "'", "''", ")", "]"))
 
@@ -177,18 +171,16 @@ def parse_question(data: bytes, where: str) -> QuestionFile:
         return FormatError.expected(f"{where}, line {line}", expected, got)
 
     try:
-        body = data.decode().rstrip("\n")
+        blocks = data.decode().rstrip("\n").split("\n\n")
     except UnicodeDecodeError as fault:
         line = data.count(b"\n", 0, fault.start) + 1
         raise malformed(line, "UTF-8 text", f"the byte 0x{data[fault.start]:02x}") from fault
-    blocks = body.split("\n\n")
+    if len(blocks) != len(_BLOCKS):
+        blank = f"five blocks separated by blank lines ({', '.join(_BLOCKS)})"
+        raise FormatError.expected(where, blank, f"{len(blocks)} blocks")
     lines = [1]  # the first line of each block
     for block in blocks:
         lines.append(lines[-1] + block.count("\n") + 2)
-    if len(blocks) != len(_BLOCKS):
-        line = min(lines[min(len(blocks), len(_BLOCKS))], body.count("\n") + 1)
-        expected = f"five blocks separated by blank lines ({', '.join(_BLOCKS)})"
-        raise malformed(line, expected, f"{len(blocks) if body else 0} blocks")
     url, document, question, answer, _ = blocks
     for line, kind, block in zip(lines, _BLOCKS[:4], blocks, strict=False):
         if not block.strip() or "\n" in block:
@@ -231,43 +223,20 @@ def split_tokens(tokens: Sequence[str]) -> list[list[str]]:
     return [*sentences, sentence] if sentence else sentences
 
 
-def list_questions(folder: Path) -> tuple[list[str], str]:
-    """The names of a folder's `.question` files, and a fingerprint of their names, sizes and times."""
-    with os.scandir(folder) as entries:
-        files = [entry for entry in entries if entry.name.endswith(".question")]
-        rows = sorted((entry.name, *_size_and_time(entry)) for entry in files)
-    return [row[0] for row in rows], hashlib.sha256(repr(rows).encode()).hexdigest()
+def read_folder(folder: Path, source: str, progress: Progress = ignore_progress) -> Iterator[ClozeDocument]:
+    """Yield a folder's documents with all of their questions; malformed files are left out with a warning.
 
-
-def _size_and_time(entry: "os.DirEntry[str]") -> tuple[int, int]:
-    try:
-        status = entry.stat()
-    except OSError:  # a broken link: reading it reports its name
-        return 0, 0
-    return status.st_size, status.st_mtime_ns
-
-
-def read_folder(
-    folder: Path, source: str, *, skip_malformed: bool = False, progress: Progress = ignore_progress
-) -> Iterator[ClozeDocument]:
-    """Yield a folder's documents with all of their questions.
-
-    A malformed file is refused with its name and line, or skipped with a warning. The questions of a document are
-    anywhere in the folder, so all its files are read before the first document.
+    The questions of a document are anywhere in the folder, so all its files are read before the first document.
     """
-    names, _ = list_questions(folder)
-    if not names:
-        raise FormatError(f"there are no .question files in {folder}")
+    files = sorted(folder.glob("*.question"))
     documents: dict[bytes, ClozeDocument] = {}
     texts: dict[bytes, str] = {}
-    for done, name in enumerate(names):
-        progress("reading questions", done, len(names))
+    for done, path in enumerate(files):
+        progress("reading questions", done, len(files))
         try:
-            file = _read(folder / name)
-        except FormatError as fault:
-            if not skip_malformed:
-                raise
-            logging.getLogger("attar").warning("attar: skipped %s", fault)
+            file = parse_question(path.read_bytes(), str(path))
+        except (OSError, FormatError) as fault:
+            logging.getLogger("attar").warning("attar: left out: %s", fault)
             continue
         # Equal texts whose ids mean different names are different documents.
         key = hashlib.sha256(f"{file.url}\n{file.document}\n{sorted(file.names)}".encode()).digest()
@@ -275,13 +244,8 @@ def read_folder(
         document = documents.setdefault(key, ClozeDocument(file.url, source, [], dict(file.names)))
         answer = int(file.answer.removeprefix("@entity"))
         document.questions.append(Question(tuple(file.question.split()), answer))
+    if not documents:
+        raise FormatError(f"there are no well-formed .question files in {folder}", "check the path")
     for key, document in documents.items():
         document.sentences = split_tokens(texts.pop(key).split())
         yield document
-
-
-def _read(path: Path) -> QuestionFile:
-    try:
-        return parse_question(path.read_bytes(), str(path))
-    except OSError as fault:
-        raise FormatError(f"cannot read {path}: {fault.strerror or fault}") from fault

@@ -1,38 +1,34 @@
 """The paper's experiment: mechanisms trained under the same conditions with several seeds, each run in its own process.
 
-`python -m attar.paper.compare OPTIONS.json` makes one run.
+The results become a table and a figure.
 """
 
+import multiprocessing
 import os
-import subprocess
-import sys
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TextIO
+from statistics import fmean, stdev
+from typing import Any
 
 import msgspec
+import numpy as np
+import torch
 
-from attar.errors import AttarError, FormatError, OptionError, writing_to
+from attar.errors import AttarError, FormatError, MissingError, OptionError, install_command, writing_to
 from attar.files import atomic_file
-from attar.paper.evaluate import Report, Result, draw_figure, evaluate, load_pyplot, make_report
+from attar.paper.evaluate import Evaluation, Score, evaluate
 from attar.paper.network import load_network
 from attar.paper.options import SPLITS, TrainingOptions
 from attar.paper.sets import ClozeSet
-from attar.paper.train import train
+from attar.paper.train import Row, train
 from attar.progress import Progress, ignore_progress
 
 MECHANISMS = ("none", "linear", "gated", "softmax")
-# In the folder of a run.
-_OPTIONS = "options.json"
-_RESULT = "result.json"
-_LOG = "log.txt"
-# Options that differ between runs.
-_VARIED = ("mechanism", "seed")
-# Seconds between two looks at the running processes.
-_PAUSE = 0.2
+_RESULT = "result.json"  # in the folder of a run
 
 
 @dataclass(frozen=True)
@@ -65,9 +61,16 @@ class Comparison:
         ]
 
 
+class Result(msgspec.Struct):
+    options: dict[str, Any]
+    history: list[Row]
+    validation: Evaluation
+    test: Evaluation
+
+
 def compare(
     comparison: Comparison, *, say: Callable[[str], None] = print, progress: Progress = ignore_progress
-) -> Report:
+) -> "Report":
     """Make the missing runs, and write `report.json` and the figure; `say` is called with one line per epoch."""
     load_pyplot()  # missing, it is better refused now than after hours
     out = Path(comparison.base.out)
@@ -82,8 +85,10 @@ def compare(
         if result is None:
             raise FormatError(f"{options.folder} has no {_RESULT}", "give the same command again")
         results[options.mechanism].append(result)
-    shared = {name: value for name, value in comparison.base.described().items() if name not in _VARIED}
-    report = make_report(shared, results)
+    shared = comparison.base.described()
+    report = make_report(
+        {name: shared[name] for name in shared if name not in ("mechanism", "seed")}, results
+    )
     with writing_to(out, "choose another --out"):
         (out / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
         draw_figure(report, out / "figure")
@@ -104,7 +109,7 @@ def _is_done(options: TrainingOptions) -> bool:
 
 def _prepare(base: TrainingOptions, progress: Progress) -> None:
     """Count words and encode documents once, here, and not in every run at the same time."""
-    cloze_set = ClozeSet.open(base.data, skip_malformed=base.skip_malformed, progress=progress)
+    cloze_set = ClozeSet.open(base.data, progress=progress)
     cloze_set.check_splits(*SPLITS)
     vocabulary = cloze_set.vocabulary()
     for split in SPLITS:
@@ -112,70 +117,80 @@ def _prepare(base: TrainingOptions, progress: Progress) -> None:
 
 
 @dataclass(frozen=True)
-class _RunningProcess:
-    """A run's process, and its log as it grows."""
-
+class _Running:
     options: TrainingOptions
-    process: "subprocess.Popen[bytes]"
-    log: TextIO
-
-    @classmethod
-    def start(cls, options: TrainingOptions) -> "_RunningProcess":
-        folder = options.folder
-        with writing_to(folder, "choose another --out"):
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / _OPTIONS).write_bytes(msgspec.json.encode(options))
-            with open(folder / _LOG, "wb") as log:
-                process = subprocess.Popen(
-                    [sys.executable, "-W", "ignore", "-m", "attar.paper.compare", str(folder / _OPTIONS)],
-                    stdin=subprocess.PIPE,  # closes when this process ends, even by SIGKILL
-                    stdout=log,
-                    stderr=log,
-                    env=os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
-                )
-            return cls(options, process, open(folder / _LOG, encoding="utf-8", errors="replace"))
+    process: Any  # a multiprocessing process that was spawned
+    lines: Connection  # what it says
 
     @property
     def name(self) -> str:
         return f"{self.options.mechanism}, seed {self.options.seed}"
 
-    def failure(self, code: int) -> AttarError:
-        log = self.options.folder / _LOG
-        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        reason = lines[-1] if lines else "no output"
-        remedy = f"see {log}; the same command continues from here"
-        return AttarError(f"the run {self.name} ended with exit code {code} ({reason})", remedy)
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.communicate()  # closes its standard input, and waits
-        self.log.close()
-
 
 def _run_all(
     missing: Sequence[TrainingOptions], jobs: int, say: Callable[[str], None], progress: Progress
 ) -> None:
-    """Make all runs, at most `jobs` at a time, and say what each prints; the first that fails stops the others."""
-    queue, running, done = list(missing), list[_RunningProcess](), 0
+    """Make all runs, at most `jobs` at a time, and say what each says; the first that fails stops the others."""
+    spawn = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+    queue, running = list(missing), list[_Running]()
     try:
         while queue or running:
             while queue and len(running) < jobs:
-                running.append(_RunningProcess.start(queue.pop(0)))
-            time.sleep(_PAUSE)
-            progress("training", done, len(missing))
-            for run in list(running):
-                code = run.process.poll()
-                for line in run.log:
-                    say(f"{run.name}: {line.rstrip()}")
-                if code is not None:
+                receiving, sending = spawn.Pipe(duplex=False)
+                options = queue.pop(0)
+                process = spawn.Process(target=_run_in_process, args=(options, sending))
+                process.start()
+                sending.close()  # in this process, so that its end is seen
+                running.append(_Running(options, process, receiving))
+            progress("training", len(missing) - len(queue) - len(running), len(missing))
+            ready = wait([run.lines for run in running])
+            for run in [run for run in running if run.lines in ready]:
+                try:
+                    say(f"{run.name}: {run.lines.recv()}")
+                except EOFError:
+                    run.process.join()
                     running.remove(run)
-                    run.stop()
-                    if code:
-                        raise run.failure(code)
-                    done += 1
+                    if run.process.exitcode:
+                        message = f"the run {run.name} ended with exit code {run.process.exitcode}"
+                        raise AttarError(message, "the same command continues from here") from None
     finally:
         for run in running:
-            run.stop()
+            run.process.terminate()
+            run.process.join()
+
+
+def _run_in_process(options: TrainingOptions, lines: Connection) -> None:
+    """Make one run in a process that ends with the comparison, even if that is killed."""
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    try:
+        run_once(options, say=lines.send)
+    except AttarError as mistake:
+        with suppress(OSError):
+            lines.send(str(mistake))
+        raise SystemExit(1) from None
+
+
+def _exit_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def run_once(options: TrainingOptions, say: Callable[[str], None]) -> Result:
+    """Train, evaluate on validation and test, and write `result.json` last: a folder that has one is done."""
+    history = train(options, resume=True, say=say)
+    saved = load_network(options.folder)
+    cloze_set = ClozeSet.open(options.data)
+    validation, test = (
+        evaluate(saved.network, cloze_set.encoded(split, saved.vocabulary))
+        for split in ("validation", "test")
+    )
+    result = Result(options.described(), history, validation, test)
+    with atomic_file(options.folder / _RESULT) as partial:
+        partial.write_bytes(msgspec.json.encode(result))
+    return result
 
 
 def read_result(folder: Path) -> Result | None:
@@ -190,44 +205,141 @@ def read_result(folder: Path) -> Result | None:
         raise FormatError(f"{file} is not the result of a run ({fault})", remedy) from fault
 
 
-def run(options: TrainingOptions) -> Result:
-    """Train, evaluate on validation and test, and write `result.json` last: a folder that has one is done."""
+class Accuracy(msgspec.Struct):
+    """The test accuracy of each seed, their mean and standard deviation, and the mean 95 % interval over documents.
 
-    def say(line: str) -> None:
-        print(line, flush=True)
+    >>> low, high = Score(0.25, 0.0, 0.5, 8, 2), Score(0.75, 0.5, 1.0, 8, 2)
+    >>> Accuracy.of([low, high])
+    Accuracy(test=[0.25, 0.75], mean=0.5, deviation=0.3535533905932738, low=0.25, high=0.75)
+    >>> Accuracy.of([low]).deviation is None
+    True
+    """
 
-    history = train(options, resume=True, say=say)
-    saved = load_network(options.folder)
-    cloze_set = ClozeSet.open(options.data, skip_malformed=options.skip_malformed)
-    validation, test = (
-        evaluate(saved.network, cloze_set.encoded(split, saved.vocabulary))
-        for split in ("validation", "test")
-    )
-    result = Result(options.described(), history, validation, test)
-    with atomic_file(options.folder / _RESULT) as partial:
-        partial.write_bytes(msgspec.json.encode(result))
-    return result
+    test: list[float]
+    mean: float
+    deviation: float | None  # of one seed there is none
+    low: float
+    high: float
 
-
-def _exit_with_parent() -> None:
-    """Exit when the standard input closes: the comparison has ended. The same command continues the run."""
-
-    def wait() -> None:
-        while os.read(0, 1):
-            pass
-        os._exit(1)
-
-    threading.Thread(target=wait, name="exit with parent", daemon=True).start()
+    @classmethod
+    def of(cls, scores: Sequence[Score]) -> "Accuracy":
+        accuracies = [score.accuracy for score in scores]
+        low, high = fmean(score.low for score in scores), fmean(score.high for score in scores)
+        deviation = stdev(accuracies) if len(accuracies) > 1 else None
+        return cls(accuracies, fmean(accuracies), deviation, low, high)
 
 
-def main(file: str) -> None:
-    """Make one run; an error is one line, the last of the log, which the comparison quotes."""
-    _exit_with_parent()
+class MechanismReport(msgspec.Struct):
+    """A mechanism's test accuracy, over all questions and per source, and its validation accuracy by seed and epoch."""
+
+    whole: Accuracy
+    sources: dict[str, Accuracy]
+    validation: list[list[float]]
+
+
+class Report(msgspec.Struct):
+    """What the runs share, and what they differ in; baselines' accuracies are by name, then by source ("" for all)."""
+
+    options: dict[str, Any]
+    mechanisms: dict[str, MechanismReport]
+    baselines: dict[str, dict[str, float]]
+
+
+def make_report(options: dict[str, Any], results: Mapping[str, Sequence[Result]]) -> Report:
+    """Summarize the results of all runs, one per seed and mechanism; `options` are what the runs share."""
+    mechanisms = {}
+    for name, runs in results.items():
+        tests = [run.test for run in runs]
+        mechanisms[name] = MechanismReport(
+            Accuracy.of([test.network for test in tests]),
+            {source: Accuracy.of([test.sources[source] for test in tests]) for source in tests[0].sources},
+            [[row["validation_accuracy"] for row in run.history] for run in runs],
+        )
+    test = next(iter(results.values()))[0].test  # the baselines are those of every run
+    baselines = {
+        name: {"": whole.accuracy}
+        | {source: part.accuracy for source, part in test.source_baselines[name].items()}
+        for name, whole in test.baselines.items()
+    }
+    return Report(options, mechanisms, baselines)
+
+
+def difference(lower: Accuracy, higher: Accuracy) -> tuple[float, float | None]:
+    """The difference between two mechanisms' means, and its standard error over seeds if there are several.
+
+    >>> one, two = Accuracy([0.5], 0.5, None, 0.4, 0.6), Accuracy([1.0, 0.5], 0.75, 0.2, 0.7, 0.8)
+    >>> difference(one, two), difference(two, two)
+    ((0.25, None), (0.0, 0.2))
+    """
+    if lower.deviation is None or higher.deviation is None:
+        return higher.mean - lower.mean, None
+    variances = (lower.deviation**2 / len(lower.test), higher.deviation**2 / len(higher.test))
+    return higher.mean - lower.mean, sum(variances) ** 0.5
+
+
+def markdown_table(report: Report) -> str:
+    """The report as a Markdown table: the whole test set, then each source if there are several.
+
+    A step is the difference to the mechanism above, ± its standard error over seeds.
+    """
+    lines = ["| test | mechanism | accuracy | step | 95 % interval | each seed |", "|---" * 6 + "|"]
+    sources = next(iter(report.mechanisms.values())).sources
+    for source in ["", *sources] if len(sources) > 1 else [""]:
+        above = None
+        for name, mechanism in report.mechanisms.items():
+            row = mechanism.sources[source] if source else mechanism.whole
+            accuracy = f"{row.mean:.3f}" if row.deviation is None else f"{row.mean:.3f} ± {row.deviation:.3f}"
+            step = "" if above is None else _step(*difference(above, row))
+            seeds = " ".join(f"{value:.3f}" for value in row.test)
+            cells = (source or "all", name, accuracy, step, f"{row.low:.3f} … {row.high:.3f}", seeds)
+            lines.append(f"| {' | '.join(cells)} |")
+            above = row
+        for name, accuracies in report.baselines.items():
+            if source in accuracies:
+                lines.append(f"| {source or 'all'} | {name} | {accuracies[source]:.3f} | | | |")
+    return "\n".join(lines)
+
+
+def _step(change: float, error: float | None) -> str:
+    return f"{change:+.3f}" if error is None else f"{change:+.3f} ± {error:.3f}"
+
+
+def load_pyplot() -> Any:
     try:
-        run(msgspec.json.decode(Path(file).read_bytes(), type=TrainingOptions))
-    except AttarError as mistake:
-        sys.exit(f"attar: {mistake}")
+        import matplotlib
+    except ImportError as fault:
+        raise MissingError("figures need matplotlib", install_command("plots")) from fault
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
 
 
-if __name__ == "__main__":
-    main(sys.argv[1])
+# Colour, line and marker: distinguishable in grey too.
+STYLES = {
+    "none": ("#7f7f7f", ":", "x"),
+    "linear": ("#1f77b4", "--", "s"),
+    "gated": ("#d62728", "-", "o"),
+    "softmax": ("#2ca02c", "-.", "^"),
+}
+
+
+def draw_figure(report: Report, path: Path) -> None:
+    """Write `path.png` and `path.svg`: validation accuracy per epoch, the mean and range over seeds."""
+    pyplot = load_pyplot()
+    figure, axes = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
+    for name, row in report.mechanisms.items():
+        colour, line, marker = STYLES.get(name, (None, "-", "."))
+        curves = np.array(row.validation)
+        epochs = np.arange(1, curves.shape[1] + 1)
+        markers: dict[str, Any] = {"marker": marker, "markersize": 4, "markevery": max(1, len(epochs) // 12)}
+        label = f"{name} (test {row.whole.mean:.3f})"
+        axes.plot(epochs, curves.mean(0), line, color=colour, label=label, **markers)
+        axes.fill_between(epochs, curves.min(0), curves.max(0), color=colour, alpha=0.15, linewidth=0)
+    axes.set_xlabel("epochs")
+    axes.set_ylabel("validation accuracy")
+    axes.grid(alpha=0.3)
+    axes.legend(loc="best")
+    figure.savefig(path.with_suffix(".png"), dpi=150)
+    figure.savefig(path.with_suffix(".svg"), dpi=150, metadata={"Date": None})
+    pyplot.close(figure)

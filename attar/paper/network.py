@@ -10,7 +10,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 import safetensors.torch
@@ -60,17 +60,13 @@ class Questions:
 
 
 class PaperHead(nn.Module):
-    """W_o tanh(W_r R + W_q q) over all entity ids, of which those of the document are selected.
+    """W_o tanh(W_r R + W_q q) over all entity ids, of which those of the document are selected."""
 
-    The hidden layer has `width` units, by default the size of a readout: more of them distinguish more names, and do
-    not make memories larger.
-    """
-
-    def __init__(self, size: int, entities: int, width: int = 0) -> None:
+    def __init__(self, size: int, entities: int) -> None:
         super().__init__()
-        self.of_readout = nn.Linear(size, width or size, bias=False)
-        self.of_query = nn.Linear(size, width or size)
-        self.entities = nn.Linear(width or size, entities)
+        self.of_readout = nn.Linear(size, size, bias=False)
+        self.of_query = nn.Linear(size, size)
+        self.entities = nn.Linear(size, entities)
 
     def forward(
         self, readouts: Float[Tensor, "Q k"], queries: Float[Tensor, "Q k"], candidates: Int[Tensor, "Q c"]
@@ -113,16 +109,15 @@ class Network(nn.Module):
     def __init__(self, options: NetworkOptions, words: int, entities: int) -> None:
         super().__init__()
         self.options = options
-        size, join = options.hidden_size, cast(Literal["halves", "sum"], options.join)
+        size = options.hidden_size
         self.embedding = nn.Embedding(words, options.embedding_size, padding_idx=PAD)
         self.dropout = nn.Dropout(options.dropout)
-        self.document_encoder = make_encoder(options.encoder, options.embedding_size, size, join)
+        self.document_encoder = make_encoder(options.encoder, options.embedding_size, size)
         # A question is one sentence: looking ahead within it is reading all of it.
         self.two_way = options.encoder in ("lookahead", "bidirectional")
         kind = "bidirectional" if self.two_way else options.encoder
-        self.question_encoder = make_encoder(kind, options.embedding_size, size, join)
-        scaled = options.mechanism not in ("none", "softmax")
-        scale = {"scale": None if options.scale == "none" else options.scale} if scaled else {}
+        self.question_encoder = make_encoder(kind, options.embedding_size, size)
+        scale = {} if options.mechanism in ("none", "softmax") else {"scale": "sqrt"}
         self.mechanism = attention(options.mechanism, size, **scale)
         self.head = self._make_head(entities)
         # A learnt bonus on the score of names that occur in the question itself: they are seldom its answer.
@@ -132,7 +127,7 @@ class Network(nn.Module):
     def _make_head(self, entities: int) -> PaperHead | CopyHead:
         options = self.options
         if options.chosen_head == "paper":
-            return PaperHead(options.hidden_size, entities, options.head_size)
+            return PaperHead(options.hidden_size, entities)
         if options.mechanism == "keyed":  # x_e · x_e is about this large
             return CopyHead(1 / (options.embedding_size * NAME_SCALE**2))
         return CopyHead(shares=options.mechanism == "softmax")
@@ -237,7 +232,7 @@ class SavedNetwork:
 
 
 def save_network(folder: Path, network: Network, vocabulary: Vocabulary, about: dict[str, Any]) -> None:
-    config = msgspec.to_builtins(_Config(NetworkOptions(**network.options.network()), about))
+    config = msgspec.to_builtins(_Config(network.options.network(), about))
     weights = {name: value.cpu().contiguous() for name, value in network.state_dict().items()}
     with AtomicFiles(folder) as files:
         files.path(VOCABULARY_FILE).write_bytes(vocabulary.to_bytes())

@@ -2,20 +2,19 @@
 
 import contextlib
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import FormatError
 from attar.files import atomic_file
-from attar.paper.cloze import ClozeDocument, entity_number, list_questions, read_documents, read_folder
+from attar.paper.cloze import ClozeDocument, entity_number, read_documents, read_folder
+from attar.paper.names import WordCounts
 from attar.paper.options import ENTITIES, SPLITS
 from attar.paper.vocabulary import VOCABULARY_FILE, Vocabulary
 from attar.progress import Progress, ignore_progress
@@ -47,7 +46,7 @@ class EncodedSplit:
     document_questions: Offsets  # [D + 1], in questions
     answers: Ids  # [Q], numbers as in `names`
     source_of: Ids  # [D], in `sources`
-    sources: tuple[str, ...]
+    sources: NDArray[np.str_]
 
     def __len__(self) -> int:
         return len(self.document_starts) - 1
@@ -67,39 +66,11 @@ class EncodedSplit:
     def fingerprint(self) -> str:
         """A hash of documents and questions, independent of where and when the set was copied."""
         digest = hashlib.sha256()
-        for name, array in self._arrays().items():
-            digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        for field in fields(self)[:-1]:  # the names of sources may change with a set's path
+            array = np.ascontiguousarray(getattr(self, field.name))
+            digest.update(f"{field.name} {array.dtype} {array.shape}".encode())
             digest.update(array.data)
         return digest.hexdigest()
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        """All but the names of sources, which may change with a set's path."""
-        return {field.name: np.ascontiguousarray(getattr(self, field.name)) for field in fields(self)[:-1]}
-
-    def save(self, path: Path, note: str) -> None:
-        from safetensors.numpy import save_file
-
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(path) as partial:
-            about = {"sources": json.dumps(self.sources), "note": note, "fingerprint": self.fingerprint}
-            save_file(self._arrays(), partial, about)
-
-    @classmethod
-    def load(cls, path: Path, note: str) -> "EncodedSplit | None":
-        """Load what `save` wrote; None if the file is missing, damaged, or has another note."""
-        from safetensors import SafetensorError, safe_open
-
-        try:
-            with safe_open(path, "np") as file:
-                about = file.metadata()
-                if about["note"] != note:
-                    return None
-                arrays = {field.name: file.get_tensor(field.name) for field in fields(cls)[:-1]}
-                sources = msgspec.json.decode(about["sources"], type=tuple[str, ...])
-            loaded = cls(**arrays, sources=sources)
-            return loaded if loaded.fingerprint == about["fingerprint"] else None
-        except (OSError, SafetensorError, KeyError, ValueError, TypeError):
-            return None
 
 
 def encode_split(documents: Iterable[ClozeDocument], vocabulary: Vocabulary) -> EncodedSplit:
@@ -127,12 +98,12 @@ def encode_split(documents: Iterable[ClozeDocument], vocabulary: Vocabulary) -> 
         questions = [question.tokens for question in document.questions]
         ids, names = _encode(document.sentences, vocabulary, place)
         question_ids, question_names = _encode(questions, vocabulary, place)
+        answers = [place[f"@entity{question.answer}"] for question in document.questions]
         values["ids"].append(ids)
         values["names"].append(names)
         values["numbers"].append(np.array(_numbers_within(entities, vocabulary.entities), np.int32))
         values["question_ids"].append(question_ids)
         values["question_names"].append(question_names)
-        answers = [place[f"@entity{question.answer}"] for question in document.questions]
         values["answers"].append(np.array(answers, np.int32))
         values["source_of"].append(np.array([sources.setdefault(document.source, len(sources))], np.int32))
         lengths["document_starts"].append(len(ids))
@@ -143,7 +114,7 @@ def encode_split(documents: Iterable[ClozeDocument], vocabulary: Vocabulary) -> 
         lengths["document_questions"].append(len(questions))
     arrays: dict[str, Any] = {name: np.concatenate(parts) for name, parts in values.items()}
     arrays |= {name: np.cumsum(counts, dtype=np.int64) for name, counts in lengths.items()}
-    return EncodedSplit(**arrays, sources=tuple(sources))
+    return EncodedSplit(**arrays, sources=np.array(list(sources), np.str_))
 
 
 def _entities_of(document: ClozeDocument) -> list[int]:
@@ -172,115 +143,102 @@ def _encode(rows: Iterable[Sequence[str]], vocabulary: Vocabulary, place: dict[s
     return np.where(names >= 0, 0, np.array(vocabulary.encode(tokens), np.int32)), names
 
 
-# In the folder of a set: what is computed from it once.
-_CACHE = "encoded"
-
-
 @dataclass(frozen=True)
 class ClozeSet:
     """A folder that Attar built (`training.parquet` …), or the CNN set's (`questions/training/*.question`).
 
-    Malformed `.question` files are refused, or skipped with a warning when they are read.
+    What is computed from it once is kept in its subfolder `encoded`, under names that change with the set.
     """
 
     path: Path
-    skip_malformed: bool = False
+    files: dict[str, Path]  # by split: a Parquet file, or a folder of `.question` files
     progress: Progress = ignore_progress
 
     @classmethod
-    def open(
-        cls, path: str | Path, *, skip_malformed: bool = False, progress: Progress = ignore_progress
-    ) -> "ClozeSet":
-        cloze_set = cls(Path(path), skip_malformed, progress)
-        if not cloze_set.path.is_dir():
+    def open(cls, path: str | Path, *, progress: Progress = ignore_progress) -> "ClozeSet":
+        folder = Path(path)
+        if not folder.is_dir():
             raise FormatError(f"there is no folder {path}", "check the path")
-        if not cloze_set.splits:
-            message = (
-                f"{path} has neither training.parquet nor questions/training/*.question, nor another split"
-            )
-            raise FormatError(message, "build a set with attar paper build")
-        return cloze_set
-
-    @property
-    def _questions(self) -> Path | None:
-        """The folder above the splits' folders of `.question` files."""
-        folders = (self.path / "questions", self.path)
-        return next(
-            (folder for folder in folders if any((folder / split).is_dir() for split in SPLITS)), None
-        )
+        for pattern in ("questions/{}", "{}", "{}.parquet"):
+            files = {split: folder / pattern.format(split) for split in SPLITS}
+            existing = {split: file for split, file in files.items() if file.exists()}
+            if existing:
+                return cls(folder, existing, progress)
+        message = f"{path} has neither training.parquet nor questions/training/*.question, nor another split"
+        raise FormatError(message, "build a set with attar paper build")
 
     @property
     def splits(self) -> tuple[str, ...]:
-        above = self._questions
-        if above is not None:
-            return tuple(split for split in SPLITS if (above / split).is_dir())
-        return tuple(split for split in SPLITS if (self.path / f"{split}.parquet").is_file())
-
-    def file_of(self, split: str) -> Path:
-        """A split's folder of `.question` files, or its Parquet file; a missing split is refused."""
-        if split not in self.splits:
-            message = f"{self.path} has no {split} split, only {' and '.join(self.splits)}"
-            raise FormatError(message, "build the set again, from more texts")
-        above = self._questions
-        return self.path / f"{split}.parquet" if above is None else above / split
+        return tuple(self.files)
 
     def check_splits(self, *splits: str) -> None:
         for split in splits:
-            self.file_of(split)
+            if split not in self.files:
+                message = f"{self.path} has no {split} split, only {' and '.join(self.splits)}"
+                raise FormatError(message, "build the set again, from more texts")
 
     def documents(self, split: str) -> Iterator[ClozeDocument]:
-        """Yield a split's documents; in a built set, those for training have no questions until some are drawn."""
-        path = self.file_of(split)
+        """A split's documents; in a built set, those for training have no questions until some are drawn."""
+        self.check_splits(split)
+        path = self.files[split]
         if path.is_file():
             return read_documents(path)
-        source = self.path.resolve().name
-        return read_folder(path, source, skip_malformed=self.skip_malformed, progress=self.progress)
+        return read_folder(path, self.path.resolve().name, self.progress)
 
     def vocabulary(self) -> Vocabulary:
         """The vocabulary of a built set; that of another is built from its first split once."""
         file = self.path / VOCABULARY_FILE
         if file.is_file():
             return Vocabulary.load(file)
-        cache = self.path / _CACHE / f"vocabulary-{self._fingerprint(self.splits[0])[:16]}.json"
+        first = next(iter(self.files))
+        cache = self.path / "encoded" / f"vocabulary-{self._fingerprint(first)}.json"
         with contextlib.suppress(FormatError):  # none yet, or a damaged one
             return Vocabulary.load(cache)
-        vocabulary = self._build_vocabulary()
-        with contextlib.suppress(OSError):  # in a read-only folder it is built every time
-            cache.parent.mkdir(exist_ok=True)
-            with atomic_file(cache) as partial:
-                partial.write_bytes(vocabulary.to_bytes())
+        vocabulary = self._build_vocabulary(first)
+        with contextlib.suppress(OSError), _cache_file(cache) as partial:
+            partial.write_bytes(vocabulary.to_bytes())
         return vocabulary
 
-    def _build_vocabulary(self) -> Vocabulary:
-        """The words of the first split's documents and questions, with an id for every number of a name."""
+    def _build_vocabulary(self, split: str) -> Vocabulary:
+        """The words of a split's documents and questions, with an id for every number of a name."""
         highest = ENTITIES - 1
 
         def sentences() -> Iterator[Sequence[str]]:
             nonlocal highest
-            for document in self.documents(self.splits[0]):
+            for document in self.documents(split):
                 highest = max(highest, max(document.names, default=0))
                 yield from document.sentences
                 yield from (question.tokens for question in document.questions)
 
-        built = Vocabulary.build(sentences())
-        return replace(built, entities=highest + 1)
+        counts = WordCounts(sentences())
+        return Vocabulary.build(counts, entities=highest + 1)
 
     def encoded(self, split: str, vocabulary: Vocabulary) -> EncodedSplit:
-        cache = self.path / _CACHE / f"{split}-{vocabulary.fingerprint[:16]}.safetensors"
-        note = self._fingerprint(split)
-        encoded = EncodedSplit.load(cache, note)
-        if encoded is None:
-            encoded = encode_split(self.documents(split), vocabulary)
-            with contextlib.suppress(OSError):  # a set in a read-only folder is encoded every time
-                encoded.save(cache, note)
+        self.check_splits(split)
+        name = f"{split}-{vocabulary.fingerprint[:16]}-{self._fingerprint(split)}.npz"
+        cache = self.path / "encoded" / name
+        # None yet, or a damaged one, for which zip and NumPy raise errors of many kinds.
+        with contextlib.suppress(Exception), cache.open("rb") as file, np.load(file) as arrays:
+            return EncodedSplit(**{field.name: arrays[field.name] for field in fields(EncodedSplit)})
+        encoded = encode_split(self.documents(split), vocabulary)
+        with contextlib.suppress(OSError), _cache_file(cache) as partial, partial.open("wb") as written:
+            np.savez(written, **{field.name: getattr(encoded, field.name) for field in fields(encoded)})
         return encoded
 
     def _fingerprint(self, split: str) -> str:
         """A hash that changes with a split's texts; a copy of a Parquet set has the same one."""
-        path = self.file_of(split)
-        if path.is_dir():
-            # What was read without its malformed files is not valid for those who refuse them.
-            return hashlib.sha256(f"{list_questions(path)[1]} {self.skip_malformed}".encode()).hexdigest()
-        # Not the file's size, which other words may leave unchanged, nor its time, which a copy changes.
+        path = self.files[split]
+        if path.is_dir():  # of hundreds of thousands of files
+            stats = ((file.name, file.lstat()) for file in sorted(path.glob("*.question")))
+            rows = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
+            return hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
         with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def _cache_file(path: Path) -> Iterator[Path]:
+    """Where to write a file of the cache; a read-only set raises OSError, and is computed every time."""
+    path.parent.mkdir(exist_ok=True)
+    with atomic_file(path) as partial:
+        yield partial

@@ -1,146 +1,88 @@
-"""The paper's Table 1, measured: query time, stored bytes and encoding time of every method and size.
+"""The paper's Table 1, measured: time per question, stored bytes and encoding time as documents grow.
 
-All methods and sizes of a part are timed interleaved. An exponent compares sizes with each other: measured one size
-after the other, half a minute of other load would bend the line; interleaved, it raises all of it.
+Predictions count multiply-adds: softmax costs 2 n k per question (scores and sum) and a lookup k²; a token costs k²
+to write, 2 k² with a gate, and 6 k² in the GRU, which every method needs.
 """
 
 import copy
-import importlib.util
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from functools import partial
-from itertools import count
-from operator import itemgetter
-from statistics import quantiles
+from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rich.console import Console
 from torch import Tensor, nn
 
 from attar import ops
-from attar.paper.timing import QUICK, Contender, Effort, Timer, check, relative_error, tolerance_for
+from attar.errors import DeviceError, OptionError
+from attar.paper.compare import STYLES, load_pyplot
+from attar.paper.timing import (
+    QUICK,
+    Contender,
+    Effort,
+    Machine,
+    Timer,
+    check,
+    print_plain,
+    print_table,
+    quantity,
+    relative_error,
+    this_machine,
+    tolerance_for,
+)
 from attar.progress import Progress, ignore_progress
 
 Floats = NDArray[np.float32]
-# Tokens that FAISS selects for softmax.
-TOP = 100
+LENGTHS = (10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
+# A GPU gets many questions per call; alone, each would cost a kernel launch and little else.
+GPU_QUESTIONS = 1_024
+ENDINGS = (".png", ".svg", ".pdf")
 
 
-@dataclass(frozen=True)
-class Method:
-    """How a document is stored and queried.
+class Method(NamedTuple):
+    """`store(hidden [n, k])` is what is kept, `lookup(stored, queries)` gives the readouts; `reference` in float64."""
 
-    `store(hidden [n, k])` is what is kept, `lookup(stored, prepare(queries [m, k]))` gives the readouts, and
-    `reference(hidden, queries, stored)` gives the same from float64 tensors.
-    """
-
-    name: str
     store: Callable[[Tensor], Any]
     lookup: Callable[[Any, Any], Any]
-    prepare: Callable[[Tensor], Any]
-    reference: Callable[[Tensor, Tensor, Any], Tensor]
+    reference: Callable[[Tensor, Tensor], Tensor]
 
-    def ask(self, hidden: Tensor, queries: Tensor) -> Callable[[], Any]:
-        return partial(self.lookup, self.store(hidden), self.prepare(queries))
-
-    def write(self, hidden: Tensor, queries: Tensor) -> Callable[[], Any]:
-        return partial(self.store, hidden)
-
-    def write_and_ask(self, hidden: Tensor, queries: Tensor) -> Callable[[], Any]:
-        prepared = self.prepare(queries)
-        return lambda: self.lookup(self.store(hidden), prepared)
-
-    def error(self, hidden: Tensor, queries: Tensor) -> float:
-        stored = self.store(hidden)
-        readouts = torch.as_tensor(self.lookup(stored, self.prepare(queries))).reshape(queries.shape)
-        return relative_error(readouts, self.reference(hidden.double(), queries.double(), stored))
+    def error(self, hidden: Tensor, queries: Any) -> float:
+        """The error of a readout against float64."""
+        readouts = torch.as_tensor(self.lookup(self.store(hidden), queries)).reshape(-1, hidden.shape[1])
+        exact = torch.as_tensor(queries).double().reshape(-1, hidden.shape[1])
+        return relative_error(readouts, self.reference(hidden.double(), exact))
 
 
-def methods_for_one(k: int) -> list[Method]:
-    """Methods for one question per call, on a CPU: numpy where it is faster, packed memories."""
-    return [
-        Method("softmax, numpy", Tensor.numpy, softmax_numpy, _first_numpy, _softmax_exactly),
-        Method("softmax, SDPA", _unchanged, softmax_sdpa, itemgetter(0), _softmax_exactly),
-        *_nearest_tokens(),
-        *_memories(k, "cpu", packed=True),
-    ]
-
-
-def methods_for_many(k: int, device: str) -> list[Method]:
-    """Methods for many questions to one document in one call."""
-    plain = Method("softmax, numpy", Tensor.numpy, softmax_numpy, Tensor.numpy, _softmax_exactly)
-    if device != "cpu":
-        plain = Method("softmax, torch", _unchanged, softmax_torch, _unchanged, _softmax_exactly)
-    sdpa = (_batch_of_one, ops.softmax_lookup, _batch_of_one, _softmax_exactly)
-    nearest = _nearest_tokens() if device == "cpu" else []
-    return [plain, Method("softmax, SDPA", *sdpa), *nearest, *_memories(k, device, packed=False)]
-
-
-def _softmax_exactly(hidden: Tensor, queries: Tensor, stored: Any) -> Tensor:
-    return softmax_torch(hidden, queries)
-
-
-def _nearest_tokens() -> list[Method]:
-    """FAISS's flat index over the states and softmax over the nearest ones, if FAISS is installed."""
-
-    def reference(hidden: Tensor, queries: Tensor, stored: TokenIndex) -> Tensor:
-        batches = stored.batches(queries.float().numpy())
-        places = torch.cat([torch.from_numpy(stored.nearest(batch)[1]) for batch in batches])
-        scores = queries @ hidden.mT
-        selected = scores.gather(1, places)
-        # Rounding may decide which token is selected last, but not how near it is.
-        if not torch.allclose(selected, scores.topk(stored.top).values, rtol=1e-4, atol=1e-4):
-            return torch.full_like(queries, torch.nan)
-        weights = torch.zeros_like(scores).scatter_(1, places, torch.softmax(selected, -1))
-        return weights @ hidden
-
-    def store(hidden: Tensor) -> TokenIndex:
-        return TokenIndex(hidden.numpy(), TOP)
-
-    method = Method(f"FAISS, top {TOP}", store, TokenIndex.lookup, Tensor.numpy, reference)
-    return [method] if faiss_is_installed() else []
-
-
-def _memories(k: int, device: str, *, packed: bool) -> list[Method]:
-    """Linear and gated memories: packed triangles for one question per call, full matrices for many."""
+def make_methods(k: int, device: str) -> dict[str, Method]:
+    """Softmax, linear and gated attention; on a CPU in numpy, memories packed, for one question per call."""
     # Random gates, about half open on average.
     weight, bias = torch.randn(k, k, device=device) / k**0.5, torch.randn(k, device=device)
 
-    def linear(hidden: Tensor, queries: Tensor, stored: Any) -> Tensor:
+    def encode_gated(hidden: Tensor) -> Tensor:
+        return ops.encode_gated(hidden[None], weight, bias)
+
+    def linear(hidden: Tensor, queries: Tensor) -> Tensor:
         return (queries @ hidden.mT) @ hidden
 
-    def gated(hidden: Tensor, queries: Tensor, stored: Any) -> Tensor:
-        gates = torch.sigmoid(hidden @ weight.double().mT + bias.double())
-        return linear(gates * hidden, queries, stored)
+    def gated(hidden: Tensor, queries: Tensor) -> Tensor:
+        return linear(torch.sigmoid(hidden @ weight.double().mT + bias.double()) * hidden, queries)
 
-    def method(name: str, encode: Callable[[Tensor], Tensor], reference: Any) -> Method:
-        if not packed:
-            return Method(name, encode, ops.lookup, _batch_of_one, reference)
+    def memory(encode: Callable[[Tensor], Tensor], reference: Callable[[Tensor, Tensor], Tensor]) -> Method:
+        if device != "cpu":
+            return Method(encode, lambda memory, queries: ops.lookup(memory, queries[None])[0], reference)
+        return Method(lambda hidden: ops.pack(encode(hidden))[0].numpy(), ops.packed_lookup, reference)
 
-        def store(hidden: Tensor) -> Any:
-            return ops.pack(encode(hidden))[0].numpy()
-
-        return Method(name, store, ops.packed_lookup, _first_numpy, reference)
-
-    return [
-        method("linear", lambda hidden: ops.encode(hidden[None]), linear),
-        method("gated", lambda hidden: ops.encode_gated(hidden[None], weight, bias), gated),
-    ]
-
-
-def _unchanged(tensor: Tensor) -> Tensor:
-    return tensor
-
-
-def _batch_of_one(tensor: Tensor) -> Tensor:
-    return tensor[None]
-
-
-def _first_numpy(queries: Tensor) -> Any:
-    return queries[0].numpy()
+    on_cpu = Method(Tensor.numpy, softmax_numpy, softmax_torch)
+    return {
+        "softmax": on_cpu if device == "cpu" else Method(lambda hidden: hidden, softmax_torch, softmax_torch),
+        "linear": memory(lambda hidden: ops.encode(hidden[None]), linear),
+        "gated": memory(encode_gated, gated),
+    }
 
 
 def softmax_numpy(hidden: Floats, queries: Floats) -> Floats:
@@ -162,231 +104,90 @@ def softmax_torch(hidden: Tensor, queries: Tensor) -> Tensor:
     return torch.softmax(queries @ hidden.mT, -1) @ hidden
 
 
-def softmax_sdpa(hidden: Tensor, query: Tensor) -> Tensor:
-    """The same for one query with PyTorch's fused attention."""
-    rows = hidden[None]
-    return torch.nn.functional.scaled_dot_product_attention(query[None, None], rows, rows, scale=1.0)[0, 0]
-
-
-def faiss_is_installed() -> bool:
-    return importlib.util.find_spec("faiss") is not None
-
-
-class TokenIndex:
-    """FAISS's flat inner-product index over a document's states; answers by softmax over the `top` nearest.
-
-    FAISS is limited to one thread, as the other methods are.
-    """
-
-    # Queries per call: the selected states of 256 queries with top = k = 100 take 10 MB in float32.
-    BATCH = 256
-
-    def __init__(self, hidden: Floats, top: int) -> None:
-        import faiss
-
-        faiss.omp_set_num_threads(1)
-        self.top = min(top, len(hidden))
-        self.index = faiss.IndexFlatIP(hidden.shape[1])
-        self.index.add(hidden)
-        # A view of FAISS's own copy of the states: fetching them through its calls takes twice as long.
-        self.states: Floats = faiss.rev_swig_ptr(self.index.get_xb(), hidden.size).reshape(hidden.shape)
-
-    @property
-    def nbytes(self) -> int:
-        return int(self.index.ntotal * self.index.code_size)
-
-    def nearest(self, queries: Floats) -> tuple[Floats, NDArray[np.int64]]:
-        """Scores and positions `[m, top]` of the tokens nearest to each query."""
-        scores, places = self.index.search(queries, self.top)
-        return scores, places
-
-    def batches(self, queries: Floats) -> list[Floats]:
-        """Queries as they are passed to FAISS; how it rounds depends on the batch."""
-        return [queries[at : at + self.BATCH] for at in range(0, len(queries), self.BATCH)]
-
-    def lookup(self, queries: Floats) -> Floats:
-        """Readouts `[m, k]`."""
-        if len(queries) > self.BATCH:
-            return np.concatenate([self.lookup(batch) for batch in self.batches(queries)])
-        weights, places = self.nearest(queries)
-        weights -= weights[:, :1]  # the best comes first
-        np.exp(weights, out=weights)
-        readouts: Floats = (weights[:, None] @ self.states[places])[:, 0]
-        readouts /= weights.sum(1, keepdims=True)
-        return readouts
-
-
-ENCODER = "GRU"
-# A GPU gets many questions per call; alone, each would cost a kernel launch and little else.
-GPU_QUESTIONS = 1_024
-
-
-class MeasuringPlan(NamedTuple):
-    """How a part is measured: passes over all sizes, and of a pass the seconds and rounds."""
-
-    passes: int
-    budget: float
-    rounds: int
-
-    def timer(self, device: str) -> Timer:
-        """One thread's CPU time, or the device's own time."""
-        if device == "cpu":
-            return Timer(Effort(self.budget, self.rounds, round_seconds=0.005), "cpu", threads=1)
-        # A GPU's launch queue holds about a thousand kernels; short rounds fit into it.
-        return Timer(Effort(self.budget, self.rounds, round_seconds=0.002), "gpu")
-
-
-QUERY = MeasuringPlan(8, 2.0, 2)
-ENCODING = MeasuringPlan(1, 8.0, 3)  # a GRU's runs are long
-WRITING_MEMORIES = MeasuringPlan(4, 2.0, 2)
-BATCH = MeasuringPlan(3, 5.0, 2)
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The hidden size k, document lengths, questions per call, and batches of questions to `tokens` tokens.
-
-    Exponents are fitted from `fit_from` tokens and from `fit_batches_from` questions on: for less than ten
-    times k the fixed cost of a call shows in every time.
-    """
-
-    k: int = 100
-    lengths: tuple[int, ...] = (10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
-    per_call: int = 1
-    tokens: int = 1_000
-    batches: tuple[int, ...] = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
-    fit_from: int = 1_000
-    fit_batches_from: int = 100
-
-
-def sizes_for(k: int, device: str, *, quick: bool = False) -> Sizes:
-    """The full sizes, or tiny ones."""
-    per_call = 1 if device == "cpu" else GPU_QUESTIONS
-    if quick:
-        return Sizes(k, (4, 40, 80, 160), per_call, 80, (1, 10, 40), fit_from=40, fit_batches_from=1)
-    return Sizes(k, per_call=per_call, fit_from=10 * k)
-
-
-class Spread(msgspec.Struct, frozen=True):
-    """The median and the quartiles of all rounds."""
-
-    median: float
-    low: float
-    high: float
-
-
-class Point(msgspec.Struct, frozen=True):
-    """The cost of each method at one size, in seconds or bytes."""
-
-    tokens: int
-    questions: int
-    costs: dict[str, Spread]
-
-
 class Costs(msgspec.Struct, frozen=True):
-    """All that was measured.
+    """Of one method at one length: seconds per question, stored bytes, and seconds to write the memory."""
 
-    `query_time` is per question, `stored_bytes` and `encoding_time` per document: the encoder, which every method
-    needs, and what each method adds to it. `batch_time` is for all questions of one call to one document, with
-    what is stored of it made first.
-    """
-
-    query_time: list[Point]
-    stored_bytes: list[Point]
-    encoding_time: list[Point]
-    batch_time: list[Point]
+    question: float
+    bytes: int
+    writing: float
 
 
-def measure_costs(
-    sizes: Sizes, device: str, *, quick: bool = False, progress: Progress = ignore_progress
-) -> Costs:
-    """Measure one part after the other; a wrong result ends it with an error."""
-    many = methods_for_many(sizes.k, device)
-    single = methods_for_one(sizes.k) if device == "cpu" else many
-    # Softmax stores the states themselves.
-    writing = [method for method in single if not method.name.startswith("softmax")]
-    documents = [_states(n, sizes.k, device) for n in sizes.lengths]
-    shared = _states(sizes.tokens, sizes.k, device)
-    queries = torch.randn(sizes.per_call, sizes.k, device=device)
-    batches = [torch.randn(m, sizes.k, device=device) for m in sizes.batches]
-    parts = (QUERY, ENCODING, WRITING_MEMORIES, BATCH)
-    done, total = count(), len(parts) if quick else sum(part.passes for part in parts)
-
-    def timed(part: MeasuringPlan, groups: list[Group]) -> list[Point]:
-        passes, timer = part.passes, part.timer(device)
-        if quick:
-            passes, timer = 1, replace(timer, effort=QUICK)
-        return time_groups(groups, timer, passes, lambda: progress("measuring", next(done), total))
-
-    amount = float(len(queries))
-    query_time = timed(QUERY, [_group(single, Method.ask, d, queries, amount) for d in documents])
-    encoder = timed(ENCODING, [Group(len(d), 0, [encoder_run(d)]) for d in documents])
-    memories = timed(WRITING_MEMORIES, [_group(writing, Method.write, d, queries[:1]) for d in documents])
-    batch_time = timed(BATCH, [_group(many, Method.write_and_ask, shared, q) for q in batches])
-    return Costs(
-        query_time,
-        [_stored_bytes(single, hidden) for hidden in documents],
-        [Point(e.tokens, 0, e.costs | m.costs) for e, m in zip(encoder, memories, strict=True)],
-        batch_time,
-    )
-
-
-@dataclass(frozen=True)
-class Group:
-    """The contenders of one size."""
+class Row(msgspec.Struct, frozen=True):
+    """The costs of all methods for documents of `tokens` tokens, and the GRU's seconds for reading one."""
 
     tokens: int
-    questions: int
-    contenders: list[Contender]
+    gru: float
+    methods: dict[str, Costs]
 
 
-def _group(
-    methods: Sequence[Method],
-    run: Callable[[Method, Tensor, Tensor], Callable[[], object]],
-    hidden: Tensor,
-    queries: Tensor,
-    amount: float = 1.0,
-) -> Group:
-    """One contender per method: what `run` returns for it is timed."""
+class Table1(msgspec.Struct, frozen=True):
+    machine: Machine
+    device: str
+    k: int
+    questions_per_call: int
+    rows: list[Row]
+
+    def predict(self, cost: str, method: str, tokens: int) -> float:
+        """The seconds per question or for writing, by multiply-adds at the rate of softmax at the longest document."""
+        n, k, last = tokens, self.k, self.rows[-1]
+        rate = last.methods["softmax"].question / (2 * last.tokens * k)
+        if cost == "question":
+            return rate * (2 * n * k if method == "softmax" else k * k)
+        return rate * {"softmax": 0, "linear": 1, "gated": 2, "GRU": 6}[method] * n * k * k
+
+
+def measure_table(
+    k: int = 100, device: str | None = None, *, quick: bool = False, progress: Progress = ignore_progress
+) -> Table1:
+    """Measure all of Table 1 on "cpu" or "cuda"; by default on a GPU if there is one."""
+    device = choose_device(device)
+    machine = this_machine()  # before the first size adds to its load
+    torch.manual_seed(0)
+    methods = make_methods(k, device)
+    # The scores of random queries with these states have a variance of one.
+    lengths = (4, 40, 160) if quick else LENGTHS
+    documents = [torch.randn(n, k, device=device).mul_(k**-0.5) for n in lengths]
+    questions = torch.randn(1 if device == "cpu" else GPU_QUESTIONS, k, device=device)
+    queries: Any = questions[0].numpy() if device == "cpu" else questions
     # On a GPU float32 products may be made of three TensorFloat-32 ones.
-    tolerance = tolerance_for(torch.float32) * (1 if hidden.device.type == "cpu" else 10)
-    contenders = [
-        Contender(m.name, run(m, hidden, queries), partial(m.error, hidden, queries), tolerance, amount)
-        for m in methods
-    ]
-    return Group(len(hidden), len(queries), contenders)
+    tolerance = tolerance_for(torch.float32) * (1 if device == "cpu" else 10)
+    asking: list[Contender] = []
+    writing: list[Contender] = []
+    for hidden in documents:
+        for name, method in methods.items():
+            error = partial(method.error, hidden, queries)
+            lookup = partial(method.lookup, method.store(hidden), queries)
+            asking.append(Contender(name, lookup, error, tolerance))
+            writing.append(Contender(name, partial(method.store, hidden), error, tolerance))
+    parts = (asking, writing, [_gru(hidden) for hidden in documents])
+    medians: list[list[float]] = []
+    for done, contenders in enumerate(parts):
+        progress("measuring", done, len(parts))
+        for contender in contenders:
+            check(contender)
+        # All sizes in turns: other load on the machine raises the whole line, and does not bend it.
+        rounds = _timer(device, quick=quick).time(contenders)
+        medians.append([median(seconds) for seconds in rounds])
+    asked, written = iter(medians[0]), iter(medians[1])
+    rows = []
+    for hidden, gru in zip(documents, medians[2], strict=True):
+        costs = {
+            name: Costs(next(asked) / len(questions), int(method.store(hidden).nbytes), next(written))
+            for name, method in methods.items()
+        }
+        rows.append(Row(len(hidden), gru, costs))
+    return Table1(machine, device, k, len(questions), rows)
 
 
-def time_groups(
-    groups: Sequence[Group], timer: Timer, passes: int, progress: Callable[[], None]
-) -> list[Point]:
-    """Check all contenders, then time them interleaved over all sizes."""
-    everyone = [contender for group in groups for contender in group.contenders]
-    for contender in everyone:
-        check(contender)
-    rounds: list[list[float]] = [[] for _ in everyone]
-    for _ in range(passes):
-        progress()
-        for seconds, more in zip(rounds, timer.time(everyone), strict=True):
-            seconds += more
-    times = iter(rounds)
-    return [
-        Point(
-            group.tokens, group.questions, {c.name: _spread(next(times), c.amount) for c in group.contenders}
-        )
-        for group in groups
-    ]
+def _timer(device: str, *, quick: bool) -> Timer:
+    """One thread's CPU time, or the device's own time, in rounds that a GPU's launch queue holds."""
+    effort = QUICK if quick else Effort(budget=10.0, rounds=5, round_seconds=0.002)
+    return Timer(effort, "cpu", threads=1) if device == "cpu" else Timer(effort, "gpu")
 
 
-def _spread(seconds: Sequence[float], amount: float) -> Spread:
-    low, middle, high = quantiles([time / amount for time in seconds], n=4, method="inclusive")
-    return Spread(middle, low, high)
-
-
-def encoder_run(embedded: Tensor) -> Contender:
+def _gru(embedded: Tensor) -> Contender:
     """A GRU as in the paper, its hidden size that of the embeddings `[n, k]`, over one document."""
-    k, device = embedded.shape[1], embedded.device
-    gru = nn.GRU(k, k, batch_first=True).to(device)
+    gru = nn.GRU(embedded.shape[1], embedded.shape[1], batch_first=True).to(embedded.device)
 
     @torch.inference_mode()
     def run() -> Tensor:
@@ -400,15 +201,105 @@ def encoder_run(embedded: Tensor) -> Contender:
         return relative_error(run()[:, : len(beginning)], exact)
 
     # cuDNN's GRU multiplies in TensorFloat-32, ten bits, by default.
-    dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
-    return Contender(ENCODER, run, error, tolerance_for(dtype))
+    dtype = torch.float32 if embedded.device.type == "cpu" else torch.bfloat16
+    return Contender("GRU", run, error, tolerance_for(dtype))
 
 
-def _stored_bytes(methods: Sequence[Method], hidden: Tensor) -> Point:
-    sizes = {method.name: float(method.store(hidden).nbytes) for method in methods}
-    return Point(len(hidden), 0, {name: Spread(size, size, size) for name, size in sizes.items()})
+def choose_device(device: str | None) -> str:
+    """The device, or the default for None; refuses one that does not exist.
+
+    >>> choose_device("cpu")
+    'cpu'
+    """
+    if device is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device not in ("cpu", "cuda"):
+        raise OptionError.expected("--device", "cpu or cuda", repr(device))
+    if device == "cuda" and not torch.cuda.is_available():
+        raise DeviceError.expected("--device cuda", "a CUDA device", "none", "use --device cpu")
+    return device
 
 
-def _states(n: int, k: int, device: str) -> Tensor:
-    """A made-up document `[n, k]`; its scores with random queries have a variance of one."""
-    return torch.randn(n, k, device=device).mul_(k**-0.5)
+COLUMNS = (
+    *("n", "question: softmax", "linear", "gated", "softmax / linear", "predicted"),
+    *("bytes: H", "C", "H / C", "writing: linear", "gated", "gated / GRU", "predicted"),
+)
+
+
+def print_table1(table: Table1, console: Console) -> None:
+    """Print the machine, one table, and how it was measured."""
+    print_plain(console, f"{table.machine}\n")
+    print_table(console, COLUMNS, [_cells(table, row) for row in table.rows])
+    clock = "CPU time of one thread" if table.device == "cpu" else "the device's own time"
+    notes = (
+        f"k = {table.k}, float32, questions per call: {table.questions_per_call:,}; {clock}, medians; all sizes are "
+        "timed in turns, after a check against float64.",
+        "predicted, by multiply-adds: softmax 2 n k, lookup k², writing n k² (gated 2 n k²), GRU 6 n k².",
+        *table.machine.busy_notes("trust ratios, not times."),
+    )
+    print_plain(console, "".join(f"\n- {note}" for note in notes))
+
+
+def _cells(table: Table1, row: Row) -> list[str]:
+    softmax, linear, gated = (row.methods[name] for name in ("softmax", "linear", "gated"))
+    faster, dearer = (
+        table.predict(cost, one, row.tokens) / table.predict(cost, other, row.tokens)
+        for cost, one, other in (("question", "softmax", "linear"), ("writing", "gated", "GRU"))
+    )
+    return [
+        f"{row.tokens:,}",
+        *(quantity(costs.question, "s") for costs in (softmax, linear, gated)),
+        *(_short(ratio) for ratio in (softmax.question / linear.question, faster)),
+        *(quantity(costs.bytes, "B") for costs in (softmax, linear)),
+        _short(softmax.bytes / linear.bytes),
+        *(quantity(costs.writing, "s") for costs in (linear, gated)),
+        *(_short(ratio) for ratio in (gated.writing / row.gru, dearer)),
+    ]
+
+
+def _short(number: float) -> str:
+    """A number with two digits, or all those before the point.
+
+    >>> _short(0.333), _short(50.52), _short(1903.2)
+    ('0.33', '51', '1,903')
+    """
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
+
+
+def check_plot_file(file: Path) -> None:
+    """Refuse a file that cannot be written as a figure, before anything is measured."""
+    if file.suffix.lower() not in ENDINGS:
+        raise OptionError.expected("--plot", f"a file that ends with {', '.join(ENDINGS)}", repr(file.name))
+    if not file.parent.is_dir():
+        raise OptionError.expected("--plot", "a file in a folder that exists", repr(str(file)))
+    load_pyplot()
+
+
+def draw_table1(table: Table1, file: Path) -> None:
+    """Draw time per question, bytes and writing time on log-log axes; predictions are dotted."""
+    pyplot = load_pyplot()
+    sizes = [row.tokens for row in table.rows]
+    panels = {"question": "seconds per question", "bytes": "bytes stored", "writing": "seconds to write"}
+    with pyplot.rc_context({"svg.hashsalt": "table1"}):
+        figure, grid = pyplot.subplots(1, 3, figsize=(14, 4.5), layout="constrained")
+        for axes, (cost, title) in zip(grid, panels.items(), strict=True):
+            for name in table.rows[0].methods:
+                if (cost, name) == ("writing", "softmax"):  # it keeps the states as they are
+                    continue
+                colour, line, marker = STYLES[name]
+                measured = [getattr(row.methods[name], cost) for row in table.rows]
+                axes.loglog(sizes, measured, line, color=colour, marker=marker, mfc="none", label=name)
+                if cost != "bytes":
+                    predicted = [table.predict(cost, name, n) for n in sizes]
+                    axes.loglog(sizes, predicted, ":", color=colour, linewidth=0.8)
+            if cost == "writing":
+                axes.loglog(sizes, [row.gru for row in table.rows], "k-", label="GRU")
+            axes.set_title(title, fontsize=10)
+            axes.set_xlabel("tokens n")
+            axes.grid(alpha=0.3)
+            axes.legend(fontsize=8)
+        where = table.machine.gpu if table.device == "cuda" else f"{table.machine.cpu}, one thread"
+        figure.suptitle(f"Table 1, k = {table.k}, {where}, {table.machine.date}", fontsize=10)
+        undated = {"Date": None} if file.suffix.lower() == ".svg" else None
+        figure.savefig(file, dpi=130, metadata=undated)
+        pyplot.close(figure)

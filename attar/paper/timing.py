@@ -141,20 +141,6 @@ def check(contender: Contender) -> None:
         raise WrongResultError(f"{contender.name} is off by {error:.1e}, more than {contender.tolerance:.0e}")
 
 
-def keep_correct(contenders: Sequence[Contender], notes: list[str]) -> list[Contender]:
-    """The contenders that run and are right; `notes` receives a line about each of the others."""
-    correct = []
-    for contender in contenders:
-        try:
-            check(contender)
-            correct.append(contender)
-        except WrongResultError as wrong:
-            notes.append(str(wrong))
-        except Exception as refusal:  # other libraries refuse a chip or a shape with errors of any kind
-            notes.append(f"{contender.name} refused: {first_line(refusal)}")
-    return correct
-
-
 def relative_error(result: Tensor, expected: Tensor) -> float:
     """The largest ‖result − expected‖ / ‖expected‖ of any document, in float64.
 
@@ -172,11 +158,6 @@ def relative_error(result: Tensor, expected: Tensor) -> float:
 def tolerance_for(dtype: torch.dtype) -> float:
     """The error of one rounding to the type, or what long sums in float32 may add."""
     return max(torch.finfo(dtype).eps, 1e-5)
-
-
-def first_line(problem: BaseException) -> str:
-    """The first line of an exception's message, at most 120 characters."""
-    return (str(problem).strip() or type(problem).__name__).splitlines()[0][:120]
 
 
 class Machine(msgspec.Struct, frozen=True):

@@ -1,19 +1,19 @@
-"""The words that a network knows, and the names in English text, found by capitals."""
+"""The words that a network knows, by frequency, and their ids. Names are not among them: they become `@entityN`."""
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import msgspec
 
 from attar.errors import FormatError
+from attar.paper.names import WordCounts
 from attar.paper.options import ENTITIES
-from attar.text.english import ALONE, FUNCTION_WORDS, NOT_PEOPLE, PARTICLES, PLACES, PLACES_FIRST, TITLES
+from attar.text.english import ALONE, TITLES
 
 VOCABULARY_FILE = "vocabulary.json"
 PLACEHOLDER_TOKEN = "@placeholder"
@@ -22,98 +22,60 @@ PAD = 0
 UNKNOWN = 1
 PLACEHOLDER = 2
 FIRST_ENTITY = 3
-VOCABULARY_SIZE = 20_000
-# Counts of capitals are kept for this many times its size: names are not among its words, but are counted.
-_COUNTED = 3
-# Words in other cases whose ids are remembered.
-_REMEMBERED = 1_000_000
-# After one of these a capital may only mean that a sentence or a quotation begins.
-OPENERS = frozenset(('"', "'", "(", "[", "{", "--", "-", "–", ":", ".", "!", "?", "...", "*", "/", "•", "|"))
-
-_Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class _File(msgspec.Struct):
     words: tuple[str, ...]
-    capitals: dict[str, tuple[_Count, _Count]]
     entities: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
-
-
-class _Ids(dict[str, int]):
-    """Ids by word; a capitalised word has its lower-cased id, an unknown one that of unknown words."""
-
-    def __missing__(self, word: str) -> int:
-        found = self.get(word.lower(), UNKNOWN)
-        if len(self) < _REMEMBERED:
-            self[word] = found
-        return found
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words by frequency; `capitals` counts each word's uses with a capital and without. Names have ids of their own.
+    """Words by frequency; in front of them are ids for `entities` names.
 
     >>> sentences = ["The dog saw Rex .".split(), "Then a dog saw the dog .".split()]
-    >>> vocabulary = Vocabulary.build(sentences, size=4, entities=2)
-    >>> vocabulary.words, vocabulary.capitals["rex"], len(vocabulary)
-    (('dog', '.', 'saw', 'the'), (1, 0), 9)
+    >>> vocabulary = Vocabulary.build(WordCounts(sentences), size=4, entities=2)
+    >>> vocabulary.words, len(vocabulary)
+    (('dog', '.', 'saw', 'the'), 9)
     >>> vocabulary.encode(["A", "Dog", "saw", "@placeholder"])
     [1, 5, 7, 2]
     """
 
     words: tuple[str, ...]
-    capitals: dict[str, tuple[int, int]] = field(default_factory=dict)
     entities: int = ENTITIES
 
     @classmethod
-    def build(
-        cls,
-        sentences: Iterable[Sequence[str]],
-        size: int = VOCABULARY_SIZE,
-        entities: int = ENTITIES,
-    ) -> "Vocabulary":
-        """Count the words of sentences and keep the most frequent ones that are not names.
+    def build(cls, counted: WordCounts, size: int = 20_000, entities: int = ENTITIES) -> "Vocabulary":
+        """The most frequent words that are not names.
 
-        `@entityN` and `@placeholder` stand for names and blanks, and are not counted as words.
+        `@entityN` and `@placeholder` stand for names and blanks, and are no words.
         """
-        everywhere, inside = Counter[str](), Counter[str]()
-        for sentence in sentences:
-            everywhere.update(sentence)
-            if any(map(str.islower, sentence)):  # in a heading capitals mean nothing
-                inside.update(word for before, word in pairwise(sentence) if before not in OPENERS)
-        capitals = _count_capitals(inside)
         counts = Counter[str]()
-        for word, count in everywhere.items():
+        for word, count in counted.everywhere.items():
             lower = word.lower()
-            capital, small = capitals.get(lower, (0, 0))
+            capital, small = counted.capitals.get(lower, (0, 0))
             # A capitalised name becomes `@entityN`; only its other uses (a rose, the reading) need a word.
             named = capital > small and lower not in ALONE and lower not in TITLES
             counts[lower] += small * (word == lower) if named else count
         ranked = sorted((word for word in counts if counts[word] > 0), key=lambda word: (-counts[word], word))
-        words = tuple(word for word in ranked if not word.startswith((PLACEHOLDER_TOKEN, "@entity")))[:size]
-        by_count = sorted(capitals, key=lambda word: (-sum(capitals[word]), word))
-        counted = capitals.keys() & {*words, *by_count[: _COUNTED * size]}
-        return cls(words, {word: capitals[word] for word in sorted(counted)}, entities)
+        words = (word for word in ranked if not word.startswith((PLACEHOLDER_TOKEN, "@entity")))
+        return cls(tuple(words)[:size], entities)
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """Ids by word in any case; every string has one. Names are encoded elsewhere: which id each has is drawn."""
         first = FIRST_ENTITY + self.entities
-        return _Ids({PLACEHOLDER_TOKEN: PLACEHOLDER} | {word: first + n for n, word in enumerate(self.words)})
+        return {PLACEHOLDER_TOKEN: PLACEHOLDER} | {word: first + n for n, word in enumerate(self.words)}
 
     def __len__(self) -> int:
         return FIRST_ENTITY + self.entities + len(self.words)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
-        return list(map(self.ids.__getitem__, tokens))
-
-    def capital_share(self, word: str) -> float | None:
-        """The share of a lower-case word's uses inside sentences with a capital; None if it was never counted."""
-        capital, small = self.capitals.get(word, (0, 0))
-        return capital / (capital + small) if capital + small else None
+        """The ids of words in any case; names are encoded elsewhere, since which id each has is drawn."""
+        ids = self.ids
+        return [ids.get(token.lower(), UNKNOWN) for token in tokens]
 
     def to_bytes(self) -> bytes:
-        return msgspec.json.encode(_File(self.words, self.capitals, self.entities)) + b"\n"
+        return msgspec.json.encode(_File(self.words, self.entities)) + b"\n"
 
     @cached_property
     def fingerprint(self) -> str:
@@ -131,161 +93,4 @@ class Vocabulary:
         except (ValueError, RecursionError) as fault:  # msgspec's errors are ValueErrors
             remedy = "attar paper build and attar paper train write one"
             raise FormatError(f"{path} is not a vocabulary ({fault})", remedy) from fault
-        return cls(file.words, file.capitals, file.entities)
-
-
-def _count_capitals(inside: Counter[str]) -> dict[str, tuple[int, int]]:
-    capitals: dict[str, tuple[int, int]] = {}
-    for word, count in inside.items():
-        if word[0].isalpha():
-            capital, small = capitals.get(word.lower(), (0, 0))
-            upper = not word.islower()
-            capitals[word.lower()] = (capital + count * upper, small + count * (not upper))
-    return capitals
-
-
-# Capitalised, and never a name: I, The, Monday, May.
-_NEVER = FUNCTION_WORDS | ALONE
-# Words that never stand for a whole name. Al and Van are first names as well.
-_NEVER_ALONE = FUNCTION_WORDS | (PARTICLES - {"al", "van"})
-
-
-class NameTable:
-    """The names of a document by id, each in the longest spelling read, at most `limit` of them.
-
-    A lone first name or surname is the one longer name that has it; of two such names it is neither.
-
-    >>> table = NameTable()
-    >>> [table.learn(name.split()) for name in ("Jane Austen", "Bath", "Austen", "Fanny", "Fanny Price")]
-    [0, 1, 0, 2, 2]
-    >>> table.names
-    ['Jane Austen', 'Bath', 'Fanny Price']
-    """
-
-    def __init__(self, limit: int = ENTITIES) -> None:
-        self.limit = limit
-        self.names: list[str] = []
-        self.ids: dict[str, int] = {}  # by name in lower case
-        self._with_part: dict[str, set[int]] = {}  # the longer names that have a first name or surname
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def find(self, key: str) -> int | None:
-        """The id of a name in lower case, its words joined by single spaces, if it is known."""
-        longer = self._with_part.get(key, ())
-        return self.ids.get(key, next(iter(longer)) if len(longer) == 1 else None)
-
-    def learn(self, words: Sequence[str]) -> int | None:
-        """A name's id, a new one if the name is new; None if it is new and the table is full."""
-        name = " ".join(words)
-        key = name.lower()
-        entity = self.find(key)
-        if entity is not None:
-            return entity
-        parts = _parts_of_person(key)
-        # A person known only by a first name or surname so far.
-        known = [self.ids[part] for part in parts if part in self.ids]
-        entity = next((known_id for known_id in known if " " not in self.names[known_id]), None)
-        if entity is not None:
-            self.names[entity] = name
-        elif len(self.names) < self.limit:
-            entity = len(self.names)
-            self.names.append(name)
-        else:
-            return None
-        self.ids[key] = entity
-        for part in parts:
-            self._with_part.setdefault(part, set()).add(entity)
-        return entity
-
-
-def _parts_of_person(key: str) -> list[str]:
-    """The first name and surname in a person's name, in lower case; none if this is not a person's.
-
-    >>> _parts_of_person("paul abraham dukas"), _parts_of_person("london bridge"), _parts_of_person("paul")
-    (['paul', 'dukas'], [], [])
-    """
-    words = key.split(" ")
-    if len(words) < 2 or words[0] in PLACES_FIRST or not NOT_PEOPLE.union(PLACES).isdisjoint(words):
-        return []
-    return [
-        word for word in (words[0], words[-1]) if word not in _NEVER_ALONE and word[-1] != "." and word[1:]
-    ]
-
-
-class NameFinder(Protocol):
-    """Finds the names in one sentence, given the names known so far."""
-
-    def find(self, sentence: Sequence[str], known: NameTable) -> list[tuple[int, int]]:
-        """The names' places (start, stop), in order."""
-        ...
-
-
-class CapitalFinder:
-    """Finds English names: runs of words with a capital. Where a sentence begins, the vocabulary's counts decide.
-
-    >>> vocabulary = Vocabulary(("when",), {"when": (0, 9), "darcy": (9, 0)})
-    >>> CapitalFinder(vocabulary).find("When Mr. Darcy met Jane Bennet in May".split(), NameTable())
-    [(2, 3), (4, 6)]
-    """
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-        self._words = frozenset(vocabulary.words)
-
-    def find(self, sentence: Sequence[str], known: NameTable) -> list[tuple[int, int]]:
-        """The names' places (start, stop), in order."""
-        names: list[tuple[int, int]] = []
-        heading = not any(map(str.islower, sentence))  # there, capitals mean nothing
-        for at, word in enumerate(sentence):
-            if word[0].isupper() or word[1:3].istitle():  # Artagnan, d'Artagnan
-                start, stop = names[-1] if names else (0, 0)
-                # Particles are inside a name only: Ludwig van Beethoven.
-                follows = stop > start and PARTICLES.issuperset(sentence[stop:at])
-                opening = heading or at == 0 or sentence[at - 1] in OPENERS
-                if self._is_part(word.lower(), follows, opening, known):
-                    names[-1:] = [(start, at + 1)] if follows else [*names[-1:], (at, at + 1)]
-        return [(start, stop) for start, stop in names if self._is_name(sentence[start:stop], known)]
-
-    def _is_part(self, lower: str, follows: bool, opening: bool, known: NameTable) -> bool:
-        """Whether a word with a capital is part of a name, perhaps of the one that it follows."""
-        if lower in _NEVER:
-            return False
-        if lower.rstrip(".") in TITLES:  # King Lear is Lear, Stephen King is both
-            return follows and lower[-1] != "."
-        if not opening:
-            return True
-        share = self._vocabulary.capital_share(lower)
-        if share is None:  # a word that was never counted inside a sentence begins sentences: Nobody
-            return lower not in self._words
-        return share >= 0.5 or lower in known.ids
-
-    def _is_name(self, words: Sequence[str], known: NameTable) -> bool:
-        """Whether parts are a name: not an initial, a generic word, or a common word with a capital."""
-        lower = words[0].lower()
-        share = self._vocabulary.capital_share(lower)
-        usual = len(lower.rstrip(".")) > 1 and lower not in NOT_PEOPLE and (share is None or share >= 0.5)
-        return len(words) > 1 or usual or lower in known.ids
-
-
-def mark_names(
-    sentences: Iterable[Sequence[str]], table: NameTable, finder: NameFinder
-) -> Iterator[list[str]]:
-    """Replace every name with `@entityN`; the table learns the names, N being a name's id in it.
-
-    Names that a full table does not take stay words.
-
-    >>> finder = CapitalFinder(Vocabulary(("then", "left")))
-    >>> list(mark_names([["Then", "Ann", "Lee", "met", "Bob"], ["Ann", "left"]], NameTable(), finder))
-    [['Then', '@entity0', 'met', '@entity1'], ['@entity0', 'left']]
-    """
-    for sentence in sentences:
-        marked: list[str] = []
-        done = 0
-        for start, stop in finder.find(sentence, table):
-            entity = table.learn(sentence[start:stop])
-            if entity is not None:
-                marked += [*sentence[done:start], f"@entity{entity}"]
-                done = stop
-        yield [*marked, *sentence[done:]]
+        return cls(file.words, file.entities)

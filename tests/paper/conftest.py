@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from attar.paper.cloze import ClozeDocument, document_writer
+from attar.paper.names import WordCounts
 from attar.paper.options import TrainingOptions
 from attar.paper.vocabulary import VOCABULARY_FILE, Vocabulary
 from attar.text.sentences import iterate_sentences
@@ -25,7 +26,7 @@ def story_documents(seed: int, count: int) -> list[ClozeDocument]:
 
 def story_words(size: int = 200) -> Vocabulary:
     sentences = (sentence for story in tell_stories(1, 80) for sentence in iterate_sentences(story.text))
-    return Vocabulary.build(sentences, size=size, entities=16)
+    return Vocabulary.build(WordCounts(sentences), size=size, entities=16)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attar.paper.batches import Batch, ClozeBatches, QuestionDrawer, load_in_background
+from attar.paper.batches import Batch, ClozeBatches, QuestionDrawer, hold_out, load_in_background
 from attar.paper.cloze import ClozeDocument, Question
 from attar.paper.sets import EncodedSplit, encode_split
 from attar.paper.vocabulary import FIRST_ENTITY, PLACEHOLDER, Vocabulary
@@ -44,12 +44,19 @@ class TestDrawing:
         for d in range(len(split)):
             first, last = split.document_sentences[d : d + 2]
             rows = pairwise(split.sentence_starts[first : last + 1])
-            own = slice(*drawn.document_questions[d : d + 2])
+            own = (first <= drawn.sentences) & (drawn.sentences < last)
             places = drawn.blanks[own] - split.sentence_starts[drawn.sentences[own]]
             chosen = dict(zip((drawn.sentences[own] - first).tolist(), places.tolist(), strict=True))
-            assert all(0 <= sentence < last - first for sentence in chosen)
             check_drawn([split.names[start:stop].tolist() for start, stop in rows], chosen, count)
         assert (np.diff(drawn.sentences) > 0).all()
+
+    def test_a_split_with_questions_held_out_keeps_the_rest(self) -> None:
+        sentence = ["@entity0", "met", "@entity1", "in", "the", "@entity2", "."]
+        split = encode_split([ClozeDocument("", "", [sentence] * 4, {})], FEW_WORDS)
+        asked = hold_out(split, QuestionDrawer(split).draw(np.random.default_rng(0), 1))
+        assert (len(asked.ids), asked.sentence_starts.tolist()) == (21, [0, 7, 14, 21])
+        assert (asked.question_ids == PLACEHOLDER).sum() == 1
+        assert asked.document_questions.tolist() == [0, 1]
 
     def test_all_possible_blanks_are_drawn_equally_often(self) -> None:
         sentence = ["@entity0", "met", "@entity1", "in", "the", "@entity2", "."]
@@ -101,8 +108,10 @@ def split() -> EncodedSplit:
     return encode_split(DRAWN, WORDS)
 
 
-def drawing(split: EncodedSplit, *, epoch: int = 0, **options: int) -> ClozeBatches:
-    return ClozeBatches(split, **{"size": 4, "draw": 3} | options, epoch=epoch)
+def drawing(split: EncodedSplit, *, epoch: int = 0, seed: int = 0) -> ClozeBatches:
+    batches = ClozeBatches(split, size=4, shuffle=True, draw=3, seed=seed)
+    batches.epoch = epoch
+    return batches
 
 
 def in_tokens(ids: Iterable[int]) -> list[str]:
@@ -207,7 +216,14 @@ def test_fixed_questions_keep_their_names_and_every_epoch_is_the_same() -> None:
             ]
 
 
-@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_fixed_questions_are_shuffled_for_training() -> None:
+    batches = ClozeBatches(encode_split(FIXED, WORDS), size=4, shuffle=True)
+    first, second = seen(batches), seen(batches)
+    assert first != second
+    assert sorted(index for indices, _ in first for index in indices) == list(range(DOCUMENTS))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
 def test_one_epoch_follows_another_whoever_prepares_it(split, workers: int) -> None:
     expected = [seen(drawing(split, epoch=epoch)) for epoch in (3, 4, 5)]
     torch.manual_seed(7)

@@ -135,21 +135,6 @@ class TestSplits:
         assert self.chosen(splits, "validation") == [0, 20, 40, 60, 80]
         assert self.chosen(splits, "test") == [1, 21, 41, 61, 81]
 
-    def test_lists_may_leave_out_folder_and_suffix_and_begin_with_a_byte_order_mark(self, tmp_path) -> None:
-        (tmp_path / "list").write_bytes(b"\xef\xbb\xbfnovels/003\n004.txt\n\n005\n")
-        splits = split_documents(NAMES, str(tmp_path / "list"), "0", 0)
-        assert self.chosen(splits, "validation") == [3, 4, 5]
-
-    @pytest.mark.parametrize(
-        ("content", "message"),
-        [(b"caf\xe9\n", "is not UTF-8 text; convert it"), (b"novels/003\nemma", "such as 'emma'")],
-        ids=["another encoding", "an unknown name"],
-    )
-    def test_invalid_lists_are_refused(self, tmp_path: Path, content: bytes, message: str) -> None:
-        (tmp_path / "list").write_bytes(content)
-        with pytest.raises(AttarError, match=message):
-            split_documents(NAMES, str(tmp_path / "list"), "0", 0)
-
     @pytest.mark.parametrize("shares", [("0.6", "0.6"), ("0.99", "0.01")], ids=" ".join)
     def test_shares_that_leave_nothing_for_training_are_refused(self, shares: tuple[str, str]) -> None:
         with pytest.raises(OptionError, match="expected shares that leave documents for training, got 0"):
@@ -159,9 +144,7 @@ class TestSplits:
         with pytest.raises(OptionError, match="document 'novels/005' is in both validation and test"):
             split_documents(NAMES, "i%5==0", "i%7==5", 0)
 
-    @pytest.mark.parametrize(
-        "rule", ["1.5", "-0.1", "nothing", "i%5==7", "i%" + "9" * 5000 + "==0", "x" * 5000]
-    )
+    @pytest.mark.parametrize("rule", ["1.5", "-0.1", "nothing", "i%5==7", "i%" + "9" * 5000 + "==0"])
     def test_invalid_rules_are_refused(self, rule: str) -> None:
         with pytest.raises(AttarError):
             split_documents(NAMES, rule, "0.1", 0)

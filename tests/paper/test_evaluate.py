@@ -48,7 +48,7 @@ def test_accuracy_is_the_share_of_questions_whose_best_candidate_is_the_answer(n
 
 def test_sources_are_scored_apart(network, stories) -> None:
     halves = replace(
-        stories, source_of=np.arange(len(stories), dtype=np.int32) % 2, sources=("news", "novels")
+        stories, source_of=np.arange(len(stories), dtype=np.int32) % 2, sources=np.array(["news", "novels"])
     )
     found = evaluate(network, halves)
     parts = found.sources.values()

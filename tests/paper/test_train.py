@@ -41,9 +41,9 @@ def test_a_run_writes_a_network_with_its_history_and_a_line_per_epoch(options: M
     lines: list[str] = []
     rows = history(options(), say=lines.append)
     saved = load_network(options().folder)
-    assert saved.network.options.network() == options().network()
+    assert saved.network.options == options().network()
     assert saved.about["training"] == options().described()
-    assert {"lr", "batch_size", "shared_init", "grad_clip"} < set(saved.about["training"])
+    assert {"lr", "batch_size", "grad_clip", "hidden_size"} < set(saved.about["training"])
     assert [row["epoch"] for row in rows] == [1, 2]
     assert lines[1].startswith("epoch 2 of 2: loss ")
     assert {file.name for file in (options().folder / RUN).iterdir()} == {"best.ckpt", LAST, "lock", HISTORY}
@@ -91,23 +91,16 @@ def test_answers_that_are_no_candidates_are_wrong_and_have_no_loss(
     assert all(value.isfinite().all() for value in weights(spoilt).values())
 
 
-def test_stops_early_when_validation_no_longer_improves_and_is_not_continued(options: MakeOptions) -> None:
-    stopped = options(lr=1e-12, epochs=9, patience=2)
-    rows = history(stopped)
-    assert [row["epoch"] for row in rows] == [1, 2, 3]
-    assert history(stopped, resume=True) == rows
-
-
 def test_the_learning_rate_rises_and_then_falls_towards_0(options: MakeOptions) -> None:
-    given = options(epochs=4, warmup=0.25, lr=0.01)
+    given = options(epochs=50, lr=0.01)
     run, rates = TrainingRun(given, TrainingData.of(ClozeSet.open(given.data))), []
-    for _ in range(12):
+    for _ in range(150):
         rates.append(run.optimizer.param_groups[0]["lr"])
         run.optimizer.step()
         run.schedule.step()
     assert rates[:4] == pytest.approx([0.0005, 0.00366667, 0.00683333, 0.01])
     assert rates[3:] == sorted(rates[3:], reverse=True)
-    assert rates[-1] < 0.001
+    assert rates[-1] < 1e-5
 
 
 class PowerCutError(Exception):
@@ -127,7 +120,7 @@ def cut_off(options: TrainingOptions, *, epoch: int) -> None:
 
 class TestResuming:
     # With a rate so high that the best epoch is an early one.
-    @pytest.mark.parametrize("changed", [{"dropout": 0.2}, {"lr": 0.5, "num_workers": 2}], ids=str)
+    @pytest.mark.parametrize("changed", [{"dropout": 0.2}, {"lr": 0.5}], ids=str)
     def test_equals_an_uninterrupted_run(self, options: MakeOptions, changed: dict[str, Any]) -> None:
         whole, first = options("whole", epochs=4, **changed), options("first", epochs=4, **changed)
         expected = history(whole)
@@ -222,9 +215,7 @@ class TestSavedNetwork:
         ({"epochs": 0}, "epochs: expected 1 or more, got 0"),
         ({"grad_clip": float("nan")}, "grad_clip: expected a finite number, got nan"),
         ({"lr": 0.0}, "lr: expected a number above 0, got 0.0"),
-        ({"join": "sum"}, "encoder with a join: expected lookahead or bidirectional, got 'gru'"),
         ({"head": "copy"}, "mechanism of the copy head: expected .*, got 'gated'"),
-        ({"head_size": 9, "mechanism": "named"}, "head with a size: expected paper, got 'copy'"),
         ({"dropout": 1.0}, "dropout: expected a share from 0 to below 1, got 1.0"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else "",

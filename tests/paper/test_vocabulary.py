@@ -1,4 +1,4 @@
-"""A vocabulary survives its file; names in English text become `@entityN`, decided by counts and by the text so far."""
+"""A vocabulary has the most frequent words that are not names, and survives its file."""
 
 from pathlib import Path
 
@@ -7,14 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attar.errors import FormatError
-from attar.paper.vocabulary import CapitalFinder, NameTable, Vocabulary, mark_names
+from attar.paper.names import WordCounts
+from attar.paper.vocabulary import Vocabulary
 from attar.text.sentences import iterate_sentences
 
 TEXT = "The dog saw Rex and Rex saw the dog. Then Mary gave a rose to Rex. In May the dog slept, said Mary."
 
 
 def build(text: str, **options: int) -> Vocabulary:
-    return Vocabulary.build(iterate_sentences(text), **options)
+    return Vocabulary.build(WordCounts(iterate_sentences(text)), **options)
 
 
 @pytest.fixture
@@ -22,13 +23,12 @@ def vocabulary() -> Vocabulary:
     return build(TEXT, size=50, entities=3)
 
 
-def test_names_are_counted_but_are_not_among_the_words(vocabulary: Vocabulary) -> None:
+def test_names_are_not_among_the_words(vocabulary: Vocabulary) -> None:
     assert "dog" in vocabulary.words
     assert "may" in vocabulary.words
     assert "rex" not in vocabulary.words
-    assert vocabulary.capital_share("rex") == 1
-    assert vocabulary.capital_share("dog") == 0
-    assert vocabulary.capital_share("cat") is None
+    capitals = WordCounts(iterate_sentences(TEXT)).capitals
+    assert (capitals["rex"], capitals["dog"]) == ((3, 0), (0, 3))
 
 
 @given(st.lists(st.text(max_size=30), max_size=4))
@@ -48,96 +48,13 @@ def test_a_vocabulary_of_any_text_survives_its_file(tmp_path_factory, texts: lis
         b"{}",
         b"[" * 200_000,
         b"\xff",
-        b'{"words": ["a", "a"], "capitals": {}, "entities": 3}',
-        b'{"words": [], "capitals": {}, "entities": 1000000000000}',
-        b'{"words": [], "capitals": {"x": [1, -2]}, "entities": 3}',
+        b'{"words": ["a", "a"], "entities": 3}',
+        b'{"words": [], "entities": 1000000000000}',
     ],
-    ids=["empty", "no fields", "nested", "no text", "a word twice", "too many names", "a negative count"],
+    ids=["empty", "no fields", "nested", "no text", "a word twice", "too many names"],
 )
 def test_a_file_of_another_kind_is_refused_in_one_line(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_bytes(data)
     with pytest.raises(FormatError, match=r"x\.json is not a vocabulary .*attar paper build") as refused:
         Vocabulary.load(tmp_path / "x.json")
     assert "\n" not in str(refused.value)
-
-
-COMMON = "when then the after house said walked rose grace people never loudly running little death red new"
-VOCABULARY = Vocabulary(
-    (), dict.fromkeys(COMMON.split(), (0, 9)) | dict.fromkeys(["darcy", "london", "ann", "emma"], (9, 0))
-)
-FINDER = CapitalFinder(VOCABULARY)
-
-
-def names(text: str) -> list[str]:
-    table = NameTable()
-    list(mark_names(iterate_sentences(text), table, FINDER))
-    return table.names
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("When Mr. Darcy came, he met Jane Bennet.", ["Darcy", "Jane Bennet"]),
-        ("Darcy left. Then Emma's aunt came.", ["Darcy", "Emma"]),
-        ("I saw her on Monday in May, at Christmas.", []),
-        ("He admired O'Brien, McGregor and d'Artagnan.", ["O'Brien", "McGregor", "d'Artagnan"]),
-        ("They sailed to St. Petersburg and Baden-Baden.", ["St. Petersburg", "Baden-Baden"]),
-        ("She loved Ludwig van Beethoven and J. K. Rowling.", ["Ludwig van Beethoven", "J. K. Rowling"]),
-        ("He read of Henry VIII and Stephen King.", ["Henry VIII", "Stephen King"]),
-        ("King Lear met Sir Walter Scott.", ["Lear", "Walter Scott"]),
-        ("We went to the University of London.", ["London"]),
-        ("They heard Simon & Garfunkel, and Ann & others.", ["Simon & Garfunkel", "Ann"]),
-        ("THE HOUSE OF LONDON", ["LONDON"]),
-        ('He said, "Never!" and "The house?"', []),
-        ("The Red Death came.", ["Red Death"]),
-        ("He said NEVER to NASA.", ["NASA"]),
-        ("A text without any of them.", []),
-        ("", []),
-    ],
-)
-def test_names_are_found(text: str, expected: list[str]) -> None:
-    assert names(text) == expected
-
-
-def test_a_common_word_is_a_name_where_it_was_one_before() -> None:
-    table = NameTable()
-    table.learn(["Grace"])
-    assert list(mark_names([["Grace", "walked"], ["The", "Grace"]], table, FINDER)) == [
-        ["@entity0", "walked"],
-        ["The", "@entity0"],
-    ]
-    assert names("Grace walked. He said Grace.") == []
-
-
-def test_names_that_a_full_table_does_not_take_stay_words() -> None:
-    marked = list(mark_names([["then", "Ann", "met", "Emma"]], NameTable(limit=1), FINDER))
-    assert marked == [["then", "@entity0", "met", "Emma"]]
-
-
-WORDS = (
-    "Ann Emma Darcy Grace The When Mr. King van of University VIII I NASA US the & La Treaty "
-    "house said , . -- \" '"
-)
-words = st.sampled_from(WORDS.split())
-texts = st.lists(st.lists(words, min_size=1, max_size=9), max_size=6)
-
-
-@given(texts, texts)
-def test_marking_in_two_parts_equals_marking_the_whole(a: list[list[str]], b: list[list[str]]) -> None:
-    whole, parts = NameTable(limit=5), NameTable(limit=5)
-    at_once = list(mark_names(a + b, whole, FINDER))
-    assert [*mark_names(a, parts, FINDER), *mark_names(b, parts, FINDER)] == at_once
-    assert parts.names == whole.names
-
-
-def learn(table: NameTable, *found: str) -> list[int | None]:
-    return [table.learn(name.split()) for name in found]
-
-
-class TestNameTable:
-    def test_a_part_of_two_longer_names_is_a_name_of_its_own(self) -> None:
-        assert learn(NameTable(), "Jane Bennet", "Lydia Bennet", "Bennet", "Jane") == [0, 1, 2, 0]
-
-    @pytest.mark.parametrize("longer", ["London Bridge", "New York", "University of London", "Chicago Bulls"])
-    def test_a_word_of_a_place_or_institution_is_another_name(self, longer: str) -> None:
-        assert learn(NameTable(), longer, longer.split()[-1], longer.split()[0]) == [0, 1, 2]

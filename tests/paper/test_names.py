@@ -1,0 +1,87 @@
+"""Names in English text become `@entityN`, decided by counts of capitals and by the text so far."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attar.paper.names import CapitalFinder, NameTable, mark_names
+from attar.text.sentences import iterate_sentences
+
+COMMON = "when then the after house said walked rose grace people never loudly running little death red new"
+CAPITALS = dict.fromkeys(COMMON.split(), (0, 9)) | dict.fromkeys(["darcy", "london", "ann", "emma"], (9, 0))
+FIND = CapitalFinder(CAPITALS, ()).find
+
+
+def names(text: str) -> list[str]:
+    table = NameTable()
+    list(mark_names(iterate_sentences(text), table, FIND))
+    return table.names
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("When Mr. Darcy came, he met Jane Bennet.", ["Darcy", "Jane Bennet"]),
+        ("Darcy left. Then Emma's aunt came.", ["Darcy", "Emma"]),
+        ("I saw her on Monday in May, at Christmas.", []),
+        ("He admired O'Brien, McGregor and d'Artagnan.", ["O'Brien", "McGregor", "d'Artagnan"]),
+        ("They sailed to St. Petersburg and Baden-Baden.", ["St. Petersburg", "Baden-Baden"]),
+        ("She loved Ludwig van Beethoven and J. K. Rowling.", ["Ludwig van Beethoven", "J. K. Rowling"]),
+        ("He read of Henry VIII and Stephen King.", ["Henry VIII", "Stephen King"]),
+        ("King Lear met Sir Walter Scott.", ["Lear", "Walter Scott"]),
+        ("We went to the University of London.", ["London"]),
+        ("They heard Simon & Garfunkel, and Ann & others.", ["Simon & Garfunkel", "Ann"]),
+        ("THE HOUSE OF LONDON", ["LONDON"]),
+        ('He said, "Never!" and "The house?"', []),
+        ("The Red Death came.", ["Red Death"]),
+        ("He said NEVER to NASA.", ["NASA"]),
+        ("A text without any of them.", []),
+        ("", []),
+    ],
+)
+def test_names_are_found(text: str, expected: list[str]) -> None:
+    assert names(text) == expected
+
+
+def test_a_common_word_is_a_name_where_it_was_one_before() -> None:
+    table = NameTable()
+    table.learn(["Grace"])
+    assert list(mark_names([["Grace", "walked"], ["The", "Grace"]], table, FIND)) == [
+        ["@entity0", "walked"],
+        ["The", "@entity0"],
+    ]
+    assert names("Grace walked. He said Grace.") == []
+
+
+def test_names_that_a_full_table_does_not_take_stay_words() -> None:
+    marked = list(mark_names([["then", "Ann", "met", "Emma"]], NameTable(limit=1), FIND))
+    assert marked == [["then", "@entity0", "met", "Emma"]]
+
+
+WORDS = (
+    "Ann Emma Darcy Grace The When Mr. King van of University VIII I NASA US the & La Treaty "
+    "house said , . -- \" '"
+)
+words = st.sampled_from(WORDS.split())
+texts = st.lists(st.lists(words, min_size=1, max_size=9), max_size=6)
+
+
+@given(texts, texts)
+def test_marking_in_two_parts_equals_marking_the_whole(a: list[list[str]], b: list[list[str]]) -> None:
+    whole, parts = NameTable(limit=5), NameTable(limit=5)
+    at_once = list(mark_names(a + b, whole, FIND))
+    assert [*mark_names(a, parts, FIND), *mark_names(b, parts, FIND)] == at_once
+    assert parts.names == whole.names
+
+
+def learn(table: NameTable, *found: str) -> list[int | None]:
+    return [table.learn(name.split()) for name in found]
+
+
+class TestNameTable:
+    def test_a_part_of_two_longer_names_is_a_name_of_its_own(self) -> None:
+        assert learn(NameTable(), "Jane Bennet", "Lydia Bennet", "Bennet", "Jane") == [0, 1, 2, 0]
+
+    @pytest.mark.parametrize("longer", ["London Bridge", "New York", "University of London", "Chicago Bulls"])
+    def test_a_word_of_a_place_or_institution_is_another_name(self, longer: str) -> None:
+        assert learn(NameTable(), longer, longer.split()[-1], longer.split()[0]) == [0, 1, 2]
