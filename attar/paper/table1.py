@@ -112,7 +112,7 @@ class Costs(msgspec.Struct, frozen=True):
     writing: float
 
 
-class Row(msgspec.Struct, frozen=True):
+class LengthCosts(msgspec.Struct, frozen=True):
     """The costs of all methods for documents of `tokens` tokens, and the GRU's seconds for reading one."""
 
     tokens: int
@@ -125,7 +125,7 @@ class Table1(msgspec.Struct, frozen=True):
     device: str
     k: int
     questions_per_call: int
-    rows: list[Row]
+    rows: list[LengthCosts]
 
     def predict(self, cost: str, method: str, tokens: int) -> float:
         """The seconds per question or for writing, by multiply-adds at the rate of softmax at the longest document."""
@@ -175,7 +175,7 @@ def measure_table(
             name: Costs(next(asked) / len(questions), int(method.store(hidden).nbytes), next(written))
             for name, method in methods.items()
         }
-        rows.append(Row(len(hidden), gru, costs))
+        rows.append(LengthCosts(len(hidden), gru, costs))
     return Table1(machine, device, k, len(questions), rows)
 
 
@@ -240,7 +240,7 @@ def print_table1(table: Table1, console: Console) -> None:
     print_plain(console, "".join(f"\n- {note}" for note in notes))
 
 
-def _cells(table: Table1, row: Row) -> list[str]:
+def _cells(table: Table1, row: LengthCosts) -> list[str]:
     softmax, linear, gated = (row.methods[name] for name in ("softmax", "linear", "gated"))
     faster, dearer = (
         table.predict(cost, one, row.tokens) / table.predict(cost, other, row.tokens)
