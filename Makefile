@@ -63,7 +63,7 @@ SECONDS ?= 600
 fuzz: .venv/ready
 	$(BIN)/python -m benchmarks.fuzz --seconds $(SECONDS)
 
-# SIGKILL to writers, compactions, imports and servers, verified against a log outside the store.
+# SIGKILL to all that writes, with readers and servers beside, verified against a log outside the store.
 KILLS ?= 500
 crash: .venv/ready
 	$(BIN)/python -m benchmarks.crash --kills $(KILLS)

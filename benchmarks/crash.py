@@ -9,7 +9,9 @@ store, synced to the disk before anything is verified. After each kill:
   records;
 - where another process has the store open all the time (`observed`), that process sees one of the same two states,
   and a process that opens the store then sees what it will still see after a write was begun and ended;
-- where it searches all the time (`search`), it finds what a new index finds, and one that is made of the log.
+- where it searches all the time (`search`), it finds what a new index finds, and one that is made of the log;
+- where a server has the library open all the time (`edits`), it shows the same as the store;
+- copies of a library (`shard`) are whole, or not there.
 """
 
 import gc
@@ -33,20 +35,26 @@ import typer
 
 from attar.store.lmdb_env import Durability
 from attar.store.store import Store
-from benchmarks import killed, killed_search
+from benchmarks import killed, killed_library, killed_search
 from benchmarks.command import Json, run_command
 from benchmarks.crash_states import Ledger, Watcher, difference, read_texts
 
-KINDS = ("writer", "observed", "compaction", "import", "reread", "search", "server")
+KINDS = (
+    "writer", "observed", "compaction", "import", "reread", "edits", "sync", "shard", "search", "server",
+)  # fmt: skip
 _WORK = {
     "compaction": killed.compact,
     "import": killed.import_files,
     "reread": killed.reread,
+    "edits": killed_library.edit,
+    "sync": killed_library.sync,
+    "shard": killed_library.shard,
     "search": killed_search.write,
 }
 _DURABILITY: tuple[Durability, ...] = ("sync", "relaxed")
 # Seconds after the first acknowledgement, at most; every fourth is killed so long after its start instead.
 _LATEST = {"compaction": 0.03, "import": 0.06, "reread": 0.1, "search": 0.5, "server": 0.06}
+_LATEST |= {"edits": 0.1, "sync": 1.0, "shard": 0.3}
 _CLIENTS = 2
 _CHECKED = 5
 
@@ -85,6 +93,7 @@ class Crashes:
         self.ledgers = {kind: Ledger((folder / f"{kind}.log").open("w")) for kind in KINDS}
         killed.prepare_imports(folder / "imports")
         killed.prepare_server(folder)
+        killed_library.prepare(folder)
         # Not traversed, and so not copied, by the collector of any fork.
         gc.collect()
         gc.freeze()
@@ -146,6 +155,12 @@ class Crashes:
                     self._kill_writer(kind)
                     self._verify(kind)
                     self._search(see)
+            elif kind == "edits":
+                with self.serving(kind) as (server, port):
+                    watch = lambda: killed_library.ServerWatcher(server, port)  # noqa: E731
+                    with self.observer(watch) as see:
+                        self._kill_writer(kind)
+                        self._verify(kind, see)
             else:
                 self._kill_writer(kind)
                 self._verify(kind)
@@ -173,9 +188,19 @@ class Crashes:
         os.close(theirs)
         self._kill_later(kind, child, ours)
 
+    @contextmanager
+    def serving(self, kind: str) -> Iterator[tuple[int, int]]:
+        """A server beside the processes that are killed, and its port."""
+        port = _free_port()
+        server = fork(killed.serve, self.folder / kind, port)
+        try:
+            yield server, port
+        finally:
+            os.kill(server, signal.SIGTERM)
+            os.waitpid(server, 0)
+
     def _kill_server(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = _free_port()
         server = fork(killed.serve, self.folder / "server", port)
         ours, theirs = os.pipe()
         ledger = self.ledgers["server"]
@@ -226,8 +251,9 @@ class Crashes:
             raise AssertionError(f"a process that had the store open: {difference(seen, states)}")
         with Store.open(folder) as store:
             found = read_texts(store)
-            if found not in states:
-                raise AssertionError(difference(found, states))
+            copies = killed_library.copies(folder, read_texts) if kind == "shard" else {}
+            if found | copies not in states:
+                raise AssertionError(difference(found | copies, states))
             if see is not None:
                 with store.transaction():
                     pass
@@ -243,7 +269,13 @@ class Crashes:
             raise AssertionError(f"files left: {sorted(left)}")
         if see is not None and see() != found:
             raise AssertionError("a process that had the store open does not see the change")
-        ledger.settle(found)
+        ledger.settle(found | copies)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
 
 
 def main(

@@ -8,6 +8,7 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import IO
 
+from attar.memory.memory import Memory
 from attar.store.records import key_of
 from attar.store.signatures import StampedSignature
 from attar.store.store import Store
@@ -92,7 +93,7 @@ def read_texts(store: Store, follower: Follower | None = None) -> dict[str, str]
                     f"{name[:40]!r} is of the reader {memory.reader!r}, the store of another"
                 )
             is_number = memory.reader in (killed.READER, *killed.READERS)
-            if is_number and killed.is_torn(text, memory):
+            if killed.is_torn(text, memory) if is_number else _is_torn(text, memory):
                 raise AssertionError(f"{name[:40]!r} is torn: {text[:40]!r}, {memory}")
             if signatures.pop(key_of(name), text.encode()) != text.encode() and is_number:
                 raise AssertionError(f"the signature of {name[:40]!r} is of another version")
@@ -100,6 +101,15 @@ def read_texts(store: Store, follower: Follower | None = None) -> dict[str, str]
     if signatures:
         raise AssertionError(f"signatures without documents: {sorted(signatures)[0][:40]!r}")
     return texts
+
+
+def _is_torn(text: str, memory: Memory) -> bool:
+    """Whether a memory is of another text: each phrase says where it stands."""
+    index = memory.phrases
+    places = zip(index.starts.tolist(), index.lengths.tolist(), strict=True)
+    return any(
+        text[start : start + length] != index.text_of(phrase) for phrase, (start, length) in enumerate(places)
+    )
 
 
 class Watcher:

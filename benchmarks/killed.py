@@ -83,11 +83,19 @@ class Announcer:
         # Less than a pipe writes at once, so that no line is cut by a kill.
         os.write(self.pipe, json.dumps([self.writer, change]).encode() + b"\n")
 
+    def begin(self, change: Change) -> None:
+        """Announce a change."""
+        self._tell(change)
+
+    def acknowledge(self) -> None:
+        """Tell that it was made."""
+        self._tell(None)
+
     def change(self, change: Change, make: Callable[[], object]) -> None:
         """Announce a change, make it, and tell that it was acknowledged."""
-        self._tell(change)
+        self.begin(change)
         make()
-        self._tell(None)
+        self.acknowledge()
 
 
 def write(folder: Path, start: int, pipe: int, durability: Durability) -> None:
@@ -99,10 +107,11 @@ def write(folder: Path, start: int, pipe: int, durability: Durability) -> None:
         # Pages come and go: space is used again all the time.
         other = f"other-{number % 7}"
         change[other] = None if other in store else str(number)
-        announce.change(change, lambda change=change: _apply(store, change))  # type: ignore[misc]
+        announce.change(change, lambda change=change: apply(store, change))  # type: ignore[misc]
 
 
-def _apply(store: Store, change: Change) -> None:
+def apply(store: Store, change: Change) -> None:
+    """Put and remove documents in one transaction."""
     with store.transaction() as changes:
         for name, text in change.items():
             if text is None:
@@ -118,7 +127,7 @@ def compact(folder: Path, start: int, pipe: int, durability: Durability) -> None
     store = Store.open(folder, durability=durability)
     for number in count(start):
         change = {f"other-{number % 7}": str(number)}
-        announce.change(change, lambda change=change: _apply(store, change))  # type: ignore[misc]
+        announce.change(change, lambda change=change: apply(store, change))  # type: ignore[misc]
         store.compact(timeout=1.0)
 
 
@@ -143,7 +152,7 @@ def prepare_imports(folder: Path) -> None:
     folder.mkdir(parents=True)
     for at in range(_IMPORTS):
         with Store.open(folder / "made") as store:
-            _apply(store, _imported(at))
+            apply(store, _imported(at))
             export_store(store, folder / f"{at}.parquet")
             for entry in list(store.documents()):
                 store.remove(str(entry.name))
@@ -167,7 +176,12 @@ def prepare_server(folder: Path) -> None:
     """Write a small reader, and load what a server needs: forks of this process have it."""
     from attar.server import app, run  # noqa: F401
 
-    save_tiny_reader(folder / _SERVER_READER)
+    save_tiny_reader(server_reader(folder))
+
+
+def server_reader(folder: Path) -> Path:
+    """The reader that the servers below this folder have."""
+    return folder / _SERVER_READER
 
 
 def serve(folder: Path, port: int) -> None:
@@ -175,7 +189,7 @@ def serve(folder: Path, port: int) -> None:
     from attar.server.run import serve as run
     from attar.server.settings import Address, Settings
 
-    reader = folder.with_name(_SERVER_READER)
+    reader = server_reader(folder.parent)
     run(Settings(store=folder, reader=reader, keep_text=True, log_level="error"), Address(port=port))
 
 
@@ -183,7 +197,7 @@ def request(server: int, port: int, start: int, pipe: int, writer: int, texts: M
     """Put, append to and remove documents over HTTP, until the server process is gone."""
     announce, known = Announcer(pipe, writer), dict(texts)
     try:
-        connection = _connected(server, port)
+        connection = connected(server, port)
     except ProcessLookupError:
         return
     for number in count(start):
@@ -205,7 +219,8 @@ def request(server: int, port: int, start: int, pipe: int, writer: int, texts: M
             known[name] = after
 
 
-def _connected(server: int, port: int) -> http.client.HTTPConnection:
+def connected(server: int, port: int) -> http.client.HTTPConnection:
+    """A connection to a server that is starting."""
     for _ in range(3000):
         os.kill(server, 0)  # raises once it is gone
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
