@@ -87,6 +87,11 @@ class FileReader:
         self._connection: socket.socket | None = None
         self._files = 0
 
+    @property
+    def process_id(self) -> int | None:
+        """That of the child process, if there is one."""
+        return None if self._process is None else self._process.pid
+
     def read(self, file: SourceFile, on_bad: OnBad | None = None) -> Iterator[SourceDocument]:
         """Yield the documents of a file; `on_bad` is called for what cannot be read, or it raises."""
         try:

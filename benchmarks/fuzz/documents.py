@@ -1,16 +1,25 @@
-"""Target: files of documents, whole or with parts changed: bytes, members of archives, and the XML in them."""
+"""Targets: files of documents, whole or with parts changed (bytes, members of archives, the XML in them), and attacks.
+
+They are read through the child process, sent to a server, and named on the command line.
+"""
 
 import gzip
 import io
+import shutil
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from attar.documents.sources import find_files, read_source_file
-from attar.errors import AttarError
+from attar.documents.sources import SourceDocument
+from attar.documents.workers import FileLimits, FileReader
 from benchmarks.document_files import (
     docx_of,
     eml_of,
@@ -22,19 +31,28 @@ from benchmarks.document_files import (
     xlsx_of,
     zip_of,
 )
+from benchmarks.fuzz.http import checked_server
 from benchmarks.fuzz.mutations import mutated_bytes, texts
-from benchmarks.fuzz.target import Target, in_fork, refused
+from benchmarks.fuzz.target import Target, one_line
+from benchmarks.tiny_reader import save_tiny_reader
+from tests.documents.attacks import ATTACKS
 
 _TEXT = "# One\n\nAnn Lee met Bob Ray in Bath.\n\n# Two\n\nThe rent is 900 pounds, due on 4 March."
-# What one file may become; far more than any of these, far less than what a bomb would take.
-_MAX_BYTES = 2**22
+# What one file may take: far more than any of these, far less than what a bomb would.
+_LIMITS = FileLimits(memory_mb=512, cpu_seconds=20, seconds=300, decompressed_mb=4)
+# Bytes of an attack that is worth changing a few thousand times.
+_SMALL = 200_000
 
 
-def _originals() -> dict[str, bytes]:
+def originals() -> dict[str, bytes]:
     table = [["name", "age", "town"], ["Ann", "34", "Bath"], ["Bob", "40", "York"]]
     mail = eml_of(_TEXT + "\n\n> quoted\n\n--\nAnn", attached=["plan.pdf"])
     rows = "\n".join(",".join(row) for row in table).encode()
+    parquet = io.BytesIO()
+    pq.write_table(pa.table({"id": ["x", "y"], "text": ["Ann left.", "Bob left."]}), parquet)
     return {
+        "a.parquet": parquet.getvalue(),
+        "a.jsonl": b'{"id": "x", "text": "Ann left."}\n{"id": "y", "text": "Bob left.", "title": "Bob"}\n',
         "a.pdf": pdf_of([_TEXT, _TEXT], title="Rent"),
         "a.docx": docx_of(_TEXT, table=table, title="Rent"),
         "a.xlsx": xlsx_of({"One": table, "Two": table}),
@@ -76,43 +94,95 @@ def _changed(draw: st.DrawFn, data: bytes) -> bytes:
     return zip_of(files)
 
 
-@contextmanager
-def documents_target(folder: Path) -> Iterator[Target]:
-    """Documents of many kinds: read or refused in one line, with parts that lie in the text, in bounded time."""
-    folder.mkdir(exist_ok=True)
-    originals = _originals()
-
-    def read(path: Path) -> None:
-        def bad(fault: AttarError) -> None:
-            with refused():
-                raise fault
-
-        (file,) = find_files([path]).files
-        for found in read_source_file(file, _MAX_BYTES, bad):
-            found.text.encode()
-            starts = [start for start, _ in found.parts]
-            if starts != sorted(starts) or not all(0 <= start < len(found.text) for start in starts):
-                raise AssertionError(f"parts outside of the text: {starts[:9]} of {len(found.text)}")
-            if not (found.name and isinstance(found.title, str) and isinstance(found.date, str)):
-                raise AssertionError(f"a document without a name, title or date: {found[:2]}")
-            for label in (found.title, *(label for _, label in found.parts)):
-                if "\n" in label or len(label) > 200:
-                    raise AssertionError(f"a label of {len(label)} characters or several lines")
-
-    for name, data in originals.items():  # also imports what every fork would
-        (folder / name).write_bytes(data)
-        read(folder / name)
-
-    def check(example: tuple[str, bytes]) -> None:
-        name, data = example
-        path = folder / name
-        path.write_bytes(data)
-        in_fork(lambda: read(path))
-
-    names = st.sampled_from(sorted(originals))
-    changed = names.flatmap(lambda name: st.tuples(st.just(name), _changed(originals[name])))
+def files() -> st.SearchStrategy[tuple[str, bytes]]:
+    """Names and contents of files: originals and attacks, changed; other bytes; and one kind's as another's."""
+    attacks = [(attack.file_name, attack.make()) for attack in ATTACKS.values()]
+    known = [*originals().items(), *(attack for attack in attacks if len(attack[1]) < _SMALL)]
+    names = st.sampled_from([name for name, _ in known])
+    changed = st.sampled_from(known).flatmap(lambda file: st.tuples(st.just(file[0]), _changed(file[1])))
     odd = st.tuples(
         names, texts.map(lambda text: text.encode("utf-8", "surrogatepass")) | st.binary(max_size=60)
     )
-    exchanged = st.tuples(names, names.map(originals.__getitem__))
-    yield Target(changed | changed | changed | odd | exchanged, check)
+    exchanged = st.tuples(names, st.sampled_from([data for _, data in known]))
+    return changed | changed | changed | odd | exchanged
+
+
+@contextmanager
+def documents_target(folder: Path) -> Iterator[Target]:
+    """Files through the child process: read or refused in one line, with parts in the text; the child stays alive."""
+    with FileReader(_LIMITS) as reader:
+
+        def read(name: str, data: bytes) -> None:
+            for found in reader.read_bytes(name, data, on_bad=one_line):
+                _check_document(found)
+
+        for file in originals().items():
+            read(*file)
+
+        def check(example: tuple[str, bytes]) -> None:
+            before = reader.process_id
+            read(*example)
+            if reader.process_id != before:
+                raise AssertionError("the process that reads files has ended")
+
+        yield Target(files(), check)
+
+
+def _check_document(found: SourceDocument) -> None:
+    found.text.encode()
+    starts = [start for start, _ in found.parts]
+    if starts != sorted(starts) or not all(0 <= start < len(found.text) for start in starts):
+        raise AssertionError(f"parts outside of the text: {starts[:9]} of {len(found.text)}")
+    if not (found.name and isinstance(found.title, str) and isinstance(found.date, str)):
+        raise AssertionError(f"a document without a name, title or date: {found[:2]}")
+    for label in (found.title, *(label for _, label in found.parts)):
+        if "\n" in label or len(label) > 200:
+            raise AssertionError(f"a label of {len(label)} characters or several lines")
+
+
+@contextmanager
+def uploads_target(folder: Path) -> Iterator[Target]:
+    """Files sent to a live server: no 5xx but 503, and what was added can be listed, shown and removed."""
+    with checked_server(folder) as server:
+
+        def check(example: tuple[str, bytes]) -> None:
+            name, data = example
+            answers = server.answer("POST", f"/v1/files?name={name}&replace=1", data)
+            for change in answers.get("documents", []):
+                path = f"/v1/documents/{quote(change['name'], safe='')}"
+                if server.answer("GET", path)["name"] != change["name"]:
+                    raise AssertionError(f"{path} shows another document")
+                server.answer("DELETE", path)
+
+        yield Target(files(), check, server.finish)
+
+
+@contextmanager
+def command_target(folder: Path) -> Iterator[Target]:
+    """`attar add` and what follows it: exit code 0 or 2, one line per fault, and no traceback."""
+    reader, store = save_tiny_reader(folder / "reader"), folder / "store"
+
+    def run(*words: object) -> None:
+        command = [sys.executable, "-m", "attar", *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, errors="replace")
+        lines = done.stderr.splitlines()
+        if done.returncode not in (0, 2) or not all(line.startswith("attar: ") for line in lines):
+            raise AssertionError(
+                f"exit code {done.returncode}: {done.stdout[-200:]!r} {done.stderr[-900:]!r}"
+            )
+
+    def check(example: tuple[tuple[str, bytes], str]) -> None:
+        (name, data), question = example
+        shutil.rmtree(store, ignore_errors=True)
+        (folder / name).write_bytes(data)
+        run("add", store, folder / name, "--reader", reader)
+        if store.exists():
+            run("list", store)
+            run("ask", store, "--reader", reader, "--", question.replace("\0", "") or "?")
+
+    yield Target(st.tuples(files(), texts.map(_argument)), check)
+
+
+def _argument(text: str) -> str:
+    """What a terminal can pass on."""
+    return text[:500].replace("\0", "").encode(errors="replace").decode()

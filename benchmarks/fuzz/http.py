@@ -161,7 +161,26 @@ class Server:
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGESIZE")
 
-    def close(self) -> None:
+    def check(self, answer: bytes) -> None:
+        """Refuse an answer of 5xx, and a server that has ended or does not answer any more."""
+        if self.process.poll() is not None:
+            raise AssertionError(f"the server ended with code {self.process.returncode}")
+        wrong = {int(status) for status in _STATUS.findall(answer) if status[:1] == b"5"} - {503}
+        if wrong:
+            raise AssertionError(f"status {wrong}: {answer[:600]!r}")
+        health = self.send([_plain("GET", "/healthz", None)], close=False, patience=20)
+        if not health.startswith(b"HTTP/1.1 200"):
+            raise AssertionError(f"/healthz: {health[:300]!r}")
+
+    def answer(self, method: str, path: str, body: Json | bytes = None) -> dict[str, Any]:
+        """The JSON that answers a request; empty if there is none, or the request was refused."""
+        answer = self.send([_plain(method, path, body)], close=False, patience=60)
+        self.check(answer)
+        head, _, told = answer.partition(b"\r\n\r\n")
+        found: dict[str, Any] = json.loads(told) if b"application/json" in head else {}
+        return found
+
+    def finish(self) -> None:
         """Stop it, and check its memory and its store."""
         used, before = self.bytes_used(), self.memory
         self.process.send_signal(signal.SIGTERM)
@@ -186,33 +205,23 @@ def _plain(method: str, path: str, body: Json | bytes) -> bytes:
 
 
 @contextmanager
-def http_target(folder: Path) -> Iterator[Target]:
-    """No 5xx but 503, still answering afterwards, its memory bounded and its store whole."""
+def checked_server(folder: Path) -> Iterator[Server]:
+    """A server whose memory, store and exit code are checked by `finish`; ended in any case."""
     server = Server(folder)
-
-    def check(example: tuple[list[bytes], bool]) -> None:
-        if server.process.poll() is not None:
-            raise AssertionError(f"the server ended with code {server.process.returncode}")
-        answer = server.send(*example)
-        wrong = {int(status) for status in _STATUS.findall(answer) if status[:1] == b"5"} - {503}
-        if wrong:
-            raise AssertionError(f"status {wrong}: {answer[:600]!r}")
-        health = server.send([_plain("GET", "/healthz", None)], close=False, patience=20)
-        if not health.startswith(b"HTTP/1.1 200"):
-            raise AssertionError(f"/healthz: {health[:300]!r}")
-
-    closed: list[Any] = []
-
-    def finish() -> None:
-        if not closed:
-            closed.append(True)
-            server.close()
-
     try:
-        yield Target(requests(), check, finish)
+        yield server
     finally:
-        with suppress(Exception):
-            finish()
         if server.process.poll() is None:
             server.process.kill()
             server.process.wait()
+
+
+@contextmanager
+def http_target(folder: Path) -> Iterator[Target]:
+    """No 5xx but 503, still answering afterwards, its memory bounded and its store whole."""
+    with checked_server(folder) as server:
+
+        def check(example: tuple[list[bytes], bool]) -> None:
+            server.check(server.send(*example))
+
+        yield Target(requests(), check, server.finish)

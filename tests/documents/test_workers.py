@@ -88,7 +88,7 @@ class TestProcessThatDies:
             for document in chain.from_iterable(documents):
                 if document.text == "Ann left the house.":
                     if not killed:
-                        os.kill(reader._process.pid, signal.SIGKILL)
+                        os.kill(reader.process_id, signal.SIGKILL)
                         killed = True
                 else:
                     found.append(document.text)
@@ -112,7 +112,7 @@ class TestProcessThatDies:
         stops = iter([False, False, True])
         with FileReader(LIMITS) as reader, stopped_by(lambda: next(stops)), pytest.raises(StoppedError):
             list(reader.read_bytes("a.md", b"[" * 400_000))
-        assert reader._process is None
+        assert reader.process_id is None
 
     def test_too_much_cpu_time_is_one_line(self) -> None:
         with FileReader(FileLimits(cpu_seconds=1)) as reader, pytest.raises(FormatError, match="CPU time"):
