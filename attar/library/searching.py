@@ -12,7 +12,7 @@ from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.search.index import LISTS_FROM, SearchIndex
 from attar.search.records import Collector, SignatureRecord, Signer, merged
-from attar.search.signatures import Sums
+from attar.search.signatures import LONG_DOCUMENT, Sums
 from attar.search.statistics import default_statistics
 from attar.store.records import Record, key_of
 from attar.store.signatures import StampedSignature
@@ -176,7 +176,8 @@ class Searching:
         collector = Collector(signer.projection)
         longer = signer.reader.extend(memory, text, progress=progress, on_states=collector)
         earlier = self._kept_sums(before, signer)
-        if earlier is None and before.text is not None:
+        # Not a long one: to read all of it for one more sentence would take minutes, and `opened` does it when needed.
+        if earlier is None and before.text is not None and memory.tokens <= LONG_DOCUMENT:
             earlier = signer.sums(before.text)
         if earlier is None:
             return longer, None

@@ -21,6 +21,7 @@ from attar import wire
 from attar.errors import FormatError, OptionError
 from attar.library.drafts import Draft, read_upload
 from attar.results import Change, DocumentDetails
+from attar.server.costs import check_cost
 from attar.server.metrics import HEADERS, ROUTE
 from attar.server.openapi import Route
 from attar.server.problems import ProblemError, printable
@@ -79,6 +80,7 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     _check_count("questions", questions, service.settings.max_questions)
     for question in questions:
         _check_length("question", len(question), service.settings.max_question)
+    check_cost(questions, body.top)
     if body.asks_all:
         asked, missing = await service.ask_all(questions, body.top, body.look)
     else:

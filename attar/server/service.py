@@ -12,13 +12,14 @@ from attar.errors import AttarError, UnknownDocumentError
 from attar.library.served import ServedLibrary, collect_missing
 from attar.results import Asked
 from attar.server.batching import Batcher, SerialExecutor, isolate_failures
+from attar.server.costs import turns
 from attar.server.metrics import Metrics
 from attar.server.problems import ProblemError
 from attar.server.settings import Settings
 
 Value = TypeVar("Value")
 
-# AskJob of one request that are answered before others have their turn.
+# Questions of one request that are answered before others have their turn.
 _TURN = 64
 # The same for questions to all documents, which take longer.
 _TURN_OF_ALL = 8
@@ -86,8 +87,7 @@ class Service:
         """Answer questions about documents, together with those of other requests."""
         asked: list[Asked] = []
         try:
-            for first in range(0, len(job.questions), _TURN):
-                turn = slice(first, first + _TURN)
+            for turn in turns(job.questions, _TURN):
                 part = AskJob(job.names[turn], job.questions[turn], job.top, job.look)
                 asked += await self._asks.submit(part, len(part.questions))
         except UnknownDocumentError as error:
@@ -100,9 +100,9 @@ class Service:
         """Answer questions from all documents; also the parts of the library that the answers are without."""
         asked: list[Asked] = []
         missing: list[str] = []
-        for first in range(0, len(questions), _TURN_OF_ALL):
-            turn = questions[first : first + _TURN_OF_ALL]
-            answers, without = await self.search(partial(self.library.ask_all_many, turn, top=top, look=look))
+        for turn in turns(questions, _TURN_OF_ALL):
+            ask = partial(self.library.ask_all_many, questions[turn], top=top, look=look)
+            answers, without = await self.search(ask)
             asked += [Asked(answer, 0) for answer in answers]
             missing += [part for part in without if part not in missing]
         return asked, missing

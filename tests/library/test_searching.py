@@ -7,6 +7,7 @@ from attar.errors import OptionError
 from attar.library.drafts import Draft, encode_texts
 from attar.library.library import Library
 from attar.library.searching import SearchState
+from attar.reader.reader import Reader
 from attar.search.records import SignatureRecord
 from attar.search.signatures import signature_bytes
 from attar.store.signatures import STATISTICS_KEY
@@ -79,6 +80,25 @@ def test_one_question_sees_one_state_of_the_library(library):
         assert (after.statistics, after.corpus.documents) == (before.statistics, 3)
         assert shard.sentences("tea", ["tea", "nobody"]).keys() == {"tea"}
     assert "tea" not in found(library, "tea")
+
+
+@pytest.mark.parametrize("signed", [True, False], ids=["signed", "imported without signatures"])
+def test_a_long_document_is_not_read_again_to_append_a_sentence(library, monkeypatch, signed):
+    text = "Ann met Bob in the old town of Bath. " * 200
+    library.add("long", text)
+    if not signed:
+        without_signature(library, "long")
+    read = []
+    token_states = Reader.token_states
+
+    def counted(reader, texts, on_states):
+        read.extend(texts)
+        token_states(reader, texts, on_states)
+
+    monkeypatch.setattr(Reader, "token_states", counted)
+    library.append("long", NEW)
+    assert sum(map(len, read)) < len(text) / 4
+    assert "long" in found(library, NEW)
 
 
 def test_an_appended_document_has_the_signature_of_the_whole(library, folder, reader):

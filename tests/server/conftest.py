@@ -34,10 +34,16 @@ JSON = "content-type: application/json"
 CLOSE = "connection: close"
 
 
-def request(path, body, *lines, version="1.1"):
+def request(path, body, *lines, method="POST", version="1.1"):
     """The head and the body of a request."""
     sent = json.dumps(body).encode()
-    head = [f"POST {path} HTTP/{version}", "host: localhost", f"content-length: {len(sent)}", JSON, *lines]
+    head = [
+        f"{method} {path} HTTP/{version}",
+        "host: localhost",
+        f"content-length: {len(sent)}",
+        JSON,
+        *lines,
+    ]
     return "\r\n".join([*head, "\r\n"]).encode(), sent
 
 

@@ -90,5 +90,37 @@ def test_a_question_over_the_limit_is_422(served, refused):
     )
 
 
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ({"document": "0", "questions": ["Who left?" * 200] * 100}, "characters of all questions"),
+        ({"questions": ["Who left?" * 200] * 100}, "characters of all questions"),
+        ({"document": "0", "questions": ["Who left?"] * 60, "top": 1_000}, "questions × top"),
+        ({"questions": ["Who left?"] * 60, "top": None}, "questions × top"),
+    ],
+    ids=["long, to one", "long, to all", "many answers", "all answers"],
+)
+def test_what_would_cost_too_much_is_refused_before_any_work(make, serve, refused, monkeypatch, body, line):
+    made = make()
+    for method in ("ask_each", "ask_all_many"):
+        monkeypatch.setattr(made.library, method, lambda *given, **options: pytest.fail("work has begun"))
+    assert line in refused(serve(made).post("/v1/ask", body), 413)
+
+
+def test_long_questions_of_one_request_are_asked_a_few_at_a_time(make, serve, monkeypatch):
+    made, sizes = make(), []
+    ask_each = made.library.ask_each
+
+    def noted(names, questions, **options):
+        sizes.append(sum(map(len, questions)))
+        return ask_each(names, questions, **options)
+
+    monkeypatch.setattr(made.library, "ask_each", noted)
+    questions = [f"Who left {number} times?".ljust(1_900, "x") for number in range(20)]
+    told = serve(made).post("/v1/ask", {"document": "0", "questions": questions}).json()
+    assert [result["question"] for result in told["results"]] == questions
+    assert max(sizes) <= 4_000
+
+
 def test_an_unknown_document_is_404(served, refused):
     assert "'nobody'" in refused(served.post("/v1/ask", {"document": "nobody", "question": "Who left?"}), 404)
