@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         Change,
         Document,
         DocumentDetails,
-        Explanation,
         Hit,
         Refit,
         Reread,
@@ -46,7 +45,7 @@ _MODULES = {
     "nn": "attar.nn",
     "ops": "attar.ops",
 } | dict.fromkeys(
-    ("Answer", "Change", "Document", "DocumentDetails", "Explanation", "Hit", "Refit", "Reread", "Sentence"),
+    ("Answer", "Change", "Document", "DocumentDetails", "Hit", "Refit", "Reread", "Sentence"),
     "attar.results",
 )
 
@@ -60,7 +59,6 @@ __all__ = [
     "Client",
     "Document",
     "DocumentDetails",
-    "Explanation",
     "Hit",
     "Library",
     "Memory",

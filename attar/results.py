@@ -6,10 +6,11 @@ from typing import Literal
 
 import msgspec
 
-from attar.errors import OptionError, ShapeError
+from attar.errors import DtypeError, FormatError, OptionError, ShapeError, quoted
 
 # The most characters of a question.
 LONGEST_QUESTION = 10_000
+_PUNCTUATION = str.maketrans("", "", "?!.,;:…¿¡")
 # The kind of the answer "not in this text".
 ABSENT = "none"
 
@@ -132,18 +133,26 @@ class Hit(msgspec.Struct, frozen=True):
     sentences: list[Sentence]
 
 
-class Explanation(msgspec.Struct, frozen=True):
-    """A text's tokens, each token's weight for a question, and the answers."""
-
-    tokens: list[str]
-    weights: list[float]
-    answers: list[Answer]
-
-
 def check_top(top: object) -> None:
     """Refuse what is no number of answers or documents; None is all of them."""
     if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
         raise OptionError.expected("top", "an integer of at least 1", repr(top))
+
+
+def check_asked(what: str, text: object) -> None:
+    """Refuse a question or query that is no text, has no words, or is as long as a book.
+
+    >>> check_asked("question", " ?")
+    Traceback (most recent call last):
+    attar.errors.FormatError: question: expected some words, got ' ?'
+    """
+    if not isinstance(text, str):
+        raise DtypeError.expected(what, "a string", type(text).__name__)
+    if len(text) > LONGEST_QUESTION:
+        got = f"{len(text):,} characters"
+        raise FormatError.expected(what, f"at most {LONGEST_QUESTION:,} characters", got, "shorten it")
+    if not text.translate(_PUNCTUATION).strip():
+        raise FormatError.expected(what, "some words", quoted(text) if text.strip() else "nothing")
 
 
 def paired(names: str | Sequence[str], questions: str | Sequence[str]) -> tuple[list[str], list[str]]:

@@ -25,8 +25,7 @@ from attar import Client, wire
 from attar.cluster.shards import shard_of, shard_paths, split
 from attar.library.library import Library
 from attar.reader.reader import Reader
-from attar.search.records import Signer
-from attar.search.signatures import signature_bytes
+from attar.search.signatures import Signer, signature_bytes
 from attar.search.statistics import default_statistics
 from attar.store.records import Record
 from attar.store.store import Store
@@ -244,7 +243,7 @@ def fill_shards(folder: Path, count: int, shards: int) -> None:
     texts = [story.text[:400] for story in tell_stories(2, 16)]
     memories, records = reader.read_many(texts), records_of(signer, texts)
     with Store.open(folder.with_name("empty")) as store, store.transaction() as changes:
-        changes.put_statistics(signer.data)
+        changes.put_statistics(signer.statistics.data)
     split(folder.with_name("empty"), folder, shards)
     numbers = np.random.default_rng(0)
     with contextlib.ExitStack() as stack:

@@ -16,8 +16,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from attar.search.state_map import StateMap
-from attar.search.statistics import Statistics
+from attar.search.statistics import StateMap, Statistics
 from benchmarks.command import run_command
 from benchmarks.retrieval.encoders import ReaderEncoder, load_encoder
 
@@ -60,7 +59,7 @@ def main(
     """Fit statistics to texts and write them to a file."""
     encoder = load_encoder(reader)
     statistics = fit(encoder, read_training_lines(texts), every, None if map is None else load_map(map))
-    statistics.save(out)
+    out.write_bytes(statistics.data)
     print(f"{statistics.documents:,} paragraphs, {statistics.tokens:,} tokens: {out.stat().st_size:,} bytes")
 
 

@@ -16,8 +16,7 @@ import typer
 
 from attar.errors import OptionError
 from attar.memory.algebra import within_budget
-from attar.memory.forms import Floats
-from attar.memory.memory import Memory
+from attar.memory.memory import Floats, Memory
 from attar.reader.fixed_size import FixedSizeReader
 from attar.reader.reader import Reader
 from attar.training.data import Passage, read_passages

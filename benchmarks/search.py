@@ -19,12 +19,16 @@ from numpy.typing import NDArray
 from attar.library.asking import TOGETHER
 from attar.library.library import Library
 from attar.reader.reader import Reader
-from attar.search.lists import InvertedLists
-from attar.search.records import SignatureRecord, Signer
-from attar.search.scan import CANDIDATES, is_rounded, near_scores, scores
-from attar.search.signatures import DEFAULT_SIZE, Sums, signature_bytes, triangle_numbers
-from attar.search.state_map import Floats
-from attar.search.statistics import default_statistics
+from attar.search.scan import CANDIDATES, InvertedLists, is_rounded, near_scores, scores
+from attar.search.signatures import (
+    DEFAULT_SIZE,
+    SignatureRecord,
+    Signer,
+    Sums,
+    signature_bytes,
+    triangle_numbers,
+)
+from attar.search.statistics import Floats, default_statistics
 from attar.store.records import Record
 from benchmarks.command import Json, Quick, run_command
 
@@ -166,7 +170,7 @@ def fill_library(library: Library, reader: Reader, count: int) -> Signer:
     for first in range(0, count, 5_000):
         with library.store.transaction() as changes:
             if not first:
-                changes.put_statistics(signer.data)
+                changes.put_statistics(signer.statistics.data)
             for at in range(first, min(count, first + 5_000)):
                 own = at % len(_TEXTS)
                 signature = made_record(records[own], packed[at], random, signer.pieces)

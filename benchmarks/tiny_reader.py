@@ -58,7 +58,7 @@ def tiny_parts(*, seed: int = 0, values: int = 0) -> ReaderParts:
 def save_tiny_reader(folder: Path, *, seed: int = 0) -> Path:
     """Write a reader with the weights of a seed to a folder, with statistics for search; each seed has its own."""
     tiny_parts(seed=seed).save(folder)
-    _statistics(Reader.load(folder)).save(folder / STATISTICS_FILE)
+    (folder / STATISTICS_FILE).write_bytes(_statistics(Reader.load(folder)).data)
     return folder
 
 

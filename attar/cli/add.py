@@ -244,8 +244,8 @@ def append(
     """
     from attar.documents.sources import find_files
     from attar.documents.workers import FileLimits, FileReader
+    from attar.library.documents import find_document
     from attar.library.drafts import read_files
-    from attar.library.finding import find_document
     from attar.library.library import Library
 
     if str(file) == _STDIN:

@@ -114,7 +114,7 @@ def _document_and_questions(
     library: "Library", first: str | None, rest: list[str]
 ) -> tuple[str | None, list[str]]:
     """The first argument is a document, or, where it can be none, a question about all of them."""
-    from attar.library.finding import find_document
+    from attar.library.documents import find_document
 
     if first is None:
         return None, []
@@ -234,43 +234,3 @@ def print_search_state(lines: list[str]) -> None:
     """Print what a person should know about a search, to stderr."""
     for line in lines:
         print(f"attar: {printable(line)}", file=sys.stderr)
-
-
-def refit(
-    store: options.StorePath,
-    reader: options.ReaderPath = None,
-    size: Annotated[
-        int | None,
-        typer.Option(min=2, max=1_024, help="Rows k of a signature's matrix; as the library has, or 128."),
-    ] = None,
-    leave_out: Annotated[
-        bool,
-        typer.Option("--leave-out", help="Go on without documents that have no text: search loses them."),
-    ] = False,
-    as_json: options.AsJson = False,
-) -> None:
-    """Fit the statistics to the library's own documents and recompute all signatures.
-
-    The shards of a folder of shards are fitted together.
-
-    attar store refit stories
-
-    attar store refit stories --size 64
-    """
-    from attar.cluster.shards import is_sharded, refit_shards
-    from attar.library.library import Library
-
-    with progress_bar() as progress:
-        if is_sharded(store):
-            done = refit_shards(store, reader, size=size, leave_out=leave_out, progress=progress)
-        else:
-            with Library(store, reader, create=False) as library:
-                done = library.refit(size=size, leave_out=leave_out, progress=progress)
-    if as_json:
-        print_json(done)
-        return
-    print(f"made {done.signatures:,} signatures")
-    if done.left_out:
-        print(f"{done.left_out:,} without a kept text are left out: search does not find them")
-    if done.damaged:
-        print(f"{done.damaged:,} damaged ones are left out: see attar store check")

@@ -50,7 +50,7 @@ def show(store: options.StorePath, name: options.Name, as_json: options.AsJson =
     """
     import msgspec
 
-    from attar.library.finding import find_document
+    from attar.library.documents import find_document
     from attar.library.library import Library
 
     with Library(store, read_only=True) as library:

@@ -74,7 +74,7 @@ class Prompt:
     def _obey(self, line: str) -> None:
         command, _, rest = line.partition(" ")
         if command == ":doc" and rest.strip():
-            from attar.library.finding import find_document
+            from attar.library.documents import find_document
 
             self._choose(find_document(self.library.store, rest.strip()))
         elif command == ":all":

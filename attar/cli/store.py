@@ -1,4 +1,4 @@
-"""`attar store check|repair|compact|stats`, `attar export` and `attar import`: the store of a library."""
+"""`attar store check|repair|compact|stats|refit`, `attar export` and `attar import`: the store of a library."""
 
 import sys
 from dataclasses import asdict
@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attar.cli import options
-from attar.cli.ask import refit
-from attar.cli.output import columns, error_line, fact_rows, print_json, printable
+from attar.cli.output import columns, error_line, fact_rows, print_json, printable, progress_bar
 
 if TYPE_CHECKING:
     from attar.store.records import Fault
 
-app = typer.Typer(help="Check, repair, compact and describe the store of a library.")
+app = typer.Typer(help="Check, repair, compact, refit and describe the store of a library.")
 
 ParquetFile = Annotated[Path, typer.Argument(metavar="FILE.parquet", help="Parquet file.")]
 
@@ -100,6 +99,41 @@ def stats(store: options.StorePath, as_json: options.AsJson = False) -> None:
         print(columns(fact_rows(facts)))
 
 
+@app.command()
+def refit(
+    store: options.StorePath,
+    reader: options.ReaderPath = None,
+    leave_out: Annotated[
+        bool,
+        typer.Option("--leave-out", help="Go on without documents that have no text: search loses them."),
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Fit the statistics to the library's own documents and recompute all signatures.
+
+    The shards of a folder of shards are fitted together.
+
+    attar store refit stories
+    """
+    from attar.cluster.shards import is_sharded, refit_shards
+    from attar.library.library import Library
+
+    with progress_bar() as progress:
+        if is_sharded(store):
+            done = refit_shards(store, reader, leave_out=leave_out, progress=progress)
+        else:
+            with Library(store, reader, create=False) as library:
+                done = library.refit(leave_out=leave_out, progress=progress)
+    if as_json:
+        print_json(done)
+        return
+    print(f"made {done.signatures:,} signatures")
+    if done.left_out:
+        print(f"{done.left_out:,} without a kept text are left out: search does not find them")
+    if done.damaged:
+        print(f"{done.damaged:,} damaged ones are left out: see attar store check")
+
+
 def export_documents(
     store: options.StorePath,
     file: ParquetFile,
@@ -153,6 +187,3 @@ def import_documents(
         print_json({"imported": count})
     else:
         print(f"{count:,} documents imported")
-
-
-app.command()(refit)

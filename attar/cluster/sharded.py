@@ -15,8 +15,8 @@ from attar.cluster.calls import Kind, Result, Shard, ShardCalls, Work, not_runni
 from attar.cluster.shards import shard_of
 from attar.errors import AttarError, ReaderMismatchError, UnknownDocumentError
 from attar.library.asking import TOGETHER, ask_all, search
+from attar.library.documents import closest
 from attar.library.drafts import Draft
-from attar.library.finding import closest
 from attar.library.library import Library
 from attar.progress import Progress, ignore_progress
 from attar.results import Answer, Asked, Change, Document, DocumentDetails, Hit

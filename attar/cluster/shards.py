@@ -144,7 +144,6 @@ def refit_shards(
     folder: Path,
     reader: Path | None,
     *,
-    size: int | None = None,
     leave_out: bool = False,
     progress: Progress = ignore_progress,
 ) -> Refit:
@@ -152,7 +151,7 @@ def refit_shards(
     with contextlib.ExitStack() as stack:
         libraries = [stack.enter_context(Library(path, reader, create=False)) for path in shard_paths(folder)]
         stores = [library.store for library in libraries]
-        return refit(stores, libraries[0].reader, size=size, leave_out=leave_out, progress=progress)
+        return refit(stores, libraries[0].reader, leave_out=leave_out, progress=progress)
 
 
 def _copy(sources: list[Path], folder: Path, into: int, progress: Progress) -> int:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import msgspec
 import numpy as np
 
-from attar.errors import DtypeError, FormatError, OptionError, quoted
+from attar.errors import OptionError
 from attar.library.shard import AskedDocuments, OpenedShard, PhraseScores, ReadAgain, ShardCorpus
-from attar.results import ABSENT, LONGEST_QUESTION, Answer, Hit, check_top
-from attar.search.lexical import Corpus
+from attar.results import ABSENT, Answer, Hit, check_asked, check_top
 from attar.search.ranking import RERANKED, CorpusQuery, RankedDocument, best_of, refined, rerank
+from attar.search.table import Corpus
 
 if TYPE_CHECKING:
     from attar.reader.answers import Shares
@@ -29,7 +29,6 @@ _ASKED = 10
 _BIAS = 0.8
 # Questions that are asked together: the scores of all documents are kept for each until its last step.
 TOGETHER = 16
-_PUNCTUATION = str.maketrans("", "", "?!.,;:…¿¡")
 
 Result = TypeVar("Result")
 Value = TypeVar("Value")
@@ -199,19 +198,3 @@ def _answers(
 def _joined(shards: Iterable[Sequence[dict[str, Value]]]) -> list[dict[str, Value]]:
     """What shards say about their own documents by name, for each question, as one."""
     return [reduce(lambda one, other: one | other, replies) for replies in zip(*shards, strict=True)]
-
-
-def check_asked(what: str, text: object) -> None:
-    """Refuse a question or query that is no text, has no words, or is as long as a book.
-
-    >>> check_asked("question", " ?")
-    Traceback (most recent call last):
-    attar.errors.FormatError: question: expected some words, got ' ?'
-    """
-    if not isinstance(text, str):
-        raise DtypeError.expected(what, "a string", type(text).__name__)
-    if len(text) > LONGEST_QUESTION:
-        got = f"{len(text):,} characters"
-        raise FormatError.expected(what, f"at most {LONGEST_QUESTION:,} characters", got, "shorten it")
-    if not text.translate(_PUNCTUATION).strip():
-        raise FormatError.expected(what, "some words", quoted(text) if text.strip() else "nothing")

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from attar.errors import AttarError, DtypeError, FormatError, OptionError, quoted
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
-from attar.search.records import Collector
-from attar.search.signatures import Sums
+from attar.search.signatures import Collector, Sums
 from attar.search.statistics import Projection
 from attar.store.records import Fault, Origin, check_name, digest_of
 from attar.store.store import Store

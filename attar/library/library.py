@@ -9,26 +9,43 @@ from msgspec.structs import asdict
 
 from attar.errors import AttarError
 from attar.library.adding import Adder, append, check_budget, merge
-from attar.library.asking import TOGETHER, ask_all, check_asked, search
+from attar.library.asking import TOGETHER, ask_all, search
+from attar.library.documents import (
+    MemoryCache,
+    OpenDocument,
+    document_of,
+    similar_names,
+    suggesting,
+    with_places,
+)
 from attar.library.drafts import Draft
-from attar.library.finding import document_of, similar_names, suggesting
-from attar.library.places import with_places
-from attar.library.readers import LibraryReader
 from attar.library.refitting import refit
 from attar.library.rereading import reread
 from attar.library.searching import Searching, SearchState
 from attar.library.served import check_disk
-from attar.library.shard import MemoryCache, OpenDocument, OpenedShard
+from attar.library.shard import OpenedShard
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
-from attar.results import Answer, Asked, Change, Document, DocumentDetails, Hit, Refit, Reread, paired
+from attar.reader.folders import LibraryReader
+from attar.results import (
+    Answer,
+    Asked,
+    Change,
+    Document,
+    DocumentDetails,
+    Hit,
+    Refit,
+    Reread,
+    check_asked,
+    paired,
+)
 from attar.store.lmdb_env import Durability
 from attar.store.maintenance import Stats
 from attar.store.records import Record
 from attar.store.store import Store
 
 if TYPE_CHECKING:
-    from attar.library.readers import GivenReader
+    from attar.reader.folders import GivenReader
     from attar.reader.reader import Reader
     from attar.search.statistics import Projection
 
@@ -59,13 +76,11 @@ class Library:
         create: bool = True,
         cache: int = _CACHE,
         lists_from: int | None = None,
-        signature_size: int | None = None,
     ) -> None:
         """Open a library, or create it.
 
         A `budget` caps the bytes of each memory that is added, also when more is appended to its document. Above
-        `lists_from` documents (default: 200,000), search is approximate, if FAISS is installed; 0: never. A new library
-        has signatures of `signature_size` rows (default: 128).
+        `lists_from` documents (default: 200,000), search is approximate, if FAISS is installed; 0: never.
         """
         check_budget(budget)
         self._reader = LibraryReader(reader)
@@ -81,7 +96,7 @@ class Library:
         self.keep_text, self.budget = keep_text, budget
         self._cache = MemoryCache(cache)
         self._lists_from = lists_from
-        self._searching = self._new_searching(signature_size)
+        self._searching = self._new_searching()
 
     @property
     def reader(self) -> "Reader":
@@ -110,7 +125,7 @@ class Library:
         new = LibraryReader(reader)
         done = reread(self.store, new.chosen(), set_aside=set_aside, progress=progress)
         self._reader = new
-        self._searching = self._new_searching(self._searching.signature_size)
+        self._searching = self._new_searching()
         return done
 
     @property
@@ -266,22 +281,12 @@ class Library:
         with self.opened(progress):
             pass
 
-    def refit(
-        self,
-        *,
-        size: int | None = None,
-        leave_out: bool = False,
-        progress: Progress = ignore_progress,
-    ) -> Refit:
+    def refit(self, *, leave_out: bool = False, progress: Progress = ignore_progress) -> Refit:
         """Fit the statistics of search to this library's documents, and make their signatures again from the texts.
 
-        With `size`, else this object's, else the store's. Documents without a text are refused, or lost to search with
-        `leave_out`.
+        Documents without a text are refused, or lost to search with `leave_out`.
         """
-        size = self._searching.signature_size if size is None else size
-        done = refit([self.store], self.reader, size=size, leave_out=leave_out, progress=progress)
-        self._searching.signature_size = None  # the store has it now
-        return done
+        return refit([self.store], self.reader, leave_out=leave_out, progress=progress)
 
     @property
     def search_state(self) -> SearchState:
@@ -379,5 +384,5 @@ class Library:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _new_searching(self, signature_size: int | None) -> Searching:
-        return Searching(self.store, self._cache, self._reader_of, self._lists_from, signature_size)
+    def _new_searching(self) -> Searching:
+        return Searching(self.store, self._cache, self._reader_of, self._lists_from)

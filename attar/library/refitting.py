@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentError, quoted
+from attar.errors import OptionError, RecordError, UnknownDocumentError, quoted
 from attar.progress import Progress
 from attar.results import Refit
-from attar.search.records import Signer, default_size
+from attar.search.signatures import Signer
 from attar.search.statistics import Statistics, default_statistics
 from attar.store.records import DocumentEntry, Fault, Record
 from attar.store.store import Store
@@ -42,13 +42,8 @@ class _Signed:
     signature: bytes
 
 
-def refit(
-    stores: Sequence[Store], reader: "Reader", *, size: int | None, leave_out: bool, progress: Progress
-) -> Refit:
-    """Fit statistics to the texts of stores, and make all signatures again, atomically in each store.
-
-    Signatures have the size that is given, or else the one of before.
-    """
+def refit(stores: Sequence[Store], reader: "Reader", *, leave_out: bool, progress: Progress) -> Refit:
+    """Fit statistics to the texts of stores, and make all signatures again, atomically in each store."""
     listed = [list(store.documents()) for store in stores]
     for store, entries in zip(stores, listed, strict=True):
         _check_texts(store, entries, leave_out)
@@ -58,7 +53,7 @@ def refit(
         for entry in entries
         if isinstance(entry, DocumentEntry) and entry.text_bytes is not None
     ]
-    signer = _fitted(stores, places, reader, size, progress)
+    signer = _fitted(stores, places, reader, progress)
     signed = {
         place: _Signed(record.entry, signer.record(signer.sums(text), text_kept=True))
         for place, record, text in _texts(stores, places, "signatures", progress)
@@ -73,7 +68,7 @@ def refit(
             _check_texts(store, entries, leave_out) for store, entries in zip(stores, now, strict=True)
         )
         for number, changes in enumerate(opened):
-            changes.put_statistics(signer.data)
+            changes.put_statistics(signer.statistics.data)
             for entry in now[number]:
                 made = signed.get(_Place(number, entry.name))
                 if made is not None and made.entry == entry:
@@ -90,7 +85,6 @@ def _fitted(
     stores: Sequence[Store],
     places: Sequence[_Place],
     reader: "Reader",
-    size: int | None,
     progress: Progress,
 ) -> Signer:
     """What makes signatures with the statistics of all texts."""
@@ -103,22 +97,11 @@ def _fitted(
         pieces=encoder.vocabulary,
         map=None if default is None else default.map,
     )
-    # A size that is refused must not wait until all texts are read.
-    size = _size_before(stores[0], reader) if size is None else size
-    size = default_size(statistics) if size is None else size
-    statistics.check_size(size)
     for _, _, text in _texts(stores, places, "fitting", progress):
         statistics = _with_text(statistics, reader, text)
     if not statistics.tokens:
         raise OptionError("no document of the library has a text to fit statistics to", "add some first")
-    return Signer.of(reader, statistics, size)
-
-
-def _size_before(store: Store, reader: "Reader") -> int | None:
-    with contextlib.suppress(FormatError), store.snapshot() as now:  # damaged ones are fitted again
-        data = now.signatures.statistics
-        return None if data is None else Signer.from_bytes(data, reader).size
-    return None
+    return Signer.of(reader, statistics)
 
 
 def _entries(changes: Transaction) -> list[DocumentEntry]:

@@ -19,10 +19,10 @@ from attar.library.adding import cut_to_budget
 from attar.progress import Progress
 from attar.reader.folders import ReaderFolder
 from attar.results import Reread
+from attar.store.maintenance import source_version
 from attar.store.parquet import export_store
 from attar.store.records import DocumentEntry, Fault, Record
 from attar.store.store import Store
-from attar.store.switching import source_version
 
 if TYPE_CHECKING:
     from attar.reader.reader import Reader

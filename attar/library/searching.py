@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentError
-from attar.library.shard import MemoryCache, OpenedShard, RecentScores
+from attar.library.documents import MemoryCache
+from attar.library.shard import OpenedShard, RecentScores
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.search.index import LISTS_FROM, SearchIndex
-from attar.search.records import Collector, SignatureRecord, Signer, merged
-from attar.search.signatures import LONG_DOCUMENT, Sums
-from attar.search.statistics import default_statistics
+from attar.search.signatures import LONG_DOCUMENT, Collector, SignatureRecord, Signer, Sums, merged
+from attar.search.statistics import Statistics, default_statistics
 from attar.store.records import Record, key_of
 from attar.store.signatures import StampedSignature
 from attar.store.store import Store
@@ -50,10 +50,7 @@ class SearchState:
 
 
 class Searching:
-    """The signatures and the index of a library; the reader is loaded only if there is something to read.
-
-    `signature_size` is that of a new library; another must have it already.
-    """
+    """The signatures and the index of a library; the reader is loaded only if there is something to read."""
 
     def __init__(
         self,
@@ -61,9 +58,7 @@ class Searching:
         cache: MemoryCache,
         reader_of: "Callable[[str | None], Reader]",
         lists_from: int | None = None,
-        signature_size: int | None = None,
     ) -> None:
-        self.signature_size = signature_size
         self._store, self._cache, self._reader_of = store, cache, reader_of
         self._lists_from = LISTS_FROM if lists_from is None else lists_from
         self._lock = threading.Lock()
@@ -133,19 +128,13 @@ class Searching:
 
     def _make_signer(self, stored: bytes | None, reader: "Reader") -> Signer | None:
         if stored is not None:
-            signer = Signer.from_bytes(stored, reader)
+            statistics: Statistics | None = Statistics.from_bytes(stored)
         else:
             statistics = default_statistics(reader.fingerprint, reader.folder)
-            if statistics is None:
-                return None
-            signer = Signer.of(reader, statistics, self.signature_size)
         encoder = reader.options.encoder
-        if not signer.statistics.fit_states(encoder.size, encoder.vocabulary):
+        if statistics is None or not statistics.fit_states(encoder.size, encoder.vocabulary):
             return None
-        if self.signature_size not in (None, signer.size):
-            remedy = "open it without a size, or change it: attar store refit STORE --size"
-            raise OptionError(f"the library has signatures of size {signer.size}", remedy)
-        return signer
+        return Signer.of(reader, statistics)
 
     def record(self, changes: Transaction, sums: Sums | None, *, text_kept: bool) -> bytes | None:
         """Signature bytes for this transaction; also writes the statistics if the store has none."""
@@ -159,7 +148,7 @@ class Searching:
         """Whether a store's statistics are the signer's; if it has none yet, or another reader's, they become so."""
         stored, fitted = changes.signatures.statistics_digest, signer.projection.digest
         if stored != fitted and stored == self._known:
-            changes.put_statistics(signer.data)
+            changes.put_statistics(signer.statistics.data)
         return stored in (fitted, self._known)
 
     def extend(

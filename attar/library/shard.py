@@ -1,4 +1,4 @@
-"""One shard's part in questions to all documents: what its own documents say at each step (`asking`); their cache."""
+"""One shard's part in questions to all documents: what its own documents say at each step (`asking`)."""
 
 import threading
 from collections import OrderedDict
@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from attar.errors import RecordError, UnknownDocumentError
-from attar.library.places import place_in, with_places
-from attar.memory.memory import Memory
+from attar.library.documents import MemoryCache, OpenDocument, place_in, with_places
 from attar.results import Sentence
 from attar.search.index import SearchIndex
-from attar.search.lexical import Corpus
 from attar.search.ranking import CorpusQuery, Nearest, RankedDocument, Standards
-from attar.store.records import DocumentEntry, Parts, unpack_parts
+from attar.search.table import Corpus
 from attar.store.transactions import Snapshot
 
 if TYPE_CHECKING:
@@ -21,71 +19,6 @@ if TYPE_CHECKING:
     from attar.reader.confidence import Calibration, LookCalibration
     from attar.reader.reader import Reader
     from attar.reader.second_look import FoundSentence, Look
-
-
-@dataclass(frozen=True, eq=False)
-class OpenDocument:
-    """A document that is asked: its entry, its memory, its text if that is kept, and the parts of that.
-
-    `entry_data` are the bytes of the entry, by which another version is recognised.
-    """
-
-    entry_data: bytes
-    entry: DocumentEntry
-    memory: Memory
-    text: str | None
-    parts: Parts
-
-    @property
-    def name(self) -> str:
-        return self.entry.name
-
-    @property
-    def bytes(self) -> int:
-        """What it takes in memory."""
-        return self.memory.decoded_bytes + len(self.text or "")
-
-
-class MemoryCache:
-    """Least recently used cache of decoded documents, at most `limit` bytes.
-
-    A document that was written again, by any process, is decoded again: its entry has other bytes.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.bytes = 0
-        self._documents: OrderedDict[str, OpenDocument] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._documents)
-
-    def get(self, now: Snapshot, name: str) -> OpenDocument:
-        """A document as of the given state of the store."""
-        data = now.entry_data(name)
-        with self._lock:
-            document = self._documents.get(name)
-            if document is not None and document.entry_data == data:
-                self._documents.move_to_end(name)
-                return document
-        entry = now.entry(name)
-        parts = unpack_parts(entry.parts, name)
-        document = OpenDocument(data, entry, now.memory(entry), now.text(entry), parts)
-        self._put(document)
-        return document
-
-    def _put(self, document: OpenDocument) -> None:
-        with self._lock:
-            earlier = self._documents.pop(document.entry.name, None)
-            self.bytes -= 0 if earlier is None else earlier.bytes
-            if document.bytes > self.limit:
-                return
-            self._documents[document.entry.name] = document
-            self.bytes += document.bytes
-            while self.bytes > self.limit:
-                _, oldest = self._documents.popitem(last=False)
-                self.bytes -= oldest.bytes
 
 
 # Sentences shown per document.

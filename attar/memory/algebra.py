@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import OptionError, ReaderMismatchError, ShapeError
-from attar.memory.forms import quantize
 from attar.memory.phrases import PhraseIndex
 
 if TYPE_CHECKING:
@@ -25,9 +24,8 @@ def add(first: "Memory", second: "Memory") -> "Memory":
     index, tokens = first.phrases.add(second.phrases), first.tokens + second.tokens
     if first.form == "phrases":
         return _concatenated(first, second, index, tokens)
-    numbers, scales = quantize(first.dequantized + second.dequantized)
-    both = replace(first, numbers=numbers, scales=scales, phrases=index, tokens=tokens)
-    return within_budget(both, FIXED_SIZE)
+    sums = first.dequantized + second.dequantized
+    return within_budget(first.with_numbers(sums, phrases=index, tokens=tokens), FIXED_SIZE)
 
 
 def replace_tail(memory: "Memory", new: "Memory", tokens: int) -> "Memory":
@@ -69,8 +67,7 @@ def subtract(whole: "Memory", part: "Memory") -> "Memory":
     remaining = _without_sentences(index.take(rest), first, end)
     if whole.form == "phrases":
         return replace(take_phrases(whole, rest, remaining), tokens=tokens)
-    numbers, scales = quantize(whole.dequantized - part.dequantized)
-    return replace(whole, numbers=numbers, scales=scales, phrases=remaining, tokens=tokens)
+    return whole.with_numbers(whole.dequantized - part.dequantized, phrases=remaining, tokens=tokens)
 
 
 def _without_sentences(index: PhraseIndex, first: int, end: int) -> PhraseIndex:

@@ -1,6 +1,10 @@
-"""Memory: what is kept of a document. It can be queried, merged, extended and stored.
+"""Memory: what is kept of a document. It can be queried, merged, extended and stored. It has one of two forms.
 
-As bytes, in the envelope of `attar.memory.forms`, little-endian:
+    form        numbers         lookup                  contents
+    phrases     [count, k]      C q                     one vector per phrase, one score per phrase
+    ridge       [k, d + k]      Cᵀ (G + λI)⁻¹ q         C = Σ key valueᵀ of phrases, next to G = Σ key keyᵀ
+
+Numbers are kept in int8 with one scale per row, its largest |x_ij|: x_ij ≈ scale_i Q_ij / 127. As bytes, little-endian:
 
     at      bytes   contents
     0       1       form: phrases 0, ridge 1
@@ -14,22 +18,89 @@ As bytes, in the envelope of `attar.memory.forms`, little-endian:
             4 each  scales, float32, one per row
             r       the reader's fingerprint, UTF-8
             …       the index of phrases, as `PhraseIndex.to_bytes` writes it
+
+A memory and every value of a store lie in an envelope, which says what it is, with one checksum:
+
+    0       4       `Attr`
+    4       2       the format's version, 1
+    6       2       the kind, `m` for a memory (`attar.store.records` has the others), and 0
+    8       4       CRC-32 of the other bytes of the envelope, and of the payload
+    12      4       the payload's length
 """
 
 import struct
+import zlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import DtypeError, OptionError, RecordError, ShapeError
 from attar.memory import algebra
-from attar.memory.envelope import Buffer, unwrap, wrap
-from attar.memory.forms import FORMS, Floats, Form, dequantize, quantize, solve_ridge
 from attar.memory.phrases import PhraseIndex
 
+Buffer = bytes | bytearray | memoryview
+Floats = NDArray[np.float32]
+Form = Literal["phrases", "ridge"]
+
+# The position is the code in a record.
+FORMS: tuple[Form, ...] = ("phrases", "ridge")
+# The largest |Q_ij|.
+_LEVELS = 127
+# λ of the ridge, compared with the mean of G's diagonal.
+RIDGE = 0.1
+
+
+def quantize(numbers: Floats) -> tuple[NDArray[np.int8], Floats]:
+    """Rows in int8, and their scales.
+
+    >>> [array.tolist() for array in quantize(np.array([[4.0, -2.0], [0.0, 0.0]], np.float32))]
+    [[[127, -64], [0, 0]], [4.0, 0.0]]
+    """
+    scales = np.abs(numbers).max(-1, keepdims=True, initial=0.0)
+    levels = np.divide(numbers, scales, out=np.zeros_like(numbers), where=scales > 0) * _LEVELS
+    return np.rint(levels).astype(np.int8), scales.reshape(-1)
+
+
+def dequantize(numbers: NDArray[np.int8], scales: Floats) -> Floats:
+    """Rows in float32.
+
+    >>> dequantize(np.array([[127, -127]], np.int8), np.array([3.0], np.float32)).tolist()
+    [[3.0, -3.0]]
+    """
+    floats: Floats = numbers * (scales[:, None] / np.float32(_LEVELS))
+    return floats
+
+
+def solve_ridge(sums: Floats) -> NDArray[np.float64]:
+    """(G + λI)⁻¹ C `[k, d]`, of C `[k, d]` next to G `[k, k]`; zeros if nothing was written.
+
+    >>> solve_ridge(np.array([[3.0, 0.9, 0.0], [5.0, 0.0, 0.9]], np.float32)).round(2)
+    array([[3.03],
+           [5.05]])
+    """
+    k = len(sums)
+    C, G = sums[:, :-k].astype(np.float64), sums[:, -k:].astype(np.float64)
+    ridge = RIDGE * np.trace(G) / k
+    if ridge <= 0:
+        return np.zeros_like(C)
+    solved: NDArray[np.float64] = np.linalg.solve(G + ridge * np.eye(k), C)
+    return solved
+
+
+VERSION = 1
+# Nobody has written a memory or a text of 4 GB; the length has four bytes.
+MOST_BYTES = 2**32 - 4096
+# Magic, version, kind; then the checksum and the length.
+_START = struct.Struct("<4sHcx")
+_ENVELOPE = struct.Struct("<8sII")
+# What is before the payload.
+ENVELOPE_BYTES = _ENVELOPE.size
+_MAGIC = b"Attr"
+_LENGTH_AT = 12
+_REMEDY = "add the document again, or restore the store from a copy"
 KIND = b"m"
 _HEADER = struct.Struct("<BxHIIQ36x")
 _FLOAT = np.dtype("<f4")
@@ -41,7 +112,7 @@ _LONGEST_FINGERPRINT = 2**16 - 1
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Memory:
-    """What was read of a document: numbers in one of two forms (`attar.memory.forms`), and the index of its phrases.
+    """What was read of a document: numbers in one of two forms (`attar.memory.memory`), and the index of its phrases.
 
     Immutable: its arrays are read-only.
 
@@ -106,6 +177,10 @@ class Memory:
         """The memory of numbers in float32, which are rounded to int8."""
         rows, scales = quantize(numbers)
         return cls(form=form, numbers=rows, scales=scales, phrases=phrases, tokens=tokens, reader=reader)
+
+    def with_numbers(self, numbers: Floats, *, phrases: PhraseIndex, tokens: int) -> "Memory":
+        """A memory of the same form and reader with other numbers, which are rounded to int8."""
+        return Memory.quantized(numbers, form=self.form, phrases=phrases, tokens=tokens, reader=self.reader)
 
     @property
     def size(self) -> int:
@@ -225,3 +300,35 @@ class Memory:
 
     def __repr__(self) -> str:
         return f"<Memory: {self.form}, size {self.size}, {self.tokens} tokens, {len(self.phrases)} phrases>"
+
+
+def wrap(kind: bytes, payload: Buffer, what: str) -> bytes:
+    """Put a payload into an envelope; `what` names it in an error message.
+
+    >>> bytes(unwrap(b"f", wrap(b"f", b"an entry", "entry"), "entry"))
+    b'an entry'
+    """
+    if len(payload) > MOST_BYTES:
+        expected = f"at most {MOST_BYTES:,} bytes"
+        raise OptionError.expected(what, expected, f"{len(payload):,}", "split the document")
+    start, length = _START.pack(_MAGIC, VERSION, kind), len(payload).to_bytes(4, "little")
+    checksum = zlib.crc32(payload, zlib.crc32(start + length))
+    return b"".join((start, checksum.to_bytes(4, "little"), length, payload))
+
+
+def unwrap(kind: bytes, value: Buffer, what: str) -> memoryview:
+    """Return the payload of an envelope, without copying, its checksum verified."""
+    view = memoryview(value)
+    if len(view) < _ENVELOPE.size:
+        raise RecordError(f"{what} is damaged: {len(view)} bytes are left", _REMEDY)
+    start, checksum, length = _ENVELOPE.unpack_from(view)
+    magic, version, written_kind = _START.unpack(start)
+    if magic != _MAGIC:
+        raise RecordError(f"{what} is damaged, or not a record of Attar", _REMEDY)
+    if zlib.crc32(view[_LENGTH_AT:], zlib.crc32(start)) != checksum or length != len(view) - _ENVELOPE.size:
+        raise RecordError(f"{what} is damaged: its checksum is wrong", _REMEDY)
+    if version != VERSION:
+        raise RecordError(f"{what} was written by a newer Attar, in version {version}", "update attar")
+    if written_kind != kind:
+        raise RecordError(f"{what} is a record of another kind", _REMEDY)
+    return view[_ENVELOPE.size :]

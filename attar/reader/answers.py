@@ -7,15 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import structs
 
-from attar.memory.forms import Floats
+from attar.memory.memory import Floats
 from attar.memory.phrases import PhraseIndex
 from attar.reader.confidence import Calibration, calibration_for, features_of, with_lead
 from attar.reader.look_answers import found_sentences
-from attar.reader.scores import Query
+from attar.reader.questions import Query
 from attar.reader.second_look import FoundSentence
 from attar.results import ABSENT, Answer
 from attar.text.kinds import kind_of
-from attar.text.sentences import sentence_spans
 
 # At least this many of the best phrases are compared, so that probabilities hardly depend on how many are asked for.
 _RANKED = 24
@@ -254,35 +253,3 @@ def _log_odds_of_any(absent: float) -> float:
     """The log-odds that any phrase answers, from the probability that none does."""
     bounded = min(max(absent, 1e-30), 1 - 1e-12)
     return float(np.log((1 - bounded) / bounded))
-
-
-def word_weights(
-    text: str, query: Query, index: PhraseIndex, scores: Floats
-) -> tuple[list[str], list[float]]:
-    """The words of a text, and the weight of each for the question: that of its sentence."""
-    by_sentence = _sentence_weights(query, index, scores)
-    words, weights = [], []
-    for start, end in sentence_spans(text):
-        sentence = text[start:end].split()
-        words += sentence
-        # Found by its place: a budget may have left out sentences.
-        at = np.searchsorted(index.sentence_starts, start, side="right") - 1
-        weights += [float(by_sentence[at])] * len(sentence)
-    return words, weights
-
-
-def _sentence_weights(query: Query, index: PhraseIndex, scores: Floats) -> Floats:
-    """The score of each sentence's best phrase, above that of the worst sentence, `[S]`.
-
-    A phrase counts with those that it overlaps, as in the ranking: the sentence of the first answer weighs most.
-    """
-    best = np.full(len(index.sentence_starts), scores.min(initial=np.inf), np.float64)
-    if not len(scores):
-        return np.zeros_like(best, np.float32)
-    np.maximum.at(best, index.sentences, scores)
-    highest = float(scores.max())
-    ranked = rank_phrases(scores, query.null, index, 1, total=highest)
-    sums = highest + np.log(np.maximum(ranked.probabilities, 1e-300))
-    np.maximum.at(best, index.sentences[[phrase.phrase for phrase in ranked.phrases]], sums)
-    weights: Floats = (best - best.min()).astype(np.float32)
-    return weights

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from attar.memory.forms import Floats
+from attar.memory.memory import Floats
 from attar.memory.phrases import PhraseIndex
-from attar.text.english import is_english
-from attar.text.kinds import coarse_kind
+from attar.text.kinds import coarse_kind, is_english
 
 if TYPE_CHECKING:
-    from attar.reader.scores import Query
+    from attar.reader.questions import Query
 
 FEATURES = (
     "bias",

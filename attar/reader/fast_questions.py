@@ -9,9 +9,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.memory.forms import Floats
-from attar.reader.config import QUICK_LAYERS, TEXT_LAYERS, QuickConfig
+from attar.memory.memory import Floats
+from attar.reader.folders import QuickConfig
 from attar.reader.parts import ReaderParts
+from attar.reader.weights import QUICK_LAYERS, TEXT_LAYERS
 
 # Of the layer norms.
 _EPSILON = 1e-12

@@ -11,14 +11,13 @@ import numpy as np
 
 from attar.errors import OptionError
 from attar.memory.algebra import FIXED_SIZE, within_budget
-from attar.memory.forms import Floats, Form
-from attar.memory.memory import Memory
+from attar.memory.memory import Floats, Form, Memory
 from attar.memory.phrases import PhraseIndex
 from attar.progress import ignore_progress
+from attar.reader.encoding import WindowedText
 from attar.reader.parts import ReaderParts
+from attar.reader.questions import Query
 from attar.reader.reader import Reader
-from attar.reader.scores import Query
-from attar.reader.windows import WindowedText
 
 
 class _Readout(NamedTuple):

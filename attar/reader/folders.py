@@ -1,17 +1,141 @@
-"""Which folder holds a reader: a path, or one that ships with the package. Its config is read and parsed once."""
+"""A reader's folder: its `config.json`, read and parsed once, and which folder it is: a path, or one of the package.
 
+A library has the reader that it is given, or the one that made its store, found by its fingerprint.
+"""
+
+import os
+import stat
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+import msgspec
 
 from attar.errors import FormatError, ReaderMismatchError
-from attar.reader.config import FixedSizeConfig, ReaderConfig, read_config
+from attar.options import PhraseOptions
+from attar.reader.confidence import Calibration, LookCalibration
+
+if TYPE_CHECKING:
+    from attar.reader.reader import Reader
+
+    GivenReader: TypeAlias = Reader | str | os.PathLike[str] | None
+
+FORMAT: Literal[1] = 1
+# A window has 318 pieces and two special tokens.
+POSITIONS = 320
+# A memory has 16 bits for the id of a piece.
+_VOCABULARY = 2**16
+_Fingerprint = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class QuickConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The quick question encoder: how many layers it shares with the text encoder, and how many are its own."""
+
+    shared: Annotated[int, msgspec.Meta(ge=0)]
+    layers: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class NetworkConfig(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a reader's fingerprint covers besides its words and weights."""
+
+    phrases: PhraseOptions
+    density: Annotated[float, msgspec.Meta(gt=0, le=10)]  # phrases kept per word piece
+    calibration: Calibration | None = None  # without it probabilities are a softmax of scores
+    distinct: bool = False  # of phrases that are the same answer, only one is kept
+    quick: QuickConfig | None = None
+
+    def check(self) -> None:
+        """Refuse sizes that a reader cannot work with."""
+        shape = self.phrases.encoder
+        sound = {
+            "heads must divide the size": shape.heads > 0 and shape.size % shape.heads == 0,
+            f"{POSITIONS} positions are needed": shape.positions >= POSITIONS,
+            f"at most {_VOCABULARY:,} word pieces": shape.vocabulary <= _VOCABULARY,
+            "word overlap must be static": self.phrases.match == "static",
+            "there are fewer layers to share": self.quick is None or self.quick.shared <= shape.layers,
+        }
+        for rule, holds in sound.items():
+            if not holds:
+                raise ValueError(rule)
+
+
+class LookConfig(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A second look: the hash of its file, and its calibration. No memory depends on it, and no fingerprint."""
+
+    digest: _Fingerprint
+    calibration: LookCalibration | None = None
+
+
+class ReaderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="phrases"):
+    """The config of a reader; `about` is free-form information on how it was made."""
+
+    format: Literal[1]
+    fingerprint: _Fingerprint
+    network: NetworkConfig
+    about: dict[str, Any]
+    look: LookConfig | None = None
+
+
+class FixedSizeConfig(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="fixed size"
+):
+    """The config of a reader that has the default reader's files, and memories of fixed size."""
+
+    format: Literal[1]
+    fingerprint: _Fingerprint
+    calibration: Calibration
+    look: LookCalibration | None = None  # without it that of the default reader
+
+
+class _FormatNumber(msgspec.Struct):
+    format: int = 0
+
+
+def read_config(file: Path) -> ReaderConfig | FixedSizeConfig:
+    """Read and check a reader's `config.json`."""
+    data = read_file(file)
+    try:
+        config = msgspec.json.decode(data, type=ReaderConfig | FixedSizeConfig)
+        if isinstance(config, ReaderConfig):
+            config.network.check()
+    except (ValueError, RecursionError) as fault:  # msgspec's errors among them
+        if _format_of(data) > FORMAT:
+            raise FormatError(
+                f"{file.parent} is a reader of a later version", "install a newer attar"
+            ) from fault
+        raise foreign_file(file, fault) from fault
+    return config
+
+
+def read_file(file: Path) -> bytes:
+    """The bytes of a reader's file."""
+    try:
+        # A pipe or a device has no end.
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise FormatError(f"{file} is not a regular file", "check the path")
+        return file.read_bytes()
+    except OSError as fault:
+        raise FormatError(f"cannot read {file}: {fault.strerror or fault}", "check the path") from fault
+
+
+def foreign_file(file: Path, fault: Exception) -> FormatError:
+    """The error for a file that is not what its name says."""
+    reason = " ".join(str(fault).split()) or type(fault).__name__
+    return FormatError(f"{file} is damaged, or not a reader's: {reason[:200]}", "copy the whole folder again")
+
+
+def _format_of(data: bytes) -> int:
+    try:
+        return msgspec.json.decode(data, type=_FormatNumber).format
+    except (msgspec.DecodeError, RecursionError):
+        return 0
+
 
 # The readers that ship with the package, by name: the default, and the same with memories of fixed size.
 SHIPPED = Path(__file__).parent / "readers"
 DEFAULT = "answers"
 NAMES = (DEFAULT, "fixed")
-READER_FILES = ("config.json", "tokenizer.json", "weights.safetensors")
 
 
 @dataclass(frozen=True)
@@ -84,3 +208,41 @@ def _mismatch(what: str, expected: str, fault: str, remedy: str) -> ReaderMismat
 def _known_as(fingerprint: str) -> str:
     """The name of a shipped reader, or the beginning of the fingerprint."""
     return shipped_reader(fingerprint) or fingerprint[:12]
+
+
+class LibraryReader:
+    """A reader, the path of one, or None for the one that made the store, or the default."""
+
+    def __init__(self, given: "GivenReader") -> None:
+        self._reader: Reader | None = None
+        self._path: Path | None = None
+        self._folder: ReaderFolder | None = None
+        if isinstance(given, str | os.PathLike):
+            self._path = Path(given)
+        else:
+            self._reader = given
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The fingerprint of a reader that is loaded."""
+        return None if self._reader is None else self._reader.fingerprint
+
+    def folder(self) -> ReaderFolder | None:
+        """The folder of a reader that was given by its path; its config is read once."""
+        if self._folder is None and self._path is not None:
+            self._folder = ReaderFolder.open(self._path)
+        return self._folder
+
+    def chosen(self) -> "Reader | ReaderFolder":
+        """The given reader, loaded or not; the default if none was given."""
+        return self._reader or self.folder() or ReaderFolder.open(None)
+
+    def get(self, library: Path, expected: str | None) -> "Reader":
+        """The reader with this fingerprint; another process may have moved the library to it."""
+        if self._reader is None or expected not in (None, self._reader.fingerprint):
+            moved = self._reader is not None
+            folder = find_reader(f"library {library}", self.folder(), expected, moved=moved)
+            from attar.reader.reader import Reader  # last: a reader that is refused is not waited for
+
+            self._reader = Reader.of(folder)
+        return self._reader

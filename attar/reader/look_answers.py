@@ -5,14 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import structs
 
-from attar.memory.forms import Floats
+from attar.memory.memory import Floats
 from attar.memory.phrases import PhraseIndex
 from attar.reader.confidence import LOOK_FEATURES, LookCalibration, is_other_kind, wanted_kind
-from attar.reader.scores import Query
+from attar.reader.questions import Query
 from attar.reader.second_look import FoundSentence, FoundSpan, Look
 from attar.results import ABSENT, Answer
-from attar.text.english import is_english
-from attar.text.kinds import kind_of
+from attar.text.kinds import is_english, kind_of
 
 # Logarithms are kept this far from 0.
 _FARTHEST = 12.0

@@ -5,8 +5,7 @@ A second look has a file of its own, `second_look.safetensors`, which is read wi
 """
 
 import hashlib
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,28 +17,26 @@ from safetensors import SafetensorError
 
 from attar.errors import FormatError, writing_to
 from attar.files import atomic_file
-from attar.memory.forms import Floats
+from attar.memory.memory import Floats
 from attar.options import PhraseOptions
 from attar.reader.confidence import Calibration, LookCalibration
-from attar.reader.config import (
+from attar.reader.folders import (
+    DEFAULT,
     FORMAT,
-    SCALE,
     FixedSizeConfig,
     LookConfig,
     NetworkConfig,
     QuickConfig,
     ReaderConfig,
-    Weights,
-    check_weights,
+    ReaderFolder,
     foreign_file,
     read_file,
+    shipped_folder,
 )
-from attar.reader.folders import DEFAULT, ReaderFolder, shipped_folder
+from attar.reader.weights import SCALE, Weights, check_weights, fingerprint_of, to_int8
 from attar.text.pieces import PieceTokenizer
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from attar.nn.phrases import PhraseNetwork, QuickQuestions
     from attar.nn.spans import SpanNetwork
 
@@ -84,7 +81,7 @@ class ReaderParts:
             state |= {f"quick.{name}": value for name, value in quick.state_dict().items()}
             layers = QuickConfig(quick.shared, len(quick.layers.layers))
         options = NetworkConfig(network.options, density, calibration, distinct, layers)
-        weights = _to_int8(state)
+        weights = to_int8(state)
         fingerprint = fingerprint_of(options, tokenizer, weights)
         return cls(
             ReaderConfig(FORMAT, fingerprint, options, about or {}), PieceTokenizer(tokenizer), weights
@@ -110,7 +107,7 @@ class ReaderParts:
             state = {
                 f"look.{name}": value for name, value in network.state_dict().items() if "words" not in name
             }
-            weights = _to_int8(state)
+            weights = to_int8(state)
         assert weights is not None  # only what there is can be calibrated
         digest = hashlib.sha256(safetensors.numpy.save(weights)).hexdigest()
         config = msgspec.structs.replace(self.config, look=LookConfig(digest, calibration))
@@ -238,30 +235,3 @@ def _write_config(folder: Path, config: ReaderConfig | FixedSizeConfig) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_file(folder / "config.json") as partial:
             partial.write_bytes(msgspec.json.format(msgspec.json.encode(config)) + b"\n")
-
-
-def fingerprint_of(network: NetworkConfig, tokenizer: bytes, weights: Mapping[str, NDArray[Any]]) -> str:
-    """A hash of options, words and weights, equal on all machines; a memory belongs to one fingerprint."""
-    digest = hashlib.sha256(json.dumps(msgspec.to_builtins(network), sort_keys=True).encode())
-    digest.update(hashlib.sha256(tokenizer).digest())
-    for name in sorted(weights):
-        value = np.ascontiguousarray(weights[name])
-        digest.update(f"{name} torch.{value.dtype} {list(weights[name].shape)}".encode())
-        digest.update(value.data)
-    return digest.hexdigest()
-
-
-def _to_int8(state: "dict[str, Tensor]") -> Weights:
-    """Matrices in int8 with one scale per row, vectors in float16."""
-    import torch
-
-    weights: Weights = {}
-    for name, parameter in state.items():
-        value = parameter.detach().float().cpu()
-        if value.ndim == 2 and value.shape[0] > 8:
-            scales = value.abs().amax(1).clamp(min=1e-12) / 127
-            weights[name] = (value / scales[:, None]).round().to(torch.int8).numpy()
-            weights[name + SCALE] = scales.numpy()
-        else:
-            weights[name] = value.half().numpy()
-    return weights

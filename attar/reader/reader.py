@@ -15,22 +15,25 @@ from numpy.typing import NDArray
 
 from attar.errors import DtypeError, OptionError, ShapeError
 from attar.memory.algebra import replace_tail, within_budget
-from attar.memory.forms import Floats, Form
-from attar.memory.memory import Memory
+from attar.memory.memory import Floats, Form, Memory
 from attar.progress import Progress, check_stopped, ignore_progress
-from attar.reader.answers import ScoredPhrases, rank, rank_phrases, word_weights
+from attar.reader.answers import ScoredPhrases, rank, rank_phrases
 from attar.reader.confidence import LookCalibration
-from attar.reader.config import FixedSizeConfig
-from attar.reader.encoding import EncodedWindow, TextEncoder, encode_batches
+from attar.reader.encoding import (
+    EncodedWindow,
+    TextEncoder,
+    Window,
+    WindowedText,
+    WindowPhrases,
+    encode_batches,
+)
 from attar.reader.fast_spans import FastSpans
-from attar.reader.folders import ReaderFolder
+from attar.reader.folders import FixedSizeConfig, ReaderFolder
 from attar.reader.look_answers import chosen_first, look_features, rank_looked
 from attar.reader.parts import ReaderParts, load_parts
-from attar.reader.questions import QuestionEncoder
-from attar.reader.scores import Query
+from attar.reader.questions import Query, QuestionEncoder
 from attar.reader.second_look import MOST, Look, SecondLook
-from attar.reader.windows import Window, WindowedText, WindowPhrases
-from attar.results import Answer, Explanation, check_top
+from attar.results import Answer, check_top
 
 if TYPE_CHECKING:
     import torch
@@ -301,14 +304,6 @@ class Reader:
     def look_calibration(self) -> LookCalibration | None:
         look = self.parts.config.look
         return None if look is None else look.calibration
-
-    def explain(self, text: str, question: str) -> Explanation:
-        """The answers to a question on a text, and the weight of each word for it: that of its sentence."""
-        memory = self.read(text)
-        answers = self.answer(memory, question, text=text)
-        (query,) = self.questions.encode([question])
-        words, weights = word_weights(text, query, memory.phrases, self._scores(memory, query))
-        return Explanation(words, weights, answers)
 
     def features(self, memory: Memory, questions: Sequence[str]) -> list[Features | None]:
         """What the calibration of each question's best phrase is computed from; None without a phrase."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.memory.forms import Floats
+from attar.memory.memory import Floats
 from attar.progress import check_stopped
 from attar.reader.fast_spans import FastSpans, Pieces, Spans
 from attar.text.pieces import PieceTokenizer

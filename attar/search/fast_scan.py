@@ -12,7 +12,7 @@ from numba import njit, prange, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from attar.search.state_map import Floats
+from attar.search.statistics import Floats
 
 PLANES = 2
 # Rows that a thread compares with all queries before the next: 66 kB of signs stay in the second cache.

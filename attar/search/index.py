@@ -21,13 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.search import scan
-from attar.search.lexical import Corpus
-from attar.search.lists import ListKeeper
 from attar.search.ranking import CorpusQuery, Moments, Nearest, RankedDocument, Standards
-from attar.search.records import Signer
-from attar.search.signatures import query_of
-from attar.search.state_map import Floats
-from attar.search.table import Rows, SignatureTable
+from attar.search.scan import ListKeeper
+from attar.search.signatures import Signer, query_of
+from attar.search.statistics import Floats
+from attar.search.table import Corpus, Rows, SignatureTable
 from attar.store.records import key_of
 from attar.store.signatures import StampedSignature
 from attar.store.transactions import Snapshot

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.search.lexical import Corpus
 from attar.search.scan import CANDIDATES
-from attar.search.state_map import Floats
+from attar.search.statistics import Floats
+from attar.search.table import Corpus
 
 # How much each score counts, in standard deviations over the documents; chosen on questions of SQuAD's training set.
 SIGNATURE_WEIGHT = 1.5

@@ -11,15 +11,21 @@ with a query in float. Sums C add and subtract exactly (up to float32's rounding
 root.
 """
 
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache, reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import RecordError, ShapeError
-from attar.search.state_map import Floats, one_thread
-from attar.search.statistics import Projection, unit_points
+from attar.search.statistics import Floats, Projection, Statistics, one_thread, unit_points
+
+if TYPE_CHECKING:
+    from attar.reader.reader import Reader
 
 # The rows of a signature's matrix, k, unless a library chooses others: 1,032 bytes.
 DEFAULT_SIZE = 128
@@ -182,3 +188,150 @@ def pack(signatures: Floats) -> NDArray[np.uint8]:
     [[5]]
     """
     return np.packbits(signatures > 0, axis=-1, bitorder="little")
+
+
+class SignatureRecord(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """What search keeps of a document: its signature, its word pieces with their counts, and perhaps its sums.
+
+    `statistics` names what it was made with. Counts have one byte each, or four with sums. Arrays are little-endian.
+    """
+
+    statistics: bytes
+    size: int
+    tokens: int
+    kept: float
+    whole: float
+    signature: bytes
+    pieces: bytes
+    counts: bytes
+    triangle: bytes = b""
+    total: bytes = b""
+
+    @classmethod
+    def of(cls, sums: Sums, statistics: bytes, size: int, *, keep_sums: bool) -> "SignatureRecord":
+        counts = sums.counts.astype("<u4") if keep_sums else np.minimum(sums.counts, 255).astype(np.uint8)
+        return cls(
+            statistics,
+            size,
+            sums.tokens,
+            sums.kept,
+            sums.whole,
+            pack(sums.signature()).tobytes(),
+            sums.pieces.astype("<u2").tobytes(),
+            counts.tobytes(),
+            sums.triangle.astype("<f4").tobytes() if keep_sums else b"",
+            sums.total.astype("<f4").tobytes() if keep_sums else b"",
+        )
+
+    def to_bytes(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, size: int | None = None) -> "SignatureRecord":
+        """Read a record; one of another size, if given, or whose parts do not agree, is refused."""
+        try:
+            record = _records.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+            raise RecordError(f"the signature cannot be read: {fault}") from fault
+        agree = (
+            record.size == (record.size if size is None else size) >= 1
+            and len(record.signature) == signature_bytes(record.size)
+            and len(record.pieces) == len(record.counts) * (2 if not record.triangle else 0.5)
+            and len(record.triangle) in (0, 4 * triangle_numbers(record.size))
+            and bool(record.total) == bool(record.triangle)
+            and len(record.total) % 4 == 0
+        )
+        if not agree:
+            raise RecordError("the signature has another size, or its parts do not agree")
+        return record
+
+    @property
+    def word_counts(self) -> tuple[NDArray[np.uint16], NDArray[Any]]:
+        """The document's word pieces, and how often each occurs; 255 at most unless sums are kept."""
+        return np.frombuffer(self.pieces, "<u2"), np.frombuffer(self.counts, "<u4" if self.triangle else "u1")
+
+    def sums(self) -> Sums | None:
+        """The sums before the root, if they are kept."""
+        if not self.triangle:
+            return None
+        pieces, counts = self.word_counts
+        triangle, total = np.frombuffer(self.triangle, "<f4"), np.frombuffer(self.total, "<f4")
+        if not (np.isfinite(triangle).all() and np.isfinite(total).all()):
+            raise RecordError("the sums of a signature are not finite")
+        return Sums(
+            triangle, total, self.kept, self.whole, self.tokens, pieces.copy(), counts.astype(np.int64)
+        )
+
+
+_records = msgspec.msgpack.Decoder(SignatureRecord)
+
+
+def merged(signatures: Sequence[bytes]) -> bytes | None:
+    """The record of documents joined, from the sums of each; None unless all keep theirs, of the same statistics."""
+    records = [SignatureRecord.from_bytes(data) for data in signatures]
+    all_sums = [sums for record in records if (sums := record.sums()) is not None]
+    if not all_sums or len(all_sums) < len(records) or len({record.statistics for record in records}) > 1:
+        return None
+    joined = reduce(add, all_sums)
+    return SignatureRecord.of(joined, records[0].statistics, records[0].size, keep_sums=True).to_bytes()
+
+
+@dataclass
+class Collector:
+    """Adds up the sums of texts while a reader reads them: `reader.read_many(texts, on_states=collector)`."""
+
+    projection: Projection
+    sums: dict[int, Sums] = field(default_factory=dict)
+
+    def __call__(self, number: int, ids: NDArray[np.int64], states: Floats) -> None:
+        """Add one window of the text `number`."""
+        window = Sums.of(ids, states, self.projection)
+        self.sums[number] = self.sums[number] + window if number in self.sums else window
+
+    def of(self, number: int = 0) -> Sums:
+        """The sums of a text."""
+        return self.sums.get(number) or Sums.empty(self.projection)
+
+
+@dataclass(frozen=True)
+class Signer:
+    """Makes signatures of documents and of queries with one projection; a store keeps the statistics that it is of."""
+
+    reader: "Reader"
+    statistics: Statistics
+    projection: Projection
+
+    @classmethod
+    def of(cls, reader: "Reader", statistics: Statistics) -> "Signer":
+        """A signer of a reader's states, with the statistics of a corpus."""
+        return cls(reader, statistics, statistics.projection(min(DEFAULT_SIZE, len(statistics.total))))
+
+    @property
+    def size(self) -> int:
+        """k, the rows of a signature's matrix."""
+        return self.projection.size
+
+    @property
+    def pieces(self) -> int:
+        """The word pieces that the reader knows."""
+        return self.reader.options.encoder.vocabulary
+
+    def record(self, sums: Sums, *, text_kept: bool) -> bytes:
+        """A document's record; the sums stay in it if the document is long, or its text is not kept."""
+        keep_sums = sums.tokens > LONG_DOCUMENT or not text_kept
+        record = SignatureRecord.of(sums, self.projection.digest, self.size, keep_sums=keep_sums)
+        return record.to_bytes()
+
+    def sums(self, text: str) -> Sums:
+        """The sums of a text, read only for them."""
+        collector = Collector(self.projection)
+        self.reader.token_states([text], collector)
+        return collector.of()
+
+    def query(self, text: str) -> Sums:
+        """The sums of a query."""
+        collector = Collector(self.projection)
+        # Several threads round in another way, and a query must rank documents alike in every process.
+        with one_thread():
+            self.reader.query_states(text, collector)
+        return collector.of()

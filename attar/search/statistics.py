@@ -8,19 +8,94 @@ pass through a `StateMap` first, which was learned from questions and is the sam
 import hashlib
 import math
 import zlib
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import FormatError, OptionError, ShapeError
-from attar.files import atomic_file
 from attar.reader.folders import DEFAULT, SHIPPED, shipped_reader
-from attar.search.state_map import Floats, StateMap, unit_rows
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
+Floats = NDArray[np.float32]
+
+
+class StateMap:
+    """Token states `[n, d]` to points `[n, m]` that tell texts apart better: A u + C relu(B u), u = √d h / |h|.
+
+    A reader's own states are made for answering. Weights have a column for a constant 1, the bias.
+
+    >>> bent = StateMap(np.array([[1.0, 0.0, 0.0]]), np.array([[0.0, 1.0, 0.0]]), np.array([[-1.0]]))
+    >>> [f"{point:.2f}" for point in bent(np.array([[2.0, 0.0], [0.0, 2.0]], np.float32))[:, 0]]
+    ['1.41', '-1.41']
+    """
+
+    def __init__(self, linear: NDArray[Any], hidden: NDArray[Any], out: NDArray[Any]) -> None:
+        # Kept in float16, so that what is computed is what is saved.
+        self.weights: tuple[Floats, ...] = tuple(
+            weights.astype(np.float16).astype(np.float32) for weights in (linear, hidden, out)
+        )
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """d, the numbers of the hidden layer, and m."""
+        linear, hidden, _ = self.weights
+        return linear.shape[1] - 1, len(hidden), len(linear)
+
+    def __call__(self, states: Floats) -> Floats:
+        linear, hidden, out = self.weights
+        scaled: Floats = unit_rows(np.asarray(states, np.float32)) * np.float32(math.sqrt(states.shape[1]))
+        with one_thread():
+            inner: Floats = np.maximum(scaled @ hidden[:, :-1].T + hidden[:, -1], np.float32(0))
+            points: Floats = scaled @ linear[:, :-1].T + linear[:, -1] + inner @ out.T
+        return points
+
+    @cached_property
+    def data(self) -> bytes:
+        return b"".join(weights.astype("<f2").tobytes() for weights in self.weights)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, sizes: tuple[int, int, int]) -> "StateMap":
+        """Read the weights of a map of these sizes; ValueError if they are of others, or not finite."""
+        d, h, m = sizes
+        shapes = ((m, d + 1), (h, d + 1), (m, h))
+        numbers = np.frombuffer(data, "<f2")
+        if len(numbers) != sum(rows * columns for rows, columns in shapes) or not np.isfinite(numbers).all():
+            raise ValueError("a map of other sizes, or of numbers that are not finite")
+        first, second = m * (d + 1), (m + h) * (d + 1)
+        parts = zip((numbers[:first], numbers[first:second], numbers[second:]), shapes, strict=True)
+        return cls(*(part.reshape(shape) for part, shape in parts))
+
+
+def unit_rows(states: Floats) -> Floats:
+    """Rows of length 1; a row of zeros stays."""
+    lengths = np.linalg.norm(states, axis=-1, keepdims=True)
+    rows: Floats = states / np.maximum(lengths, 1e-12)
+    return rows
+
+
+@cache
+def _libraries() -> "ThreadpoolController":
+    from threadpoolctl import ThreadpoolController  # a list of documents needs none
+
+    return ThreadpoolController()
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """Let numpy compute with one thread: with several it rounds in another way, and signs near zero would differ.
+
+    A signature must have the same bytes wherever a document is read.
+    """
+    limited: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
+    return limited
+
 
 Doubles = NDArray[np.float64]
 # In a reader's folder; not one of the files that its fingerprint is made of.
@@ -57,7 +132,7 @@ class Projection:
     """How token states `[n, d]` become points `[n, k]` of equal variance, and what each word piece weighs.
 
     `kept` is the share of variance within the k directions, or 1 with a map, as drift is measured; `digest` names the
-    statistics and the options of signatures.
+    statistics.
     """
 
     mean: Floats
@@ -150,29 +225,20 @@ class Statistics:
 
     @property
     def digest(self) -> bytes:
-        """Eight bytes that name these statistics: signatures made with others are not compared."""
-        return self.digest_of(self.data)
-
-    @staticmethod
-    def digest_of(data: bytes) -> bytes:
-        return hashlib.sha256(data).digest()[:8]
+        """The first eight bytes of their SHA-256: signatures made with others are not compared."""
+        return hashlib.sha256(self.data).digest()[:8]
 
     def fit_states(self, size: int, pieces: int) -> bool:
         """Whether they are of states of this size, and of this number of word pieces."""
         return self.state_size == size and len(self.frequencies) == pieces
-
-    def check_size(self, size: int) -> None:
-        """Refuse more directions than there are."""
-        if not 1 <= size <= len(self.total):
-            whose = "the states" if self.map is None else "the points of the reader's learned map"
-            raise OptionError.expected("size", f"1 to {len(self.total)}, the size of {whose}", str(size))
 
     def projection(self, size: int) -> Projection:
         """The `size` directions of most variance; of each, the largest component is positive.
 
         The sign is fixed, and computed in float64: signatures of one machine are compared with queries of another.
         """
-        self.check_size(size)
+        if not 1 <= size <= len(self.total):
+            raise OptionError.expected("size", f"1 to {len(self.total)}", str(size))
         if not self.tokens:
             raise OptionError("the statistics have no documents", "fit them first")
         values, vectors = np.linalg.eigh(self.rounded.covariance)
@@ -255,10 +321,6 @@ class Statistics:
         # Not rounded again: the digest is that of these bytes.
         statistics.__dict__.update(data=bytes(data), rounded=statistics)
         return statistics
-
-    def save(self, path: str | Path) -> None:
-        with atomic_file(Path(path)) as partial:
-            partial.write_bytes(self.data)
 
     @classmethod
     def load(cls, path: str | Path) -> "Statistics":

@@ -1,15 +1,197 @@
-"""The rows of an index: the signature and the word counts of each document, and rows of removed documents."""
+"""The rows of an index: the signature and the word counts of each document, added and removed at any time; BM25.
 
-from collections.abc import Iterable
+Word counts are those that the store keeps with each signature. Postings are one table, sorted by piece, made now and
+then; documents added since are searched from end to end; removed ones are left out of all scores.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import RecordError
-from attar.search.lexical import Lexical
-from attar.search.records import SignatureRecord, Signer
-from attar.search.signatures import signature_bytes
+from attar.search.signatures import SignatureRecord, Signer, signature_bytes
+from attar.search.statistics import Floats, inverse_frequencies
 from attar.store.signatures import StampedSignature
+
+# Robertson's usual constants; not tuned. How soon a word that comes again counts less,
+_K1 = 1.2
+# and how much longer documents are discounted.
+_B = 0.75
+# A word piece that most documents hold does not change their order, and has the longest postings.
+_COMMON = 0.5
+# Documents that may be added before the postings are sorted again: at 100,000 documents that takes half a second.
+_UNSORTED = 2_048
+
+Counts = tuple[NDArray[Any], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What BM25 needs of all documents: how many, their length in pieces, and how many hold each piece of a query."""
+
+    documents: int
+    length: int
+    pieces: NDArray[np.uint16]
+    frequencies: NDArray[np.int64]
+
+    def __add__(self, other: "Corpus") -> "Corpus":
+        """The corpus of two shards, for the same pieces."""
+        return Corpus(
+            self.documents + other.documents,
+            self.length + other.length,
+            self.pieces,
+            self.frequencies + other.frequencies,
+        )
+
+    def equals(self, other: "Corpus") -> bool:
+        """Whether both give the same scores to documents, for the same pieces."""
+        same = (self.documents, self.length) == (other.documents, other.length)
+        return same and np.array_equal(self.frequencies, other.frequencies)
+
+
+class _Documents(NamedTuple):
+    """The word pieces of documents one after the other, how often each occurs, and where each document begins."""
+
+    pieces: NDArray[np.uint16]
+    counts: NDArray[Any]
+    starts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, documents: Sequence[Counts]) -> "_Documents":
+        """Counts take a byte each where that is enough."""
+        sizes = [len(pieces) for pieces, _ in documents]
+        starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        if not documents:
+            return cls(np.zeros(0, np.uint16), np.zeros(0, np.uint8), starts)
+        pieces = np.concatenate([pieces for pieces, _ in documents])
+        counts = np.concatenate([counts for _, counts in documents])
+        small = counts.max(initial=0) < 256
+        return cls(pieces.astype(np.uint16), counts.astype(np.uint8 if small else np.uint32), starts)
+
+    @classmethod
+    def joined(cls, parts: "Sequence[_Documents]") -> "_Documents":
+        sizes = [np.diff(part.starts) for part in parts]
+        return cls(
+            np.concatenate([part.pieces for part in parts]),
+            np.concatenate([part.counts for part in parts]),
+            np.concatenate(([0], np.cumsum(np.concatenate(sizes)))).astype(np.int64),
+        )
+
+    @property
+    def lengths(self) -> Floats:
+        before = np.concatenate(([0], np.cumsum(self.counts, dtype=np.int64)))
+        return np.diff(before[self.starts]).astype(np.float32)
+
+    def rows(self, first: int) -> NDArray[np.int32]:
+        """The document of each piece, from `first` on."""
+        numbers = np.arange(first, first + len(self.starts) - 1, dtype=np.int32)
+        return np.repeat(numbers, np.diff(self.starts))
+
+
+class Lexical:
+    """BM25 of documents by row. The rows of removed documents stay, with the score 0.
+
+    >>> index = Lexical(pieces=5)
+    >>> index.append([(np.array([1, 2]), np.array([1, 3])), (np.array([2, 4]), np.array([1, 1]))])
+    >>> [f"{score:.2f}" for score in index.scores(np.array([1, 4]))]
+    ['0.61', '0.80']
+    >>> index.remove(0)
+    >>> index.scores(np.array([1])).tolist()
+    [0.0, 0.0]
+    """
+
+    def __init__(self, pieces: int) -> None:
+        self._frequencies = np.zeros(pieces, np.int64)
+        self._lengths, self._live = np.zeros(0, np.float32), np.zeros(0, np.bool_)
+        # Postings of the first rows: by piece, from `_bounds[piece]` on, the rows that hold it and how often each does.
+        self._sorted = 0
+        self._rows, self._counts = np.zeros(0, np.int32), np.zeros(0, np.uint8)
+        self._bounds = np.zeros(pieces + 1, np.int64)
+        # The rows after them, by document; documents that follow these with the next `append`.
+        self._recent = _Documents.of([])
+        self._waiting: list[_Documents] = []
+        # Rows removed since `_frequencies` was counted.
+        self._removed: list[int] = []
+
+    def append(self, documents: Sequence[Counts], *, more: bool = False) -> None:
+        """Add documents as the next rows: the word pieces of each, and how often each occurs.
+
+        With `more`, others follow before the next query or removal, and all are taken over with the last.
+        """
+        self._waiting.append(_Documents.of(documents))
+        if more:
+            return
+        added, self._waiting = _Documents.joined(self._waiting), []
+        self._lengths = np.concatenate((self._lengths, added.lengths))
+        self._live = np.concatenate((self._live, np.ones(len(added.starts) - 1, np.bool_)))
+        self._frequencies += np.bincount(added.pieces, minlength=len(self._frequencies))
+        self._recent = _Documents.joined((self._recent, added))
+        if len(self._recent.starts) - 1 > _UNSORTED:
+            self._sort()
+
+    def _sort(self) -> None:
+        """Make postings of all rows. A stable order keeps the rows of a piece in order."""
+        recent, self._recent = self._recent, _Documents.of([])
+        sizes = np.diff(self._bounds)
+        pieces = np.concatenate((np.repeat(np.arange(len(sizes), dtype=np.uint16), sizes), recent.pieces))
+        order = np.argsort(pieces, kind="stable")
+        self._rows = np.concatenate((self._rows, recent.rows(self._sorted)))[order]
+        self._counts = np.concatenate((self._counts, recent.counts))[order]
+        sizes += np.bincount(recent.pieces, minlength=len(sizes))
+        self._bounds = np.concatenate(([0], np.cumsum(sizes)))
+        self._sorted = len(self._lengths)
+
+    def remove(self, row: int) -> None:
+        """Leave a document out of all scores from now on."""
+        self._live[row] = False
+        self._removed.append(row)
+
+    def _count_removed(self) -> None:
+        """Take removed documents out of the frequencies: one pass over all postings, however many they are."""
+        removed = np.zeros(len(self._live), np.bool_)
+        removed[self._removed] = True
+        self._removed = []
+        pieces = np.searchsorted(self._bounds, np.flatnonzero(removed[self._rows]), "right") - 1
+        recent = self._recent.pieces[removed[self._recent.rows(self._sorted)]]
+        self._frequencies -= np.bincount(np.concatenate((pieces, recent)), minlength=len(self._frequencies))
+
+    def corpus(self, pieces: NDArray[Any]) -> Corpus:
+        """What BM25 needs of these documents for a query's word pieces."""
+        if self._removed:
+            self._count_removed()
+        wanted = np.unique(pieces).astype(np.uint16)
+        length = int(self._lengths[self._live].sum(dtype=np.float64))
+        return Corpus(int(self._live.sum()), length, wanted, self._frequencies[wanted])
+
+    def scores(self, pieces: NDArray[Any], corpus: Corpus | None = None) -> Floats:
+        """BM25 of each row for a query's word pieces; `corpus` is of all documents, if there are others elsewhere."""
+        corpus = corpus or self.corpus(pieces)
+        scores = np.zeros(len(self._lengths), np.float32)
+        documents, frequencies = corpus.documents, corpus.frequencies
+        used = (frequencies > 0) & ((frequencies <= _COMMON * documents) | (documents < 8))
+        wanted = corpus.pieces[used]
+        if not len(wanted):
+            return scores
+        weights = (_K1 + 1) * inverse_frequencies(frequencies[used], documents)
+        mean = corpus.length / documents
+        recent = np.flatnonzero(np.isin(self._recent.pieces, wanted))
+        recent_pieces, recent_counts = self._recent.pieces[recent], self._recent.counts[recent]
+        recent_rows = self._recent.rows(self._sorted)[recent]
+        for piece, weight in zip(wanted.tolist(), weights, strict=True):
+            posted, unposted = slice(self._bounds[piece], self._bounds[piece + 1]), recent_pieces == piece
+            for rows, counts in (
+                (self._rows[posted], self._counts[posted]),
+                (recent_rows[unposted], recent_counts[unposted]),
+            ):
+                often = counts.astype(np.float32)
+                saturation = _K1 * (1 - _B + _B / mean * self._lengths[rows])
+                scores[rows] += weight * often / (often + saturation)
+        scores[~self._live] = 0.0
+        return scores
+
 
 # Arrays get room for this many times their rows when they are full.
 _GROWTH = 1.5

@@ -20,7 +20,7 @@ from attar.errors import (
     quoted,
 )
 from attar.files import MAX_DECOMPRESSED, atomic_file
-from attar.memory.envelope import VERSION
+from attar.memory.memory import VERSION
 from attar.store.lmdb_env import store_errors
 from attar.store.maintenance import check_record
 from attar.store.records import DocumentEntry, Fault, Record, write_text

@@ -9,7 +9,7 @@ LMDB maps keys to values. A key is one letter for the kind, two of them in `sign
 | `m` | its memory: the bytes of `Memory.to_bytes` |
 | `t` | its text if kept, UTF-8 compressed by zlib |
 
-Every value lies in an envelope with a checksum (`attar.memory.envelope`); a memory has its own, the same.
+Every value lies in an envelope with a checksum (`attar.memory.memory`); a memory has its own, the same.
 """
 
 import hashlib
@@ -24,8 +24,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from attar.errors import OptionError, RecordError, quoted
-from attar.memory.envelope import Buffer, unwrap, wrap
-from attar.memory.memory import Memory
+from attar.memory.memory import Buffer, Memory, unwrap, wrap
 
 # Where each part begins, in characters of the text, and its label; an empty label ends the part before.
 Parts = Sequence[tuple[int, str]]

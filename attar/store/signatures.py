@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from attar.errors import RecordError, quoted
-from attar.memory.envelope import ENVELOPE_BYTES, Buffer, unwrap, wrap
+from attar.memory.memory import ENVELOPE_BYTES, Buffer, unwrap, wrap
 from attar.store.lmdb_env import LmdbTransaction
 from attar.store.records import DocumentEntry, Kind, digest_of, name_in, read_entry, values_of
 

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from attar.errors import FormatError, OptionError, ReaderMismatchError, StoreError
-from attar.store import maintenance, switching
+from attar.store import maintenance
 from attar.store.lmdb_env import (
     DATA,
     DURABILITY,
@@ -170,8 +170,8 @@ class Store:
         return maintenance.compact(self._writable(), timeout)
 
     def switch_reader(self, reader: str, staged: "Store", catch_up: Callable[[], Collection[str]]) -> Header:
-        """Replace all memories with those of another reader that `staged` has; see `switching.switch_reader`."""
-        return switching.switch_reader(self._writable(), reader, staged, catch_up)
+        """Replace all memories with those of another reader that `staged` has; see `maintenance.switch_reader`."""
+        return maintenance.switch_reader(self._writable(), reader, staged, catch_up)
 
     def stats(self) -> maintenance.Stats:
         """Return counts and sizes; takes as long for a million documents as for one."""

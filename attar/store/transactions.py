@@ -19,8 +19,7 @@ import lmdb
 import msgspec
 
 from attar.errors import ReaderMismatchError, RecordError, StoreError, UnknownDocumentError, quoted
-from attar.memory.envelope import unwrap
-from attar.memory.memory import Memory
+from attar.memory.memory import Memory, unwrap
 from attar.store import signatures
 from attar.store.lmdb_env import Environment, LmdbTransaction, store_error, store_errors
 from attar.store.records import (

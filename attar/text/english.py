@@ -1,7 +1,5 @@
 """English word lists: abbreviations, titles, places, words that are not names; and whether a question is in English."""
 
-import re
-
 
 def word_set(text: str) -> frozenset[str]:
     """The words of a list."""
@@ -283,29 +281,3 @@ SHARED_WORDS = word_set(
 )
 # Those that ask, if a question begins with them.
 SHARED_QUESTION_WORDS = word_set("wo wen wie qui comment chi come dove como hoe wat var jak")
-# Letters of other scripts than Latin.
-_OTHER_SCRIPT = re.compile(r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]")
-# This many words that English or names have as well say that a question is in another language: van der Meer has two.
-_SHARED = 3
-_LETTERS = re.compile(r"[^\W\d_]+")
-
-
-def is_english(question: str) -> bool:
-    """Whether a question is in English, as far as its words tell: names and keywords alone may be.
-
-    One word that only English has is enough: questions name books, and ask what words mean.
-
-    >>> [is_english(text) for text in ("Who led it?", "Wer leitete die Sitzung?", "Tesla birthplace", "Кто он?")]
-    [True, False, True, False]
-    """
-    words = _LETTERS.findall(question.lower())
-    if not ENGLISH_ONLY.isdisjoint(words):
-        return True
-    if not OTHER_LANGUAGES.isdisjoint(words) or "¿" in question:
-        return False
-    if len(_OTHER_SCRIPT.findall(question)) * 2 > max(2, sum(map(len, words))):
-        return False
-    # Words with a capital are names: José, Zürich.
-    accented = sum(not word.isascii() for word in _LETTERS.findall(question) if word.islower())
-    asks = not SHARED_QUESTION_WORDS.isdisjoint(words[:1])
-    return sum(word in SHARED_WORDS for word in words) + asks + accented < _SHARED

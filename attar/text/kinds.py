@@ -1,4 +1,4 @@
-"""What kind of phrase an answer is: person, place, organization, date, time, money, number, or another phrase."""
+"""What English word lists tell: the kind of phrase that an answer is, and whether a question is in English."""
 
 import re
 
@@ -58,6 +58,10 @@ _COMMON_ENDINGS = (*english.COMMON_ENDINGS, "logy", "phers", "ists", "body", "th
 _FIRST_NAMES = english.NAMES_OF_MEN | english.NAMES_OF_WOMEN
 _PLACES = english.PLACES_FIRST - english.PEOPLES - english.BRANDS
 _SMALL = word_set("a an and at by de for from in la le of on or the to van von with")
+# Letters of other scripts than Latin.
+_OTHER_SCRIPT = re.compile(r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]")
+# This many words that English or names have as well say that a question is in another language: van der Meer has two.
+_SHARED = 3
 # Words that say nothing of what a sentence is about.
 COMMON = word_set(
     "the a an of in on at to for and or is was were are by with from as it its that this his her"
@@ -184,3 +188,24 @@ def coarse_kind(phrase: str) -> str:
             return kind
     words = [word for word in re.findall(r"[^\W\d_]+", phrase) if word.lower() not in _SMALL]
     return "name" if words and all(word[0].isupper() for word in words) else "phrase"
+
+
+def is_english(question: str) -> bool:
+    """Whether a question is in English, as far as its words tell: names and keywords alone may be.
+
+    One word that only English has is enough: questions name books, and ask what words mean.
+
+    >>> [is_english(text) for text in ("Who led it?", "Wer leitete die Sitzung?", "Tesla birthplace", "Кто он?")]
+    [True, False, True, False]
+    """
+    words = _LETTERS.findall(question.lower())
+    if not english.ENGLISH_ONLY.isdisjoint(words):
+        return True
+    if not english.OTHER_LANGUAGES.isdisjoint(words) or "¿" in question:
+        return False
+    if len(_OTHER_SCRIPT.findall(question)) * 2 > max(2, sum(map(len, words))):
+        return False
+    # Words with a capital are names: José, Zürich.
+    accented = sum(not word.isascii() for word in _LETTERS.findall(question) if word.islower())
+    asks = not english.SHARED_QUESTION_WORDS.isdisjoint(words[:1])
+    return sum(word in english.SHARED_WORDS for word in words) + asks + accented < _SHARED

@@ -27,8 +27,7 @@ from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
 from attar.options import PhraseOptions
 from attar.progress import Progress, ignore_progress
-from attar.reader.config import POSITIONS
-from attar.reader.folders import ReaderFolder
+from attar.reader.folders import POSITIONS, ReaderFolder
 from attar.reader.parts import ReaderParts, load_parts
 from attar.text.pieces import PieceTokenizer
 from attar.training.base import Base, check_special_pieces, load_base, load_mpnet

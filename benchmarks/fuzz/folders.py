@@ -17,9 +17,9 @@ from attar.paper.build import draw_questions
 from attar.paper.cloze import ClozeDocument, Question, document_writer
 from attar.paper.sets import ClozeSet, encode_split
 from attar.paper.vocabulary import Vocabulary
-from attar.reader.config import NetworkConfig
-from attar.reader.parts import fingerprint_of
+from attar.reader.folders import NetworkConfig
 from attar.reader.reader import Reader
+from attar.reader.weights import fingerprint_of
 from attar.store.parquet import export_store, import_store
 from attar.store.records import Record
 from attar.store.store import Store

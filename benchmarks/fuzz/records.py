@@ -10,11 +10,9 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
-from attar.memory.envelope import unwrap, wrap
-from attar.memory.memory import Memory
+from attar.memory.memory import Memory, unwrap, wrap
 from attar.memory.phrases import PhraseIndex
-from attar.search.records import SignatureRecord
-from attar.search.signatures import Sums
+from attar.search.signatures import SignatureRecord, Sums
 from attar.search.statistics import Statistics
 from attar.store.records import DocumentEntry, Record, read_entry, read_text, write_entry, write_text
 from attar.store.store import Store

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from attar.errors import MissingError, install_command
-from attar.search.state_map import Floats, unit_rows
+from attar.search.statistics import Floats, unit_rows
 from benchmarks.retrieval.encoders import Tokens
 
 # MUVERA: 32 repetitions of 16 clusters of 16 dimensions are 8,192 numbers, whose signs take 1,024 bytes.

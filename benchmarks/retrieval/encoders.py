@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from attar.nn.phrases import PhraseNetwork
 from attar.options import PhraseOptions
-from attar.reader.config import FORMAT, NetworkConfig, ReaderConfig
+from attar.reader.folders import FORMAT, NetworkConfig, ReaderConfig
 from attar.reader.parts import ReaderParts
 from attar.reader.reader import Reader
 from attar.text.pieces import PieceTokenizer

@@ -93,14 +93,9 @@ def test_refit_prints_the_number_of_signatures(run):
     assert run("store", "refit", "library", "--json")[1] == ['{"signatures": 2, "left_out": 0, "damaged": 0}']
 
 
-def test_refit_changes_the_size_of_signatures(run):
-    assert run("store", "refit", "library", "--size", "64") == (0, ["made 2 signatures"], [])
-    assert run("search", "library", "the Italian capital")[1][0].startswith("rome")
+def test_the_shards_of_a_folder_are_refitted_together(run):
     assert run("shard", "library", "--into", "2")[0] == 0
-    assert run("store", "refit", "library-2", "--size", "32") == (0, ["made 2 signatures"], [])
-    code, _, errors = run("store", "refit", "library", "--size", "129")
-    assert (code, len(errors)) == (2, 1)
-    assert "1 to 128" in errors[0]
+    assert run("store", "refit", "library-2") == (0, ["made 2 signatures"], [])
 
 
 def test_refit_names_what_it_would_lose(run):

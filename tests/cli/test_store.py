@@ -6,7 +6,7 @@ from pathlib import Path
 import lmdb
 import msgspec
 
-from attar.memory.envelope import wrap
+from attar.memory.memory import wrap
 
 
 def test_a_truncated_store_is_one_line(filled):

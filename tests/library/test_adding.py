@@ -6,7 +6,7 @@ import pytest
 from attar.errors import DtypeError, FormatError, NameTakenError, OptionError
 from attar.library import drafts
 from attar.library.library import Library
-from attar.library.readers import LibraryReader
+from attar.reader.folders import LibraryReader
 from attar.results import Change
 from attar.store.store import Store
 

@@ -3,7 +3,7 @@
 import pytest
 
 from attar.errors import OptionError, UnknownDocumentError
-from attar.library.finding import find_document, similar_names
+from attar.library.documents import find_document, similar_names
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from attar.errors import (
     StoreError,
     UnknownDocumentError,
 )
+from attar.library.documents import MemoryCache
 from attar.library.library import Library
-from attar.library.shard import MemoryCache
 from attar.memory.memory import Memory
 from attar.results import Change
 

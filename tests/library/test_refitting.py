@@ -92,14 +92,6 @@ def test_damaged_documents_are_counted(library, folder, reader, kind):
         assert opened.refit() == Refit(len(TEXTS) - 1, damaged=1)
 
 
-@pytest.mark.parametrize("size", [17, 0])
-def test_a_size_that_no_signature_has_is_refused_before_texts_are_read(library, size):
-    tasks = []
-    with pytest.raises(OptionError, match="size: expected 1 to 16"):
-        library.refit(size=size, progress=lambda task, *_: tasks.append(task))
-    assert tasks == []
-
-
 def test_an_empty_library_is_refused(folder, reader):
     with Library(folder, reader) as library, pytest.raises(OptionError, match=r"no document .* has a text"):
         library.refit()

@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 from attar.errors import OptionError
-from attar.library.drafts import Draft, encode_texts
 from attar.library.library import Library
 from attar.library.searching import SearchState
 from attar.reader.reader import Reader
-from attar.search.records import SignatureRecord
-from attar.search.signatures import signature_bytes
+from attar.search.signatures import SignatureRecord
 from attar.store.signatures import STATISTICS_KEY
 
 from .conftest import damage
@@ -179,43 +177,3 @@ def test_a_reader_without_statistics_asks_for_a_refit(folder, reader, tiny_reade
             library.search("tea")
         library.refit()
         assert found(library, TEXTS["tea"])[0] == "tea"
-
-
-@pytest.mark.parametrize("size", [None, 6], ids=["default", "chosen"])
-def test_all_who_open_a_library_make_signatures_of_its_size(folder, reader, size):
-    with Library(folder, reader, signature_size=size) as library:
-        library.add("tea", TEXTS["tea"])
-    with Library(folder, reader) as other:
-        other.add_many(TEXTS.items())
-        records = [record(other, name) for name in TEXTS]
-        assert {each.size for each in records} == {size or 16}
-        assert {len(each.signature) for each in records} == {signature_bytes(size or 16)}
-        assert found(other, TEXTS["tea"])[0] == "tea"
-        other.refit()
-        assert record(other, "tea").size == (size or 16)
-
-
-def test_another_size_is_refused_until_the_library_is_refitted(library, folder, reader):
-    with Library(folder, reader, signature_size=8) as other:
-        for use in (lambda: other.search("tea"), lambda: other.add("new", NEW)):
-            with pytest.raises(OptionError, match=r"signatures of size 16; .*attar store refit STORE --size"):
-                use()
-        other.refit()
-        assert record(other, "tea").size == 8
-        assert found(other, TEXTS["tea"])[0] == "tea"
-    assert found(library, TEXTS["tea"])[0] == "tea"
-
-
-def test_more_rows_than_the_states_have_are_refused(folder, reader):
-    with Library(folder, reader, signature_size=17) as library:
-        with pytest.raises(OptionError, match="size: expected 1 to 16, the size of the states"):
-            library.add("tea", TEXTS["tea"])
-        assert len(library) == 0
-
-
-def test_sums_of_another_size_are_not_used(library, reader):
-    draft = Draft.of("new", NEW)
-    (encoded,) = encode_texts(reader, library.projection, [draft.text])
-    library.refit(size=6)
-    library.add_many([draft._replace(encoded=encoded)])
-    assert record(library, "new").size == 6

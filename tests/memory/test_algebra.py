@@ -5,8 +5,7 @@ import pytest
 
 from attar.errors import OptionError, ReaderMismatchError, ShapeError
 from attar.memory.algebra import FIXED_SIZE, replace_tail
-from attar.memory.forms import quantize
-from attar.memory.memory import Memory
+from attar.memory.memory import Memory, quantize
 from attar.memory.phrases import JOINT
 from tests.memory.made import K, memory_of, texts_of
 from tests.memory.test_phrases import A, B, check_places

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attar.errors import OptionError, RecordError
-from attar.memory import envelope
-from attar.memory.envelope import unwrap, wrap
-from attar.memory.memory import Memory
+from attar.memory import memory as memories
+from attar.memory.memory import Memory, unwrap, wrap
 from attar.memory.phrases import PhraseIndex
 from tests.memory.made import memory_of
 
@@ -124,7 +123,7 @@ def test_an_envelope_holds_any_bytes(kind, payload):
 
 
 def test_a_payload_that_an_envelope_cannot_hold_is_refused(monkeypatch):
-    monkeypatch.setattr(envelope, "MOST_BYTES", 100)
+    monkeypatch.setattr(memories, "MOST_BYTES", 100)
     with pytest.raises(
         OptionError, match="text of 'a': expected at most 100 bytes, got 101; split the document"
     ):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attar.memory.forms import solve_ridge
+from attar.memory.memory import solve_ridge
 from attar.nn.phrases import RidgeReadout
 from attar.ops.lookups import RIDGE
 

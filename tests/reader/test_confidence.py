@@ -5,7 +5,7 @@ import pytest
 
 from attar.memory.phrases import PhraseIndex
 from attar.reader.confidence import FEATURES, features_of
-from attar.reader.scores import Query
+from attar.reader.questions import Query
 
 TABLE = np.eye(8, dtype=np.float32)
 TEXT = "Ann left in 1919. Bob ran."

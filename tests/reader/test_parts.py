@@ -12,10 +12,10 @@ import torch
 from attar.errors import FormatError
 from attar.nn.phrases import PhraseNetwork, QuickQuestions
 from attar.reader.confidence import FEATURES, Calibration
-from attar.reader.config import NetworkConfig, weight_shapes
-from attar.reader.folders import SHIPPED, ReaderFolder
+from attar.reader.folders import SHIPPED, NetworkConfig, ReaderFolder
 from attar.reader.parts import fingerprint_of, recalibrate
 from attar.reader.reader import Reader
+from attar.reader.weights import weight_shapes
 from benchmarks.tiny_reader import tiny_parts, tiny_tokenizer
 
 FILES = ["config.json", "tokenizer.json", "weights.safetensors"]

@@ -12,8 +12,8 @@ from attar.errors import DtypeError, OptionError, ShapeError
 from attar.memory.phrases import JOINT
 from attar.nn.phrases import valid_spans
 from attar.options import LONGEST
+from attar.reader.encoding import WindowedText
 from attar.reader.reader import Reader
-from attar.reader.windows import WindowedText
 from attar.results import ABSENT
 from benchmarks.tiny_reader import tiny_parts
 from tests.reader.texts import ODD, SHORT, check_sound, everyday, story
@@ -235,12 +235,6 @@ class TestAnswers:
         with pytest.raises(error) as refused:
             reader.answer_many([reader.read(TEXT)], questions, **options)
         assert "\n" not in str(refused.value)
-
-    def test_an_explanation_has_a_weight_for_each_word(self, reader):
-        explanation = reader.explain(TEXT, "Who met Bob?")
-        assert explanation.tokens == TEXT.split()
-        assert len(explanation.weights) == len(explanation.tokens)
-        assert places(explanation.answers) == places(reader.answer(reader.read(TEXT), "Who met Bob?"))
 
     @pytest.mark.parametrize("quick", [True, False], ids=["quick questions", "text encoder"])
     def test_scores_are_those_of_the_network(self, parts, quick):

@@ -51,7 +51,7 @@ def few(monkeypatch, probed=40):
     monkeypatch.setattr("attar.search.index._BY_WORDS", 10)
     for place in ("scan", "ranking"):
         monkeypatch.setattr(f"attar.search.{place}.CANDIDATES", 20)
-    monkeypatch.setattr("attar.search.lists.PROBED", probed)
+    monkeypatch.setattr("attar.search.scan.PROBED", probed)
 
 
 def opened(folder, reader, lists_from=1_000):

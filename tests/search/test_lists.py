@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from attar.search.lists import InvertedLists, ListKeeper
+from attar.search.scan import InvertedLists, ListKeeper
 from benchmarks.search import best, made_up, queries_like
 
 pytestmark = pytest.mark.slow
@@ -54,7 +54,7 @@ def test_of_twice_as_many_rows_the_centres_are_found_anew(packed):
 
 
 def test_a_keeper_makes_lists_and_extends_them_once_many_rows_are_missing(packed, monkeypatch):
-    monkeypatch.setattr("attar.search.lists._TAIL", 100)
+    monkeypatch.setattr("attar.search.scan._TAIL", 100)
     keeper = ListKeeper()
     for rows, expected in ((4_000, 4_000), (4_100, 4_000), (4_101, 4_101)):
         keeper.keep(packed[:rows])

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from attar.errors import RecordError
-from attar.search.records import SignatureRecord, merged
-from attar.search.signatures import Sums
+from attar.search.signatures import SignatureRecord, Sums, merged
 
 
 def record_of(sums):

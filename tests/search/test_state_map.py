@@ -6,8 +6,7 @@ import pytest
 
 from attar.errors import FormatError, OptionError, ShapeError
 from attar.search.signatures import Sums
-from attar.search.state_map import StateMap
-from attar.search.statistics import Statistics
+from attar.search.statistics import StateMap, Statistics
 
 SIZE, PIECES, HIDDEN, OUT = 24, 200, 9, 12
 
@@ -40,7 +39,7 @@ def test_the_map_is_a_linear_one_and_one_hidden_layer(learned, corpus):
 def test_saved_statistics_have_their_map(mapped, corpus):
     loaded = Statistics.from_bytes(mapped.data)
     np.testing.assert_array_equal(loaded.map(corpus[0][1]), mapped.map(corpus[0][1]))
-    assert (loaded.digest, loaded.state_size, len(loaded.total)) == (mapped.digest, SIZE, OUT)
+    assert (loaded.data, loaded.state_size, len(loaded.total)) == (mapped.data, SIZE, OUT)
     assert loaded.fit_states(SIZE, PIECES)
 
 

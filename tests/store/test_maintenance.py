@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from attar.errors import RecordError, StoreError
-from attar.memory.envelope import wrap
+from attar.memory.memory import wrap
 from attar.store.records import pack_parts, unpack_parts, write_entry
 from attar.store.store import Store
 from tests.store.made import flip, make_memory, memory_in, overwrite, put

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from attar.errors import BusyError, RecordError, StoreError
-from attar.memory.envelope import wrap
+from attar.memory.memory import wrap
 from attar.store.records import HEADER_KEY
 from attar.store.repair import repair_store
 from attar.store.store import Store

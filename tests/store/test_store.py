@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from attar.errors import OptionError, ReaderMismatchError, StoreError, UnknownDocumentError
-from attar.memory.envelope import wrap
+from attar.memory.memory import wrap
 from attar.store.records import Fault, Origin, digest_of, unpack_parts, write_entry
 from attar.store.store import Store
 from tests.store.made import make_memory, memory_in, overwrite, put

@@ -3,9 +3,9 @@
 import pytest
 
 from attar.errors import RecordError, StoreError
+from attar.store.maintenance import source_version
 from attar.store.records import Origin
 from attar.store.store import Store
-from attar.store.switching import source_version
 from tests.store.made import flip, make_memory, memory_in, put
 
 

@@ -43,7 +43,7 @@ def test_a_refused_document_does_not_undo_the_others(store):
 
 
 def test_a_record_that_is_too_large_leaves_no_values(store, monkeypatch):
-    monkeypatch.setattr("attar.memory.envelope.MOST_BYTES", 1000)
+    monkeypatch.setattr("attar.memory.memory.MOST_BYTES", 1000)
     with store.transaction() as changes:
         put(changes, "a", make_memory(1))
         with pytest.raises(OptionError, match="at most 1,000 bytes"):

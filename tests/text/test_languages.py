@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from attar.text.english import is_english
+from attar.text.kinds import is_english
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,8 +7,8 @@ import pytest
 
 from attar.documents.extracted import clean
 from attar.documents.sources import read_bytes
+from attar.reader.encoding import WindowedText
 from attar.reader.reader import Reader
-from attar.reader.windows import WindowedText
 from attar.text.sentences import sentence_spans
 
 TEXTS: dict[str, Callable[[int], str]] = {

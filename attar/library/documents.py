@@ -1,20 +1,23 @@
-"""Finding documents by what people type: the beginning of a name, a file without its folder, a misspelt name.
-
-And what a list shows of one that is found.
-"""
+"""The documents of a library: found by what people type, shown in lists, and opened to be asked."""
 
 import contextlib
 import difflib
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 
 from msgspec.structs import replace
 
 from attar.errors import OptionError, UnknownDocumentError, quoted
-from attar.results import Document
-from attar.store.records import DocumentEntry, Fault
+from attar.memory.memory import Memory
+from attar.results import Answer, Document
+from attar.store.records import DocumentEntry, Fault, Parts, unpack_parts
 from attar.store.store import Store
+from attar.store.transactions import Snapshot
 
 # Of a million names not all are compared with an unknown one: the first, and those next to it in order.
 _FIRST, _NEIGHBOURS = 10_000, 500
@@ -101,3 +104,89 @@ def document_of(entry: DocumentEntry | Fault) -> Document:
         date=entry.date or None,
         incomplete=entry.incomplete or None,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class OpenDocument:
+    """A document that is asked: its entry, its memory, its text if that is kept, and the parts of that.
+
+    `entry_data` are the bytes of the entry, by which another version is recognised.
+    """
+
+    entry_data: bytes
+    entry: DocumentEntry
+    memory: Memory
+    text: str | None
+    parts: Parts
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def bytes(self) -> int:
+        """What it takes in memory."""
+        return self.memory.decoded_bytes + len(self.text or "")
+
+
+class MemoryCache:
+    """Least recently used cache of decoded documents, at most `limit` bytes.
+
+    A document that was written again, by any process, is decoded again: its entry has other bytes.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.bytes = 0
+        self._documents: OrderedDict[str, OpenDocument] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    def get(self, now: Snapshot, name: str) -> OpenDocument:
+        """A document as of the given state of the store."""
+        data = now.entry_data(name)
+        with self._lock:
+            document = self._documents.get(name)
+            if document is not None and document.entry_data == data:
+                self._documents.move_to_end(name)
+                return document
+        entry = now.entry(name)
+        parts = unpack_parts(entry.parts, name)
+        document = OpenDocument(data, entry, now.memory(entry), now.text(entry), parts)
+        self._put(document)
+        return document
+
+    def _put(self, document: OpenDocument) -> None:
+        with self._lock:
+            earlier = self._documents.pop(document.entry.name, None)
+            self.bytes -= 0 if earlier is None else earlier.bytes
+            if document.bytes > self.limit:
+                return
+            self._documents[document.entry.name] = document
+            self.bytes += document.bytes
+            while self.bytes > self.limit:
+                _, oldest = self._documents.popitem(last=False)
+                self.bytes -= oldest.bytes
+
+
+def with_places(answers: list[Answer], parts: Parts) -> list[Answer]:
+    """Answers with the labels of the parts that they stand in."""
+    if not parts:
+        return answers
+    return [
+        answer if answer.start is None else replace(answer, place=place_in(parts, answer.start))
+        for answer in answers
+    ]
+
+
+def place_in(parts: Parts, character: int) -> str | None:
+    """The label of the part that holds a character.
+
+    >>> parts = [(0, "page 1"), (900, "page 2"), (950, "")]
+    >>> place_in(parts, 899), place_in(parts, 900), place_in(parts, 999), place_in([], 0)
+    ('page 1', 'page 2', None, None)
+    """
+    at = bisect_right(parts, character, key=lambda part: part[0])
+    return (parts[at - 1][1] or None) if at else None

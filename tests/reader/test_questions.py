@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from attar.memory.phrases import PhraseIndex
-from attar.reader import scores
-from attar.reader.scores import Query, content_words
+from attar.reader import questions
+from attar.reader.questions import Query, content_words
 
 NEIGHBOURS = np.array([0.5, 0.25], np.float32)
 
@@ -44,7 +44,7 @@ def slow_overlap(query: Query, index: PhraseIndex) -> np.ndarray:
 @pytest.mark.parametrize("numbers", [1, 40, 2**22], ids=["a sentence at a time", "some", "all at once"])
 @pytest.mark.parametrize(("words", "sentences"), [(3, 40), (1, 1), (0, 5), (4, 0)])
 def test_overlap_is_the_weighted_best_match_of_each_word(monkeypatch, numbers, words, sentences):
-    monkeypatch.setattr(scores, "_NUMBERS", numbers)
+    monkeypatch.setattr(questions, "_NUMBERS", numbers)
     rng = np.random.default_rng(words)
     query = make_query(rng, words)
     index = make_index(

@@ -1,8 +1,10 @@
-"""The `config.json` of a reader, and the shapes that its weights must have."""
+"""The weights of a reader as they lie on disk: their names, shapes and types, and their fingerprint."""
 
-import stat
+import hashlib
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -10,118 +12,10 @@ from numpy.typing import NDArray
 
 from attar.errors import FormatError
 from attar.options import LONGEST, PhraseOptions
-from attar.reader.confidence import Calibration, LookCalibration
+from attar.reader.folders import NetworkConfig
 
-FORMAT: Literal[1] = 1
-# A window has 318 pieces and two special tokens.
-POSITIONS = 320
-# A memory has 16 bits for the id of a piece.
-_VOCABULARY = 2**16
-_Fingerprint = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-
-
-class QuickConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The quick question encoder: how many layers it shares with the text encoder, and how many are its own."""
-
-    shared: Annotated[int, msgspec.Meta(ge=0)]
-    layers: Annotated[int, msgspec.Meta(ge=0)]
-
-
-class NetworkConfig(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a reader's fingerprint covers besides its words and weights."""
-
-    phrases: PhraseOptions
-    density: Annotated[float, msgspec.Meta(gt=0, le=10)]  # phrases kept per word piece
-    calibration: Calibration | None = None  # without it probabilities are a softmax of scores
-    distinct: bool = False  # of phrases that are the same answer, only one is kept
-    quick: QuickConfig | None = None
-
-    def check(self) -> None:
-        """Refuse sizes that a reader cannot work with."""
-        shape = self.phrases.encoder
-        sound = {
-            "heads must divide the size": shape.heads > 0 and shape.size % shape.heads == 0,
-            f"{POSITIONS} positions are needed": shape.positions >= POSITIONS,
-            f"at most {_VOCABULARY:,} word pieces": shape.vocabulary <= _VOCABULARY,
-            "word overlap must be static": self.phrases.match == "static",
-            "there are fewer layers to share": self.quick is None or self.quick.shared <= shape.layers,
-        }
-        for rule, holds in sound.items():
-            if not holds:
-                raise ValueError(rule)
-
-
-class LookConfig(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A second look: the hash of its file, and its calibration. No memory depends on it, and no fingerprint."""
-
-    digest: _Fingerprint
-    calibration: LookCalibration | None = None
-
-
-class ReaderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="phrases"):
-    """The config of a reader; `about` is free-form information on how it was made."""
-
-    format: Literal[1]
-    fingerprint: _Fingerprint
-    network: NetworkConfig
-    about: dict[str, Any]
-    look: LookConfig | None = None
-
-
-class FixedSizeConfig(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="fixed size"
-):
-    """The config of a reader that has the default reader's files, and memories of fixed size."""
-
-    format: Literal[1]
-    fingerprint: _Fingerprint
-    calibration: Calibration
-    look: LookCalibration | None = None  # without it that of the default reader
-
-
-class _FormatNumber(msgspec.Struct):
-    format: int = 0
-
-
-def read_config(file: Path) -> ReaderConfig | FixedSizeConfig:
-    """Read and check a reader's `config.json`."""
-    data = read_file(file)
-    try:
-        config = msgspec.json.decode(data, type=ReaderConfig | FixedSizeConfig)
-        if isinstance(config, ReaderConfig):
-            config.network.check()
-    except (ValueError, RecursionError) as fault:  # msgspec's errors among them
-        if _format_of(data) > FORMAT:
-            raise FormatError(
-                f"{file.parent} is a reader of a later version", "install a newer attar"
-            ) from fault
-        raise foreign_file(file, fault) from fault
-    return config
-
-
-def read_file(file: Path) -> bytes:
-    """The bytes of a reader's file."""
-    try:
-        # A pipe or a device has no end.
-        if not stat.S_ISREG(file.stat().st_mode):
-            raise FormatError(f"{file} is not a regular file", "check the path")
-        return file.read_bytes()
-    except OSError as fault:
-        raise FormatError(f"cannot read {file}: {fault.strerror or fault}", "check the path") from fault
-
-
-def foreign_file(file: Path, fault: Exception) -> FormatError:
-    """The error for a file that is not what its name says."""
-    reason = " ".join(str(fault).split()) or type(fault).__name__
-    return FormatError(f"{file} is damaged, or not a reader's: {reason[:200]}", "copy the whole folder again")
-
-
-def _format_of(data: bytes) -> int:
-    try:
-        return msgspec.json.decode(data, type=_FormatNumber).format
-    except (msgspec.DecodeError, RecursionError):
-        return 0
-
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Weights as on disk: matrices in int8 with one scale per row under the same name and `.scale`, vectors in float16.
 Weights = dict[str, NDArray[Any]]
@@ -259,3 +153,30 @@ def check_weights(file: Path, config: NetworkConfig, weights: Weights, *, look: 
             )
     if shapes:
         raise FormatError(f"{file} has no weights {min(shapes)!r}", "copy the whole folder again")
+
+
+def fingerprint_of(network: NetworkConfig, tokenizer: bytes, weights: Mapping[str, NDArray[Any]]) -> str:
+    """A hash of options, words and weights, equal on all machines; a memory belongs to one fingerprint."""
+    digest = hashlib.sha256(json.dumps(msgspec.to_builtins(network), sort_keys=True).encode())
+    digest.update(hashlib.sha256(tokenizer).digest())
+    for name in sorted(weights):
+        value = np.ascontiguousarray(weights[name])
+        digest.update(f"{name} torch.{value.dtype} {list(weights[name].shape)}".encode())
+        digest.update(value.data)
+    return digest.hexdigest()
+
+
+def to_int8(state: "dict[str, Tensor]") -> Weights:
+    """Matrices in int8 with one scale per row, vectors in float16."""
+    import torch
+
+    weights: Weights = {}
+    for name, parameter in state.items():
+        value = parameter.detach().float().cpu()
+        if value.ndim == 2 and value.shape[0] > 8:
+            scales = value.abs().amax(1).clamp(min=1e-12) / 127
+            weights[name] = (value / scales[:, None]).round().to(torch.int8).numpy()
+            weights[name + SCALE] = scales.numpy()
+        else:
+            weights[name] = value.half().numpy()
+    return weights
