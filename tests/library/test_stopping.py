@@ -16,7 +16,6 @@ WORK: dict[str, Callable[[Library], object]] = {
     "ask": lambda library: library.ask("kept", "Who left?"),
     "ask all": lambda library: library.ask_all("Who left?"),
     "search": lambda library: library.search("Who left?"),
-    "explain": lambda library: library.reader.explain(TEXT, "Who left?"),
 }
 
 
