@@ -63,15 +63,11 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Reread(msgspec.Struct, frozen=True):
-    """What `Library.reread` did: the reader that the library has now, its documents, and how many were read.
-
-    `aside`: the file with the documents that have no kept text, if they were set aside.
-    """
+    """What `Library.reread` did: the reader that the library has now, its documents, and how many were read."""
 
     reader: str
     documents: int
     read: int
-    aside: str | None = None
 
 
 class Refit(msgspec.Struct, frozen=True):

@@ -107,10 +107,6 @@ def remove(store: options.StorePath, names: options.Names, as_json: options.AsJs
 def reread(
     store: options.StorePath,
     reader: options.ReaderPath = None,
-    set_aside: Annotated[
-        bool,
-        typer.Option("--set-aside", help="Move documents without a kept text into a Parquet file."),
-    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Move a library to another reader: all kept texts are read again with it.
@@ -124,7 +120,7 @@ def reread(
 
     with Library(store, create=False) as library, progress_bar() as progress:
         try:
-            done = library.reread(reader, set_aside=set_aside, progress=progress)
+            done = library.reread(reader, progress=progress)
         except KeyboardInterrupt:
             line = "attar: stopped; the library is as it was, and the same command continues from here"
             print(line, file=sys.stderr)
@@ -136,5 +132,3 @@ def reread(
     print(
         f"{done.documents:,} documents have the reader {name} ({done.reader[:12]}); {done.read:,} were read"
     )
-    if done.aside is not None:
-        print(f"documents without a kept text are in {one_line(done.aside)}: attar import reads it")

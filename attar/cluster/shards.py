@@ -18,7 +18,7 @@ import msgspec
 from attar.errors import FormatError, OptionError, ReaderMismatchError, StoreError, writing_to
 from attar.files import atomic_file, sync_folder
 from attar.library.library import Library
-from attar.library.refitting import refit
+from attar.library.rereading import refit
 from attar.progress import Progress, ignore_progress
 from attar.results import Refit
 from attar.store.records import Fault, Record

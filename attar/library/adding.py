@@ -8,14 +8,23 @@ from operator import add
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from attar.errors import AttarError, NameTakenError, OptionError, quoted
-from attar.library.drafts import Draft, Encoded, Pace, batches, check_string, encode_texts
+from attar.library.drafts import (
+    Draft,
+    Encoded,
+    Pace,
+    appended_origin,
+    batches,
+    check_string,
+    encode_texts,
+    merged_origin,
+)
 from attar.library.searching import Searching
 from attar.memory.algebra import within_budget
 from attar.memory.memory import Memory
 from attar.memory.phrases import JOINT
 from attar.progress import Progress, ignore_progress
 from attar.results import Change
-from attar.store.records import DocumentEntry, Origin, Parts, Record, digest_of, unpack_parts
+from attar.store.records import DocumentEntry, Record, digest_of
 from attar.store.store import Store
 from attar.store.transactions import Transaction
 
@@ -187,9 +196,9 @@ def change_of(
     return Change(entry.name, change, entry.tokens, entry.memory_bytes, entry.incomplete)
 
 
-def check_budget(budget: int | None) -> None:
+def check_budget(budget: object) -> None:
     """Refuse what is no number of bytes."""
-    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise OptionError.expected("budget", "a number of bytes from 1 up", repr(budget))
 
 
@@ -311,60 +320,3 @@ def _check_merge(names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise OptionError(f"document {quoted(name)} cannot be merged with itself", "name it once")
-
-
-def appended_origin(before: Record, parts: Parts, joint: int) -> Origin:
-    """The origin of a document after a text was appended: its file is no longer the whole of it."""
-    earlier = unpack_parts(before.entry.parts, before.name)
-    if not earlier and not parts:
-        return Origin("", before.entry.date, incomplete=before.entry.incomplete)
-    # The pages of two files would have the same labels.
-    labelled = [(at, f"appended, {label}" if label else "") for at, label in parts] if earlier else [*parts]
-    first = [] if labelled and labelled[0][0] == 0 else [(0, "")]
-    length = _characters(before)
-    return Origin(
-        "",
-        before.entry.date,
-        [*earlier, *shifted([*first, *labelled], length + (joint if length else 0))],
-        before.entry.incomplete,
-    )
-
-
-def merged_origin(records: Sequence[Record], joint: int) -> Origin:
-    """The origin of merged documents: each one is a part, and so are its parts."""
-    texts = [
-        (record.name, unpack_parts(record.entry.parts, record.name), _characters(record))
-        for record in records
-    ]
-    missing = [f"{record.name}: {record.entry.incomplete}" for record in records if record.entry.incomplete]
-    return Origin(parts=joined_parts(texts, joint), incomplete="; ".join(missing))
-
-
-def _characters(record: Record) -> int:
-    """The characters of a document's text, which need not be kept."""
-    return record.memory.phrases.characters
-
-
-def shifted(parts: Parts, characters: int) -> list[tuple[int, str]]:
-    """The parts of a text that begins later in another.
-
-    >>> shifted([(0, "page 1")], 50)
-    [(50, 'page 1')]
-    """
-    return [(start + characters, label) for start, label in parts]
-
-
-def joined_parts(texts: Iterable[tuple[str, Parts, int]], joint: int) -> list[tuple[int, str]]:
-    """The parts of a text of several: each text's name, parts and length; they are `joint` characters apart.
-
-    >>> joined_parts([("a.pdf", [(0, "page 1")], 50), ("b", [], 9)], 2)
-    [(0, 'a.pdf, page 1'), (52, 'b')]
-    """
-    parts: list[tuple[int, str]] = []
-    start = 0
-    for name, parts_of_text, length in texts:
-        labelled = [(at, f"{name}, {label}" if label else name) for at, label in parts_of_text]
-        first = [] if labelled and labelled[0][0] == 0 else [(0, name)]
-        parts += shifted([*first, *labelled], start)
-        start += length + (joint if start + length else 0)
-    return parts

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
@@ -19,8 +20,7 @@ from attar.library.documents import (
     with_places,
 )
 from attar.library.drafts import Draft
-from attar.library.refitting import refit
-from attar.library.rereading import reread
+from attar.library.rereading import refit, reread
 from attar.library.searching import Searching, SearchState
 from attar.library.served import check_disk
 from attar.library.shard import OpenedShard
@@ -82,7 +82,8 @@ class Library:
         A `budget` caps the bytes of each memory that is added, also when more is appended to its document. Above
         `lists_from` documents (default: 200,000), search is approximate, if FAISS is installed; 0: never.
         """
-        check_budget(budget)
+        if budget is not None:
+            check_budget(budget)
         self._reader = LibraryReader(reader)
         if create and not os.path.exists(path):
             self._reader.folder()  # a library is not created for a reader that is not there
@@ -96,7 +97,6 @@ class Library:
         self.keep_text, self.budget = keep_text, budget
         self._cache = MemoryCache(cache)
         self._lists_from = lists_from
-        self._searching = self._new_searching()
 
     @property
     def reader(self) -> "Reader":
@@ -106,6 +106,10 @@ class Library:
         """
         return self._reader_of(self.store.reader)
 
+    @cached_property
+    def _searching(self) -> Searching:
+        return Searching(self.store, self._cache, self._reader_of, self._lists_from)
+
     def _reader_of(self, fingerprint: str | None) -> "Reader":
         return self._reader.get(self.store.path, fingerprint)
 
@@ -113,19 +117,16 @@ class Library:
         self,
         reader: "GivenReader" = None,
         *,
-        set_aside: bool = False,
         progress: Progress = ignore_progress,
     ) -> Reread:
         """Move the library to another reader (None: the default): all kept texts are read again with it.
 
         Others can ask and add meanwhile; they get the new reader's answers once all documents are read. After an
-        interruption, the same call continues. Documents without a kept text are refused, or with `set_aside` moved
-        into a Parquet file in the library's folder.
+        interruption, the same call continues. Documents without a kept text are refused.
         """
         new = LibraryReader(reader)
-        done = reread(self.store, new.chosen(), set_aside=set_aside, progress=progress)
+        done = reread(self.store, new.chosen(), progress=progress)
         self._reader = new
-        self._searching = self._new_searching()
         return done
 
     @property
@@ -383,6 +384,3 @@ class Library:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def _new_searching(self) -> Searching:
-        return Searching(self.store, self._cache, self._reader_of, self._lists_from)

@@ -1,28 +1,37 @@
-"""Moving a library to another reader: every kept text is read again, then all memories are switched at once.
+"""All texts of a library read again: for another reader (reread), or for statistics of its own documents (refit).
 
-The new memories are staged in a store of their own, `reread/FINGERPRINT` inside the library's folder, while the library
-answers and grows as before. What others add, change or remove meanwhile is read too: until little is left, and the
-rest while nobody else can write. A killed reread is continued by the next one.
+To reread, new memories are staged in a store of their own, `reread/FINGERPRINT` inside the library's folder, while the
+library answers and grows as before. What others add, change or remove meanwhile is read too: until little is left, and
+the rest while nobody else can write. Then all memories are switched at once. A killed reread is continued by the next.
+
+To refit, the statistics of search are fitted to all texts, and all signatures are made again; both are switched in one
+transaction. Documents that others change until then get their signatures from their texts at the next search. The
+shards of a library are fitted together: their statistics are one sum.
 """
 
 import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attar.errors import BusyError, OptionError, RecordError, UnknownDocumentError
+import numpy as np
+from numpy.typing import NDArray
+
+from attar.errors import BusyError, OptionError, RecordError, UnknownDocumentError, quoted
 from attar.library.adding import cut_to_budget
 from attar.progress import Progress
 from attar.reader.folders import ReaderFolder
-from attar.results import Reread
+from attar.results import Refit, Reread
+from attar.search.signatures import Signer
+from attar.search.statistics import Statistics, default_statistics
 from attar.store.maintenance import source_version
-from attar.store.parquet import export_store
 from attar.store.records import DocumentEntry, Fault, Record
 from attar.store.store import Store
+from attar.store.transactions import Transaction
 
 if TYPE_CHECKING:
     from attar.reader.reader import Reader
@@ -37,7 +46,7 @@ _FEW = 8
 _PASSES = 5
 
 
-def check_texts(store: Store, *, set_aside: bool) -> None:
+def check_texts(store: Store) -> None:
     """Refuse a library whose documents cannot all be read again, before anything is done."""
     faults = without_text = 0
     for entry in store.documents():
@@ -48,36 +57,33 @@ def check_texts(store: Store, *, set_aside: bool) -> None:
     if faults:
         remedy = f"repair it first: attar store repair {store.path}"
         raise RecordError(f"library {store.path} has {faults:,} damaged documents", remedy)
-    if without_text and not set_aside:
+    if without_text:
         message = f"library {store.path} has {without_text:,} documents without a kept text, which cannot be read again"
-        remedy = "add them again with their texts, remove them, or put them into a file with --set-aside"
+        remedy = "add them again with their texts, or remove them"
         raise OptionError(message, remedy)
 
 
-def reread(store: Store, reader: "Reader | ReaderFolder", *, set_aside: bool, progress: Progress) -> Reread:
+def reread(store: Store, reader: "Reader | ReaderFolder", *, progress: Progress) -> Reread:
     """Read all documents with another reader, which is loaded if it is needed, and switch the library to it."""
     fingerprint = reader.fingerprint
     with _locked(store.path / "reread") as folder:
-        aside = _clean(store, folder, fingerprint)
+        _clean(store, folder, fingerprint)
         if store.reader == fingerprint:
-            return Reread(fingerprint, len(store), 0, aside)
-        check_texts(store, set_aside=set_aside)
+            return Reread(fingerprint, len(store), 0)
+        check_texts(store)
         with Store.open(folder / fingerprint, reader=fingerprint) as staged:
             work = _Rereading(store, staged, _loaded(reader), progress)
             for _ in range(_PASSES):
                 if work.catch_up() <= _FEW:
                     break
 
-            def finish() -> set[str]:
+            def finish() -> None:
                 work.catch_up()
-                check_texts(store, set_aside=set_aside)
-                names = {entry.name for entry in _entries(store) if entry.text_bytes is None}
-                if names:
-                    export_store(store, folder / fingerprint / "aside.parquet", only=names)
-                return names
+                check_texts(store)
 
             header = store.switch_reader(fingerprint, staged, finish)
-        return Reread(fingerprint, header.documents, work.read, _clean(store, folder, fingerprint) or aside)
+        _clean(store, folder, fingerprint)
+        return Reread(fingerprint, header.documents, work.read)
 
 
 def _loaded(reader: "Reader | ReaderFolder") -> "Reader":
@@ -114,23 +120,11 @@ def _lock(folder: Path) -> int:
         os.close(lock)
 
 
-def _clean(store: Store, folder: Path, fingerprint: str) -> str | None:
-    """Remove what earlier rereads have left, except one to the same reader that has yet to switch.
-
-    After a switch, the documents that were set aside move into the library's folder; returns their file.
-    """
-    file = None
+def _clean(store: Store, folder: Path, fingerprint: str) -> None:
+    """Remove what earlier rereads have left, except one to the same reader that has yet to switch."""
     for earlier in folder.iterdir():
-        done = earlier.name == store.reader
-        if done and (earlier / "aside.parquet").exists():
-            number = 1
-            while (target := store.path / f"aside-{number}.parquet").exists():
-                number += 1
-            os.replace(earlier / "aside.parquet", target)
-            file = str(target)
-        if done or earlier.name != fingerprint:
+        if earlier.name != fingerprint or earlier.name == store.reader:
             shutil.rmtree(earlier)
-    return file
 
 
 @dataclass
@@ -206,3 +200,124 @@ def _batches(entries: list[DocumentEntry]) -> Iterator[list[DocumentEntry]]:
         size += 5 * entry.tokens
     if batch:
         yield batch
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A document: the number of its store, and its name."""
+
+    store: int
+    name: str
+
+
+@dataclass(frozen=True)
+class _Signed:
+    """A signature, and the entry of the document that it was made of."""
+
+    entry: DocumentEntry
+    signature: bytes
+
+
+def refit(stores: Sequence[Store], reader: "Reader", *, leave_out: bool, progress: Progress) -> Refit:
+    """Fit statistics to the texts of stores, and make all signatures again, atomically in each store."""
+    listed = [list(store.documents()) for store in stores]
+    for store, entries in zip(stores, listed, strict=True):
+        _count_without_text(store, entries, leave_out)
+    places = [
+        _Place(number, entry.name)
+        for number, entries in enumerate(listed)
+        for entry in entries
+        if isinstance(entry, DocumentEntry) and entry.text_bytes is not None
+    ]
+    signer = _fitted(stores, places, reader, progress)
+    signed = {
+        place: _Signed(record.entry, signer.record(signer.sums(text), text_kept=True))
+        for place, record, text in _texts(stores, places, "signatures", progress)
+    }
+    signatures = 0
+    with contextlib.ExitStack() as stack:
+        # All are written, or none: only a kill between two commits leaves shards that differ, and search says so.
+        opened = [stack.enter_context(store.transaction()) for store in stores]
+        now = [_sound_entries(changes) for changes in opened]
+        # One that was added meanwhile would lose its signature as well.
+        without_text = sum(
+            _count_without_text(store, entries, leave_out) for store, entries in zip(stores, now, strict=True)
+        )
+        for number, changes in enumerate(opened):
+            changes.put_statistics(signer.statistics.data)
+            for entry in now[number]:
+                made = signed.get(_Place(number, entry.name))
+                if made is not None and made.entry == entry:
+                    changes.put_signature(entry, made.signature)
+                    signatures += 1
+    # Of those that are still there as they were listed.
+    still = {_Place(number, entry.name) for number, entries in enumerate(now) for entry in entries}
+    unread = sum(place in still and place not in signed for place in places)
+    faults = sum(isinstance(entry, Fault) for entries in listed for entry in entries)
+    return Refit(signatures, without_text, unread + faults)
+
+
+def _fitted(
+    stores: Sequence[Store],
+    places: Sequence[_Place],
+    reader: "Reader",
+    progress: Progress,
+) -> Signer:
+    """What makes signatures with the statistics of all texts."""
+    encoder = reader.options.encoder
+    # A learned map belongs to the reader, whichever the documents are.
+    default = default_statistics(reader.fingerprint, reader.folder)
+    statistics = Statistics.empty(
+        reader.fingerprint,
+        size=encoder.size,
+        pieces=encoder.vocabulary,
+        map=None if default is None else default.map,
+    )
+    for _, _, text in _texts(stores, places, "fitting", progress):
+        statistics = _with_text(statistics, reader, text)
+    if not statistics.tokens:
+        raise OptionError("no document of the library has a text to fit statistics to", "add some first")
+    return Signer.of(reader, statistics)
+
+
+def _sound_entries(changes: Transaction) -> list[DocumentEntry]:
+    """The documents of a store within a transaction."""
+    return [entry for entry in changes.documents() if isinstance(entry, DocumentEntry)]
+
+
+def _count_without_text(store: Store, entries: Iterable[DocumentEntry | Fault], leave_out: bool) -> int:
+    """How many documents have no kept text: they are refused unless they may be left out."""
+    names = [entry.name for entry in entries if isinstance(entry, DocumentEntry) and entry.text_bytes is None]
+    if names and not leave_out:
+        counted = f"{len(names):,} documents of {store.path} have no kept text, such as {quoted(names[0])}"
+        remedy = "add them again with their texts, or go on without them: --leave-out"
+        raise OptionError(f"{counted}: search would not find them any more", remedy)
+    return len(names)
+
+
+def _texts(
+    stores: Sequence[Store], places: Sequence[_Place], task: str, progress: Progress
+) -> Iterator[tuple[_Place, Record, str]]:
+    """Yield the documents that can be read and have a text."""
+    for at, place in enumerate(places):
+        progress(task, at, len(places))
+        try:
+            record = stores[place.store].get(place.name)
+            text = record.text
+        except (UnknownDocumentError, RecordError):  # removed meanwhile, or damaged
+            continue
+        if text is not None:
+            yield place, record, text
+
+
+def _with_text(statistics: Statistics, reader: "Reader", text: str) -> Statistics:
+    """Statistics continued by a text, window by window: the states of a long one would not fit into memory."""
+    pieces: list[NDArray[np.int64]] = []
+
+    def add(_: int, ids: NDArray[np.int64], states: NDArray[np.float32]) -> None:
+        nonlocal statistics
+        pieces.append(np.unique(ids))
+        statistics = statistics.with_states(ids, states)
+
+    reader.token_states([text], add)
+    return statistics.with_words(np.concatenate(pieces) if pieces else np.zeros(0, np.int64))

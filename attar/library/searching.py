@@ -62,11 +62,11 @@ class Searching:
         self._store, self._cache, self._reader_of = store, cache, reader_of
         self._lists_from = LISTS_FROM if lists_from is None else lists_from
         self._lock = threading.Lock()
-        self._recent = RecentScores()
         self._signer: Signer | None = None
         # The digest of the statistics in the store when the signer was made.
         self._known: bytes | None = None
         self._index: SearchIndex | None = None
+        self._recent: RecentScores  # of the index
         self._left_out: list[str] = []
 
     def state(self) -> SearchState:
@@ -105,7 +105,7 @@ class Searching:
             remedy = "fit them to its documents: attar store refit STORE"
             raise OptionError("this library's reader has no statistics for search", remedy)
         if self._index is None or self._index.signer is not signer:
-            self._index = SearchIndex(signer, self._lists_from)
+            self._index, self._recent = SearchIndex(signer, self._lists_from), RecentScores()
         index = self._index
         return index, index.refresh(now)
 

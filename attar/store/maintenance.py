@@ -7,7 +7,7 @@ ones from their next snapshot on; a killed process leaves the old ones.
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,6 @@ from attar.files import sync_folder
 from attar.memory.memory import VERSION
 from attar.store.lmdb_env import COPY, DATA, Environment, LmdbTransaction, damaged, store_errors
 from attar.store.records import (
-    DOCUMENT_KINDS,
     HEADER_KEY,
     DocumentEntry,
     Fault,
@@ -198,20 +197,20 @@ def source_version(entry: DocumentEntry) -> tuple[bytes, ...]:
 
 
 def switch_reader(
-    environment: Environment, reader: str, staged: "Store", catch_up: Callable[[], Collection[str]]
+    environment: Environment, reader: str, staged: "Store", catch_up: Callable[[], None]
 ) -> Header:
     """Replace all memories with the staged ones, and return the new header.
 
-    `catch_up` is called when nobody else can write any more; it stages what has changed since, and returns the names
-    of documents that may be dropped. The staged store must have all others, each of the version that is stored now.
+    `catch_up` is called when nobody else can write any more; it stages what has changed since. The staged store must
+    have all documents, each of the version that is stored now.
     """
     with environment.writing(None), store_errors(environment.folder):
-        dropped = catch_up()
+        catch_up()
         with staged.snapshot() as memories:
             while True:
                 transaction, thread = environment.begin(write=True)
                 try:
-                    header = _replace_all(transaction, environment, reader, memories, dropped)
+                    header = _replace_all(transaction, environment, reader, memories)
                     transaction.commit()
                     environment.extend_file()
                     return header
@@ -228,16 +227,11 @@ def _replace_all(
     environment: Environment,
     reader: str,
     memories: Snapshot,
-    dropped: Collection[str],
 ) -> Header:
     before = header_of(transaction, environment)
     header, moment = Header(reader=reader, created=before.created), now()
     for key in [key for key, _ in values_of(transaction, b"f")]:
         entry = read_entry(transaction.get(b"f" + key), name_in(key))
-        if entry.name in dropped:
-            for kind in DOCUMENT_KINDS:
-                transaction.delete(kind + key)
-            continue
         staged = _staged(memories, entry)
         entry = msgspec.structs.replace(
             entry,

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,12 +133,10 @@ def export_store(
     path: str | os.PathLike[str],
     *,
     on_fault: Callable[[Fault], None] | None = None,
-    only: Collection[str] | None = None,
 ) -> int:
     """Write a snapshot of the store to a Parquet file, atomically; returns the number of documents.
 
-    A document that cannot be read is left out and `on_fault` is called with it; without `on_fault` it raises. With
-    `only`, the documents of these names are written.
+    A document that cannot be read is left out and `on_fault` is called with it; without `on_fault` it raises.
     """
     parquet = _parquet()
     count, path = 0, Path(path)
@@ -146,18 +144,14 @@ def export_store(
         header = snapshot.header
         schema = _schema(ExportInfo(VERSION, header.reader))
         with parquet.ParquetWriter(partial, schema, compression="zstd") as file:
-            for group in _groups(_readable(snapshot, on_fault, only)):
+            for group in _groups(_readable(snapshot, on_fault)):
                 file.write_table(_table(group, schema))
                 count += len(group)
     return count
 
 
-def _readable(
-    snapshot: Snapshot, on_fault: Callable[[Fault], None] | None, only: Collection[str] | None
-) -> Iterator[Record]:
+def _readable(snapshot: Snapshot, on_fault: Callable[[Fault], None] | None) -> Iterator[Record]:
     for entry in snapshot.documents():
-        if only is not None and entry.name not in only:
-            continue
         try:
             if isinstance(entry, Fault):
                 raise RecordError(entry.line)

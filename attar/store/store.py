@@ -4,7 +4,7 @@ import os
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -169,7 +169,7 @@ class Store:
         """
         return maintenance.compact(self._writable(), timeout)
 
-    def switch_reader(self, reader: str, staged: "Store", catch_up: Callable[[], Collection[str]]) -> Header:
+    def switch_reader(self, reader: str, staged: "Store", catch_up: Callable[[], None]) -> Header:
         """Replace all memories with those of another reader that `staged` has; see `maintenance.switch_reader`."""
         return maintenance.switch_reader(self._writable(), reader, staged, catch_up)
 

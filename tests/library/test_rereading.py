@@ -10,9 +10,7 @@ from attar.library.drafts import Draft
 from attar.library.library import Library
 from attar.library.rereading import _locked
 from attar.reader import folders
-from attar.store.parquet import import_store
 from attar.store.records import Origin
-from attar.store.store import Store
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +71,7 @@ def assert_moved(folder, other, tmp_path):
 def test_all_documents_are_read_again(filled, folder, other, texts, assert_moved):
     before = {each.name: each for each in filled.documents()}
     done = filled.reread(other)
-    assert (done.reader, done.documents, done.read, done.aside) == (other.fingerprint, 4, 4, None)
+    assert (done.reader, done.documents, done.read) == (other.fingerprint, 4, 4)
     assert filled.reader is other
     assert filled.show("titled").title == "Emma"
     for each in filled.documents():
@@ -103,25 +101,10 @@ def test_documents_without_a_text_are_refused_before_anything_is_read(
     with Library(folder, filled.reader, keep_text=False) as textless:
         textless.add_many([("x", texts[4]), ("y", texts[5])])
     reading(other, monkeypatch, lambda texts: pytest.fail("a text was read"))
-    with pytest.raises(OptionError, match=r"has 2 documents without a kept text, .*--set-aside"):
+    with pytest.raises(OptionError, match=r"has 2 documents without a kept text"):
         filled.reread(other)
     assert filled.store.reader == filled.reader.fingerprint
     assert sorted(os.listdir(folder)) == ["data.mdb", "lock.mdb"]
-
-
-def test_documents_without_a_text_can_be_set_aside_and_imported_elsewhere(
-    filled, folder, other, reader, texts, tmp_path
-):
-    with Library(folder, reader, keep_text=False) as textless:
-        textless.add("x", texts[4])
-        wanted = textless.memory("x").to_bytes()
-    done = filled.reread(other, set_aside=True)
-    assert (done.documents, "x" in filled) == (4, False)
-    assert done.aside == str(folder / "aside-1.parquet")
-    with Store.open(tmp_path / "elsewhere") as store:
-        assert import_store(store, done.aside) == 1
-        assert store.get("x").memory_data == wanted
-    assert list(filled.store.check()) == []
 
 
 def test_damaged_documents_are_refused_with_the_remedy(filled, other):
@@ -218,35 +201,6 @@ def test_two_at_a_time_are_refused(filled, folder, other):
     with _locked(folder / "reread"), pytest.raises(BusyError, match="another process is rereading"):
         filled.reread(other)
     assert filled.reread(other).read == 4
-
-
-def test_what_a_killed_process_left_after_the_switch_is_finished(
-    filled, folder, other, reader, texts, monkeypatch
-):
-    with Library(folder, reader, keep_text=False) as textless:
-        textless.add("x", texts[4])
-
-    class KilledError(BaseException):
-        pass
-
-    clean = []
-
-    def kill_second(*arguments):
-        clean.append(1)
-        if len(clean) == 2:
-            raise KilledError
-        return original(*arguments)
-
-    from attar.library import rereading
-
-    original = rereading._clean
-    monkeypatch.setattr(rereading, "_clean", kill_second)
-    with pytest.raises(KilledError):
-        filled.reread(other, set_aside=True)
-    assert filled.store.reader == other.fingerprint
-    done = filled.reread(other)
-    assert (done.read, done.aside) == (0, str(folder / "aside-1.parquet"))
-    assert sorted(os.listdir(folder)) == ["aside-1.parquet", "data.mdb", "lock.mdb"]
 
 
 @pytest.mark.parametrize("change", ["add", "append"])
