@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, NamedTuple
 
+from attar.documents.tables import row_texts, with_tables
 from attar.errors import AttarError, FormatError, MissingError, install_command
 from attar.files import MAX_DECOMPRESSED
 
@@ -21,7 +22,8 @@ _INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u206
 _SPACES = re.compile(r"[^\S\n]+")
 _LINE_ENDS = re.compile(r" ?\n ?")
 _BLANK_LINES = re.compile(r"\n{3,}")
-_NUMBER = re.compile(r"[\W\d_]*")
+# "Bill to:      Invoice date: 3 May" are two lines next to each other.
+_BEFORE_LABEL = re.compile(r"(?<=\S)[^\S\n]{3,}(?=[^\W_][^\s:]*(?: [^\s:]+){0,3}:(?:\s|\Z))")
 
 OnBad = Callable[[AttarError], None]
 
@@ -111,7 +113,12 @@ class TextBuilder:
         self._label = label
 
     def add(self, paragraph: str, joint: str = "\n\n") -> None:
-        """Add a paragraph; a blank one is left out."""
+        """Add a paragraph, a table in columns of spaces as its rows; a blank one is left out."""
+        for part in with_tables(paragraph):
+            self._add(_BEFORE_LABEL.sub("\n", part), joint)
+            joint = "\n\n"
+
+    def _add(self, paragraph: str, joint: str = "\n\n") -> None:
         text = clean(paragraph)
         if not text:
             return
@@ -134,9 +141,9 @@ class TextBuilder:
             self.add(title)
 
     def table(self, rows: Sequence[Sequence[str]], header: bool | None = None) -> None:
-        """Add the rows of a table as sentences."""
-        for sentence in row_sentences(rows, header):
-            self.add(sentence)
+        """Add the rows of a table as sentences, each row a paragraph."""
+        for row in row_texts([[clean(cell) for cell in row] for row in rows], header):
+            self._add(row.text)
 
     def build(self, title: str = "", date: str = "", name: str | None = None) -> Extracted:
         """The text so far."""
@@ -164,56 +171,6 @@ def short(label: str) -> str:
     """A label or title on one line, cut if it is long."""
     line = " ".join(clean(label).split())
     return line if len(line) <= _LONGEST_LABEL else line[: _LONGEST_LABEL - 1] + "…"
-
-
-def row_sentences(rows: Sequence[Sequence[str]], header: bool | None = None) -> Iterator[str]:
-    """The rows of a table as sentences with the names of their columns; `header`: whether the first row has them.
-
-    >>> list(row_sentences([["name", "age"], ["Ann Lee", "34"]], header=True))
-    ['name: Ann Lee; age: 34.']
-    >>> list(row_sentences([["Rent", "900 a month"], ["Deposit", "1,800"]]))
-    ['Rent: 900 a month.', 'Deposit: 1,800.']
-    """
-    cells = [[" ".join(clean(cell).split()) for cell in row] for row in rows]
-    cells = [row for row in cells if any(row)]
-    if not cells:
-        return
-    if header is None:
-        # In a table of two columns the first cell of a row says what the second is.
-        header = len(cells) > 1 and max(map(len, cells)) > 2 and names_columns(cells[0])
-    if not header and max(map(len, cells)) == 2:
-        yield from (sentence(": ".join(filter(None, row))) for row in cells)
-        return
-    if header and len(cells) == 1:
-        header = False
-    names = [*map(short, cells[0])] if header else []
-    for row in cells[1:] if header else cells:
-        yield row_sentence(names, row)
-
-
-def row_sentence(names: Sequence[str], row: Sequence[str]) -> str:
-    """A row as a sentence with the names of its columns; empty cells are left out."""
-    return sentence(
-        "; ".join(
-            f"{names[at]}: {cell}" if at < len(names) and names[at] else cell
-            for at, cell in enumerate(row)
-            if cell
-        )
-    )
-
-
-def names_columns(row: Sequence[str]) -> bool:
-    """Whether a row can be the names of columns: words, each once, in every cell.
-
-    >>> names_columns(["name", "age"]), names_columns(["Ann Lee", "34"])
-    (True, False)
-    """
-    return bool(row) and len(set(row)) == len(row) and not any(map(_NUMBER.fullmatch, row))
-
-
-def sentence(text: str) -> str:
-    """A text that ends as a sentence does."""
-    return text if not text or text[-1] in ".!?:…" else text + "."
 
 
 def replace_surrogates(name: str) -> str:

@@ -8,9 +8,10 @@ from email.message import EmailMessage, Message
 from email.utils import getaddresses, parsedate_to_datetime
 from itertools import islice
 
-from attar.documents.extracted import Blob, Extracted, TextBuilder, check_size, clean, parsing, sentence
+from attar.documents.extracted import Blob, Extracted, TextBuilder, check_size, clean, parsing
 from attar.documents.html import decode_html, text_of_html
 from attar.documents.plain import decode_text
+from attar.documents.tables import sentence
 from attar.errors import FormatError
 
 _QUOTED, _SIGNATURE = "quoted message", "signature"

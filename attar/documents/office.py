@@ -14,12 +14,10 @@ from attar.documents.extracted import (
     TextBuilder,
     check_size,
     clean,
-    names_columns,
     parsing,
-    row_sentence,
-    short,
 )
 from attar.documents.plain import decode_text
+from attar.documents.tables import names_columns, row_texts
 
 # An XML file takes many times its size in memory.
 _MAX_XML = 2**28
@@ -121,15 +119,14 @@ def _add_rows(builder: TextBuilder, rows: Iterable[tuple[int, Sequence[str]]], s
             filled.append((number, texts))
     if not filled:
         return
-    header = filled[0][1]
-    names = [*map(short, header)] if len(filled) > 1 and names_columns(header) else []
-    filled = filled[1:] if names else filled
-    step = -(-len(filled) // _ROW_PARTS)
-    for at, (number, row) in enumerate(filled):
+    numbers = [number for number, _ in filled]
+    as_text = [*row_texts([row for _, row in filled], header=names_columns(filled[0][1]) and len(filled) > 1)]
+    step = -(-len(as_text) // _ROW_PARTS)
+    for at, (place, text) in enumerate(as_text):
         if at % step == 0:
-            last = filled[min(at + step, len(filled)) - 1][0]
-            builder.begin(f"{sheet}row {number}" if step == 1 else f"{sheet}rows {number} to {last}")
-        builder.add(row_sentence(names, row))
+            first, last = numbers[place], numbers[as_text[min(at + step, len(as_text)) - 1].number]
+            builder.begin(f"{sheet}row {first}" if step == 1 else f"{sheet}rows {first} to {last}")
+        builder.add(text)
 
 
 def _cell(value: object) -> str:

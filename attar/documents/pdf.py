@@ -5,18 +5,26 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from attar.documents.extracted import Blob, Extracted, TextBuilder, clean, parsing
+from attar.documents.tables import with_tables
 from attar.errors import FormatError
 
-# A line this much shorter than the longest of its page ends a paragraph, if what follows can begin one.
-_SHORT = 0.7
+if TYPE_CHECKING:
+    from pypdf import PageObject
+
 # A first or last line that this share of the pages has, but for its numbers, is a header or footer.
-_REPEATED, _FEWEST_PAGES = 0.6, 3
+_REPEATED, _FEWEST_PAGES = 0.6, 2
 _DIGITS = re.compile(r"\d+")
-_HYPHENATED = re.compile(r"[^\W\d_]-\Z")
+_PAGE_NUMBER = re.compile(r"\W*(?:page\s*)?\d{1,4}(?:\s*(?:of|/)\s*\d{1,4})?\W*", re.I)
+_HYPHENATED = re.compile(r"(?<=[^\W\d_])-\n(?=[a-zß-ÿ])")
+# A line that begins with a small letter goes on from the one before.
+_WRAPPED = re.compile(r"(?<=\S)\n(?=[a-zß-ÿ])")
 _END = re.compile(r"[.!?:;][\"'”’)\]]*\Z")
-_ITEM = re.compile(r"(?:[-–•*▪◦‣]|\(?\w{1,3}[.)])\s")
+# Two pieces of prose next to each other: a page of this share of such lines has columns that are read one by one.
+_SIDE_BY_SIDE = re.compile(r"(?:\S+ ){3,}\S+\s{2,}(?:\S+ ){3,}\S+")
+_COLUMNS = 0.2
 
 
 def read_pdf(blob: Blob) -> Iterator[Extracted]:
@@ -29,8 +37,8 @@ def read_pdf(blob: Blob) -> Iterator[Extracted]:
         file = pypdf.PdfReader(io.BytesIO(data))
         if file.is_encrypted and not file.decrypt(""):
             raise FormatError(f"{blob.where} is encrypted", "save it without a password")
-        pages = [clean(page.extract_text()) for page in file.pages]
-        if not any(pages):
+        pages = [*map(_page_text, file.pages)]
+        if not any(map(str.strip, pages)):
             count = f"{len(pages)} page{'s' * (len(pages) != 1)}"
             sentence = f"{blob.where} has no text: {count} of pictures"
             raise FormatError(sentence, "recognise its text first (OCR)")
@@ -48,60 +56,41 @@ def join_pages(pages: Sequence[str], title: str = "", date: str = "") -> Extract
     """
     builder = TextBuilder()
     open_end = False
-    for number, lines in enumerate(_without_headers([page.split("\n") for page in pages]), 1):
+    for number, page in enumerate(_without_headers([page.strip("\n").split("\n") for page in pages]), 1):
         builder.begin(f"page {number}")
-        for at, paragraph in enumerate(_paragraphs(lines)):
-            goes_on = at == 0 and open_end and paragraph[:1].islower()
-            builder.add(paragraph, "\n" if goes_on else "\n\n")
-            open_end = _END.search(paragraph) is None
+        text = _WRAPPED.sub(" ", _HYPHENATED.sub("", "\n".join(line.rstrip() for line in page)))
+        for at, part in enumerate(part for table in with_tables(text) for part in table.split("\n\n")):
+            goes_on = at == 0 and open_end and part[:1].islower()
+            builder.add(part, "\n" if goes_on else "\n\n")
+            open_end = _END.search(part) is None
     return builder.build(title, date)
 
 
+def _page_text(page: "PageObject") -> str:
+    """The text of a page as it is laid out, with its columns; in its own order, if prose stands side by side.
+
+    The layout leaves out what is rotated: then the page's own order is taken, too.
+    """
+    plain = str(page.extract_text())
+    layout = str(page.extract_text(extraction_mode="layout"))
+    lines = [line for line in layout.split("\n") if line.strip()]
+    side_by_side = sum(_SIDE_BY_SIDE.search(line) is not None for line in lines)
+    is_whole = sorted("".join(layout.split())) == sorted("".join(plain.split()))
+    return layout if is_whole and side_by_side <= _COLUMNS * len(lines) else plain
+
+
 def _without_headers(pages: list[list[str]]) -> list[list[str]]:
-    """Remove first and last lines that most pages have, such as "Page 3 of 10"."""
-    if len(pages) < _FEWEST_PAGES:
-        return pages
+    """Remove page numbers, and first and last lines that most pages have, such as "Annual report 2026"."""
     for at in (0, -1):
-        seen = Counter(_DIGITS.sub("0", page[at]) for page in pages if any(page))
-        line, count = seen.most_common(1)[0]
-        if count >= max(_FEWEST_PAGES, _REPEATED * len(pages)):
-            pages = [
-                (page[1:] if at == 0 else page[:-1]) if _DIGITS.sub("0", page[at]) == line else page
-                for page in pages
-            ]
-            pages = [page or [""] for page in pages]
+        seen = Counter(_DIGITS.sub("0", page[at].strip()) for page in pages if any(page))
+        line, count = seen.most_common(1)[0] if seen else ("", 0)
+        repeated = count >= max(_FEWEST_PAGES, _REPEATED * len(pages))
+        for page in pages:
+            first = page[at].strip()
+            if (repeated and _DIGITS.sub("0", first) == line) or _PAGE_NUMBER.fullmatch(first):
+                del page[at]
+                page += [""] * (not page)
     return pages
-
-
-def _paragraphs(lines: Sequence[str]) -> Iterator[str]:
-    """Join the lines of a page; a blank line, or a short line before a new beginning, ends a paragraph."""
-    longest = max(map(len, lines), default=0)
-    paragraph = ""
-    for at, line in enumerate(lines):
-        before = lines[at - 1] if at else ""
-        if paragraph and (not line or (_begins(line) and _is_short(before, line, longest))):
-            yield paragraph
-            paragraph = ""
-        if _HYPHENATED.search(paragraph) and line[:1].islower():
-            paragraph = paragraph[:-1] + line
-        else:
-            paragraph += ("\n" if paragraph else "") + line
-    if paragraph:
-        yield paragraph
-
-
-def _begins(line: str) -> bool:
-    return not line[:1].islower() or _ITEM.match(line) is not None
-
-
-def _is_short(before: str, line: str, longest: int) -> bool:
-    """Whether a line ends a paragraph: the first word of the next would have fitted, with room to spare."""
-    if _ITEM.match(line):
-        return True
-    fits = len(before) + 1 + len(line.partition(" ")[0]) <= longest
-    return len(before) < _SHORT * longest or (
-        fits and _END.search(before) is not None and len(before) < 0.95 * longest
-    )
 
 
 def _iso_date(date: str) -> str:

@@ -13,10 +13,9 @@ from attar.documents.extracted import (
     TextBuilder,
     check_size,
     parsing,
-    row_sentence,
-    sentence,
     short,
 )
+from attar.documents.tables import fact, row_texts, sentence, with_tables
 from attar.errors import FormatError, MissingError, install_command
 
 _BOMS = (
@@ -80,8 +79,10 @@ def is_binary(data: bytes) -> bool:
 
 
 def read_text(blob: Blob) -> Iterator[Extracted]:
-    """A plain text, as it is."""
-    yield Extracted(decode_text(blob.data(), blob.where))
+    """A plain text, as it is, but for tables in columns of spaces."""
+    text = decode_text(blob.data(), blob.where)
+    parts = [*with_tables(text)]
+    yield Extracted(text if len(parts) == 1 else "\n\n".join(parts))
 
 
 def read_json(blob: Blob) -> Iterator[Extracted]:
@@ -182,21 +183,28 @@ def _document(row: dict[str, Any], blob: Blob, number: int) -> Extracted:
 
 
 def _add_value(builder: TextBuilder, value: object) -> None:
-    """Add the values of a JSON file in order: an object as a sentence with its keys, a text as a paragraph."""
+    """Add the values of a JSON file in order: each as a sentence with its key, a list of objects as a table."""
     waiting: list[tuple[str, object]] = [("", value)]
     while waiting:
         key, value = waiting.pop()
         if isinstance(value, dict):
-            flat = {name: inner for name, inner in value.items() if not isinstance(inner, dict | list)}
+            flat = {name: _cell(inner) for name, inner in value.items() if not isinstance(inner, dict | list)}
             if key and flat:
                 builder.begin(key)
-            builder.add(row_sentence([*flat], [*map(_cell, flat.values())]))
+            builder.add(" ".join(fact(short(name), cell, key) for name, cell in flat.items() if cell))
             nested = [(_path(key, name), inner) for name, inner in value.items() if name not in flat]
             waiting += reversed(nested)
+        elif isinstance(value, list) and _is_table(value):
+            names = [*dict.fromkeys(name for row in value for name in row)]
+            rows = [[_cell(row.get(name)) for name in names] for row in value]
+            for row in row_texts([[*map(short, names)], *rows], header=True):
+                builder.begin(f"{key} {row.number}".strip())
+                builder.add(row.text)
         elif isinstance(value, list):
             simple = [_cell(inner) for inner in value if not isinstance(inner, dict | list)]
             if len(simple) == len(value):
-                builder.add(row_sentence([key], [", ".join(filter(None, simple))]))
+                listed = ", ".join(filter(None, simple))
+                builder.add(sentence(f"{key}: {listed}" if key else listed))
             else:
                 waiting += reversed(
                     [(f"{key} {number}".strip(), inner) for number, inner in enumerate(value, 1)]
@@ -204,6 +212,14 @@ def _add_value(builder: TextBuilder, value: object) -> None:
         else:
             text = _cell(value)
             builder.add(sentence(f"{key}: {text}" if key else text))
+
+
+def _is_table(rows: list[object]) -> bool:
+    """Whether a list has objects only, and these simple values only."""
+    return all(
+        isinstance(row, dict) and not any(isinstance(inner, dict | list) for inner in row.values())
+        for row in rows
+    )
 
 
 def _path(key: str, name: str) -> str:

@@ -44,6 +44,7 @@ _ALIKE = {"…": "...", "''": '"'}
 _ITEM = re.compile(r"\s*(?:[-–—•*▪◦‣·+]|\(?\d{1,3}[.)]|\(?(?:[A-Z]\)|[a-z][.)]))\s+\S")
 _MARKER = re.compile(r"\(?(?:\d{1,3}[.)]|[A-Z]\)|[a-z][.)])")
 _LABEL = re.compile(r"\s*[^\W_][^\s:]{0,30}(?:[^\S\n][^\s:]{1,30}){0,4}:(?=\s|\Z)")
+_ADDRESS = re.compile(r"(?:[^\s@]{1,64}@[^\s@]+\.[^\s@]+|(?:https?://|www\.)\S+)\s*(?:\n|\Z)")
 _COLUMNS = re.compile(r"[^\S\n]{3,}|[^\S\n]*\t[^\S\n]*")
 _LEADERS = re.compile(r"[.…·_]{4,}")
 # A line that ends with one of these goes on.
@@ -175,6 +176,8 @@ def _ends_line(text: str, newline: int, stop: int, is_inside: bool) -> bool:
         return True
     has_label = _LABEL.match(text, following, end) is not None
     is_short = newline - start < _PROSE_LINE
+    if _ADDRESS.match(text, following, end):
+        return True
     if text[following].islower():
         return has_label and is_short and _LABEL.match(text, start, newline) is not None
     if has_label and is_short:
@@ -189,7 +192,8 @@ def _ends_line(text: str, newline: int, stop: int, is_inside: bool) -> bool:
         line = _line_after(text, line[1] + 1, stop)
         longest = max(longest, line[1] - line[0])
         first = text[line[0] : line[0] + 80].lstrip()
-        is_prose = is_prose or (first[:1].islower() and _LABEL.match(text, *line) is None)
+        wraps = first[:1].islower() and not (_LABEL.match(text, *line) or _ADDRESS.match(first))
+        is_prose = is_prose or wraps
     if not (is_short or has_label):
         is_prose = is_prose or _SENTENCE_END.search(text[line[1] - 8 : line[1]].rstrip()) is not None
     word = next(iter(text[following : following + 40].split(None, 1)), "")

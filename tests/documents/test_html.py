@@ -34,8 +34,8 @@ def test_rows_of_a_table_read_as_sentences(one):
     <table><tr><td>Rent</td><td>900</td></tr><tr><td>Deposit</td><td>1,800</td></tr></table>"""
     assert one("a.html", page).text.split("\n\n") == [
         "Prices",
-        "item: Desk; price: 120.",
-        "item: Lamp; price: 35; colour: red.",
+        "The price of Desk is 120.",
+        "The price of Lamp is 35. The colour of Lamp is red.",
         "Rent: 900.",
         "Deposit: 1,800.",
     ]

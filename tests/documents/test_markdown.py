@@ -42,7 +42,7 @@ def test_markup_is_removed_and_words_stay(one):
         "first item",
         "second item",
         "A quotation.",
-        "name: Ann; part: alto.",
+        "The part of Ann is alto.",
         "a picture bold & more",
         "In a block & so on",
         "Plan",

@@ -25,8 +25,8 @@ def test_rows_of_a_table_in_a_document_read_as_sentences(one):
     text = one("a.docx", docx_of("The prices:", table=table)).text
     assert text.split("\n\n") == [
         "The prices:",
-        "Item: Desk; Price: 120; Colour: oak.",
-        "Item: Lamp; Price: 35.",
+        "The price of Desk is 120. The colour of Desk is oak.",
+        "The price of Lamp is 35.",
     ]
 
 
@@ -49,10 +49,10 @@ def test_sheets_and_rows_are_places(one):
     document = one("club.xlsx", xlsx_of(sheets))
     assert document.text.split("\n\n") == [
         "Staff",
-        "name: Ann Lee; born: 4 March 1990; pay: 1200.5.",
-        "name: Bob Ray; pay: 900.",
+        "The born of Ann Lee is 4 March 1990. The pay of Ann Lee is 1200.5.",
+        "The pay of Bob Ray is 900.",
         "Rooms",
-        "room: Hall; free: yes.",
+        "The free of Hall is yes.",
     ]
     assert place_of(document, "Bob Ray") == "Staff, row 3"
     assert place_of(document, "Hall") == "Rooms, row 2"
@@ -60,7 +60,7 @@ def test_sheets_and_rows_are_places(one):
 
 def test_a_time_of_day_is_read(one):
     document = one("a.xlsx", xlsx_of({"A": [["what", "when"], ["Rehearsal", datetime(2026, 2, 2, 19, 30)]]}))
-    assert document.text == "what: Rehearsal; when: 2 February 2026, 19:30."
+    assert document.text == "The when of Rehearsal is 2 February 2026, 19:30."
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_time_of_day_is_read(one):
 )
 def test_rows_of_a_csv_file_read_as_sentences(one, name, data):
     document = one(name, data)
-    assert document.text == "name: Ann Lee; age: 34.\n\nname: Ray, Bob; age: 40."
+    assert document.text == "The age of Ann Lee is 34.\n\nThe age of Ray, Bob is 40."
     assert place_of(document, "Ray, Bob") == "row 3"
 
 
@@ -85,7 +85,7 @@ def test_many_rows_share_parts(one):
     rows = 2 * _ROW_PARTS
     document = one("a.csv", b"name,age\n" + b"".join(b"P%d,%d\n" % (at, at) for at in range(rows)))
     assert len(document.parts) == _ROW_PARTS
-    assert place_of(document, "name: P1; age: 1.") == "rows 2 to 3"
+    assert place_of(document, "P1 (age 1).") == "rows 2 to 3"
 
 
 @pytest.mark.parametrize("name", ["a.docx", "a.xlsx"])

@@ -4,7 +4,7 @@ import pytest
 
 from attar.documents.pdf import join_pages
 from attar.errors import FormatError
-from benchmarks.document_files import pdf_of
+from benchmarks.document_files import pdf_of, pdf_table_of
 from tests.documents.conftest import TEXT, place_of, recovered
 
 
@@ -30,6 +30,16 @@ def test_headers_of_pages_are_left_out(one):
     assert place_of(document, "Dan stayed") == "page 4"
 
 
+@pytest.mark.parametrize("number", ["2", "- 2 -", "Page 2 of 3"])
+def test_a_number_of_a_page_is_left_out(number):
+    assert join_pages([f"Ann left.\n{number}"]).text == "Ann left."
+
+
+def test_headers_are_left_out_of_two_pages_too():
+    document = join_pages(["Report 2026\nAnn left.\n1", "Report 2026\nBob came.\n2"])
+    assert document.text == "Ann left.\n\nBob came."
+
+
 def test_lines_are_joined_to_paragraphs_and_hyphens_to_words():
     lines = (
         "The rent is due on the third working day of the month and is paid to the land-",
@@ -37,9 +47,21 @@ def test_lines_are_joined_to_paragraphs_and_hyphens_to_words():
         "Dear tenant,",
         "please note this.",
     )
-    assert join_pages(["\n".join(lines)]).text.split("\n\n") == [
+    assert join_pages(["\n".join(lines)]).text.split("\n") == [
         "The rent is due on the third working day of the month and is paid to the landlord's account in Bath.",
-        "Dear tenant,\nplease note this.",
+        "Dear tenant, please note this.",
+    ]
+
+
+def test_a_table_has_the_names_of_its_columns(one):
+    rows = [["Item", "Price", "Size"], ["Desk, oak", "120", "large"], ["Lamp", "35", ""]]
+    text = one("a.pdf", pdf_table_of("Prices", ["All in pounds."], rows, ["Come and see."])).text
+    assert text.split("\n\n") == [
+        "Prices",
+        "All in pounds.",
+        "The price of Desk, oak is 120. The size of Desk, oak is large.",
+        "The price of Lamp is 35.",
+        "Come and see.",
     ]
 
 

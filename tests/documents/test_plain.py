@@ -74,10 +74,10 @@ def test_another_json_file_reads_as_sentences_with_its_keys(one):
     }
     document = one("order.json", json.dumps(value).encode())
     assert document.text.split("\n\n") == [
-        "title: Order 17.",
-        "name: Ann Lee; city: Bath.",
-        "name: desk; price: 120.",
-        "name: lamp; price: 35; gift: yes.",
+        "The title is Order 17.",
+        "The name of customer is Ann Lee. The city of customer is Bath.",
+        "The price of desk is 120.",
+        "The price of lamp is 35. The gift of lamp is yes.",
         "tags: wood, brass.",
     ]
     assert [label for _, label in document.parts] == ["customer", "items 1", "items 2"]

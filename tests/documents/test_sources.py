@@ -196,7 +196,7 @@ def test_without_the_extra_text_is_read_and_other_kinds_say_what_to_install(tmp_
     ran = subprocess.run(command, capture_output=True, text=True)
     lines = ran.stdout.splitlines()
     assert ran.stderr == ""
-    assert lines[:4] == ["['café']", "['Bob.']", "['Cat']", "['a: x; b: 1.']"]
+    assert lines[:4] == ["['café']", "['Bob.']", "['Cat']", "['The b of x is 1.']"]
     for line, package in zip(lines[4:], ("pypdf", "docx", "lxml"), strict=True):
         assert f" needs the package {package}; " in line
         assert line.endswith("; pip install '.[documents]'")

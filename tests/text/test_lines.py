@@ -27,6 +27,7 @@ def lines(text: str) -> list[str]:
         "1. Press the button\n2. Call the office\n3. Leave the building",
         "• the first\n• the second",
         "2022 - today    Senior architect, Ebbworth City Council\n                Manages a team of six",
+        "23 Fuller's Lane, Ebbworth\n07700 900672\nann@example.net\nwww.example.net",
         "Subtotal    688.50\nVAT 20%     137.70\nTotal due   826.20",
         "Pot of tea .................... 2.90\nCoffee ........................ 3.20",
         "2026-01-14 09:20 Ann cut her thumb\n2026-02-03 15:45 Bob slipped on the ice",
