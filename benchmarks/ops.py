@@ -281,7 +281,7 @@ def plain_adaptive_loop(h: Tensor, f: Tensor, cell: ops.AffineGates) -> Tensor:
     C = f.new_zeros(f.shape[0], f.shape[2], f.shape[2])
     for token, row in zip(logits, rows, strict=True):
         reading = torch.bmm(C, row[:, :, None])[:, :, 0]
-        gates = cell.of_reading(token, reading)
+        gates = cell.of_reading(token, row, reading)
         C.mul_(gates[:, :1, None])
         C.baddbmm_(row[:, :, None], (gates[:, 1:] * row)[:, None, :])
     return C

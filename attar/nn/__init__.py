@@ -1,10 +1,12 @@
 """The mechanisms with their parameters, as torch.nn modules, and the networks that readers are made of."""
 
 from attar.nn.mechanisms import attention
-from attar.nn.mechanisms.base import Mechanism, Memories
+from attar.nn.mechanisms.adaptive import AdaptiveAttention
+from attar.nn.mechanisms.base import Mechanism
 from attar.nn.mechanisms.baselines import NoAttention, SoftmaxAttention
 from attar.nn.mechanisms.keyed import KeyedAttention, NamedAttention
-from attar.nn.mechanisms.linear import AdaptiveAttention, DecayedAttention, GatedAttention, LinearAttention
+from attar.nn.mechanisms.linear import DecayedAttention, GatedAttention, LinearAttention
+from attar.nn.memories import Memories
 from attar.nn.phrases import PhraseNetwork
 from attar.nn.transformer import Transformer
 

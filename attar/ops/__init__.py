@@ -4,9 +4,10 @@ f   [B, n, k]   what is written per token       C   [B, k, k]   the memory
 q   [B, m, k]   queries                         α, β  [B, n]    gates
 """
 
+from attar.ops.along import lookup_along
 from attar.ops.bank import MemoryBank
 from attar.ops.gram import encode, encode_gated
-from attar.ops.lookups import lookup, ridge_lookup, softmax_lookup
+from attar.ops.lookups import lookup, ridge_lookup, ridge_solution, softmax_lookup
 from attar.ops.packed.lookup import packed_lookup, packed_lookup_many, packed_update
 from attar.ops.packed.triangle import dequantize, pack, quantize, unpack
 from attar.ops.reference import AffineGates, gated
@@ -21,12 +22,14 @@ __all__ = [
     "encode_gated",
     "gated",
     "lookup",
+    "lookup_along",
     "pack",
     "packed_lookup",
     "packed_lookup_many",
     "packed_update",
     "quantize",
     "ridge_lookup",
+    "ridge_solution",
     "softmax_lookup",
     "unpack",
 ]

@@ -4,6 +4,7 @@ import functools
 import importlib.util
 import os
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, get_args
 
 import torch
@@ -45,6 +46,18 @@ def is_traced() -> bool:
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
+def is_transformed() -> bool:
+    """Whether a transform of torch.func or forward-mode differentiation runs this: only plain operations pass it."""
+    return torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0
+
+
+def without_autocast(tensor: Tensor) -> AbstractContextManager[object]:
+    """Full precision inside; devices without autocast, such as "meta", have nothing to switch off."""
+    kind = tensor.device.type
+    available = torch.amp.autocast_mode.is_autocast_available(kind)
+    return torch.autocast(kind, enabled=False) if available else nullcontext()
+
+
 def check_real(what: str, tensor: object, form: str = "a tensor") -> None:
     """Refuse what is not a floating-point tensor."""
     if not isinstance(tensor, Tensor):
@@ -68,6 +81,17 @@ def check_shape(what: str, tensor: Tensor, shape: tuple[int, ...], remedy: str =
     """Refuse a tensor of another shape."""
     if tuple(tensor.shape) != shape:
         raise ShapeError.expected(what, str(list(shape)), shape_of(tensor), remedy)
+
+
+def check_symmetric(what: str, memory: Tensor, remedy: str) -> None:
+    """Refuse matrices that are not symmetric up to rounding: half of them would be lost."""
+    if is_traced() or memory.is_meta or memory.numel() == 0:
+        return
+    difference = (memory - memory.mT).abs().flatten(-2).amax(-1)
+    # Written with >, so that NaN passes and is seen in the readouts.
+    allowed = max(1e-4, 8 * torch.finfo(memory.dtype).eps) * memory.abs().flatten(-2).amax(-1)
+    if bool((difference > allowed).any()):
+        raise ShapeError.expected(what, "a symmetric matrix", "one that is not", remedy)
 
 
 def check_device(what: str, tensor: Tensor, other: Tensor) -> None:
@@ -145,7 +169,7 @@ def choose_backend(name: str, tensor: Tensor) -> str:
         _require_triton(tensor)
     if name != "auto":
         return name
-    if tensor.device.type != "cuda" or tensor.dtype not in TRITON_DTYPES:
+    if tensor.device.type != "cuda" or tensor.dtype not in TRITON_DTYPES or is_transformed():
         return "torch"
     if not TRITON_IS_INSTALLED:
         _warn_once(f"Triton is not installed: the slower torch backend runs; {install_command('gpu')}")

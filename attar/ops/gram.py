@@ -95,9 +95,23 @@ def _encode(backend: str, f: States, alpha: Gate, beta: Gate, mask: Mask, initia
     dtype = checks.accumulation_dtype(f.dtype)
     alpha, beta = neutral_in_padding(alpha, beta, mask, dtype)
     initial = None if initial is None else initial.to(dtype)
-    with torch.autocast(f.device.type, enabled=False):
+    with checks.without_autocast(f):
+        if checks.is_transformed():
+            return weighted_gram(f, alpha, beta, initial, mask)
         memory: Tensor = WeightedGram.apply(f, alpha, beta, initial, mask)  # type: ignore[no-untyped-call]
         return memory
+
+
+def weighted_gram(f: States, alpha: Gate, beta: Gate, initial: Memory | None, mask: Mask) -> Memory:
+    """α̂ C₀ + Fᵀ diag(w) F by plain operations, which any transform differentiates."""
+    F = blank_padding(f, mask)
+    after, kept = (None, None) if alpha is None else decay_after(alpha)
+    weights = times(after, beta)
+    weighted = F if weights is None else F * weights[:, :, None]
+    if initial is None:
+        return torch.bmm(weighted.mT, F)
+    decayed = initial if kept is None else initial * kept[:, None, None]
+    return torch.baddbmm(decayed, weighted.mT, F)
 
 
 class WeightedGram(torch.autograd.Function):
@@ -110,14 +124,7 @@ class WeightedGram(torch.autograd.Function):
         f: Tensor, alpha: Tensor | None, beta: Tensor | None, initial: Tensor | None, mask: Tensor | None
     ) -> Tensor:
         """C of each document."""
-        F = blank_padding(f, mask)
-        after, kept = (None, None) if alpha is None else decay_after(alpha)
-        weights = times(after, beta)
-        weighted = F if weights is None else F * weights[:, :, None]
-        if initial is None:
-            return torch.bmm(weighted.mT, F)
-        decayed = initial if kept is None else initial * kept[:, None, None]
-        return torch.baddbmm(decayed, weighted.mT, F)
+        return weighted_gram(f, alpha, beta, initial, mask)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -128,7 +135,7 @@ class WeightedGram(torch.autograd.Function):
     def backward(ctx: Any, G: Tensor) -> tuple[Tensor | None, ...]:
         """∂f, ∂α, ∂β, ∂C₀; one array of the size of F is made, the gradient itself."""
         f, alpha, beta, initial, mask = ctx.saved_tensors
-        with torch.autocast(G.device.type, enabled=False):
+        with checks.without_autocast(G):
             # Padding stays in its own rows below, so blanking it early is needed only to differentiate again.
             F = blank_padding(f, mask) if torch.is_grad_enabled() else f.to(G.dtype)
             y = torch.bmm(F, G + G.mT)

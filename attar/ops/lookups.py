@@ -13,56 +13,66 @@ from attar.ops.checks import (
     check_shape,
     length_mask,
     shape_of,
+    without_autocast,
 )
 
 # λ of a ridge readout, compared with the mean of G's diagonal. The same as in `attar.memory`, which needs no torch.
 RIDGE = 0.1
 
 
-def lookup(memory: Float[Tensor, "B k d"], queries: Float[Tensor, "B m d"]) -> Float[Tensor, "B m k"]:
-    """R = C q for every query of every document: O(k²) each, independent of the document's length.
+def lookup(memory: Float[Tensor, "B k d"], queries: Float[Tensor, "B m k"]) -> Float[Tensor, "B m d"]:
+    """R = Cᵀ q for every query of every document: O(k d) each, independent of the document's length.
 
-    Readouts have the queries' dtype; the product is computed in the wider of the two.
+    Queries meet the rows of C = Σ key valueᵀ, its keys. A symmetric C, with keys that are their own values, is the
+    paper's: R = C q. Readouts have the queries' dtype; the product is computed in the wider of the two.
 
     >>> lookup(torch.tensor([[[1.0, 2.0], [2.0, 5.0]]]), torch.tensor([[[1.0, 0.0]]])).tolist()
     [[[1.0, 2.0]]]
     """
-    check_floats("memory", memory, "B k k")
+    check_floats("memory", memory, "B k d")
     check_floats("queries", queries, "B m k")
-    batch, _, size = memory.shape
+    batch, size, _ = memory.shape
     check_shape("queries", queries, (batch, queries.shape[1], size), "one row of queries per memory")
     check_device("queries", queries, memory)
     dtype = torch.promote_types(memory.dtype, queries.dtype)
-    with torch.autocast(queries.device.type, enabled=False):
-        return torch.bmm(queries.to(dtype), memory.mT.to(dtype)).to(queries.dtype)
+    with without_autocast(queries):
+        return torch.bmm(queries.to(dtype), memory.to(dtype)).to(queries.dtype)
 
 
 def ridge_lookup(
     memory: Float[Tensor, "B k dk"], queries: Float[Tensor, "B m k"], *, ridge: float = RIDGE
 ) -> Float[Tensor, "B m d"]:
-    """R = Cᵀ (G + λI)⁻¹ q of a memory `[C, G]`: C = Σ key valueᵀ `[k, d]` next to G = Σ key keyᵀ `[k, k]`.
-
-    λ is `ridge` times the mean of G's diagonal, so that it grows with what is written. Without G, values with similar
-    keys would drown each other. C and G are sums, so memories add up; the product with the inverse is made here, once
-    per document for all of its queries. The readout of an empty memory is 0.
+    """R = Cᵀ (G + λI)⁻¹ q of a memory `[C, G]`: `lookup` in its `ridge_solution`, for one use.
 
     >>> memory = torch.tensor([[[3.0, 0.9, 0.0], [5.0, 0.0, 0.9]]])
     >>> ridge_lookup(memory, torch.eye(2)[None]).round(decimals=2).tolist()
     [[[3.0299999713897705], [5.050000190734863]]]
     """
-    check_floats("memory", memory, "B k dk")
     check_floats("queries", queries, "B m k")
-    batch, k, width = memory.shape
+    dtype = accumulation_dtype(queries.dtype)
+    return lookup(ridge_solution(memory, ridge=ridge), queries.to(dtype)).to(queries.dtype)
+
+
+def ridge_solution(memory: Float[Tensor, "B k dk"], *, ridge: float = RIDGE) -> Float[Tensor, "B k d"]:
+    """(G + λI)⁻¹ C of a memory `[C, G]`: C = Σ key valueᵀ `[k, d]` next to G = Σ key keyᵀ `[k, k]`.
+
+    λ is `ridge` times the mean of G's diagonal, so that it grows with what is written. Without G, values with similar
+    keys would drown each other. C and G are sums, so memories add up; this is computed once per document for all of
+    its queries. It is 0 for an empty memory.
+
+    >>> ridge_solution(torch.tensor([[[4.0, 1.0]]]), ridge=1.0).tolist()
+    [[[2.0]]]
+    """
+    check_floats("memory", memory, "B k dk")
+    _, k, width = memory.shape
     if width < k:
         raise ShapeError.expected("memory", f"[B, {k}, d + {k}], C next to G", shape_of(memory))
-    check_shape("queries", queries, (batch, queries.shape[1], k), "one row of queries per memory")
-    check_device("queries", queries, memory)
-    dtype = accumulation_dtype(torch.promote_types(memory.dtype, queries.dtype))
-    with torch.autocast(queries.device.type, enabled=False):
-        C, G = torch.tensor_split(memory.to(dtype), (width - k,), 2)
+    with without_autocast(memory):
+        C, G = torch.tensor_split(memory.to(accumulation_dtype(memory.dtype)), (width - k,), 2)
         trace = G.diagonal(dim1=-2, dim2=-1).sum(-1).clamp(min=1e-6)
-        diagonal = (ridge / k * trace)[:, None, None] * torch.eye(k, dtype=dtype, device=G.device)
-        return torch.bmm(queries.to(dtype), torch.linalg.solve(G + diagonal, C)).to(queries.dtype)
+        diagonal = (ridge / k * trace)[:, None, None] * torch.eye(k, dtype=G.dtype, device=G.device)
+        solution: Tensor = torch.linalg.solve(G + diagonal, C)
+        return solution
 
 
 def softmax_lookup(

@@ -21,8 +21,9 @@ Memory = Float[Tensor, "B k k"]
 Mask = Bool[Tensor, "B n"] | None
 Gate = Float[Tensor, "B n"] | None
 Gates = Float[Tensor, "B n 2"]
-# A cell takes a state [B, d] and a reading C f [B, k], and returns α and β, [B] each.
-Cell = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+# A cell takes a state [B, d], what is written, f [B, k], and its reading C f [B, k]. It returns α and β, [B] each, and
+# may return a third: what is written in place of f.
+Cell = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, ...]]
 
 
 def gated(
@@ -44,38 +45,66 @@ def squash(reading: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch k"]:
     return reading * torch.rsqrt(1 + reading.square().mean(-1, keepdim=True))
 
 
+def presence(f: Float[Tensor, "*batch k"], reading: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch"]:
+    """How much of f is in C already, from r = C f: e / (1 + e) with the energy e = fᵀ C f / ‖f‖⁴.
+
+    If C holds f n times, and else only what is orthogonal to it, then C f = n ‖f‖² f and e = n. (The paper prints
+    ‖f‖ f for n = 1.) Bounded, since e grows with the text and as 1 / ‖f‖² where a gate of f is nearly closed.
+
+    >>> f = torch.tensor([0.0, 2.0])
+    >>> C = torch.outer(f, f)
+    >>> presence(f, 0 * C @ f).item(), presence(f, C @ f).item(), presence(f, 3 * C @ f).item()
+    (0.0, 0.5, 0.75)
+    """
+    overlap = torch.linalg.vecdot(f, reading).clamp(min=0)
+    share: Tensor = overlap / (torch.linalg.vecdot(f, f).square() + overlap + TINY)
+    return share
+
+
+# Added where a vector of zeros, such as padding, would divide 0 by 0.
+TINY = 1e-30
+
+
 @dataclass(frozen=True)
 class AffineGates:
-    """(α, β) = σ(U h + V squash(C f) + b): the cell that the fast backends support.
+    """(α, β) = σ(U h + b + V squash(C f) + w presence(f, C f)): the cell that the fast backends support.
 
-    Any callable of (h, C f) is a cell; this one allows U h to be computed for all tokens at once.
+    Any callable of (h, f, C f) is a cell; this one allows U h to be computed for all tokens at once. Without U and b,
+    h is that sum already, `[B, n, 2]`. V and w may be given per document, `[B, 2, k]` and `[B, 2]`.
     """
 
-    hidden_weight: Float[Tensor, "2 d"]
-    read_weight: Float[Tensor, "2 k"]
-    bias: Float[Tensor, " 2"]
+    hidden_weight: Float[Tensor, "2 d"] | None
+    read_weight: Float[Tensor, "*B 2 k"]
+    bias: Float[Tensor, " 2"] | None
+    energy_weight: Float[Tensor, "*B 2"] | None = None
 
     def __call__(
-        self, h: Float[Tensor, "B d"], reading: Float[Tensor, "B k"]
+        self, h: Float[Tensor, "B d"], f: Float[Tensor, "B k"], reading: Float[Tensor, "B k"]
     ) -> tuple[Float[Tensor, " B"], Float[Tensor, " B"]]:
         """α and β of one token per document."""
-        alpha, beta = self.of_reading(self.of_hidden(h), reading).unbind(-1)
+        alpha, beta = self.of_reading(self.of_hidden(h), f, reading).unbind(-1)
         return alpha, beta
 
     def of_hidden(self, h: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch 2"]:
         """The part of the logits that depends on the state alone: U h + b."""
+        if self.hidden_weight is None or self.bias is None:
+            return h
         return torch.nn.functional.linear(h, self.hidden_weight.to(h.dtype), self.bias.to(h.dtype))
 
     def of_reading(
-        self, hidden_logits: Float[Tensor, "B 2"], reading: Float[Tensor, "B k"]
+        self, hidden_logits: Float[Tensor, "B 2"], f: Float[Tensor, "B k"], reading: Float[Tensor, "B k"]
     ) -> Float[Tensor, "B 2"]:
-        """α and β, stacked, from U h + b and C f."""
-        weight = self.read_weight.to(reading.dtype)
-        return torch.sigmoid(torch.addmm(hidden_logits, squash(reading), weight.T))
+        """α and β, stacked, from U h + b, f and C f."""
+        read = torch.einsum("...ck,...k->...c", self.read_weight.to(reading.dtype), squash(reading))
+        if self.energy_weight is not None:
+            read = read + self.energy_weight.to(reading.dtype) * presence(f, reading)[..., None]
+        return torch.sigmoid(hidden_logits + read)
 
-    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
+    def tensors(self) -> tuple[Tensor, ...]:
         """Its parameters, in the order of the constructor."""
-        return self.hidden_weight, self.read_weight, self.bias
+        return tuple(
+            x for x in (self.hidden_weight, self.read_weight, self.bias, self.energy_weight) if x is not None
+        )
 
 
 def encode(
@@ -102,11 +131,11 @@ def encode_adaptive(
     mask: Mask = None,
     initial: Memory | None = None,
 ) -> Memory:
-    """The same with gates computed from h_t and C_t f_t: the general form of section 4."""
+    """The same with gates, and what is written, computed from h_t and C_t f_t: the general form of section 4."""
     h, f, C = blank_padding(h, mask), blank_padding(f, mask), start_memory(f, initial)
     for t in range(f.shape[1]):
-        alpha, beta = cell(h[:, t], torch.einsum("bij,bj->bi", C, f[:, t]))
-        C = step(C, f[:, t], *_gates_at(t, alpha, beta, mask))
+        alpha, beta, *written = cell(h[:, t], f[:, t], torch.einsum("bij,bj->bi", C, f[:, t]))
+        C = step(C, written[0] if written else f[:, t], *_gates_at(t, alpha, beta, mask))
     return C
 
 
@@ -120,9 +149,9 @@ def step(C: Memory, f: Float[Tensor, "B k"], alpha: Float[Tensor, " B"], beta: F
     return alpha[:, None, None] * C + beta[:, None, None] * f[:, :, None] * f[:, None, :]
 
 
-def lookup(C: Float[Tensor, "B k d"], q: Float[Tensor, "B m d"]) -> Float[Tensor, "B m k"]:
-    """R = C q (section 3.1)."""
-    return torch.einsum("bij,bmj->bmi", C, q)
+def lookup(C: Float[Tensor, "B k d"], q: Float[Tensor, "B m k"]) -> Float[Tensor, "B m d"]:
+    """R = Cᵀ q; C q for a symmetric C (section 3.1)."""
+    return torch.einsum("bij,bmi->bmj", C, q)
 
 
 def ridge_lookup(

@@ -7,8 +7,9 @@ Only the gates are sequential. Inside a chunk that starts from C₀
     C_t f_t = a_t C₀ f_t + Σ_{s<t} w_s (f_s · f_t) f_s        a_t = ∏_{u<t} α_u    w_s = β_s ∏_{s<u<t} α_u
 
 so one product with C₀ serves all of the chunk's tokens, the loop handles the chunk's own few vectors, and one more
-product adds the chunk to the memory. A segment is several chunks: what backward recomputes at a time, from a memory
-kept at its start ("checkpoint") or by undoing the recurrence ("invert", the paper's section 4).
+product adds the chunk to the memory. `AffineGates` have a faster chunk with a closed-form gradient, `fast_scan`. A
+segment is several chunks: what backward recomputes at a time, from a memory kept at its start ("checkpoint") or by
+undoing the recurrence ("invert", the paper's section 4).
 
 Undoing. From C_{t+1} = α_t C_t + β_t f fᵀ follows C_t = (C_{t+1} − β_t f fᵀ) / α_t. The paper prints it with α and β
 exchanged, which is another matrix. Undoing a segment at once, C_start = (C_end − Fᵀ diag(w) F) / a with a = ∏ α_u,
@@ -17,13 +18,11 @@ after 150 tokens). A guard keeps the memory of a segment's start before too many
 """
 
 import math
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
+from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from attar.errors import DtypeError, OptionError
@@ -33,6 +32,7 @@ from attar.ops.reference import AffineGates, Cell, Gates, Mask, Memory, States, 
 
 # Longer chunks mean fewer products of size k², but a longer history for each step to read.
 CHUNK = 32
+Backward = Literal["checkpoint", "invert"]
 
 
 def encode_adaptive(
@@ -42,17 +42,18 @@ def encode_adaptive(
     *,
     lengths: checks.Lengths = None,
     initial: Memory | None = None,
-    backward: Literal["checkpoint", "invert"] = "checkpoint",
+    backward: Backward = "checkpoint",
     digits: float = 4.0,
     backend: checks.Backend = "auto",
 ) -> Memory:
-    """The memory whose gates read it: α_t, β_t = cell(h_t, C_t f_t).
+    """The memory whose gates read it: α_t, β_t = cell(h_t, f_t, C_t f_t).
 
-    `backward="checkpoint"` keeps a memory per segment of tokens and recomputes the others forward;
-    `backward="invert"` recomputes them backward from the last one, as the paper does, and keeps one only where
-    undoing the decay would leave fewer than `digits` correct decimal digits.
+    A cell may return a third, what is written in place of f_t. `backward="checkpoint"` keeps a memory per segment of
+    tokens and recomputes the others forward. `backward="invert"`, for `AffineGates`, recomputes them backward from the
+    last one, as the paper does, and keeps one only where undoing the decay would leave fewer than `digits` correct
+    decimal digits.
 
-    >>> always = lambda h, reading: (torch.ones(1), torch.ones(1))
+    >>> always = lambda h, f, reading: (torch.ones(1), torch.ones(1))
     >>> encode_adaptive(torch.zeros(1, 2, 1), torch.tensor([[[1.0, 2.0], [0.0, 1.0]]]), always)[0].tolist()
     [[1.0, 2.0], [2.0, 5.0]]
     """
@@ -63,6 +64,9 @@ def encode_adaptive(
     checks.check_initial(initial, f)
     if backward not in ("checkpoint", "invert"):
         raise OptionError.expected("backward", "'checkpoint' or 'invert'", repr(backward))
+    if backward == "invert" and not isinstance(cell, AffineGates):
+        remedy = "with another cell use backward='checkpoint'"
+        raise DtypeError.expected("cell", "AffineGates", type(cell).__name__, remedy)
     mask = checks.length_mask(lengths, f)
     name = checks.choose_backend(backend, f)
     if name == "reference":
@@ -76,29 +80,67 @@ def encode_adaptive(
         raise OptionError.expected(
             "backend 'triton'", "AffineGates and backward='checkpoint'", came, "use backend='torch'"
         )
-    with torch.autocast(f.device.type, enabled=False):
-        if backward == "invert" and torch.is_grad_enabled():
-            return _encode_inverting(h, f, cell, mask, start_memory(f, initial), digits)
-        return _encode_checkpointing(h, f, cell, mask, start_memory(f, initial))
+    with checks.without_autocast(f):
+        C, h = start_memory(f, initial), blank_padding(h, mask)
+        if not isinstance(cell, AffineGates):
+            return _encode_any(h, f, cell, mask, C)
+        weights = cell.read_weight.to(C.dtype), cell.energy_weight
+        inputs = (
+            cell.of_hidden(h),
+            f,
+            weights[0],
+            None if weights[1] is None else weights[1].to(C.dtype),
+            C,
+            mask,
+        )
+        if f.shape[1] == 0 or checks.is_transformed() or f.is_meta:
+            return _encode_plainly(*inputs)
+        if torch.compiler.is_compiling():
+            compiled: Tensor = torch.ops.attar.adaptive_scan(*inputs)[0]
+            return compiled
+        memory: Tensor = AdaptiveScan.apply(*inputs, backward, digits)  # type: ignore[no-untyped-call]
+        return memory
 
 
-def _encode_checkpointing(h: Float[Tensor, "B n d"], f: States, cell: Cell, mask: Mask, C: Memory) -> Memory:
-    if not _needs_gradient(cell, h, f, C):
-        return read_segment(C, h, f, cell, mask)[0] if f.shape[1] else C
+def _encode_any(h: Float[Tensor, "B n d"], f: States, cell: Cell, mask: Mask, C: Memory) -> Memory:
+    """Segment by segment; of each only the first memory is kept for backward."""
+    kept = torch.is_grad_enabled() and not checks.is_transformed()
     for part in segments(f):
-        args = h[:, part], f[:, part], cell, None if mask is None else mask[:, part]
-        C = checkpoint(read_segment, C, *args, use_reentrant=False, preserve_rng_state=False)[0]
+        visible = None if mask is None else mask[:, part]
+        args = h[:, part], blank_padding(f[:, part], visible), cell, visible
+        if kept:
+            C = checkpoint(_read_segment, C, *args, use_reentrant=False, preserve_rng_state=False)
+        else:
+            C = _read_segment(C, *args)
     return C
+
+
+def _read_segment(C: Memory, h: Float[Tensor, "B n d"], f: States, cell: Cell, mask: Mask) -> Memory:
+    for part in _chunks(f, CHUNK):
+        C = _read_chunk(C, h[:, part], f[:, part], cell, None if mask is None else mask[:, part])
+    return C
+
+
+def _encode_plainly(
+    logits: Gates, f: States, read_weight: Tensor, energy_weight: Tensor | None, C: Memory, mask: Mask
+) -> Memory:
+    """The memory of `AffineGates` by operations that any transform differentiates, any number of times."""
+    return _read_segment(
+        C, logits, blank_padding(f, mask), AffineGates(None, read_weight, None, energy_weight), mask
+    )
 
 
 def segments(f: States) -> list[slice]:
     """The tokens between the memories kept for backward: k or more, so that these are no larger than F itself.
 
-    >>> segments(torch.zeros(1, 70, 2))
-    [slice(0, 32, None), slice(32, 64, None), slice(64, 70, None)]
+    >>> segments(torch.zeros(1, 140, 2))
+    [slice(0, 64, None), slice(64, 128, None), slice(128, 140, None)]
     """
-    k = f.shape[2]
-    return _chunks(f, CHUNK * max(1, -(-k // CHUNK)))
+    return _chunks(f, _segment_length(f))
+
+
+def _segment_length(f: States) -> int:
+    return fast_scan.CHUNK * max(1, -(-f.shape[2] // fast_scan.CHUNK))
 
 
 def _chunks(f: States, length: int) -> list[slice]:
@@ -106,129 +148,189 @@ def _chunks(f: States, length: int) -> list[slice]:
     return [slice(start, min(start + length, n)) for start in range(0, n, length)]
 
 
-def _needs_gradient(cell: Cell, *tensors: Tensor) -> bool:
-    """Whether autograd records this; a cell other than AffineGates may hold parameters that are not known here."""
-    if not torch.is_grad_enabled() or not isinstance(cell, AffineGates):
-        return torch.is_grad_enabled()
-    return any(tensor.requires_grad for tensor in (*tensors, *cell.tensors()))
-
-
-def read_segment(
-    C: Memory, h: Float[Tensor, "B n d"], f: States, cell: Cell, mask: Mask
-) -> tuple[Memory, Gates]:
-    """The memory after a segment, and the gates of its tokens."""
-    h, f = blank_padding(h, mask), blank_padding(f, mask)
-    # The fast chunk reads values to know when to stop, and sums logarithms in float64.
-    fast = f.device.type in ("cpu", "cuda") and not checks.is_traced() and not _needs_gradient(cell, h, f, C)
-    fast_cell = cell if fast and isinstance(cell, AffineGates) else None
-    logits = cell.of_hidden(h) if isinstance(cell, AffineGates) else h
-    gates = []
-    for part in _chunks(f, CHUNK if fast_cell is None else fast_scan.CHUNK):
-        visible = None if mask is None else mask[:, part]
-        if fast_cell is None:
-            C, of_chunk = _read_chunk(C, f[:, part], logits[:, part], cell, visible)
-        else:
-            C, of_chunk = fast_scan.read_chunk(C, f[:, part], logits[:, part], fast_cell, visible)
-        gates.append(of_chunk)
-    return C, torch.cat(gates, 1)
-
-
-def _read_chunk(
-    C: Memory, f: States, logits: Float[Tensor, "B n d"], cell: Cell, mask: Mask
-) -> tuple[Memory, Gates]:
-    """The memory after a chunk, and the gates of its tokens; `logits` are U h + b, or h for cells of other kinds."""
-    at_start = torch.bmm(f, C.mT).unbind(1)
-    overlaps = torch.bmm(f, f.mT).unbind(1)
-    gate_at = _gates_of(cell, logits)
+def _read_chunk(C: Memory, h: Float[Tensor, "B n d"], f: States, cell: Cell, mask: Mask) -> Memory:
+    """The memory after a chunk, token by token."""
+    at_start, states, rows = torch.bmm(f, C.mT).unbind(1), h.unbind(1), f.unbind(1)
     # [a_t, w_0, …, w_(t-1)]: what remains of the chunk's start, and of each of its tokens so far.
     left = f.new_ones(f.shape[0], 1)
-    gates = []
-    for t in range(f.shape[1]):
+    written: list[Tensor] = []
+    for t, row in enumerate(rows):
         reading = left[:, :1] * at_start[t]
         if t:
-            history = left[:, 1:] * overlaps[t][:, :t]
-            reading = torch.baddbmm(reading[:, None], history[:, None], f[:, :t])[:, 0]
-        gate = gate_at(t, reading)
+            history = torch.stack(written, 1)
+            along = left[:, 1:] * torch.bmm(history, row[:, :, None])[:, :, 0]
+            reading = torch.baddbmm(reading[:, None], along[:, None], history)[:, 0]
+        alpha, beta, *instead = cell(states[t], row, reading)
+        gate = torch.stack([alpha, beta], -1).to(f.dtype)
         if mask is not None:
             gate = torch.where(mask[:, t, None], gate, gate.new_tensor([1.0, 0.0]))
         left = torch.cat([left * gate[:, :1], gate[:, 1:]], 1)
-        gates.append(gate)
-    C = torch.baddbmm(left[:, :1, None] * C, (f * left[:, 1:, None]).mT, f)
-    return C, torch.stack(gates, 1)
+        written.append(instead[0].to(f.dtype) if instead else row)
+    F = torch.stack(written, 1)
+    return torch.baddbmm(left[:, :1, None] * C, (F * left[:, 1:, None]).mT, F)
 
 
-def _gates_of(cell: Cell, logits: Float[Tensor, "B n d"]) -> Callable[[int, Tensor], Tensor]:
-    """The cell as a function of (token, reading) that returns α and β stacked, [B, 2]."""
-    states = logits.unbind(1)
-    if isinstance(cell, AffineGates):
-        return lambda t, reading: cell.of_reading(states[t], reading)
-    return lambda t, reading: torch.stack(cell(states[t], reading), -1)
+class Kept(NamedTuple):
+    """What backward needs of a scan: its last memory, its gates, and the memories at the starts of segments."""
+
+    last: Memory
+    gates: Gates
+    starts: list[Memory | None]
 
 
-def _encode_inverting(
-    h: Float[Tensor, "B n d"], f: States, cell: Cell, mask: Mask, initial: Memory, digits: float
-) -> Memory:
-    # The tensors that the gates' gradients go to must be known: gates are recomputed outside of autograd.
-    parameters: tuple[Tensor, ...]
-    if isinstance(cell, AffineGates):
-        parameters = cell.tensors()
-    elif isinstance(cell, nn.Module):
-        parameters = tuple(p for p in cell.parameters() if p.requires_grad)
-    else:
-        remedy = "with another cell use backward='checkpoint'"
-        raise DtypeError.expected("cell", "AffineGates or an nn.Module", type(cell).__name__, remedy)
-    memory: Tensor = InvertedScan.apply(h, f, initial, mask, cell, digits, *parameters)  # type: ignore[no-untyped-call]
-    return memory
+def read_fast(
+    logits: Gates,
+    f: States,
+    read_weight: Tensor,
+    energy_weight: Tensor | None,
+    C: Memory,
+    mask: Mask,
+    budget: float = -1.0,
+) -> Kept:
+    """The scan of `AffineGates`; a segment's first memory is kept where undoing its decay would exceed the budget."""
+    gates, starts, spent = [], [], 0.0
+    for segment in segments(f):
+        before, of_segment = C, []
+        for part in chunks_of(segment):
+            visible = None if mask is None else mask[:, part]
+            states = blank_padding(f[:, part], visible)
+            C, found = fast_scan.read_chunk(C, states, logits[:, part], read_weight, energy_weight, visible)
+            of_segment.append(found)
+        gates += of_segment
+        spent += decay_of(torch.cat(of_segment, 1)[..., 0]) if budget >= 0 else 0.0
+        starts.append(before if spent > budget else None)
+        spent = 0.0 if spent > budget else spent
+    return Kept(C, torch.cat(gates, 1), starts)
 
 
-class InvertedScan(torch.autograd.Function):
-    """The adaptive scan that saves its gates and its last memory, not the memories between."""
+def chunks_of(segment: slice) -> list[slice]:
+    """The chunks of a segment."""
+    starts = range(segment.start, segment.stop, fast_scan.CHUNK)
+    return [slice(start, min(start + fast_scan.CHUNK, segment.stop)) for start in starts]
+
+
+def gradients(
+    kept: Kept, f: States, read_weight: Tensor, energy_weight: Tensor | None, mask: Mask, G: Memory
+) -> tuple[Tensor | None, ...]:
+    """∂(U h + b), ∂f, ∂V, ∂w and ∂C₀: segment by segment, and chunk by chunk, from the last."""
+    grad_logits, grad_f = torch.empty_like(kept.gates), torch.empty_like(f)
+    grad_V, grad_w = torch.zeros_like(read_weight), None
+    grad_w = None if energy_weight is None else torch.zeros_like(energy_weight)
+    end = kept.last
+    for segment, start in reversed(list(zip(segments(f), kept.starts, strict=True))):
+        visible = None if mask is None else mask[:, segment]
+        parts, states = chunks_of(segment), blank_padding(f[:, segment], visible)
+        C = undo_segment(end, states, kept.gates[:, segment]) if start is None else start
+        memories = [C]
+        for part in parts[:-1]:
+            rows = states[:, part.start - segment.start : part.stop - segment.start]
+            memories.append(fast_scan.add_chunk(memories[-1], rows, kept.gates[:, part]))
+        for part, C in reversed(list(zip(parts, memories, strict=True))):
+            rows = states[:, part.start - segment.start : part.stop - segment.start]
+            visible = None if mask is None else mask[:, part]
+            found = fast_scan.chunk_gradients(
+                C, end, rows, kept.gates[:, part], read_weight, energy_weight, visible, G
+            )
+            end, G = C, found.start
+            grad_logits[:, part], grad_f[:, part] = found.logits, found.f
+            grad_V += found.read_weight
+            if grad_w is not None and found.energy_weight is not None:
+                grad_w += found.energy_weight
+    return grad_logits, grad_f, grad_V, grad_w, G
+
+
+class AdaptiveScan(torch.autograd.Function):
+    """The scan of `AffineGates`, which saves its gates and few memories; its gradient can be differentiated again."""
 
     @staticmethod
     def forward(
-        ctx: Any, h: Tensor, f: Tensor, C: Tensor, mask: Mask, cell: Cell, digits: float, *parameters: Tensor
-    ) -> Tensor:
-        """C of each document; keeps the memory at a segment's start where undoing it would cost too many digits."""
-        anchors: list[Tensor | None] = []
-        gates: list[Tensor] = []
-        budget, spent = decay_budget(digits, C.dtype), 0.0
-        for part in segments(f):
-            before, visible = C, None if mask is None else mask[:, part]
-            C, of_segment = read_segment(C, h[:, part], f[:, part], cell, visible)
-            gates.append(of_segment)
-            spent += decay_of(of_segment[..., 0])
-            anchors.append(before if spent > budget else None)
-            spent = 0.0 if spent > budget else spent
-        ctx.cell, ctx.anchors, ctx.gates = cell, anchors, gates
-        ctx.save_for_backward(h, f, mask, C, *parameters)
-        return C
+        ctx: Any, logits: Tensor, f: Tensor, V: Tensor, w: Tensor | None, C: Tensor, mask: Mask,
+        backward: Backward, digits: float,
+    ) -> Tensor:  # fmt: skip
+        """C of each document."""
+        budget = decay_budget(digits, C.dtype) if backward == "invert" else -1.0
+        kept = read_fast(logits, f, V, w, C, mask, budget)
+        if any(ctx.needs_input_grad):
+            ctx.starts = kept.starts
+            ctx.save_for_backward(logits, f, V, w, C, mask, kept.last, kept.gates)
+        return kept.last
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, G: Tensor) -> tuple[Tensor | None, ...]:
-        """Segment by segment from the last: recompute its start, read it again, differentiate that."""
-        h, f, mask, C, *leaves = ctx.saved_tensors
-        cell = ctx.cell
-        if isinstance(cell, AffineGates):
-            leaves = [p.detach().requires_grad_() for p in leaves]
-            cell = AffineGates(*leaves)
-        grad_h, grad_f = torch.zeros_like(h), torch.zeros_like(f)
-        grads: list[Tensor | None] = [None] * len(leaves)
-        for part, anchor, gates in reversed(list(zip(segments(f), ctx.anchors, ctx.gates, strict=True))):
-            visible = None if mask is None else mask[:, part]
-            start = undo_segment(C, blank_padding(f[:, part], visible), gates) if anchor is None else anchor
-            with torch.enable_grad():
-                start, states, written = (
-                    x.detach().requires_grad_() for x in (start, h[:, part], f[:, part])
-                )
-                end = read_segment(start, states, written, cell, visible)[0]
-            found = torch.autograd.grad(end, [start, states, written, *leaves], G, allow_unused=True)
-            G, C = found[0], start.detach()
-            grad_h[:, part], grad_f[:, part] = (0 if g is None else g for g in found[1:3])
-            for i, new in enumerate(found[3:]):
-                total = grads[i]
-                grads[i] = new if total is None else total if new is None else total + new
-        return grad_h, grad_f, G, None, None, None, *grads
+        """The closed form, or autograd through the plain scan where the gradient is to be differentiated."""
+        *inputs, mask, last, gates = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return *_differentiable_gradients(inputs, mask, G), None, None, None
+        _, f, V, w, _ = inputs
+        found = gradients(Kept(last, gates, ctx.starts), f, V, w, mask, G)
+        return *found, None, None, None
+
+
+def _differentiable_gradients(inputs: list[Any], mask: Mask, G: Memory) -> list[Tensor | None]:
+    logits, f, V, w, C = inputs
+    wanted = [x for x in inputs if x is not None and x.requires_grad]
+    found = iter(torch.autograd.grad(_encode_plainly(logits, f, V, w, C, mask), wanted, G, create_graph=True))
+    return [next(found) if x is not None and x.requires_grad else None for x in inputs]
+
+
+# The scan as one node of a compiled or exported graph, for any number of tokens.
+@torch.library.custom_op("attar::adaptive_scan", mutates_args=())
+def _scan_op(
+    logits: Tensor, f: Tensor, V: Tensor, w: Tensor | None, C: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    kept = read_fast(logits, f, V, w, C, mask)
+    starts = C.new_zeros(_rooms(f), *C.shape)
+    for room, start in zip(starts, kept.starts, strict=False):
+        room.copy_(C if start is None else start)
+    return kept.last.clone(), kept.gates, starts
+
+
+@torch.library.custom_op("attar::adaptive_scan_backward", mutates_args=())
+def _scan_gradient_op(
+    last: Tensor,
+    gates: Tensor,
+    starts: Tensor,
+    f: Tensor,
+    V: Tensor,
+    w: Tensor | None,
+    mask: Tensor | None,
+    G: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    found = gradients(Kept(last, gates, list(starts[: len(segments(f))])), f, V, w, mask, G)
+    logits, grad_f, grad_V, grad_w, start = (V.new_zeros(0) if x is None else x for x in found)
+    return logits, grad_f, grad_V, grad_w, start.clone()
+
+
+@_scan_op.register_fake
+def _(logits: Tensor, f: Tensor, V: Tensor, w: Any, C: Tensor, mask: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.empty_like(C), torch.empty_like(logits), C.new_empty(_rooms(f), *C.shape)
+
+
+def _rooms(f: States) -> int:
+    """Room for the memories at the starts of segments: two at least, as a compiler takes 1 for a constant."""
+    return f.shape[1] // _segment_length(f) + 2
+
+
+@_scan_gradient_op.register_fake
+def _(
+    last: Tensor, gates: Tensor, starts: Tensor, f: Tensor, V: Tensor, w: Any, mask: Any, G: Tensor
+) -> tuple[Tensor, ...]:
+    of_w = V.new_empty(0) if w is None else torch.empty_like(w)
+    return torch.empty_like(gates), torch.empty_like(f), torch.empty_like(V), of_w, torch.empty_like(last)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    _, f, V, w, _, mask = inputs
+    ctx.save_for_backward(*output, f, V, w, mask)
+
+
+def _scan_backward(ctx: Any, G: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+    *kept, f, V, w, mask = ctx.saved_tensors
+    logits, grad_f, grad_V, grad_w, start = _scan_gradient_op(*kept, f, V, w, mask, G.contiguous())
+    return logits, grad_f, grad_V, None if w is None else grad_w, start, None
+
+
+_scan_op.register_autograd(_scan_backward, setup_context=_save)
 
 
 def undo_segment(C: Memory, f: States, gates: Gates) -> Memory:

@@ -99,7 +99,8 @@ class SecondOrderEncoder(Encoder):
             reading = squash(torch.bmm(C, h[:, :, None].to(C.dtype))[:, :, 0]).to(x.dtype)
             # Padding comes after a text's last token: what is computed there reaches no state of a token.
             h = self.cell(torch.cat([x[:, t], reading], 1), h)
-            C = C + h[:, :, None] * h[:, None, :]
+            wide = h.to(C.dtype)
+            C = C + wide[:, :, None] * wide[:, None, :]
             hidden.append(h)
         return _blank(torch.stack(hidden, 1), mask) if hidden else x.new_zeros(batch, 0, self.size)
 

@@ -117,7 +117,7 @@ class Network(nn.Module):
         self.two_way = options.encoder in ("lookahead", "bidirectional")
         kind = "bidirectional" if self.two_way else options.encoder
         self.question_encoder = make_encoder(kind, options.embedding_size, size)
-        scale = {} if options.mechanism in ("none", "softmax") else {"scale": "sqrt"}
+        scale: dict[str, Any] = {} if options.mechanism in ("none", "softmax") else {"scale": "sqrt"}
         self.mechanism = attention(options.mechanism, size, **scale)
         self.head = self._make_head(entities)
         # A learnt bonus on the score of names that occur in the question itself: they are seldom its answer.

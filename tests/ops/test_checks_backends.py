@@ -79,4 +79,4 @@ def test_backend_triton_refuses_other_cells_and_inversion(monkeypatch):
     with pytest.raises(OptionError, match="got AffineGates and 'invert'; use backend='torch'"):
         encode_adaptive(x, x, cell, backward="invert", backend="triton")
     with pytest.raises(OptionError, match="got function"):
-        encode_adaptive(x, x, lambda h, r: (h[:, 0], h[:, 0]), backend="triton")
+        encode_adaptive(x, x, lambda h, f, r: (h[:, 0], h[:, 0]), backend="triton")

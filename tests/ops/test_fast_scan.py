@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attar.ops import fast_scan, scan
+from attar.ops import fast_scan
 from attar.ops.reference import AffineGates
 from attar.ops.scan import encode_adaptive
 
@@ -23,9 +23,8 @@ def documents(batch=3, n=37, k=5, d=3):
 
 
 def gates(strength, d=3, k=5, bias=(2.0, 0.0)):
-    return AffineGates(
-        torch.randn(2, d).double(), strength * torch.randn(2, k).double(), torch.tensor(bias).double()
-    )
+    tensors = torch.randn(2, d), strength * torch.randn(2, k), torch.tensor(bias), strength * torch.randn(2)
+    return AffineGates(*(x.double() for x in tensors))
 
 
 def cast(cell, dtype):
@@ -118,32 +117,31 @@ def test_a_long_chunk_of_strong_gates_is_exact(monkeypatch):
 
 
 @pytest.mark.parametrize("wanting", ["h", "f", "initial", "cell"])
-def test_inputs_that_require_a_gradient_use_the_plain_loop(monkeypatch, wanting):
+@pytest.mark.parametrize("backward", ["checkpoint", "invert"])
+def test_training_uses_the_fast_chunk(monkeypatch, wanting, backward):
     made = count_sweeps(monkeypatch)
     h, f, initial = documents()
     cell = gates(1.0)
     {"h": h, "f": f, "initial": initial, "cell": cell.read_weight}[wanting].requires_grad_()
-    assert encode_adaptive(h, f, cell, initial=initial).requires_grad
-    assert not made
-    with torch.no_grad():
-        encode_adaptive(h, f, cell, initial=initial)
-    assert made
+    memory = encode_adaptive(h, f, cell, initial=initial, backward=backward)
+    forward = len(made)
+    assert forward
+    memory.sum().backward()
+    assert len(made) == forward + 5  # one per chunk: backward does not iterate
 
 
-def test_inversion_uses_the_fast_chunk_in_forward(monkeypatch):
-    made = count_sweeps(monkeypatch)
-    h, f, initial = documents()
-    f.requires_grad_()
-    encode_adaptive(h, f, gates(1.0), initial=initial, backward="invert")
-    assert made
-
-
-def test_gates_equal_those_of_the_plain_loop():
-    h, f, initial = documents(n=20)
-    cell = gates(1.0)
-    _, swept = scan.read_segment(initial, h, f, cell, None)
-    _, looped = scan.read_segment(initial, h.requires_grad_(), f, cell, None)
-    torch.testing.assert_close(swept, looped.detach(), rtol=1e-13, atol=1e-13)
+@pytest.mark.parametrize("strength", STRENGTHS)
+@pytest.mark.parametrize("backward", ["checkpoint", "invert"])
+def test_gradients_agree_with_the_reference_for_gates_of_any_strength(strength, backward):
+    h, f, initial = (x.requires_grad_() for x in documents())
+    cell = AffineGates(*(x.requires_grad_() for x in gates(STRENGTHS[strength]).tensors()))
+    leaves, G = (h, f, initial, *cell.tensors()), torch.randn(3, 5, 5).double()
+    results = []
+    for options in ({"backend": "reference"}, {"backward": backward, "digits": 12.0}):
+        memory = encode_adaptive(h, f, cell, initial=initial, lengths=[37, 20, 0], **options)
+        results.append(torch.autograd.grad(memory, leaves, G))
+    for expected, found in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-9)
 
 
 @torch.no_grad()

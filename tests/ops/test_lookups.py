@@ -27,8 +27,14 @@ def test_lookup_agrees_with_the_reference(batch, m, k):
 
 
 def test_a_memory_may_be_keys_by_values():
-    memory, queries = torch.randn(2, 7, 3), torch.randn(2, 4, 3)
-    assert lookup(memory, queries).shape == (2, 4, 7)
+    memory, queries = torch.randn(2, 7, 3), torch.randn(2, 4, 7)
+    assert lookup(memory, queries).shape == (2, 4, 3)
+
+
+def test_queries_meet_the_keys_where_there_are_as_many_values():
+    keys, values, queries = torch.randn(3, 1, 9, 4).double().unbind(0)
+    expected = torch.einsum("bmk,bnk,bnd->bmd", queries, keys, values)
+    torch.testing.assert_close(lookup(keys.mT @ values, queries), expected)
 
 
 def test_reading_a_memory_is_linear_attention():

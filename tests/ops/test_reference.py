@@ -44,7 +44,7 @@ def test_the_loop_equals_the_closed_form():
 def test_adaptive_gates_read_the_memory_before_the_write():
     read = []
 
-    def cell(h, reading):
+    def cell(h, f, reading):
         read.append(reading[0].tolist())
         return h[:, 0], reading[:, 0] + 1
 
@@ -57,7 +57,7 @@ def test_adaptive_gates_read_the_memory_before_the_write():
 
 def test_a_lookup_equals_the_product_computed_by_hand():
     C, q = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]]), torch.tensor([[[1.0, 0.0], [1.0, 1.0]]])
-    assert reference.lookup(C, q)[0].tolist() == [[1.0, 3.0], [3.0, 7.0]]
+    assert reference.lookup(C, q)[0].tolist() == [[1.0, 2.0], [4.0, 6.0]]
 
 
 def test_softmax_of_equal_scores_is_the_mean():
@@ -73,7 +73,7 @@ def test_softmax_of_a_document_of_no_tokens_is_zero():
 
 def test_gates_equal_those_computed_by_hand():
     cell = AffineGates(torch.tensor([[1.0], [0.0]]), torch.tensor([[0.0], [1.0]]), torch.tensor([0.0, 1.0]))
-    alpha, beta = cell(torch.tensor([[2.0]]), torch.tensor([[1.0]]))
+    alpha, beta = cell(torch.tensor([[2.0]]), torch.tensor([[3.0]]), torch.tensor([[1.0]]))
     # α = σ(1 · 2), β = σ(1 / √(1 + 1²) + 1)
     torch.testing.assert_close(alpha, torch.sigmoid(torch.tensor([2.0])))
     torch.testing.assert_close(beta, torch.sigmoid(torch.tensor([1 / 2**0.5 + 1])))

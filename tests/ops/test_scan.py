@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from attar.errors import DtypeError
-from attar.ops import scan
+from attar.ops import fast_scan, scan
 from attar.ops.gram import encode
 from attar.ops.reference import AffineGates, squash
 from attar.ops.scan import encode_adaptive
@@ -19,6 +19,7 @@ CHUNK = 4
 def short_chunks(monkeypatch):
     """Many chunks at little cost: everything here happens at their borders."""
     monkeypatch.setattr(scan, "CHUNK", CHUNK)
+    monkeypatch.setattr(fast_scan, "CHUNK", CHUNK)
 
 
 class Perceptron(nn.Module):
@@ -26,16 +27,36 @@ class Perceptron(nn.Module):
 
     def __init__(self, d, k):
         super().__init__()
-        self.hidden, self.out = nn.Linear(d + k, 6), nn.Linear(6, 2)
+        self.hidden, self.out = nn.Linear(d + 2 * k, 6), nn.Linear(6, 2)
 
-    def forward(self, h, reading):
-        gates = self.out(torch.tanh(self.hidden(torch.cat([h, squash(reading)], -1))))
+    def forward(self, h, f, reading):
+        gates = self.out(torch.tanh(self.hidden(torch.cat([h, f, squash(reading)], -1))))
         return torch.sigmoid(gates[:, 0] + 1), torch.sigmoid(gates[:, 1])
+
+
+class Rewriter(Perceptron):
+    """A cell that also decides what is written: f(h, C f)."""
+
+    def __init__(self, d, k):
+        super().__init__(d, k)
+        self.write = nn.Linear(k, k)
+
+    def forward(self, h, f, reading):
+        return *super().forward(h, f, reading), torch.sigmoid(self.write(squash(reading))) * f
 
 
 def affine(d, k):
     tensors = torch.randn(2, d), torch.randn(2, k), torch.tensor([2.0, 0.0])
     return AffineGates(*(x.double().requires_grad_() for x in tensors))
+
+
+def with_energy(d, k):
+    energy = torch.tensor([1.0, -2.0]).double().requires_grad_()
+    return AffineGates(*affine(d, k).tensors(), energy)
+
+
+def rewriter(d, k):
+    return Rewriter(d, k).double()
 
 
 def perceptron(d, k):
@@ -44,10 +65,16 @@ def perceptron(d, k):
 
 def closure(d, k):
     cell = affine(d, k)
-    return lambda h, reading: cell(h, reading)
+    return lambda h, f, reading: cell(h, f, reading)
 
 
-CELLS = {"affine": affine, "perceptron": perceptron}
+CELLS = {"affine": affine, "with energy": with_energy, "perceptron": perceptron, "rewriter": rewriter}
+BOTH = [
+    pytest.param(cell, backward, id=f"{cell}, {backward}")
+    for cell in CELLS
+    for backward in BACKWARDS
+    if backward == "checkpoint" or cell in ("affine", "with energy")
+]
 
 
 def parameters(cell):
@@ -79,8 +106,7 @@ def assert_agrees(inputs, cell, lengths=None, **options):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("backward", BACKWARDS)
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(("cell", "backward"), BOTH)
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 8, 9, 23], ids="n={}".format)
 def test_agrees_with_the_reference_at_chunk_boundaries(backend, backward, cell, n):
     assert_agrees(documents(n=n), CELLS[cell](3, 5), backward=backward, backend=backend)
@@ -95,8 +121,7 @@ def test_agrees_with_the_reference_at_every_size(backend, backward, k, batch):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("backward", BACKWARDS)
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(("cell", "backward"), BOTH)
 def test_agrees_with_the_reference_for_ragged_lengths(backend, backward, cell):
     lengths = [0, 11, 1, 4, 5]
     inputs = documents(batch=5)
@@ -104,8 +129,7 @@ def test_agrees_with_the_reference_for_ragged_lengths(backend, backward, cell):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("backward", BACKWARDS)
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(("cell", "backward"), BOTH)
 def test_padding_does_not_leak(backend, backward, cell):
     lengths, gates = [0, 6, 11], CELLS[cell](3, 5)
     h, f, initial = documents(batch=3)
@@ -131,7 +155,7 @@ def test_a_function_can_be_a_cell(backend):
 
 def test_inversion_refuses_a_function_as_a_cell():
     h, f, _ = documents()
-    with pytest.raises(DtypeError, match=r"AffineGates or an nn\.Module, got function; .*'checkpoint'"):
+    with pytest.raises(DtypeError, match=r"AffineGates, got function; .*'checkpoint'"):
         encode_adaptive(h, f, closure(3, 5), backward="invert")
 
 
@@ -149,7 +173,7 @@ def test_continuing_equals_encoding_at_once(backend, cut):
 def test_gates_that_are_always_one_reduce_to_encode(backend):
     h, f, initial = documents()
 
-    def always(states, reading):
+    def always(states, f, reading):
         return torch.ones_like(states[:, 0]), torch.ones_like(states[:, 0])
 
     memory = encode_adaptive(h, f, always, initial=initial, backend=backend)
@@ -160,7 +184,7 @@ def test_gates_that_are_always_one_reduce_to_encode(backend):
 def test_gates_that_ignore_the_memory_reduce_to_encode(backend):
     h, f, initial = documents()
 
-    def blind(states, reading):
+    def blind(states, f, reading):
         return torch.sigmoid(states[:, 0]), torch.sigmoid(states[:, 1])
 
     alpha, beta = torch.sigmoid(h[..., 0]), torch.sigmoid(h[..., 1])
@@ -171,12 +195,32 @@ def test_gates_that_ignore_the_memory_reduce_to_encode(backend):
 @pytest.mark.slow
 def test_gradients_equal_finite_differences():
     h, f, initial = documents(batch=2, n=6, k=3)
-    cell = affine(3, 3)
+    cell = with_energy(3, 3)
 
     def memory(h, f, initial, *tensors):
         return encode_adaptive(h, f, AffineGates(*tensors), initial=initial, lengths=[6, 3])
 
     assert torch.autograd.gradcheck(memory, (h, f, initial, *cell.tensors()))
+    assert torch.autograd.gradgradcheck(memory, (h, f, initial, *cell.tensors()))
+
+
+def test_weights_may_be_given_per_document():
+    h, f, initial = documents(batch=2)
+    cells = [with_energy(3, 5) for _ in range(2)]
+    logits = torch.cat([cell.of_hidden(h[i : i + 1]) for i, cell in enumerate(cells)])
+    V, w = (torch.stack([getattr(c, name) for c in cells]) for name in ("read_weight", "energy_weight"))
+    G = torch.randn_like(initial)
+    together = encode_adaptive(logits, f, AffineGates(None, V, None, w), initial=initial)
+    alone = [
+        encode_adaptive(h[i : i + 1], f[i : i + 1], cell, initial=initial[i : i + 1])
+        for i, cell in enumerate(cells)
+    ]
+    leaves = [f, initial, *(x for cell in cells for x in cell.tensors())]
+    found, expected = (
+        [memory, *torch.autograd.grad(memory, leaves, G)] for memory in (together, torch.cat(alone))
+    )
+    for x, y in zip(found, expected, strict=True):
+        torch.testing.assert_close(x, y)
 
 
 @pytest.mark.parametrize("backward", BACKWARDS)

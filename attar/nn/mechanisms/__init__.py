@@ -1,4 +1,4 @@
-"""One class per mechanism with one interface: encode, extend, lookup, merge.
+"""One class per mechanism with one interface: encode, extend, lookup, merge, subtract.
 
 | name     | written per token        | memory | forgets                       |
 |----------|--------------------------|--------|-------------------------------|
@@ -22,10 +22,11 @@ import inspect
 from typing import Any, Literal, overload
 
 from attar.errors import OptionError
+from attar.nn.mechanisms.adaptive import AdaptiveAttention
 from attar.nn.mechanisms.base import Mechanism
 from attar.nn.mechanisms.baselines import NoAttention, SoftmaxAttention
 from attar.nn.mechanisms.keyed import KeyedAttention, NamedAttention
-from attar.nn.mechanisms.linear import AdaptiveAttention, DecayedAttention, GatedAttention, LinearAttention
+from attar.nn.mechanisms.linear import DecayedAttention, GatedAttention, LinearAttention
 
 _CLASSES: dict[str, type[Mechanism]] = {
     kind.name: kind
@@ -47,12 +48,12 @@ MECHANISMS = tuple(name for name in _CLASSES if name not in COPY_MECHANISMS)
 
 
 @overload
-def attention(name: Literal["keyed"], size: int, **options: Any) -> KeyedAttention: ...
+def attention(name: Literal["keyed"], size: int, heads: int = 1, **options: Any) -> KeyedAttention: ...
 @overload
-def attention(name: Literal["named"], size: int, **options: Any) -> NamedAttention: ...
+def attention(name: Literal["named"], size: int, heads: int = 1, **options: Any) -> NamedAttention: ...
 @overload
-def attention(name: str, size: int, **options: Any) -> Mechanism: ...
-def attention(name: str, size: int, **options: Any) -> Mechanism:
+def attention(name: str, size: int, heads: int = 1, **options: Any) -> Mechanism: ...
+def attention(name: str, size: int, heads: int = 1, **options: Any) -> Mechanism:
     """The mechanism of that name for states of `size` dimensions, with the options of its class.
 
     >>> attention("linear", 100, scale="sqrt")
@@ -64,6 +65,8 @@ def attention(name: str, size: int, **options: Any) -> Mechanism:
     """
     if name not in _CLASSES:
         raise OptionError.expected("mechanism", "one of " + ", ".join(_CLASSES), repr(name))
+    if heads != 1:
+        options["heads"] = heads
     parameters = inspect.signature(_CLASSES[name]).parameters.values()
     known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     unknown = [option for option in options if option not in known]

@@ -1,15 +1,15 @@
-"""The common interface of all mechanisms: encode, extend, lookup, merge. And what they pass around, `Memories`."""
+"""The common interface of all mechanisms: encode, extend, lookup, merge, subtract."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.utils import _pytree
 
 from attar.errors import OptionError, ShapeError
+from attar.nn.memories import Memories as Memories
+from attar.ops.along import lookup_along
 from attar.ops.checks import (
     Backend,
     Device,
@@ -19,15 +19,21 @@ from attar.ops.checks import (
     check_device,
     check_floats,
     check_shape,
+    length_mask,
     shape_of,
     token_counts,
 )
+from attar.ops.gram import encode, neutral_in_padding
 from attar.ops.lookups import lookup
 
 Scale = Literal["sqrt", "mean"] | None
 States = Float[Tensor, "B n k"]
 Queries = Float[Tensor, "B m k"]
-Matrices = Float[Tensor, "B k k"]
+# With heads as documents of their own.
+Matrices = Float[Tensor, "Bh kh dh"]
+Gates = Float[Tensor, "Bh n"] | None
+Decays = Float[Tensor, " Bh"] | None
+Mask = Bool[Tensor, "B n"] | None
 
 
 def check_size(what: str, size: object) -> None:
@@ -36,65 +42,26 @@ def check_size(what: str, size: object) -> None:
         raise OptionError.expected(what, "a whole number from 1 up", repr(size))
 
 
-@dataclass(frozen=True)
-class Memories:
-    """The memories of B documents, and the number of tokens that each has read.
-
-    `state` is `[B, k, k]` for linear, gated, decayed and adaptive; `[B, n, k]`, all states, for softmax; `[B, k]`,
-    the last state, for none. `tokens` are kept separate and not divided out of it, so that states stay additive.
-    It is a pytree, goes through `torch.export` and `torch.func.vmap`, and loads under `torch.load`'s defaults.
-    """
-
-    state: Float[Tensor, "B ..."]
-    tokens: Int[Tensor, " B"]
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Memories":
-        """The same on another device, or with its state in another dtype.
-
-        >>> Memories(torch.zeros(1, 2, 2), torch.tensor([3])).to(dtype=torch.bfloat16).state.dtype
-        torch.bfloat16
-        """
-        return Memories(self.state.to(device, dtype), self.tokens.to(device))
-
-    def detach(self) -> "Memories":
-        """The same, detached from the graph: reading continues, gradients stop here."""
-        return Memories(self.state.detach(), self.tokens)
-
-
-def _unflatten(leaves: Any, _: Any) -> Memories:
-    # Leaves may be anything: placeholders, or tensors with further dimensions under vmap.
-    memories = object.__new__(Memories)
-    memories.__dict__.update(zip(("state", "tokens"), leaves, strict=True))
-    return memories
-
-
-# Pickles name the class by its public place, wherever its module is.
-Memories.__module__ = "attar.nn"
-torch.serialization.add_safe_globals([Memories])
-_pytree.register_pytree_node(
-    Memories,
-    lambda memories: ([memories.state, memories.tokens], None),
-    _unflatten,
-    serialized_type_name="attar.nn.Memories",
-    flatten_with_keys_fn=lambda memories: (
-        [(_pytree.GetAttrKey(name), getattr(memories, name)) for name in ("state", "tokens")],
-        None,
-    ),
-)
-
-
 class Mechanism(nn.Module, ABC):
     """A way to write and read memories of documents whose states have `size` dimensions.
 
-    `device` and `dtype` are those of the parameters, as in torch.nn; a mechanism without parameters ignores them.
+    With `heads`, states and queries are divided into that many parts, each with a memory of its own; readouts are
+    joined again. `device` and `dtype` are those of the parameters, as in torch.nn; a mechanism without parameters
+    ignores them.
     """
 
     name: str
 
-    def __init__(self, size: int, *, device: Device = None, dtype: Dtype = None) -> None:
+    def __init__(self, size: int, *, heads: int = 1, device: Device = None, dtype: Dtype = None) -> None:
         super().__init__()
         check_size("size", size)
-        self.size = size
+        check_size("heads", heads)
+        if size % heads:
+            raise OptionError.expected("heads", f"a number that divides the size, {size}", str(heads))
+        self.size, self.heads, self.head_size = size, heads, size // heads
+
+    def reset_parameters(self) -> None:
+        """Initialise all parameters again, as when the module was made."""
 
     @abstractmethod
     def encode(self, hidden: States, lengths: Lengths = None) -> Memories:
@@ -109,13 +76,14 @@ class Mechanism(nn.Module, ABC):
         """The readout of every query, in the queries' dtype."""
 
     def merge(self, earlier: Memories, later: Memories) -> Memories:
-        """The memories of two texts that were read separately, as if they had been read as one."""
-        raise OptionError.expected(
-            "merge",
-            "a mechanism that forgets nothing",
-            repr(self.name),
-            "extend the first memory with the second text's states",
-        )
+        """The memories of two texts that were read separately, as if they had been read as one: `earlier + later`."""
+        self.check_own(earlier)
+        return earlier + later
+
+    def subtract(self, whole: Memories, part: Memories) -> Memories:
+        """The memories without a text that they contain, as if it had never been read: `whole - part`."""
+        self.check_own(whole)
+        return whole - part
 
     def forward(
         self,
@@ -129,10 +97,15 @@ class Mechanism(nn.Module, ABC):
 
     def extra_repr(self) -> str:
         """The size and the options that differ from the defaults, for print(module)."""
-        defaults = {"scale": None, "backend": "auto", "positive": False, "ridge": 0.0}
+        defaults = {"heads": 1, "scale": None, "backend": "auto", "features": None, "ridge": 0.0}
         options = {name: getattr(self, name, default) for name, default in defaults.items()}
         changed = [f"{name}={value!r}" for name, value in options.items() if value != defaults[name]]
         return ", ".join([f"size={self.size}", *changed])
+
+    def check_own(self, memories: Memories) -> None:
+        """Refuse memories of another mechanism."""
+        if memories.mechanism != self.name:
+            raise OptionError.expected("memories", f"those of {self.name!r}", repr(memories.mechanism))
 
     def count_tokens(self, hidden: States, lengths: Lengths) -> Int[Tensor, " B"]:
         """The number of tokens per document; states of another size are refused."""
@@ -144,6 +117,40 @@ class Mechanism(nn.Module, ABC):
             return hidden.new_full((batch,), n, dtype=torch.int64)
         return token_counts(lengths, hidden)
 
+    def split(self, states: Float[Tensor, "B n size"]) -> Float[Tensor, "Bh n part"]:
+        """Heads as documents of their own: `[B, n, size]` to `[B · heads, n, size / heads]`."""
+        if self.heads == 1:
+            return states
+        return fold(
+            states.reshape(*states.shape[:2], self.heads, states.shape[2] // self.heads).transpose(1, 2)
+        )
+
+    def join(self, states: Float[Tensor, "Bh n part"]) -> Float[Tensor, "B n size"]:
+        """The parts of all heads next to each other again."""
+        return states if self.heads == 1 else self.unfold(states).transpose(1, 2).flatten(2)
+
+    def per_head(self, numbers: Int[Tensor, " B"]) -> Int[Tensor, " Bh"]:
+        """A number per document, repeated for each head."""
+        return numbers if self.heads == 1 else numbers.repeat_interleave(self.heads)
+
+    def unfold(self, states: Float[Tensor, "Bh ..."]) -> Float[Tensor, "B ..."]:
+        """`[B · heads, …]` to `[B, heads, …]`; unchanged with one head."""
+        return (
+            states
+            if self.heads == 1
+            else states.reshape(len(states) // self.heads, self.heads, *states.shape[1:])
+        )
+
+
+def fold(states: Float[Tensor, "B heads ..."]) -> Float[Tensor, "Bh ..."]:
+    """`[B, heads, …]` to `[B · heads, …]`."""
+    return states.flatten(0, 1)
+
+
+def blank(states: Float[Tensor, "B n k"], mask: Mask) -> Float[Tensor, "B n k"]:
+    """0 in padding, before it meets a parameter: 0 · NaN would reach its gradient."""
+    return states if mask is None else states.masked_fill(~mask[:, :, None], 0)
+
 
 def add_tokens(earlier: Memories, read: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
     """The number of tokens per document after more were read; another number of documents is refused."""
@@ -152,71 +159,153 @@ def add_tokens(earlier: Memories, read: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
     return earlier.tokens + read
 
 
-def add_memories(earlier: Memories, later: Memories) -> Memories:
-    """The sum of memories of the same shape."""
-    tokens = add_tokens(earlier, later.tokens)
-    check_shape("memories.state", earlier.state, tuple(later.state.shape), "one memory per document")
-    return Memories(earlier.state + later.state, tokens)
+class Written(NamedTuple):
+    """What is written of each token, with heads as documents: key and value, which are one without values; gates."""
+
+    keys: Float[Tensor, "Bh n kh"]
+    values: Float[Tensor, "Bh n dh"] | None = None
+    alpha: Gates = None
+    beta: Gates = None
 
 
-class ScaledMechanism(Mechanism):
-    """A mechanism whose readout is a product with queries, divided by the document's length.
+class MatrixMechanism(Mechanism):
+    """A mechanism whose memory is a matrix per document and head, and whose readout is its product with queries.
 
     C q grows with the document: `scale="sqrt"` divides it by √tokens, `scale="mean"` by tokens. The division is done
     at lookup, so that a stored C stays a sum.
     """
 
-    def __init__(self, size: int, *, scale: Scale = None, device: Device = None, dtype: Dtype = None) -> None:
-        super().__init__(size, device=device, dtype=dtype)
-        if scale not in (None, "sqrt", "mean"):
-            raise OptionError.expected("scale", "None, 'sqrt' or 'mean'", repr(scale))
-        self.scale: Scale = scale
-
-    def encode(self, hidden: States, lengths: Lengths = None, **inputs: Any) -> Memories:
-        """C of each document; `inputs` are what else a mechanism's `write` takes."""
-        tokens = self.count_tokens(hidden, lengths)
-        return Memories(self.write(hidden, lengths, None, **inputs), tokens)
-
-    def extend(self, memories: Memories, hidden: States, lengths: Lengths = None, **inputs: Any) -> Memories:
-        """C of each document after more tokens."""
-        tokens = add_tokens(memories, self.count_tokens(hidden, lengths))
-        return Memories(self.write(hidden, lengths, memories.state, **inputs), tokens)
-
-    def lookup(self, memories: Memories, queries: Queries) -> Float[Tensor, "B m d"]:
-        """C q / scale."""
-        return self.read(memories.state, memories, queries)
-
-    @abstractmethod
-    def write(self, *args: Any, **inputs: Any) -> Float[Tensor, "B ..."]:
-        """C of documents, given their states, lengths and the C to continue from, or None."""
-
-    def read(
-        self, matrix: Float[Tensor, "B d k"], memories: Memories, queries: Queries
-    ) -> Float[Tensor, "B m d"]:
-        """The product of a matrix per document with its queries, divided by the scale."""
-        if self.scale is None:
-            return lookup(matrix, queries)
-        # The query is divided, not the readout, and in the wider dtype: C q may be too large for float16.
-        dtype = torch.promote_types(matrix.dtype, queries.dtype)
-        tokens = (
-            memories.tokens[:, None, None].clamp(min=1).to(dtype)
-        )  # an empty document counts as one token
-        divisor = tokens.sqrt() if self.scale == "sqrt" else tokens
-        return lookup(matrix, queries.to(dtype) / divisor).to(queries.dtype)
-
-
-class MatrixMechanism(ScaledMechanism):
-    """A mechanism whose memory is C `[B, k, k]` and whose readout is C q, divided by the scale."""
+    ridge = 0.0
 
     def __init__(
         self,
         size: int,
         *,
+        heads: int = 1,
         scale: Scale = None,
         backend: Backend = "auto",
         device: Device = None,
         dtype: Dtype = None,
     ) -> None:
-        super().__init__(size, scale=scale, device=device, dtype=dtype)
+        super().__init__(size, heads=heads, device=device, dtype=dtype)
+        if scale not in (None, "sqrt", "mean"):
+            raise OptionError.expected("scale", "None, 'sqrt' or 'mean'", repr(scale))
         check_backend(backend)
+        self.scale: Scale = scale
         self.backend: Backend = backend
+
+    def encode(self, hidden: States, lengths: Lengths = None, **inputs: Any) -> Memories:
+        """C of each document; `inputs` are what else the mechanism writes."""
+        return self._read(None, hidden, lengths, inputs)
+
+    def extend(self, memories: Memories, hidden: States, lengths: Lengths = None, **inputs: Any) -> Memories:
+        """C of each document after more tokens."""
+        self.check_own(memories)
+        return self._read(memories, hidden, lengths, inputs)
+
+    def _read(
+        self, earlier: Memories | None, hidden: States, lengths: Lengths, inputs: dict[str, Any]
+    ) -> Memories:
+        tokens, initial = self.count_tokens(hidden, lengths), None
+        counts = None if lengths is None else tokens
+        if earlier is not None:
+            tokens = add_tokens(earlier, tokens)
+            initial = earlier.state if self.heads == 1 else fold(earlier.state)
+        state, kept = self.write(hidden, counts, initial, **inputs)
+        kept = None if kept is None else self.unfold(kept)
+        if kept is not None and earlier is not None:
+            kept = None if earlier.kept is None else earlier.kept * kept
+        return Memories(self.unfold(state), tokens, self.name, kept, ridge=self.ridge)
+
+    def lookup(self, memories: Memories, queries: Queries) -> Float[Tensor, "B m d"]:
+        """C q / scale."""
+        self.check_own(memories)
+        return self.read(memories.state, memories.tokens, queries)
+
+    def lookup_along(
+        self,
+        hidden: States,
+        queries: States,
+        lengths: Lengths = None,
+        *,
+        cu_seqlens: Int[Tensor, " S"] | None = None,
+        memories: Memories | None = None,
+        **inputs: Any,
+    ) -> Float[Tensor, "B n d"]:
+        """The readout at every position: of the t-th query from the memory of the tokens up to t, itself included.
+
+        The same as `extend` and `lookup` token by token, continuing from `memories` if they are given; 0 in padding.
+        Packed sequences are one row `[1, T, size]`, with `cu_seqlens` as the places where they start and end.
+        """
+        tokens = self.count_tokens(hidden, lengths)
+        check_floats("queries", queries, "B n k")
+        check_shape("queries", queries, tuple(hidden.shape), "one query per token")
+        mask, initial = length_mask(lengths, hidden), None
+        written = self.written(blank(hidden, mask), mask, **inputs)
+        before = torch.zeros_like(tokens)
+        if memories is not None:
+            self.check_own(memories)
+            check_shape("memories.tokens", memories.tokens, tuple(tokens.shape), "one memory per document")
+            before = memories.tokens
+            initial = memories.state if self.heads == 1 else fold(memories.state)
+        readouts = lookup_along(
+            *(written.keys, written.keys if written.values is None else written.values),
+            self.split(blank(queries, mask)),
+            alpha=written.alpha,
+            beta=written.beta,
+            initial=initial,
+            lengths=None if lengths is None else self.per_head(tokens),
+            cu_seqlens=cu_seqlens,
+        )
+        position = torch.arange(1, hidden.shape[1] + 1, device=hidden.device)
+        if cu_seqlens is not None:
+            starts = cu_seqlens.to(hidden.device, torch.int64)
+            position = position - starts[torch.searchsorted(starts, position, right=False) - 1]
+        if self.scale is not None:
+            readouts = readouts / self._divisor(self.per_head(before)[:, None] + position, readouts.dtype)
+        return self.join(readouts)
+
+    def write(self, *args: Any, **inputs: Any) -> tuple[Matrices, Decays]:
+        """C of documents, and ∏ α where there is decay, given states, lengths and the C to continue from, or None."""
+        hidden, lengths, initial = args
+        mask = length_mask(lengths, hidden)
+        written = self.written(blank(hidden, mask), mask, **inputs)
+        counts = None if lengths is None else self.per_head(lengths)
+        gates = {"alpha": written.alpha, "beta": written.beta}
+        memory = encode(written.keys, **gates, lengths=counts, initial=initial, backend=self.backend)
+        return memory, self.decay(written.alpha, counts)
+
+    @abstractmethod
+    def written(self, *args: Any, **inputs: Any) -> Written:
+        """What is written of each token, given states that are 0 in padding, and the mask."""
+
+    @staticmethod
+    def decay(alpha: Gates, lengths: Int[Tensor, " Bh"] | None) -> Decays:
+        """∏ α over the tokens of each document."""
+        if alpha is None:
+            return None
+        mask = length_mask(lengths, alpha[:, :, None])
+        gates = neutral_in_padding(alpha, None, mask, alpha.dtype)[0]
+        return None if gates is None else gates.prod(1)
+
+    def read(
+        self, state: Float[Tensor, "B ..."], tokens: Int[Tensor, " B"], queries: Queries
+    ) -> Float[Tensor, "B m d"]:
+        """The product of each document's matrix with its queries, divided by the scale."""
+        check_floats("queries", queries, "B m k")
+        check_shape(
+            "queries", queries, (len(tokens), queries.shape[1], self.size), "one row of queries per memory"
+        )
+        matrix = state if self.heads == 1 else fold(state)
+        rows = self.split(queries)
+        if self.scale is None:
+            return self.join(lookup(matrix, rows))
+        # The query is divided, not the readout, and in the wider dtype: C q may be too large for float16.
+        wide = rows.to(torch.promote_types(matrix.dtype, rows.dtype))
+        divided = wide / self._divisor(self.per_head(tokens)[:, None], wide.dtype)
+        return self.join(lookup(matrix, divided)).to(queries.dtype)
+
+    def _divisor(self, tokens: Int[Tensor, "Bh n"], dtype: torch.dtype) -> Float[Tensor, "Bh n 1"]:
+        """What readouts after so many tokens are divided by; an empty document counts as one token."""
+        count = tokens.clamp(min=1).to(dtype)[:, :, None]
+        return count.sqrt() if self.scale == "sqrt" else count

@@ -2,13 +2,13 @@
 
 import torch
 
-from attar.nn.mechanisms.base import Mechanism, Memories, Queries, States, add_tokens
+from attar.nn.mechanisms.base import Mechanism, Memories, Queries, States
 from attar.ops.checks import Lengths, check_floats, check_shape, is_traced
 from attar.ops.lookups import softmax_lookup
 
 
 class NoAttention(Mechanism):
-    """The last state alone: every query has the same readout.
+    """The last state alone: every query has the same readout, whatever the heads.
 
     >>> none = NoAttention(1)
     >>> memories = none.encode(torch.tensor([[[1.0], [2.0], [3.0]]]), lengths=[2])
@@ -22,23 +22,18 @@ class NoAttention(Mechanism):
         """Each document's last state; zeros for a document of no tokens."""
         tokens = self.count_tokens(hidden, lengths)
         if hidden.shape[1] == 0:
-            return Memories(hidden.sum(1), tokens)
+            return Memories(hidden.sum(1), tokens, self.name)
         last = (tokens - 1).clamp(min=0)[:, None, None].expand(-1, 1, self.size)
         state = hidden.gather(1, last)[:, 0]
-        return Memories(torch.where(tokens[:, None] > 0, state, 0), tokens)
+        return Memories(torch.where(tokens[:, None] > 0, state, 0), tokens, self.name)
 
     def extend(self, memories: Memories, hidden: States, lengths: Lengths = None) -> Memories:
         """The new last state, or the old one where there is no new token."""
         return self.merge(memories, self.encode(hidden, lengths))
 
-    def merge(self, earlier: Memories, later: Memories) -> Memories:
-        """The later text's last state, or the earlier one's where the later is empty."""
-        tokens = add_tokens(earlier, later.tokens)
-        check_shape("memories.state", earlier.state, tuple(later.state.shape), "it is one state, [B, k]")
-        return Memories(torch.where(later.tokens[:, None] > 0, later.state, earlier.state), tokens)
-
     def lookup(self, memories: Memories, queries: Queries) -> Queries:
         """The last state, for any query."""
+        self.check_own(memories)
         check_floats("queries", queries, "B m k")
         shape = (memories.state.shape[0], queries.shape[1], self.size)
         check_shape("queries", queries, shape, "one row of queries per memory")
@@ -58,29 +53,23 @@ class SoftmaxAttention(Mechanism):
 
     def encode(self, hidden: States, lengths: Lengths = None) -> Memories:
         """The states themselves."""
-        return Memories(hidden, self.count_tokens(hidden, lengths))
+        return Memories(hidden, self.count_tokens(hidden, lengths), self.name)
 
     def extend(self, memories: Memories, hidden: States, lengths: Lengths = None) -> Memories:
         """The old states followed by the new ones."""
         return self.merge(memories, self.encode(hidden, lengths))
 
-    def merge(self, earlier: Memories, later: Memories) -> Memories:
-        """Each document's later states after its own last earlier one; padding stays at the end."""
-        tokens = add_tokens(earlier, later.tokens)
-        check_floats("memories.state", earlier.state, "B n k")
-        width = earlier.state.shape[1]
-        states = torch.cat([earlier.state, later.state], 1)
-        position = torch.arange(states.shape[1], device=states.device)
-        new = position - earlier.tokens[:, None]
-        source = torch.where(new < 0, position, width + new).clamp(max=states.shape[1] - 1)
-        return Memories(states.gather(1, source[:, :, None].expand(-1, -1, self.size)), tokens)
-
     def lookup(self, memories: Memories, queries: Queries) -> Queries:
-        """The average of the states, weighted by softmax(H q)."""
+        """The average of the states of each head, weighted by softmax(H q)."""
+        self.check_own(memories)
         # Without padding no mask is needed, which would copy all states; a GPU is not synchronised for this.
         whole = (
             memories.tokens.device.type == "cpu"
             and not is_traced()
             and bool((memories.tokens == memories.state.shape[1]).all())
         )
-        return softmax_lookup(memories.state, queries, lengths=None if whole else memories.tokens)
+        lengths = None if whole else self.per_head(memories.tokens)
+        check_floats("queries", queries, "B m k")
+        shape = (len(memories), queries.shape[1], self.size)
+        check_shape("queries", queries, shape, "one row of queries per document")
+        return self.join(softmax_lookup(self.split(memories.state), self.split(queries), lengths=lengths))

@@ -5,13 +5,15 @@ whose size depends on what the document contains.
 """
 
 import math
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attar.errors import DtypeError, OptionError, ShapeError
-from attar.nn.mechanisms.base import Memories, Scale, ScaledMechanism, add_memories, add_tokens
+from attar.nn.mechanisms.base import Mask, Matrices, MatrixMechanism, Memories, Scale, Written, blank, fold
+from attar.nn.memories import with_room
 from attar.ops.checks import (
     Device,
     Dtype,
@@ -21,52 +23,82 @@ from attar.ops.checks import (
     check_floats,
     check_shape,
     length_mask,
+    without_autocast,
 )
-from attar.ops.lookups import RIDGE, ridge_lookup
+from attar.ops.lookups import RIDGE, ridge_solution
 
 NO_NAME = -1
+# Maps to positive features, so that for positive queries no token's score cancels another's.
+Features = Literal["softplus", "elu", "relu"] | None
 
 
-class KeyMechanism(ScaledMechanism):
+def positive(features: Features, x: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch k"]:
+    """Features of keys or queries; None leaves them as they are.
+
+    >>> positive("elu", torch.tensor([0.0, 2.0])).tolist()
+    [1.0, 3.0]
+    """
+    if features == "elu":
+        return nn.functional.elu(x) + 1
+    return x if features is None else getattr(nn.functional, features)(x)
+
+
+def check_features(features: object) -> None:
+    """Refuse an unknown map."""
+    if features not in (None, "softplus", "elu", "relu"):
+        raise OptionError.expected("features", "'softplus', 'elu', 'relu' or None", repr(features))
+
+
+class KeyMechanism(MatrixMechanism):
     """key = σ(W h + b) ⊙ (V h).
 
-    With `positive`, key = σ(W h + b) ⊙ softplus(V h): for queries that are positive too, no token's score cancels
-    another's, and a readout is a weight.
+    With `features`, key = σ(W h + b) ⊙ φ(V h) with a positive φ: for queries that are positive too, no token's score
+    cancels another's, and a readout is a weight.
     """
 
     def __init__(
         self,
         size: int,
         *,
+        heads: int = 1,
         gate_bias: float = 0.0,
         scale: Scale = None,
-        positive: bool = False,
+        features: Features = None,
         device: Device = None,
         dtype: Dtype = None,
     ) -> None:
-        super().__init__(size, scale=scale)
-        self.positive = positive
+        super().__init__(size, heads=heads, scale=scale)
+        check_features(features)
+        self.features: Features = features
+        self.gate_bias = gate_bias
         self.gate = nn.Linear(size, size, device=device, dtype=dtype)
         nn.init.constant_(self.gate.bias, gate_bias)
         self.key = nn.Linear(size, size, bias=False, device=device, dtype=dtype)
 
+    def reset_parameters(self) -> None:
+        """Random W and V, and b at `gate_bias`."""
+        self.gate.reset_parameters()
+        nn.init.constant_(self.gate.bias, self.gate_bias)
+        self.key.reset_parameters()
+
     def keys(self, hidden: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch k"]:
-        """σ(W h + b) ⊙ (V h), or ⊙ softplus(V h), in the states' dtype."""
+        """σ(W h + b) ⊙ φ(V h), in the states' dtype."""
         gate, bias, key = (p.to(hidden.dtype) for p in (self.gate.weight, self.gate.bias, self.key.weight))
         opened = torch.sigmoid(nn.functional.linear(hidden, gate, bias))
-        keys = nn.functional.linear(hidden, key)
-        return opened * (nn.functional.softplus(keys) if self.positive else keys)
+        return opened * positive(self.features, nn.functional.linear(hidden, key))
 
 
 class KeyedAttention(KeyMechanism):
     """C = Σ key_t x_tᵀ, a memory `[B, k, d]`: keys from the states, the tokens' own embeddings as values.
 
-    The readout Σ (key_t · q) x_t is in the space of embeddings: a candidate e is scored by its product with x_e.
+    The readout Σ (key_t · q) x_t is in the space of embeddings: a candidate e is scored by its product with x_e. With
+    `heads`, keys and values are both divided.
 
     With `ridge`, each value is followed by its own key, so that the memory is `[B, k, d + k]`: G = Σ key_t key_tᵀ next
     to C, and the readout is Cᵀ (G + λI)⁻¹ q. λ is `ridge` times the mean of G's diagonal; `True` stands for 0.1. The
     size is still fixed and the memory a sum, and keys that are alike no longer drown each other. The readout does not
-    grow with the text and has no scale.
+    grow with the text and has no scale. `memories.prepare()` computes the inverse's product once; a lookup then costs
+    what one without a ridge does.
 
     >>> keyed = KeyedAttention(1)
     >>> parameters = {"gate.weight": torch.zeros(1, 1), "gate.bias": torch.zeros(1), "key.weight": torch.eye(1)}
@@ -85,15 +117,16 @@ class KeyedAttention(KeyMechanism):
         self,
         size: int,
         *,
+        heads: int = 1,
         gate_bias: float = 0.0,
         scale: Scale = None,
-        positive: bool = False,
+        features: Features = None,
         ridge: float | bool = False,
         device: Device = None,
         dtype: Dtype = None,
     ) -> None:
         super().__init__(
-            size, gate_bias=gate_bias, scale=scale, positive=positive, device=device, dtype=dtype
+            size, heads=heads, gate_bias=gate_bias, scale=scale, features=features, device=device, dtype=dtype
         )
         self.ridge = RIDGE if ridge is True else float(ridge)
         if not 0 <= self.ridge < math.inf:
@@ -104,25 +137,24 @@ class KeyedAttention(KeyMechanism):
             remedy = "the readout of a ridge does not grow with the text"
             raise OptionError.expected("scale with a ridge", "None", repr(scale), remedy)
 
-    def merge(self, earlier: Memories, later: Memories) -> Memories:
-        """The sum: two texts read separately are one text, if their tokens have the same embeddings."""
-        return add_memories(earlier, later)
-
     def lookup(self, memories: Memories, queries: Float[Tensor, "B m k"]) -> Float[Tensor, "B m d"]:
         """Σ (key_t · q) x_t / scale, or Cᵀ (G + λI)⁻¹ q: a vector in the space of the values."""
-        if self.ridge:
-            return ridge_lookup(memories.state, queries, ridge=self.ridge)
-        return self.read(memories.state.mT, memories, queries)
+        self.check_own(memories)
+        if not self.ridge:
+            return self.read(memories.state, memories.tokens, queries)
+        if memories.prepared is not None:
+            return self.read(memories.prepared, memories.tokens, queries)
+        if not memories.ridge:
+            raise OptionError.expected(
+                "memories", "those of a ridge, [C, G]", "C alone", "encode with ridge=True"
+            )
+        matrix = ridge_solution(memories.state if self.heads == 1 else fold(memories.state), ridge=self.ridge)
+        return self.read(self.unfold(matrix), memories.tokens, queries)
 
-    def write(
-        self,
-        hidden: Float[Tensor, "B n k"],
-        lengths: Lengths,
-        initial: Float[Tensor, "B k width"] | None,
-        *,
-        values: Float[Tensor, "B n d"] | None = None,
-    ) -> Float[Tensor, "B k width"]:
-        """Σ key xᵀ, summed in float32 or float64, continuing from `initial`; `values` must be given."""
+    def written(
+        self, hidden: Float[Tensor, "B n k"], mask: Mask, *, values: Float[Tensor, "B n d"] | None = None
+    ) -> Written:
+        """Keys and values of each token; `values` must be given."""
         if values is None:
             raise OptionError.expected(
                 "values", "the tokens' embeddings [B, n, d]", "none", "give values=..."
@@ -131,20 +163,35 @@ class KeyedAttention(KeyMechanism):
         batch, n, d = *hidden.shape[:2], values.shape[2]
         check_shape("values", values, (batch, n, d), "one value per token")
         check_device("values", values, hidden)
-        mask = length_mask(lengths, hidden)
-        if mask is not None:
-            # Padding must not meet the gate: 0 · NaN would reach the gradients of W, b and V.
-            hidden, values = (x.masked_fill(~mask[:, :, None], 0) for x in (hidden, values))
+        if d % self.heads:
+            raise ShapeError.expected("values", f"a size that {self.heads} heads divide", str(d))
         dtype = accumulation_dtype(torch.promote_types(hidden.dtype, values.dtype))
-        keys, values = self.keys(hidden).to(dtype), values.to(dtype)
-        if self.ridge:
-            values = torch.cat([values, keys], 2)
-        with torch.autocast(hidden.device.type, enabled=False):
+        return Written(self.split(self.keys(hidden)).to(dtype), self.split(blank(values, mask)).to(dtype))
+
+    def write(
+        self,
+        hidden: Float[Tensor, "B n k"],
+        lengths: Int[Tensor, " B"] | None,
+        initial: Matrices | None,
+        *,
+        values: Float[Tensor, "B n d"] | None = None,
+    ) -> tuple[Matrices, None]:
+        """Σ key xᵀ, summed in float32 or float64, continuing from `initial`."""
+        mask = length_mask(lengths, hidden)
+        keys, own, *_ = self.written(blank(hidden, mask), mask, values=values)
+        written = keys if own is None else torch.cat([own, keys], 2) if self.ridge else own
+        with without_autocast(hidden):
             if initial is None:
-                return torch.bmm(keys.mT, values)
-            shape = (batch, self.size, values.shape[2])
+                return torch.bmm(keys.mT, written), None
+            shape = (len(keys), self.head_size, written.shape[2])
             check_shape("memories.state", initial, shape, "values of the same size")
-            return torch.baddbmm(initial.to(dtype), keys.mT, values)
+            return torch.baddbmm(initial.to(keys.dtype), keys.mT, written), None
+
+    def lookup_along(self, *args: Any, **options: Any) -> Float[Tensor, "B n d"]:
+        """The readout at every position; not with a ridge, whose inverse would be another one at each."""
+        if self.ridge:
+            raise OptionError.expected("lookup_along", "keyed without a ridge", f"ridge={self.ridge:g}")
+        return super().lookup_along(*args, **options)
 
 
 class NamedAttention(KeyMechanism):
@@ -166,21 +213,38 @@ class NamedAttention(KeyMechanism):
 
     name = "named"
 
-    def merge(self, earlier: Memories, later: Memories) -> Memories:
-        """The sum, name by name: both texts must have been read under one table of names."""
-        tokens = add_tokens(earlier, later.tokens)
-        count = max(earlier.state.shape[1], later.state.shape[1])
-        return Memories(_with_room(earlier.state, count) + _with_room(later.state, count), tokens)
+    def __init__(
+        self,
+        size: int,
+        *,
+        gate_bias: float = 0.0,
+        scale: Scale = None,
+        features: Features = None,
+        device: Device = None,
+        dtype: Dtype = None,
+    ) -> None:
+        super().__init__(
+            size, gate_bias=gate_bias, scale=scale, features=features, device=device, dtype=dtype
+        )
+
+    def lookup(self, memories: Memories, queries: Float[Tensor, "B m k"]) -> Float[Tensor, "B m names"]:
+        """The score of every name."""
+        self.check_own(memories)
+        return self.read(memories.state.mT, memories.tokens, queries)
+
+    def written(self, hidden: Float[Tensor, "B n k"], mask: Mask) -> Written:
+        """There is none per token."""
+        raise OptionError.expected("lookup_along", "linear, gated, decayed or keyed", repr(self.name))
 
     def write(
         self,
         hidden: Float[Tensor, "B n k"],
-        lengths: Lengths,
+        lengths: Int[Tensor, " B"] | None,
         initial: Float[Tensor, "B old k"] | None,
         *,
         names: Int[Tensor, "B n"] | None = None,
         count: int | None = None,
-    ) -> Float[Tensor, "B names k"]:
+    ) -> tuple[Float[Tensor, "B names k"], None]:
         """The vectors of the names, summed in float32 or float64, continuing from `initial`; names must be given.
 
         An id means the same name as in `initial`.
@@ -197,13 +261,13 @@ class NamedAttention(KeyMechanism):
             memory = hidden.new_zeros(batch, known if count is None else count, size, dtype=dtype)
         else:
             check_shape("memories.state", initial, (batch, initial.shape[1], size), "[B, names, k]")
-            memory = _with_room(initial.to(dtype), known if count is None else count)
+            memory = with_room(initial.to(dtype), known if count is None else count)
         count = memory.shape[1]
         index = (document * count + name).to(hidden.device, non_blocking=True)
         # Padding and tokens that are not names are never read, so nothing of them can leak.
         states = hidden.flatten(0, 1).index_select(0, token.to(hidden.device, non_blocking=True))
         keys = self.keys(states).to(dtype)
-        return memory.flatten(0, 1).index_add(0, index, keys).view(batch, count, size)
+        return memory.flatten(0, 1).index_add(0, index, keys).view(batch, count, size), None
 
 
 def _named_tokens(
@@ -231,13 +295,3 @@ def _named_tokens(
         raise ShapeError.expected("names", f"numbers from {NO_NAME} up", str(int(ids.min())))
     document, position = (ids != NO_NAME).nonzero(as_tuple=True)
     return document * n + position, document, ids[document, position]
-
-
-def _with_room(vectors: Float[Tensor, "B old k"], count: int) -> Float[Tensor, "B names k"]:
-    """The vectors, padded to at least `count` names.
-
-    >>> _with_room(torch.ones(1, 1, 1), 3).tolist()
-    [[[1.0], [0.0], [0.0]]]
-    """
-    missing = count - vectors.shape[1]
-    return nn.functional.pad(vectors, (0, 0, 0, missing)) if missing > 0 else vectors

@@ -16,7 +16,14 @@ from jaxtyping import Float, Int, Int8
 from torch import Tensor
 
 from attar.errors import DtypeError, ShapeError
-from attar.ops.checks import accumulation_dtype, check_device, check_real, check_shape, shape_of
+from attar.ops.checks import (
+    accumulation_dtype,
+    check_device,
+    check_real,
+    check_shape,
+    check_symmetric,
+    shape_of,
+)
 
 LEVELS = 127
 # float16 is not among them: its scale would overflow at a C_ii of 4e9.
@@ -24,7 +31,7 @@ SCALE_DTYPES = (torch.float32, torch.float64, torch.bfloat16)
 
 
 def pack(memory: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch p"]:
-    """The lower triangle of each memory, row by row; values above the diagonal are not read.
+    """The lower triangle of each memory, row by row; one that is not symmetric is refused.
 
     >>> pack(torch.tensor([[1.0, 2.0], [2.0, 5.0]])).tolist()
     [1.0, 2.0, 5.0]
@@ -32,6 +39,7 @@ def pack(memory: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch p"]:
     check_real("memory", memory)
     if memory.ndim < 2 or memory.shape[-1] != memory.shape[-2] or memory.shape[-1] == 0:
         raise ShapeError.expected("memory", "[..., k, k] with k ≥ 1", shape_of(memory))
+    check_symmetric("memory", memory, "keep a memory of keys and values in full")
     lower, _ = _indices(memory.shape[-1], memory.device)
     # index_select takes 1.3 ns per value here; indexing with rows and columns takes 4.
     return memory.flatten(-2).index_select(-1, lower)

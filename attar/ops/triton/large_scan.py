@@ -36,7 +36,7 @@ SETTLED = 2e-7
 
 
 def read(
-    hidden: Tensor, f: Tensor, V: Tensor, initial: Maybe, lengths: Maybe, training: bool
+    hidden: Tensor, f: Tensor, V: Tensor, w: Maybe, initial: Maybe, lengths: Maybe, training: bool
 ) -> tuple[Tensor, Tensor, Maybe, Tensor, Maybe]:
     """The last memory; for training also the gates, ρ, φ and a memory every `_spacing` tokens."""
     batch, n, k = f.shape
@@ -52,8 +52,10 @@ def read(
         F = _states(f, part, counts)
         P, overlaps = F @ T, F @ F.mT
         gates_kernel[(batch,)](
-            *(overlaps, P @ F.mT, P.square().sum(-1), P @ V.T, F @ V.T, hidden, counts, gates, phi),
+            *(overlaps, P @ F.mT, P.square().sum(-1), P @ V.mT, F @ V.mT, hidden, w, counts, gates, phi),
             *(start, F.shape[1], n, k),
+            ENERGY=w is not None,
+            OWN=V.ndim == 3,
             L=CHUNK,
             SETTLED=SETTLED,
         )
@@ -68,13 +70,14 @@ def read(
 
 
 def gradients(
-    f: Tensor, V: Tensor, lengths: Maybe, last: Tensor, gates: Tensor, rho: Tensor, phi: Tensor,
+    f: Tensor, V: Tensor, w: Maybe, lengths: Maybe, last: Tensor, gates: Tensor, rho: Tensor, phi: Tensor,
     kept: Tensor, grad_last: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """∂(U h + b), ∂f, ∂V and ∂C₀."""
+) -> tuple[Tensor, Tensor, Tensor, Maybe, Tensor]:  # fmt: skip
+    """∂(U h + b), ∂f, ∂V, ∂w and ∂C₀."""
     batch, n, k = f.shape
     counts = torch.full((batch,), n, dtype=torch.int32, device=f.device) if lengths is None else lengths
-    grad_hidden, grad_f, grad_V = torch.zeros_like(gates), torch.zeros_like(rho), torch.zeros_like(V)
+    grad_hidden, grad_f = torch.zeros_like(gates), torch.zeros_like(rho)
+    grad_V, grad_w = torch.zeros(batch, 2, k, device=f.device), torch.zeros(batch, 2, device=f.device)
     G, end = grad_last, last
     for segment in reversed(range(kept.shape[1])):
         first = segment * _spacing(k)
@@ -83,30 +86,40 @@ def gradients(
             start = first + place * CHUNK
             part, T = slice(start, start + CHUNK), starts[place]
             F, R = _states(f, part, counts), _states(rho, part, counts)
-            dz, G, grad = _chunk_gradient(F, R, T, end, G, V, gates[:, part], phi[:, part], counts, start)
+            dz, G, grad, present = _chunk_gradient(
+                F, R, T, end, G, V, w, gates[:, part], phi[:, part], counts, start
+            )
             grad_hidden[:, part], grad_f[:, part] = dz, grad.to(f.dtype)
-            grad_V += torch.einsum("bnc,bnk->ck", dz, R)
+            grad_V += torch.bmm(dz.mT, R)
+            grad_w += torch.bmm(dz.mT, present[:, :, None])[:, :, 0]
             end = T
-    return grad_hidden, grad_f, grad_V, G
+    if V.ndim == 2:
+        grad_V, grad_w = grad_V.sum(0), grad_w.sum(0)
+    return grad_hidden, grad_f, grad_V, None if w is None else grad_w, G
 
 
 def _chunk_gradient(
-    F: Tensor, R: Tensor, T: Tensor, end: Tensor, G: Tensor, V: Tensor, gates: Tensor, phi: Tensor,
+    F: Tensor, R: Tensor, T: Tensor, end: Tensor, G: Tensor, V: Tensor, w: Maybe, gates: Tensor, phi: Tensor,
     counts: Tensor, start: int,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """∂z, the gradient of the memory before the chunk, and ∂f."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """∂z, the gradient of the memory before the chunk, ∂f, and how much of each token was there."""
     batch, rows, k = F.shape
     alphas, betas = gates.unbind(-1)
     Y, overlaps = F @ (G + G.mT), F @ F.mT
     dz, kappas = F.new_empty(batch, rows, 2), F.new_empty(batch, rows)
     energies, q = (F * Y).sum(-1) / 2, (G * end).sum((1, 2))
+    norms, u = (F * F).sum(-1), ((F * R).sum(-1) / phi).clamp(min=0)
+    whole = norms.square() + u + 1e-30
+    slopes = ((u > 0) * norms.square() / whole / whole)[:, :, None]
+    slopes = torch.zeros_like(dz) if w is None else (slopes * w.unsqueeze(-2)).contiguous()
     gradients_kernel[(batch,)](
-        *(overlaps, F @ R.mT, energies, gates.contiguous(), phi.contiguous(), R @ V.T, F @ V.T, q, counts),
-        *(dz, kappas, start, rows, k),
+        *(overlaps, F @ R.mT, energies, gates.contiguous(), phi.contiguous(), R @ V.mT, F @ V.mT),
+        *(slopes, u.contiguous(), q, counts, dz, kappas, start, rows, k),
         L=CHUNK,
         SETTLED=SETTLED,
     )
-    D = phi[:, :, None] * (dz @ V - kappas[:, :, None] * R)
+    c = (slopes * dz).sum(-1, keepdim=True)
+    D = phi[:, :, None] * (dz @ V - kappas[:, :, None] * R) + c * F
     D = D.masked_fill(~_inside(F, counts, start), 0)
     later, before = _decays_between(alphas)
     along = F @ D.mT
@@ -115,8 +128,9 @@ def _chunk_gradient(
     grad = betas[:, :, None] * torch.baddbmm(grad, later * along, F)
     through = torch.bmm(D, T.mT) * before[:, :, None]
     grad = grad + torch.baddbmm(through, later.mT * betas[:, None, :] * along.mT, F)
+    grad = grad + c * (R / phi[:, :, None] - 4 * (u / norms.clamp(min=1e-30))[:, :, None] * F)
     G = torch.baddbmm(kept_share[:, None, None] * G, (F * before[:, :, None]).mT, D)
-    return dz, G, grad
+    return dz, G, grad, u / whole
 
 
 def _memories_between(
@@ -166,8 +180,8 @@ def _decays_between(alphas: Tensor) -> tuple[Tensor, Tensor]:
 
 @triton.jit
 def gates_kernel(
-    overlaps, readings, P2, PV, FV, hidden, counts, gates, phi, start, rows, n, k,
-    L: tl.constexpr, SETTLED: tl.constexpr,
+    overlaps, readings, P2, PV, FV, hidden, w, counts, gates, phi, start, rows, n, k,
+    ENERGY: tl.constexpr, OWN: tl.constexpr, L: tl.constexpr, SETTLED: tl.constexpr,
 ):  # fmt: skip
     """α, β and φ of one document's L tokens; those after its end have α = 1 and β = 0."""
     b = tl.program_id(0).to(tl.int64)
@@ -181,6 +195,11 @@ def gates_kernel(
     PV0, PV1 = load_pairs(PV, row, here, 0.0)
     FV0, FV1 = load_pairs(FV, row, here, 0.0)
     U0, U1 = load_pairs(hidden, token, here, 0.0)
+    same = at[:, None] == at[None, :]
+    power = tl.sum(tl.where(same, K, 0.0), 1)
+    power, own = power * power, tl.sum(tl.where(same, M, 0.0), 1)
+    if ENERGY:
+        w0, w1 = tl.load(w + b * 2 * OWN), tl.load(w + b * 2 * OWN + 1)
     alphas = tl.where(real, tl.sigmoid(U0), 1.0)
     betas = tl.where(real, tl.sigmoid(U1), 0.0)
     phis = tl.full([L], 1.0, tl.float32)
@@ -193,8 +212,14 @@ def gates_kernel(
         along_c = c * (seen + 2 * a[:, None] * M)
         norm, y0, y1 = tl.reduce((along_c, c * FV0[None, :], c * FV1[None, :]), 1, add_three)
         phis = tl.rsqrt(1 + tl.maximum(norm + a * a * P_squared, 0.0) / k)
-        new_alphas = tl.where(real, tl.sigmoid(U0 + phis * (y0 + a * PV0)), 1.0)
-        new_betas = tl.where(real, tl.sigmoid(U1 + phis * (y1 + a * PV1)), 0.0)
+        z0, z1 = U0 + phis * (y0 + a * PV0), U1 + phis * (y1 + a * PV1)
+        if ENERGY:
+            u = tl.maximum(tl.sum(c * K, 1) + a * own, 0.0)
+            present = u / (power + u + 1e-30)
+            z0 += w0 * present
+            z1 += w1 * present
+        new_alphas = tl.where(real, tl.sigmoid(z0), 1.0)
+        new_betas = tl.where(real, tl.sigmoid(z1), 0.0)
         moved = tl.max(tl.maximum(tl.abs(new_alphas - alphas), tl.abs(new_betas - betas)), 0)
         alphas, betas = new_alphas, new_betas
         iterations += 1
@@ -205,12 +230,13 @@ def gates_kernel(
 
 @triton.jit
 def gradients_kernel(
-    overlaps, N, energies, gates, phi, RV, FV, q, counts, dz, kappas, start, rows, k,
+    overlaps, N, energies, gates, phi, RV, FV, slopes, u, q, counts, dz, kappas, start, rows, k,
     L: tl.constexpr, SETTLED: tl.constexpr,
 ):  # fmt: skip
     """∂z and κ of one document's L tokens.
 
-    N_ts = f_t · ρ_s, energies are f_tᵀ G f_t for the G after the chunk, RV = V ρ, FV = V f.
+    N_ts = f_t · ρ_s, energies are f_tᵀ G f_t for the G after the chunk, RV = V ρ, FV = V f, u = f · r; slopes, for α
+    and β, are those of the gates' logits with respect to u.
     """
     b = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, L)
@@ -223,12 +249,15 @@ def gradients_kernel(
     phis = tl.load(phi + row, here, 0.0)
     RV0, RV1 = load_pairs(RV, row, here, 0.0)
     FV0, FV1 = load_pairs(FV, row, here, 0.0)
+    slope0, slope1 = load_pairs(slopes, row, here, 0.0)
+    seen = tl.load(u + row, here, 0.0)
     q_end = tl.load(q + b)
     log = log_of(alphas)
     logs = tl.cumsum(log, 0)
     later = at[None, :] > at[:, None]
     between = tl.exp(tl.where(later, (logs - log)[None, :] - logs[:, None], -float("inf")))
-    between *= tl.load(overlaps + cell, square, 0.0)
+    K = tl.load(overlaps + cell, square, 0.0)
+    between *= K
     from_end = tl.load(energies + row, here, 0.0) * tl.exp(tl.sum(log, 0) - logs)
     z0 = tl.zeros([L], tl.float32)
     z1 = tl.zeros([L], tl.float32)
@@ -237,10 +266,12 @@ def gradients_kernel(
     while (moved > SETTLED) & (iterations <= L):
         scaled0, scaled1 = phis * z0, phis * z1
         kappa = (RV0 * scaled0 + RV1 * scaled1) / k
+        c = slope0 * z0 + slope1 * z1
         along = FV0[:, None] * scaled0[None, :] + FV1[:, None] * scaled1[None, :] - along_rho * kappa[None, :]
+        along += K * c[None, :]
         e = from_end + tl.sum(between * along, 1)
         # q after token t: q after the chunk less everything after t.
-        taken = tl.where(real, betas * e - phis * (RV0 * scaled0 + RV1 * scaled1), 0.0)
+        taken = tl.where(real, betas * e - phis * (RV0 * scaled0 + RV1 * scaled1) - c * seen, 0.0)
         after = q_end - (tl.cumsum(taken, 0, reverse=True) - taken)
         new_z0 = tl.where(real, (after - betas * e) * (1 - alphas), 0.0)
         new_z1 = tl.where(real, e * betas * (1 - betas), 0.0)
@@ -275,6 +306,12 @@ def weights_before(alphas, betas, L: tl.constexpr):
 def log_of(alphas):
     """log α, where a gate of 0 counts as 1e-37 so that logarithms can be subtracted."""
     return tl.log(tl.maximum(alphas, 1e-37))
+
+
+@triton.jit
+def add_four(a0, a1, a2, a3, b0, b1, b2, b3):
+    """Four sums in one pass."""
+    return a0 + b0, a1 + b1, a2 + b2, a3 + b3
 
 
 @triton.jit

@@ -5,10 +5,13 @@ r = C f, the gates, C ← α C + β f fᵀ; in backward, with S = G + Gᵀ and d
 
     y = S f        e = fᵀ G f = y · f / 2        ∂f = β y + Cᵀ d        S ← α S + d fᵀ + f dᵀ
 
-where ρ = φ r is the squashed reading (φ = 1 / √(1 + mean r²)), z the gates' logits, V their weights:
+where ρ = φ r is the squashed reading (φ = 1 / √(1 + mean r²)), z the gates' logits, V and w their weights; without w:
 
     ∂z = ((q − β e)(1 − α),  e β (1 − β))        d = φ (Vᵀ ∂z − κ ρ)        κ = (V ρ) · ∂z / k
     q = ⟨G, C⟩,  which a step back turns into  q − β e + d · r,   d · r = φ² (V ρ) · ∂z
+
+The energy's part, with u = f · r and its slope s = ‖f‖⁴ / (‖f‖⁴ + u)², is c = s (w · ∂z): c f is added to d, c u to
+d · r, and c (r − 4 u f / ‖f‖²) to ∂f.
 
 With q, ∂α needs no C_t, and the sigmoid's own α cancels the division: α ∂α = q − β e. It is summed again from every
 kept memory. The part Cᵀ d of ∂f does not depend on the order of tokens and has a kernel of its own.
@@ -36,7 +39,7 @@ from attar.ops.triton import (
     precision_for,
 )
 from attar.ops.triton.gates import decay_after
-from attar.ops.triton.large_scan import add_three
+from attar.ops.triton.large_scan import add_four, add_three
 
 # Tokens between the memories that are kept for backward.
 EVERY = 64
@@ -52,7 +55,8 @@ def encode_adaptive(h: Tensor, f: Tensor, cell: AffineGates, mask: Maybe, initia
     initial = None if initial is None else initial.float()
     with torch.autocast(f.device.type, enabled=False):
         hidden, V = cell.of_hidden(h.float()), cell.read_weight.float()
-        memory: Tensor = FusedScan.apply(hidden, f, V, initial, kernel_lengths(mask))
+        w = None if cell.energy_weight is None else cell.energy_weight.float()
+        memory: Tensor = FusedScan.apply(hidden, f, V, w, initial, kernel_lengths(mask))
         return memory
 
 
@@ -60,35 +64,38 @@ class FusedScan(torch.autograd.Function):
     """The scan from U h + b on, which is differentiated outside."""
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, f: Tensor, V: Tensor, initial: Maybe, lengths: Maybe) -> Tensor:
+    def forward(
+        ctx: Any, hidden: Tensor, f: Tensor, V: Tensor, w: Maybe, initial: Maybe, lengths: Maybe
+    ) -> Tensor:
         """C of each document; stored transposed, which without an initial memory is the same."""
         f, hidden, V = contiguous_rows(f), hidden.contiguous(), V.contiguous()
+        w = None if w is None else w.contiguous()
         start = None if initial is None else initial.mT.contiguous()
         read = large_scan.read if f.shape[2] > LARGEST_ON_CHIP else _read_on_chip
         training = any(ctx.needs_input_grad)
-        last, *saved = read(hidden, f, V, start, lengths, training)
+        last, *saved = read(hidden, f, V, w, start, lengths, training)
         if training:
             symmetric = None if initial is None else _is_symmetric(initial)
-            ctx.save_for_backward(f, V, lengths, last, *saved, symmetric)
+            ctx.save_for_backward(f, V, w, lengths, last, *saved, symmetric)
         return last if initial is None else last.mT
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """∂(U h + b), ∂f, ∂V, ∂C₀."""
-        f, V, lengths, last, gates, rho, phi, kept, symmetric = ctx.saved_tensors
+        """∂(U h + b), ∂f, ∂V, ∂w, ∂C₀."""
+        f, V, w, lengths, last, gates, rho, phi, kept, symmetric = ctx.saved_tensors
         saved, G = (last, gates, rho, phi, kept), grad.float().mT
-        start: Tensor | None
+        first: Tensor | None
         with torch.autocast(f.device.type, enabled=False):
             if f.shape[2] > LARGEST_ON_CHIP:
-                grad_hidden, grad_f, grad_V, start = large_scan.gradients(f, V, lengths, *saved, G)
+                *found, first = large_scan.gradients(f, V, w, lengths, *saved, G)
             else:
-                grad_hidden, grad_f, grad_V, start = _gradients_on_chip(f, V, lengths, *saved, symmetric, G)
-        return grad_hidden, grad_f, grad_V, None if start is None or symmetric is None else start.mT, None
+                *found, first = _gradients_on_chip(f, V, w, lengths, *saved, symmetric, G)
+        return *found, None if first is None or symmetric is None else first.mT, None
 
 
 def _read_on_chip(
-    hidden: Tensor, f: Tensor, V: Tensor, initial: Maybe, lengths: Maybe, training: bool
+    hidden: Tensor, f: Tensor, V: Tensor, w: Maybe, initial: Maybe, lengths: Maybe, training: bool
 ) -> tuple[Tensor, Maybe, Maybe, Maybe, Maybe]:
     """The last memory; for training also the gates, ρ, φ and the kept memories."""
     batch, n, k = f.shape
@@ -104,11 +111,13 @@ def _read_on_chip(
         last = torch.zeros_like(last) if initial is None else initial
     elif batch:
         read_kernel[(batch,)](
-            *(f, hidden, V, lengths, initial, last, gates, rho, phi, kept),
-            *(f.stride(0), f.stride(1), n, k, EVERY, keeps),
+            *(f, hidden, V, w, None if w is None else fourth_powers(f), lengths, initial),
+            *(last, gates, rho, phi, kept, f.stride(0), f.stride(1), n, k, EVERY, keeps),
             RAGGED=lengths is not None,
             INITIAL=initial is not None,
             TRAINING=training,
+            ENERGY=w is not None,
+            OWN=V.ndim == 3,
             K=_padded(k),
             **WARPS,
         )
@@ -116,21 +125,23 @@ def _read_on_chip(
 
 
 def _gradients_on_chip(
-    f: Tensor, V: Tensor, lengths: Maybe, last: Tensor, gates: Tensor, rho: Tensor, phi: Tensor,
+    f: Tensor, V: Tensor, w: Maybe, lengths: Maybe, last: Tensor, gates: Tensor, rho: Tensor, phi: Tensor,
     kept: Tensor, symmetric: Maybe, G: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Maybe]:  # fmt: skip
-    """∂(U h + b), ∂f, ∂V, and ∂C₀ if there was a C₀; G and ∂C₀ are transposed, as `last` is."""
+) -> tuple[Tensor, Tensor, Tensor, Maybe, Maybe]:  # fmt: skip
+    """∂(U h + b), ∂f, ∂V, ∂w, and ∂C₀ if there was a C₀; G and ∂C₀ are transposed, as `last` is."""
     batch, n, k = f.shape
     grad_hidden, grad_f, d = torch.zeros_like(gates), torch.zeros_like(rho), torch.zeros_like(rho)
-    grad_V = torch.zeros(batch, 2, k, device=f.device)
+    grad_V, grad_w = torch.zeros(batch, 2, k, device=f.device), torch.zeros(batch, 2, device=f.device)
     strides, keeps, ragged = (f.stride(0), f.stride(1)), kept.shape[1], lengths is not None
     overlap, both = (G * last).sum((1, 2)), (G + G.mT).contiguous()
     if batch and n:
         gradient_kernel[(batch,)](
-            *(f, rho, phi, gates, V, lengths, kept, symmetric, overlap, both),
-            *(grad_f, d, grad_hidden, grad_V, *strides, n, k, EVERY, keeps),
+            *(f, rho, phi, gates, V, w, None if w is None else fourth_powers(f), lengths, kept, symmetric),
+            *(overlap, both, grad_f, d, grad_hidden, grad_V, grad_w, *strides, n, k, EVERY, keeps),
             RAGGED=ragged,
             INITIAL=symmetric is not None,
+            ENERGY=w is not None,
+            OWN=V.ndim == 3,
             K=_padded(k),
             **WARPS,
         )
@@ -143,7 +154,15 @@ def _gradients_on_chip(
             num_warps=8,
         )
     start = None if symmetric is None else _initial_gradient(f, d, gates, lengths, G)
-    return grad_hidden, grad_f, grad_V.sum(0), start
+    if V.ndim == 2:
+        grad_V, grad_w = grad_V.sum(0), grad_w.sum(0)
+    return grad_hidden, grad_f, grad_V, None if w is None else grad_w, start
+
+
+def fourth_powers(f: Tensor) -> Tensor:
+    """‖f_t‖⁴ of each token."""
+    powers: Tensor = torch.linalg.vector_norm(f, dim=-1, dtype=torch.float32).pow(4)
+    return powers
 
 
 def _initial_gradient(f: Tensor, d: Tensor, gates: Tensor, lengths: Maybe, G: Tensor) -> Tensor:
@@ -168,9 +187,10 @@ def _padded(k: int) -> int:
 
 @triton.jit
 def read_kernel(
-    f, hidden, V, lengths, initial, last, gates, rho, phi, kept,
+    f, hidden, V, w, powers, lengths, initial, last, gates, rho, phi, kept,
     stride_b, stride_n, n, k, every, keeps,
-    RAGGED: tl.constexpr, INITIAL: tl.constexpr, TRAINING: tl.constexpr, K: tl.constexpr,
+    RAGGED: tl.constexpr, INITIAL: tl.constexpr, TRAINING: tl.constexpr, ENERGY: tl.constexpr, OWN: tl.constexpr,
+    K: tl.constexpr,
 ):  # fmt: skip
     """Forward: the last memory; for training also the gates, ρ, φ and the kept memories."""
     b = tl.program_id(0).to(tl.int64)
@@ -178,7 +198,12 @@ def read_kernel(
     count = n
     if RAGGED:
         count = tl.load(lengths + b)
+    if OWN:  # V and w of this document
+        V += b * 2 * k
     V0, V1 = over_columns(V, j, k, K), over_columns(V + k, j, k, K)
+    if ENERGY:
+        w += b * 2 * OWN
+        w0, w1 = tl.load(w), tl.load(w + 1)
     C = tl.zeros([K // 32, K, 32], tl.float32)
     if INITIAL:
         C = tl.load(initial + b * k * k + cell, square, 0.0)
@@ -197,7 +222,14 @@ def read_kernel(
             next_written_i = tl.load(row + i, i < k, 0.0).to(tl.float32)
             rows, columns = written_i[None, :, None], written[:, None, :]
             r = tl.sum(C * rows, 1)
-            norm, along0, along1 = three_sums(r * r, r * V0, r * V1)
+            if ENERGY:
+                norm, along0, along1, u = four_sums(r * r, r * V0, r * V1, r * tl.sum(columns, 1))
+                u = tl.maximum(u, 0.0)
+                present = u / (tl.load(powers + token) + u + 1e-30)
+                u0 += w0 * present
+                u1 += w1 * present
+            else:
+                norm, along0, along1 = three_sums(r * r, r * V0, r * V1)
             squashing = tl.rsqrt(1 + norm / k)
             alpha = tl.sigmoid(u0 + squashing * along0)
             beta = tl.sigmoid(u1 + squashing * along1)
@@ -213,16 +245,22 @@ def read_kernel(
 
 @triton.jit
 def gradient_kernel(
-    f, rho, phi, gates, V, lengths, kept, symmetric, overlap, both, grad_f, d, grad_hidden, grad_V,
+    f, rho, phi, gates, V, w, powers, lengths, kept, symmetric, overlap, both, grad_f, d, grad_hidden, grad_V, grad_w,
     stride_b, stride_n, n, k, every, keeps,
-    RAGGED: tl.constexpr, INITIAL: tl.constexpr, K: tl.constexpr,
+    RAGGED: tl.constexpr, INITIAL: tl.constexpr, ENERGY: tl.constexpr, OWN: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """Backward: ∂z, d, the part β y of ∂f, and ∂V; `both` is S and `overlap` q after the last token."""
+    """Backward: ∂z, d, ∂f but for Cᵀ d, ∂V and ∂w; `both` is S and `overlap` q after the last token."""
     b = tl.program_id(0).to(tl.int64)
     i, j, cell, square = places(k, K)
     count = n
     if RAGGED:
         count = tl.load(lengths + b)
+    if OWN:
+        V += b * 2 * k
+    if ENERGY:
+        w += b * 2 * OWN
+        w0, w1 = tl.load(w), tl.load(w + 1)
+    grad_w0, grad_w1 = 0.0, 0.0
     V0, V1 = over_columns(V, j, k, K), over_columns(V + k, j, k, K)
     V0_i, V1_i = tl.load(V + i, i < k, 0.0), tl.load(V + k + i, i < k, 0.0)
     grad_V0, grad_V1 = tl.zeros([K // 32, 32], tl.float32), tl.zeros([K // 32, 32], tl.float32)
@@ -259,8 +297,14 @@ def gradient_kernel(
             rows, columns = written_i[None, :, None], written[:, None, :]
             read_columns = reading[:, None, :]
             y = tl.sum(S * rows, 1)
-            w, rho_t = tl.sum(columns, 1), tl.sum(read_columns, 1)
-            twice_e, along0, along1 = three_sums(y * w, rho_t * V0, rho_t * V1)
+            f_t, rho_t = tl.sum(columns, 1), tl.sum(read_columns, 1)
+            if ENERGY:
+                twice_e, along0, along1, u = four_sums(y * f_t, rho_t * V0, rho_t * V1, rho_t * f_t)
+                u = tl.maximum(u / squashing, 0.0)
+                power = tl.load(powers + token)
+                whole = power + u + 1e-30
+            else:
+                twice_e, along0, along1 = three_sums(y * f_t, rho_t * V0, rho_t * V1)
             e = twice_e * 0.5
             z0 = (q - beta * e) * (1 - alpha)
             z1 = e * beta * (1 - beta)
@@ -269,7 +313,16 @@ def gradient_kernel(
             z0_s, z1_s, kappa = z0 * squashing, z1 * squashing, squashing * along / k
             d_j = z0_s * V0 + z1_s * V1 - kappa * rho_t
             d_i = z0_s * V0_i + z1_s * V1_i - kappa * reading_i
-            tl.store(grad_f + token * k + j, (beta * y).to(grad_f.dtype.element_ty), j < k)
+            direct = beta * y
+            if ENERGY:
+                c = tl.where(u > 0, (w0 * z0 + w1 * z1) * (power / whole) / whole, 0.0)
+                q += c * u
+                d_j += c * f_t
+                d_i += c * written_i
+                direct += c * (rho_t / squashing - 4 * u / tl.sqrt(power + 1e-30) * f_t)
+                grad_w0 += z0 * u / whole
+                grad_w1 += z1 * u / whole
+            tl.store(grad_f + token * k + j, direct.to(grad_f.dtype.element_ty), j < k)
             tl.store(d + token * k + j, d_j.to(d.dtype.element_ty), j < k)
             tl.store(grad_hidden + token * 2, z0)
             tl.store(grad_hidden + token * 2 + 1, z1)
@@ -281,6 +334,8 @@ def gradient_kernel(
             written_i, reading_i = next_written_i, next_reading_i
     tl.store(grad_V + b * 2 * k + j, grad_V0, j < k)
     tl.store(grad_V + b * 2 * k + k + j, grad_V1, j < k)
+    tl.store(grad_w + b * 2, grad_w0)
+    tl.store(grad_w + b * 2 + 1, grad_w1)
 
 
 @triton.jit
@@ -307,6 +362,13 @@ def three_sums(x, y, z):
     """The sums of three vectors over columns: within a thread, then within the warp."""
     x, y, z = tl.reduce((x, y, z), 0, add_three)
     return tl.reduce((x, y, z), 0, add_three)
+
+
+@triton.jit
+def four_sums(x, y, z, u):
+    """The sums of four vectors over columns."""
+    x, y, z, u = tl.reduce((x, y, z, u), 0, add_four)
+    return tl.reduce((x, y, z, u), 0, add_four)
 
 
 @triton.jit

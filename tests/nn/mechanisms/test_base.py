@@ -10,13 +10,14 @@ import torch
 from torch.utils import _pytree
 
 from attar.nn.mechanisms import COPY_MECHANISMS, MECHANISMS, attention
-from attar.nn.mechanisms.base import Memories
+from attar.nn.memories import Memories
 
 MATRIX = ("linear", "gated", "decayed", "adaptive")
+EXPORTED = ["linear", "gated", "decayed", "adaptive", "softmax"]
 
 
 def some_memories():
-    return Memories(torch.randn(2, 3, 3), torch.tensor([4, 5]))
+    return Memories(torch.randn(2, 3, 3), torch.tensor([4, 5]), "linear")
 
 
 def assert_same(found, expected):
@@ -33,7 +34,8 @@ class TestMemories:
         assert leaves[1] is memories.tokens
         assert_same(_pytree.tree_unflatten(leaves, structure), memories)
         assert_same(
-            _pytree.tree_map(lambda x: 2 * x, memories), Memories(2 * memories.state, 2 * memories.tokens)
+            _pytree.tree_map(lambda x: 2 * x, memories),
+            Memories(2 * memories.state, 2 * memories.tokens, "linear"),
         )
 
     def test_pytree_paths_are_the_names_of_fields(self):
@@ -54,10 +56,12 @@ class TestMemories:
         module, queries = attention(name, 3), torch.randn(5, 2, 4, 3)
         states = torch.randn(5, 2, 3, 3)
         memories = Memories.__new__(Memories)
-        memories.__dict__.update(state=states, tokens=torch.full((5, 2), 3))
+        empty = {"kept": None, "prepared": None, "ridge": 0.0, "names": None}
+        memories.__dict__.update(state=states, tokens=torch.full((5, 2), 3), mechanism=name, **empty)
         mapped = torch.func.vmap(module.lookup)(memories, queries)
         expected = [
-            module.lookup(Memories(s, torch.tensor([3, 3])), q) for s, q in zip(states, queries, strict=True)
+            module.lookup(Memories(s, torch.tensor([3, 3]), name), q)
+            for s, q in zip(states, queries, strict=True)
         ]
         torch.testing.assert_close(mapped, torch.stack(expected))
 
@@ -75,7 +79,7 @@ class TestMemories:
     def test_go_through_export_in_and_out(self):
         ran = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr
-        assert ran.stdout.split() == ["linear", "gated", "softmax"]
+        assert ran.stdout.split() == EXPORTED
 
 
 @pytest.mark.parametrize("name", [*MECHANISMS, *COPY_MECHANISMS])
@@ -101,14 +105,18 @@ class Encodes(torch.nn.Module):
 
 
 if __name__ == "__main__":  # in a process without the tests' shape checks, which export cannot trace
-    for name in ("linear", "gated", "softmax"):
+    for name in EXPORTED:
         module = Encodes(attention(name, 3))
         arguments = (
-            Memories(torch.randn(2, 3, 3), torch.tensor([3, 3])),
+            attention(name, 3).encode(torch.randn(2, 3, 3)),
             torch.randn(2, 4, 3),
             torch.randn(2, 1, 3),
         )
-        exported = torch.export.export(module, arguments).module()
+        sizes = {1: torch.export.Dim("n", min=2, max=4096)} if name != "softmax" else None
+        structure = [None for _ in _pytree.tree_leaves(arguments[0])]
+        exported = torch.export.export(module, arguments, dynamic_shapes=(structure, sizes, None)).module()
+        if sizes:  # any length, not only the one that was traced
+            arguments = (arguments[0], torch.randn(2, 150, 3), arguments[2])
         (memories, readouts), (expected, expected_readouts) = exported(*arguments), module(*arguments)
         assert isinstance(memories, Memories)
         torch.testing.assert_close(memories.state, expected.state)

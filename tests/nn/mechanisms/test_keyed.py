@@ -5,7 +5,6 @@ import torch
 
 from attar.errors import OptionError, ShapeError
 from attar.nn.mechanisms import COPY_MECHANISMS, attention
-from attar.nn.mechanisms.base import Memories
 from attar.nn.mechanisms.keyed import KeyedAttention
 from attar.ops import reference
 
@@ -31,7 +30,7 @@ def expected_readout(module, hidden, values, queries):
     for h, x in zip(hidden.double(), values.double(), strict=True):
         key = module.key.weight @ h
         key = torch.sigmoid(module.gate.weight @ h + module.gate.bias) * (
-            torch.nn.functional.softplus(key) if module.positive else key
+            torch.nn.functional.softplus(key) if module.features else key
         )
         readout += torch.outer(queries.double() @ key, x)
     return readout.detach()
@@ -61,17 +60,17 @@ def test_ragged_documents_follow_the_equation(k, d, dtype):
 class TestPositiveKeys:
     def test_are_positive_and_the_others_are_not(self):
         hidden = numbers(2, 9, 4)
-        assert (trained(4, positive=True).keys(hidden) > 0).all()
+        assert (trained(4, features="softplus").keys(hidden) > 0).all()
         assert (trained(4).keys(hidden) < 0).any()
 
     def test_read_documents_as_their_equation_says(self):
-        module = trained(4, positive=True)
+        module = trained(4, features="softplus")
         hidden, values, queries = numbers(1, 7, 4), numbers(1, 7, 3), numbers(1, 2, 4)
         readout = module(hidden, queries, values=values).detach()
         torch.testing.assert_close(readout[0], expected_readout(module, hidden[0], values[0], queries[0]))
 
     def test_readouts_of_positive_queries_only_grow_with_the_text(self):
-        module, hidden = trained(3, positive=True), numbers(1, 8, 3)
+        module, hidden = trained(3, features="softplus"), numbers(1, 8, 3)
         values, queries = torch.ones(1, 8, 1).double(), torch.rand(1, 2, 3).double()
         readouts = [module(hidden[:, :n], queries, values=values[:, :n]) for n in range(9)]
         weights = torch.cat(readouts, 2).detach()
@@ -79,7 +78,7 @@ class TestPositiveKeys:
         assert (weights.diff(dim=2) > 0).all()
 
     def test_are_saved_by_the_same_names(self):
-        assert trained(3, positive=True).state_dict().keys() == trained(3).state_dict().keys()
+        assert trained(3, features="softplus").state_dict().keys() == trained(3).state_dict().keys()
 
 
 @pytest.mark.parametrize("split", [0, 1, 3, 6, 7])
@@ -170,7 +169,7 @@ def test_invalid_arguments_are_refused():
         module.encode(hidden, values=values[:, :4])
     with pytest.raises(ShapeError, match=r"memories.state: expected \[2, 4, 2\], got \[2, 4, 3\]"):
         module.extend(memories, hidden, values=values[:, :, :2])
-    with pytest.raises(ShapeError, match=r"memories\.state: expected"):
+    with pytest.raises(ShapeError, match=r"merge: expected memories of one size, \[4, 3\], got \[4, 2\]"):
         module.merge(memories, module.encode(hidden, values=values[:, :, :2]))
     with pytest.raises(ShapeError, match="queries: expected"):
         module.lookup(memories, torch.zeros(2, 1, 3))
@@ -178,7 +177,7 @@ def test_invalid_arguments_are_refused():
         attention("keyed", 3, scale="cube")
     with pytest.raises(
         OptionError,
-        match="option of 'keyed': expected one of gate_bias, scale, positive, ridge, device, dtype, got span",
+        match="option of 'keyed': expected one of heads, gate_bias, scale, features, ridge, device, dtype, got span",
     ):
         attention("keyed", 3, span=1.0)
 
@@ -234,7 +233,7 @@ class TestRidge:
             numbers(2, 2, 4),
         )
         whole, last = (module.encode(hidden[:, at:], values=values[:, at:]) for at in (0, 5))
-        left = Memories(whole.state - last.state, whole.tokens - last.tokens)
+        left = whole - last
         expected = module(hidden[:, :5], queries, values=values[:, :5])
         torch.testing.assert_close(module.lookup(left, queries), expected)
 

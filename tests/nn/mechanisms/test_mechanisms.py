@@ -5,7 +5,7 @@ import torch
 
 from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
 from attar.nn.mechanisms import MECHANISMS, attention
-from attar.nn.mechanisms.base import Memories
+from attar.nn.memories import Memories
 from attar.ops import reference
 
 MATRIX = ("linear", "gated", "decayed", "adaptive")
@@ -39,9 +39,11 @@ def expected_readout(module, hidden, queries):
     if module.name == "adaptive":
         keep = module.keep_and_write
 
-        def cell(h, reading):
+        def cell(h, f, reading):
             squashed = reading / torch.sqrt(1 + reading.square().mean(-1, keepdim=True))
-            gates = torch.sigmoid(h @ keep.weight.T + squashed @ module.read_weight.T + keep.bias)
+            energy = (f * reading).sum(-1) / f.square().sum(-1).square()
+            read = squashed @ module.read_weight.T + (energy / (1 + energy))[:, None] * module.energy_weight
+            gates = torch.sigmoid(h @ keep.weight.T + read + keep.bias)
             return gates[:, 0], gates[:, 1]
 
         return reference.lookup(reference.encode_adaptive(H, f, cell), q)[0]
@@ -161,7 +163,7 @@ class TestEveryMechanism:
             module.lookup(memories, torch.zeros(3, 1, 4))
 
 
-@pytest.mark.parametrize("name", ["none", "softmax", "linear", "gated"])
+@pytest.mark.parametrize("name", ["none", "softmax", "linear", "gated", "decayed"])
 def test_merging_equals_encoding_at_once(name):
     module, queries = trained(name, 3), documents(3, 2, 3)
     first, second = documents(3, 4, 3), documents(3, 6, 3)
@@ -171,12 +173,14 @@ def test_merging_equals_encoding_at_once(name):
     torch.testing.assert_close(module.lookup(merged, queries), module.lookup(whole, queries))
 
 
-@pytest.mark.parametrize("name", ["decayed", "adaptive"])
-def test_mechanisms_that_forget_refuse_to_merge(name):
-    module = attention(name, 3)
+def test_gates_that_read_the_memory_refuse_to_merge():
+    module = attention("adaptive", 3)
     memories = module.encode(torch.randn(1, 2, 3))
-    with pytest.raises(OptionError, match="merge: expected a mechanism that forgets nothing"):
-        module.merge(memories, memories)
+    for combine in (module.merge, module.subtract):
+        with pytest.raises(
+            OptionError, match=r"a mechanism whose gates do not read the memory, got 'adaptive'; .*extend"
+        ):
+            combine(memories, memories)
 
 
 @pytest.mark.parametrize("name", MATRIX)
@@ -202,7 +206,7 @@ class TestScale:
         module, queries = attention(name, 3, scale="mean"), torch.full((1, 1, 3), 10.0, dtype=torch.float16)
         hidden = torch.full((1, 4000, 3), 10.0, dtype=torch.float16)
         assert module(hidden, queries).isfinite().all()
-        memories = Memories(torch.full((1, 3, 3), 4e5), torch.tensor([4000]))
+        memories = Memories(torch.full((1, 3, 3), 4e5), torch.tensor([4000]), name)
         assert module.lookup(memories, queries).tolist() == [[[3000.0] * 3]]
 
 
@@ -267,9 +271,14 @@ class TestMaking:
                 "linear",
                 3,
                 {"span": 9},
-                "option of 'linear': expected one of scale, backend, device, dtype, got span",
+                "option of 'linear': expected one of heads, scale, backend, device, dtype, got span",
             ),
-            ("none", 3, {"scale": "sqrt"}, "option of 'none': expected one of device, dtype, got scale"),
+            (
+                "none",
+                3,
+                {"scale": "sqrt"},
+                "option of 'none': expected one of heads, device, dtype, got scale",
+            ),
             ("gated", 3, {"scale": "cube"}, "scale: expected None, 'sqrt' or 'mean', got 'cube'"),
             ("gated", 3, {"backend": "cuda"}, "backend: expected one of auto, .* got 'cuda'"),
             ("decayed", 3, {"span": 0.0}, "span: expected a number of tokens above 0"),

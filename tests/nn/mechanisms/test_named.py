@@ -62,7 +62,11 @@ def test_scores_of_ragged_documents_follow_the_equation(k, dtype):
 
 
 def test_positive_keys_give_every_name_of_the_text_a_weight_above_0_for_positive_queries():
-    module, hidden, queries = trained(3, positive=True), numbers(2, 9, 3), torch.rand(2, 4, 3).double() + 0.1
+    module, hidden, queries = (
+        trained(3, features="softplus"),
+        numbers(2, 9, 3),
+        torch.rand(2, 4, 3).double() + 0.1,
+    )
     names = some_names(2, 9, 3)
     weights = module(hidden, queries, names=names, count=5)
     held = torch.nn.functional.one_hot(names + 1, 6).any(1)[:, 1:]

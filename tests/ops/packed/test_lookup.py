@@ -49,15 +49,24 @@ class TestPackAndUnpack:
         assert pack(torch.tensor([[1.0, torch.nan], [2.0, 3.0]])).tolist() == [1.0, 2.0, 3.0]
 
     def test_a_transposed_memory_is_packed_as_its_copy(self):
-        matrix = torch.arange(9.0).view(3, 3)
+        matrix = torch.arange(9.0).view(3, 3) + torch.arange(9.0).view(3, 3).T
         assert pack(matrix.T).tolist() == pack(matrix.T.contiguous()).tolist()
 
     def test_first_and_second_derivatives_equal_finite_differences(self):
-        memory = torch.randn(2, 3, 3, dtype=torch.float64, requires_grad=True)
+        states = torch.randn(2, 3, 3, dtype=torch.float64, requires_grad=True)
         packed = torch.randn(2, 6, dtype=torch.float64, requires_grad=True)
-        for function, numbers in ((pack, memory), (unpack, packed)):
+        for function, numbers in ((lambda x: pack(x.mT @ x), states), (unpack, packed)):
             assert torch.autograd.gradcheck(function, numbers)
             assert torch.autograd.gradgradcheck(function, numbers)
+
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)
+    def test_a_memory_that_is_not_symmetric_is_refused(self, dtype):
+        states = torch.randn(2, 9, 4)
+        pack((states.mT @ states).to(dtype))
+        with pytest.raises(
+            ShapeError, match="memory: expected a symmetric matrix, got one that is not; keep"
+        ):
+            pack((states.mT @ torch.randn(2, 9, 4)).to(dtype))
 
     def test_indices_cached_in_inference_mode_work_with_autograd(self):
         with torch.inference_mode():

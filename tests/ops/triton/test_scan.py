@@ -21,14 +21,14 @@ DTYPES = [EXACT, NARROW, pytest.param(torch.bfloat16, id="bfloat16", marks=needs
 # How far values and gradients may be off, as a share of their norm.
 TOLERANCES = {torch.float32: (5e-6, 5e-5), torch.float16: (2e-3, 1e-2), torch.bfloat16: (1e-2, 4e-2)}
 LARGE = {torch.float32: (5e-6, 3e-4), torch.float16: (2e-3, 1e-2), torch.bfloat16: (1e-2, 4e-2)}
-CELL = ("hidden_weight", "read_weight", "bias")
+CELL = ("hidden_weight", "read_weight", "bias", "energy_weight")
 
 
 def inputs_for(device, batch=1, n=9, k=5, d=3, initial="symmetric", dtype=torch.float32):
     """Random arguments whose gates look at the memory mildly, rounded to the type under test."""
     made = {"h": torch.randn(batch, n, d), "f": torch.randn(batch, n, k) * 0.3}
     made |= {"hidden_weight": torch.randn(2, d) * 0.5, "read_weight": torch.randn(2, k) / math.sqrt(k)}
-    made["bias"] = torch.tensor([3.0, 0.0])
+    made |= {"bias": torch.tensor([3.0, 0.0]), "energy_weight": torch.tensor([0.5, -1.0])}
     root = torch.randn(batch, k, k) / math.sqrt(k)
     if initial is not None:
         made["initial"] = root if initial == "not symmetric" else root @ root.mT
@@ -37,7 +37,7 @@ def inputs_for(device, batch=1, n=9, k=5, d=3, initial="symmetric", dtype=torch.
 
 def run(inputs, **options):
     others = {name: x for name, x in inputs.items() if name not in CELL}
-    return encode_adaptive(**others, cell=AffineGates(*(inputs[name] for name in CELL)), **options)
+    return encode_adaptive(**others, cell=AffineGates(*(inputs.get(name) for name in CELL)), **options)
 
 
 def results(inputs, G, **options):
@@ -100,6 +100,19 @@ def tolerances(path):
 @pytest.mark.parametrize("initial", [None, "symmetric", "not symmetric"], ids=str)
 def test_agrees_with_the_reference_from_any_memory(path, initial, dtype, device, tolerances):
     assert_agrees(inputs_for(device, n=3, initial=initial, dtype=dtype), tolerances=tolerances)
+
+
+def test_agrees_with_the_reference_without_the_energy(path, device, tolerances):
+    inputs = inputs_for(device, batch=2, n=5)
+    del inputs["energy_weight"]
+    assert_agrees(inputs, [5, 3], tolerances)
+
+
+def test_weights_may_be_given_per_document(path, device, tolerances):
+    inputs = inputs_for(device, batch=2, n=5)
+    for name in ("read_weight", "energy_weight"):
+        inputs[name] = torch.stack([inputs[name], -inputs[name]])
+    assert_agrees(inputs, [5, 3], tolerances)
 
 
 @pytest.mark.parametrize(("spacings", "more"), [(1, -1), (1, 0), (1, 1), (2, 2)])
@@ -270,7 +283,7 @@ def test_float64_is_refused(device):
 def test_other_cells_are_refused(device):
     h, f = torch.zeros(2, 1, 4, 3, device=device)
     with pytest.raises(OptionError, match=r"expected AffineGates .* got function .*; use backend='torch'"):
-        encode_adaptive(h, f, lambda h, reading: (h[:, 0], h[:, 0]), backend="triton")
+        encode_adaptive(h, f, lambda h, f, reading: (h[:, 0], h[:, 0]), backend="triton")
 
 
 def test_inversion_is_refused(device):

@@ -1,0 +1,360 @@
+"""What documents become, as an algebra: memories that are indexed, joined, added, subtracted, prepared, saved."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.utils import _pytree
+
+from attar.errors import DtypeError, FormatError, OptionError, ShapeError, UnknownDocumentError, quoted
+from attar.ops.checks import check_device, check_shape, is_traced
+from attar.ops.lookups import ridge_solution
+
+TENSORS = ("state", "tokens", "kept", "prepared")
+FORMAT = "attar memories 1"
+Index = int | slice | str | Sequence[int] | Sequence[str] | Int[Tensor, " I"]
+
+
+@dataclass(frozen=True, eq=False)
+class Memories:
+    """The memories of B documents, and the number of tokens that each has read.
+
+    `state` is `[B, k, k]` for linear, gated, decayed and adaptive; `[B, k, d]` for keyed, `[B, k, d + k]` with a ridge;
+    `[B, n, k]`, all states, for softmax; `[B, k]`, the last state, for none. With heads, a matrix is
+    `[B, heads, k / heads, …]`. `tokens` are kept separate and not divided out of it, so that states stay additive.
+
+    `earlier + later` is the memory of both texts, `whole - part` the memory without a text that it contains: exact and
+    differentiable. For `decayed`, order matters: `kept` is ∏ α of each text, the sum is `kept C₁ + C₂`, and what is
+    subtracted is the later text. `prepared` is (G + λI)⁻¹ C of a ridge; every change drops it.
+
+    It is a pytree, goes through `torch.export` and `torch.func.vmap`, and loads under `torch.load`'s defaults.
+
+    >>> import torch
+    >>> a, b = (Memories(torch.full((1, 1, 1), x), torch.tensor([3]), "linear") for x in (1.0, 2.0))
+    >>> (a + b).state.item(), (a + b - b).allclose(a), len(Memories.cat([a, b]))
+    (3.0, True, 2)
+    """
+
+    state: Float[Tensor, "B ..."]
+    tokens: Int[Tensor, " B"]
+    mechanism: str
+    kept: Float[Tensor, "B ..."] | None = None
+    prepared: Float[Tensor, "B ..."] | None = None
+    ridge: float = 0.0
+    names: tuple[str, ...] | None = None
+
+    def __len__(self) -> int:
+        return int(self.tokens.shape[0])
+
+    def __iter__(self) -> Iterator["Memories"]:
+        """Memories of one document each."""
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: Index) -> "Memories":
+        """Some of the documents, by number, slice, tensor or name; one of them is still a batch, of one."""
+        if isinstance(index, int):
+            if not -len(self) <= index < len(self):
+                raise IndexError(f"memories: expected a number below {len(self)}, got {index}")
+            index = slice(index, index + 1 or None)
+        elif isinstance(index, str):
+            index = [self._place(index)]
+        elif not isinstance(index, slice | Tensor):
+            index = [self._place(each) if isinstance(each, str) else each for each in index]
+        taken = self._map(lambda tensor: tensor[index])
+        if self.names is None:
+            return taken
+        chosen = range(len(self))[index] if isinstance(index, slice) else torch.as_tensor(index).tolist()
+        return dataclasses.replace(taken, names=tuple(self.names[i] for i in chosen))
+
+    def __add__(self, later: "Memories") -> "Memories":
+        """Two texts, document by document, as if they had been read as one."""
+        _check_alike("merge", self, later)
+        return _merging(self).merge(self, later)
+
+    def __sub__(self, part: "Memories") -> "Memories":
+        """The memories without a text that they contain, as if it had never been read."""
+        _check_alike("subtract", self, part)
+        subtract = _merging(self).subtract
+        if subtract is None:
+            raise OptionError.expected(
+                "subtract", "a memory that is a sum", repr(self.mechanism), "encode the rest again"
+            )
+        tokens = self.tokens - part.tokens
+        if not is_traced() and not tokens.is_meta and bool((tokens < 0).any()):
+            remedy = "subtract a part of the text from the whole"
+            raise ShapeError("subtract: the part has more tokens than the whole", remedy)
+        return dataclasses.replace(subtract(self, part), tokens=tokens)
+
+    @staticmethod
+    def cat(memories: Sequence["Memories"]) -> "Memories":
+        """Several batches of documents as one."""
+        if not memories:
+            raise ShapeError("cat: expected at least one batch of memories, got none")
+        first = memories[0]
+        for other in memories[1:]:
+            _check_alike("cat", first, other, same_batch=False)
+        if first.mechanism in ("softmax", "named"):
+            rows = max(each.state.shape[1] for each in memories)
+            memories = [dataclasses.replace(each, state=with_room(each.state, rows)) for each in memories]
+        present = [name for name in TENSORS if all(getattr(each, name) is not None for each in memories)]
+        joined: dict[str, Any] = {
+            name: torch.cat([getattr(each, name) for each in memories]) for name in present
+        }
+        names = None
+        if all(each.names is not None for each in memories):
+            names = tuple(name for each in memories for name in each.names or ())
+        empty: dict[str, Any] = dict.fromkeys(TENSORS)
+        return dataclasses.replace(first, **(empty | joined), names=names)
+
+    def repeat_interleave(self, repeats: int) -> "Memories":
+        """Each document several times in a row, one per beam."""
+        names = None if self.names is None else tuple(n for name in self.names for n in [name] * repeats)
+        repeated = self._map(lambda tensor: tensor.repeat_interleave(repeats, 0))
+        return dataclasses.replace(repeated, names=names)
+
+    def prepare(self) -> "Memories":
+        """The same, with what lookups of a ridge need computed once: (G + λI)⁻¹ C. Others need nothing.
+
+        A document of no tokens has no ridge and is refused.
+        """
+        if not self.ridge or self.prepared is not None:
+            return self
+        if not is_traced() and not self.tokens.is_meta and bool((self.tokens == 0).any()):
+            empty = int((self.tokens == 0).nonzero()[0])
+            raise ShapeError(f"prepare: document {empty} is empty and has no ridge", "leave it out")
+        k = self.state.shape[-2]
+        solved = ridge_solution(self.state.view(-1, k, self.state.shape[-1]), ridge=self.ridge)
+        return dataclasses.replace(self, prepared=solved.view(*self.state.shape[:-1], -1))
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Memories":
+        """The same on another device, or with its matrices in another dtype.
+
+        >>> Memories(torch.zeros(1, 2, 2), torch.tensor([3]), "linear").to(dtype=torch.bfloat16).state.dtype
+        torch.bfloat16
+        """
+        return self._map(lambda tensor: tensor.to(device, dtype if tensor.is_floating_point() else None))
+
+    def cpu(self) -> "Memories":
+        """The same in the memory of the CPU."""
+        return self.to("cpu")
+
+    def detach(self) -> "Memories":
+        """The same, detached from the graph: reading continues, gradients stop here."""
+        return self._map(Tensor.detach)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all tensors."""
+        return sum(tensor.nbytes for tensor in self._tensors().values())
+
+    def allclose(self, other: "Memories", rtol: float = 1e-5, atol: float = 1e-8) -> bool:
+        """Whether both are of one mechanism, have read as many tokens, and agree within the tolerance."""
+        if not isinstance(other, Memories) or self._form() != other._form():
+            return False
+        same = self.state.shape == other.state.shape and torch.equal(self.tokens, other.tokens)
+        return same and torch.allclose(self.state, other.state.to(self.state.dtype), rtol, atol)
+
+    def save(self, path: str | Path, names: Sequence[str] | None = None) -> None:
+        """Write them as a safetensors file, with a name per document if there are any."""
+        from safetensors.torch import save_file
+
+        from attar.files import atomic_file
+
+        names = self.names if names is None else tuple(names)
+        if names is not None and (len(names) != len(self) or len(set(names)) != len(names)):
+            raise ShapeError.expected(
+                "names", f"{len(self)} different names", f"{len(set(names))} of {len(names)}"
+            )
+        about = {"format": FORMAT, "mechanism": self.mechanism, "ridge": repr(self.ridge)}
+        about |= {} if names is None else {"names": json.dumps(names)}
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self._tensors().items()}
+        with atomic_file(Path(path)) as partial:
+            save_file(tensors, partial, about)
+
+    @classmethod
+    def load(cls, path: str | Path, device: str = "cpu") -> "Memories":
+        """Read a file that `save` wrote."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, "pt", device) as file:
+                about = file.metadata() or {}
+                tensors = {name: file.get_tensor(name) for name in file.keys() if name in TENSORS}  # noqa: SIM118
+            if about.get("format") != FORMAT:
+                raise ValueError("it has no memories")
+            names = tuple(json.loads(about["names"])) if "names" in about else None
+            return cls(**tensors, mechanism=about["mechanism"], ridge=float(about["ridge"]), names=names)
+        except (SafetensorError, KeyError, TypeError, ValueError) as fault:
+            raise FormatError(
+                f"{path} is not a file of memories ({fault})", "write it with Memories.save"
+            ) from fault
+
+    def _tensors(self) -> dict[str, Any]:
+        present = {name: getattr(self, name) for name in TENSORS}
+        return {name: tensor for name, tensor in present.items() if tensor is not None}
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> "Memories":
+        changed: dict[str, Any] = {name: change(x) for name, x in self._tensors().items()}
+        return dataclasses.replace(self, **changed)
+
+    def _form(self) -> tuple[str, float]:
+        return self.mechanism, self.ridge
+
+    def _place(self, name: str) -> int:
+        if name not in (self.names or ()):
+            raise UnknownDocumentError.named(name)
+        return (self.names or ()).index(name)
+
+
+def _check_alike(what: str, left: Memories, right: object, *, same_batch: bool = True) -> None:
+    """Refuse memories of another mechanism, size or device."""
+    if not isinstance(right, Memories):
+        raise DtypeError.expected(what, "Memories", type(right).__name__)
+    if left._form() != right._form():
+        forms = (
+            f"memories of {quoted(m)}" + (f" with ridge {r:g}" if r else "")
+            for m, r in (left._form(), right._form())
+        )
+        raise OptionError.expected(what, *forms)
+    check_device("memories.tokens", left.tokens, right.tokens)
+    if same_batch:
+        check_shape("memories.tokens", left.tokens, tuple(right.tokens.shape), "one memory per document")
+    # Softmax has a row per token and named one per name; all else has one shape.
+    grows = left.mechanism in ("softmax", "named")
+    shapes = [(*x.state.shape[2:],) if grows else (*x.state.shape[1:],) for x in (left, right)]
+    if shapes[0] != shapes[1]:
+        raise ShapeError.expected(what, f"memories of one size, {list(shapes[0])}", str(list(shapes[1])))
+
+
+@dataclass(frozen=True)
+class Merging:
+    """How the memories of two texts become one, and back."""
+
+    merge: Callable[[Memories, Memories], Memories]
+    subtract: Callable[[Memories, Memories], Memories] | None = None
+
+
+def _merging(memories: Memories) -> Merging:
+    if memories.mechanism not in _MERGING:
+        remedy = "its gates read the memory: extend the first with the second text's states"
+        raise OptionError.expected(
+            "merge", "a mechanism whose gates do not read the memory", repr(memories.mechanism), remedy
+        )
+    return _MERGING[memories.mechanism]
+
+
+def _changed(memories: Memories, other: Memories, state: Tensor, kept: Tensor | None = None) -> Memories:
+    return dataclasses.replace(
+        memories, state=state, tokens=memories.tokens + other.tokens, kept=kept, prepared=None
+    )
+
+
+def _decays(memories: Memories) -> Tensor:
+    """∏ α of each text."""
+    if memories.kept is None:
+        remedy = "make them with DecayedAttention.encode"
+        raise OptionError("merge: decayed memories need their kept, ∏ α", remedy)
+    return memories.kept
+
+
+def _add_decayed(earlier: Memories, later: Memories) -> Memories:
+    decays = _decays(later)
+    state = decays[..., None, None] * earlier.state + later.state
+    return _changed(earlier, later, state, _decays(earlier) * decays)
+
+
+def _subtract_decayed(whole: Memories, later: Memories) -> Memories:
+    decays = _decays(later)
+    if not is_traced() and not decays.is_meta and bool((decays == 0).any()):
+        raise ShapeError("subtract: the later text has left nothing of the earlier one", "encode that again")
+    state = (whole.state - later.state) / decays[..., None, None]
+    return _changed(whole, later, state, _decays(whole) / decays)
+
+
+def _last(earlier: Memories, later: Memories) -> Memories:
+    return _changed(earlier, later, torch.where(later.tokens[:, None] > 0, later.state, earlier.state))
+
+
+def _concatenate(earlier: Memories, later: Memories) -> Memories:
+    """Each document's later states after its own last earlier one; padding stays at the end."""
+    width = earlier.state.shape[1]
+    states = torch.cat([earlier.state, later.state], 1)
+    position = torch.arange(states.shape[1], device=states.device)
+    new = position - earlier.tokens[:, None]
+    source = torch.where(new < 0, position, width + new).clamp(max=states.shape[1] - 1)
+    return _changed(earlier, later, states.gather(1, source[:, :, None].expand(-1, -1, states.shape[2])))
+
+
+def _by_name(sign: int) -> Callable[[Memories, Memories], Memories]:
+    def combine(left: Memories, right: Memories) -> Memories:
+        rows = max(left.state.shape[1], right.state.shape[1])
+        return _changed(left, right, with_room(left.state, rows) + sign * with_room(right.state, rows))
+
+    return combine
+
+
+def with_room(rows: Float[Tensor, "B old k"], count: int) -> Float[Tensor, "B new k"]:
+    """The rows, padded with zeros to at least `count`.
+
+    >>> with_room(torch.ones(1, 1, 1), 3).tolist()
+    [[[1.0], [0.0], [0.0]]]
+    """
+    missing = count - rows.shape[1]
+    return torch.nn.functional.pad(rows, (0, 0, 0, missing)) if missing > 0 else rows
+
+
+_SUM = Merging(
+    lambda earlier, later: _changed(earlier, later, earlier.state + later.state),
+    lambda whole, part: _changed(whole, part, whole.state - part.state),
+)
+_MERGING = {
+    "none": Merging(_last),
+    "softmax": Merging(_concatenate),
+    "linear": _SUM,
+    "gated": _SUM,
+    "decayed": Merging(_add_decayed, _subtract_decayed),
+    "keyed": _SUM,
+    "named": Merging(_by_name(1), _by_name(-1)),
+}
+
+
+def _flatten(memories: Memories) -> tuple[list[Any], tuple[Any, ...]]:
+    present = memories._tensors()
+    return list(present.values()), (tuple(present), memories.mechanism, memories.ridge, memories.names)
+
+
+def _unflatten(leaves: Any, context: Any) -> Memories:
+    # Leaves may be anything: placeholders, or tensors with further dimensions under vmap.
+    present, mechanism, ridge, names = context
+    memories = object.__new__(Memories)
+    empty = dict.fromkeys(TENSORS)
+    memories.__dict__.update(empty | dict(zip(present, leaves, strict=True)))
+    memories.__dict__.update(mechanism=mechanism, ridge=ridge, names=None if names is None else tuple(names))
+    return memories
+
+
+def _with_keys(memories: Memories) -> tuple[list[Any], tuple[Any, ...]]:
+    leaves, context = _flatten(memories)
+    return [(_pytree.GetAttrKey(name), leaf) for name, leaf in zip(context[0], leaves, strict=True)], context
+
+
+# Pickles name the class by its public place, wherever its module is.
+Memories.__module__ = "attar.nn"
+torch.serialization.add_safe_globals([Memories])
+_pytree.register_pytree_node(
+    Memories,
+    _flatten,
+    _unflatten,
+    serialized_type_name="attar.nn.Memories",
+    to_dumpable_context=json.dumps,
+    from_dumpable_context=lambda text: tuple(
+        tuple(x) if isinstance(x, list) else x for x in json.loads(text)
+    ),
+    flatten_with_keys_fn=_with_keys,
+)

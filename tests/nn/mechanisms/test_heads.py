@@ -1,0 +1,144 @@
+"""Heads: each is a mechanism of its own, with its own part of the states and its own gates."""
+
+import pytest
+import torch
+
+from attar.errors import OptionError, ShapeError
+from attar.nn.mechanisms import attention
+from attar.ops import reference
+
+SIZE, HEADS = 6, 2
+PART = SIZE // HEADS
+
+
+def trained(name, **options):
+    module = attention(name, SIZE, HEADS, **options).double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(0.5 * torch.randn_like(parameter))
+    return module
+
+
+def expected_of(module, hidden, queries):
+    """The readouts of whole documents, head by head, with the loops of the reference."""
+    f = hidden
+    if module.name in ("gated", "decayed", "adaptive"):
+        f = torch.sigmoid(module.gate(hidden)) * hidden
+    readouts = []
+    for head in range(HEADS):
+        part, rows = slice(head * PART, (head + 1) * PART), slice(2 * head, 2 * head + 2)
+        F, q = f[..., part], queries[..., part]
+        if module.name == "softmax":
+            readouts.append(reference.softmax_lookup(F, q))
+            continue
+        logits = module.keep_and_write(hidden)[..., rows] if module.name in ("decayed", "adaptive") else None
+        if module.name == "adaptive":
+            cell = reference.AffineGates(None, module.read_weight[rows], None, module.energy_weight[rows])
+            C = reference.encode_adaptive(logits, F, cell)
+        else:
+            C = reference.encode(F, *(() if logits is None else torch.sigmoid(logits).unbind(-1)))
+        readouts.append(reference.lookup(C, q))
+    return torch.cat(readouts, -1)
+
+
+@pytest.mark.parametrize("name", ["softmax", "linear", "gated", "decayed", "adaptive"])
+class TestEveryHead:
+    def test_reads_its_own_part(self, name):
+        module = trained(name)
+        hidden, queries = torch.randn(3, 9, SIZE).double(), torch.randn(3, 2, SIZE).double()
+        torch.testing.assert_close(module(hidden, queries), expected_of(module, hidden, queries))
+
+    def test_ragged_documents_equal_single_ones(self, name):
+        module, lengths = trained(name), [9, 0, 4]
+        hidden, queries = torch.randn(3, 9, SIZE).double(), torch.randn(3, 2, SIZE).double()
+        found = module(hidden, queries, lengths)
+        for i, length in enumerate(lengths):
+            alone = module(hidden[i : i + 1, :length], queries[i : i + 1])
+            torch.testing.assert_close(found[i : i + 1], alone)
+
+    def test_extending_equals_encoding_at_once(self, name):
+        module, hidden = trained(name), torch.randn(2, 9, SIZE).double()
+        whole = module.encode(hidden)
+        extended = module.extend(module.encode(hidden[:, :4]), hidden[:, 4:])
+        assert whole.state.shape == ((2, 9, SIZE) if name == "softmax" else (2, HEADS, PART, PART))
+        torch.testing.assert_close(extended.state, whole.state)
+
+    def test_gradients_reach_every_parameter(self, name):
+        module, hidden = trained(name), torch.randn(2, 9, SIZE).double().requires_grad_()
+        module(hidden, hidden[:, :2], [9, 3]).square().sum().backward()
+        assert all(p.grad is not None and p.grad.any(-1).all() for p in module.parameters() if p.ndim == 2)
+
+
+def test_the_gates_of_heads_differ():
+    module = trained("decayed")
+    memories = module.encode(torch.randn(1, 9, SIZE).double())
+    assert memories.kept.shape == (1, HEADS)
+    assert memories.kept[0, 0] != memories.kept[0, 1]
+
+
+@pytest.mark.parametrize("ridge", [False, True])
+def test_keyed_divides_keys_and_values(ridge):
+    module, hidden = trained("keyed", ridge=ridge), torch.randn(2, 9, SIZE).double()
+    values, queries = torch.randn(2, 9, 4).double(), torch.randn(2, 3, SIZE).double()
+    found, keys = module(hidden, queries, values=values), module.keys(hidden)
+    for head in range(HEADS):
+        part = slice(head * PART, (head + 1) * PART)
+        k, v, q = keys[..., part], values[..., 2 * head : 2 * head + 2], queries[..., part]
+        if ridge:
+            expected = reference.ridge_lookup(k.mT @ torch.cat([v, k], 2), q, module.ridge)
+        else:
+            expected = reference.lookup(k.mT @ v, q)
+        torch.testing.assert_close(found[..., 2 * head : 2 * head + 2], expected)
+
+
+def test_none_has_one_readout_whatever_the_heads():
+    hidden, queries = torch.randn(2, 4, SIZE), torch.randn(2, 3, SIZE)
+    assert torch.equal(
+        attention("none", SIZE, HEADS)(hidden, queries), attention("none", SIZE)(hidden, queries)
+    )
+
+
+@pytest.mark.parametrize("name", ["gated", "adaptive"])
+def test_the_gate_that_reads_starts_as_the_one_that_does_not(name):
+    plain = trained("adaptive")
+    reads = attention("adaptive", SIZE, HEADS, gate_reads=True).double()
+    assert reads.load_state_dict(plain.state_dict(), strict=False).missing_keys == ["gate_read_weight"]
+    hidden, queries = torch.randn(2, 7, SIZE).double(), torch.randn(2, 2, SIZE).double()
+    torch.testing.assert_close(reads(hidden, queries), plain(hidden, queries))
+
+
+def test_the_gate_that_reads_follows_its_equation():
+    module = attention("adaptive", 3, gate_reads=True).double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(0.5 * torch.randn_like(parameter))
+    hidden = torch.randn(1, 7, 3).double()
+    C = torch.zeros(3, 3).double()
+    for h in hidden[0]:
+        f = torch.sigmoid(module.gate(h)) * h
+        r = C @ f
+        squashed = r / (1 + r.square().mean()).sqrt()
+        energy = f @ r / f.square().sum().square()
+        read = module.read_weight @ squashed + module.energy_weight * energy / (1 + energy)
+        alpha, beta = torch.sigmoid(module.keep_and_write(h) + read)
+        written = torch.sigmoid(module.gate(h) + module.gate_read_weight @ squashed) * h
+        C = alpha * C + beta * torch.outer(written, written)
+    torch.testing.assert_close(module.encode(hidden).state[0], C)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_mistakes_are_one_line():
+    with pytest.raises(OptionError, match=r"^heads: expected a number that divides the size, 6, got 4$"):
+        attention("gated", 6, 4)
+    with pytest.raises(OptionError, match=r"^heads: expected a whole number from 1 up, got 0$"):
+        attention("gated", 6, 0)
+    with pytest.raises(OptionError, match=r"option of 'named': .* got heads"):
+        attention("named", 6, 2)
+    with pytest.raises(ShapeError, match=r"^values: expected a size that 2 heads divide, got 3$"):
+        attention("keyed", 6, 2).encode(torch.zeros(1, 2, 6), values=torch.zeros(1, 2, 3))
+    with pytest.raises(OptionError, match=r"^memories: expected those of 'gated', got 'linear'$"):
+        attention("gated", 6).lookup(
+            attention("linear", 6).encode(torch.zeros(1, 2, 6)), torch.zeros(1, 1, 6)
+        )
+    with pytest.raises(OptionError, match=r"backward with gate_reads: expected 'checkpoint', got 'invert'"):
+        attention("adaptive", 6, gate_reads=True, backward="invert")

@@ -1,0 +1,115 @@
+"""Every mechanism under torch.func, in forward mode and on the meta device; padding in gradients; reset."""
+
+import pytest
+import torch
+from torch.autograd import forward_ad
+from torch.func import grad, hessian, jvp, vmap
+
+from attar.nn.mechanisms import COPY_MECHANISMS, MECHANISMS, attention
+
+# Of torch itself, when it differentiates forward for the first time.
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+
+SIZE = 4
+KINDS = {name: {} for name in (*MECHANISMS, "keyed")} | {
+    "keyed, ridge": {"ridge": True},
+    "gated, heads": {"heads": 2},
+    "decayed, heads": {"heads": 2},
+    "adaptive, heads": {"heads": 2},
+    "adaptive, gate reads": {"gate_reads": True},
+}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def made(kind, **options):
+    """A mechanism whose parameters are no longer where they started, in float64."""
+    module = attention(kind.partition(",")[0], SIZE, **KINDS[kind], **options)
+    if "device" not in options:
+        module = module.double()
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.copy_(0.5 * torch.randn_like(parameter))
+    return module
+
+
+def loss_of(module, queries, lengths=None):
+    def loss(hidden):
+        written = {"values": 2 * hidden} if module.name == "keyed" else {}
+        return module(hidden, queries, lengths, **written).square().sum()
+
+    return loss
+
+
+def inputs():
+    return torch.randn(2, 5, SIZE).double(), torch.randn(2, 3, SIZE).double()
+
+
+def slopes(loss, hidden):
+    hidden = hidden.clone().requires_grad_()
+    return torch.autograd.grad(loss(hidden), hidden)[0]
+
+
+@every_kind
+class TestTransforms:
+    def test_jvp_is_the_gradient_along_a_direction(self, kind):
+        (hidden, queries), direction = inputs(), torch.randn(2, 5, SIZE).double()
+        loss = loss_of(made(kind), queries)
+        expected = (slopes(loss, hidden) * direction).sum()
+        torch.testing.assert_close(jvp(loss, (hidden,), (direction,))[1], expected)
+        with forward_ad.dual_level():
+            tangent = forward_ad.unpack_dual(loss(forward_ad.make_dual(hidden, direction))).tangent
+        torch.testing.assert_close(tangent, expected)
+
+    def test_vmap_of_grad_is_the_gradient_of_each(self, kind):
+        hidden, queries = inputs()
+        loss = loss_of(made(kind), queries)
+        several = torch.stack([hidden, 2 * hidden])
+        torch.testing.assert_close(vmap(grad(loss))(several), torch.stack([slopes(loss, x) for x in several]))
+
+    def test_hessian_is_the_second_derivative(self, kind):
+        hidden, queries = inputs()
+        hidden, queries = hidden[:1, :3], queries[:1, :1]
+        loss = loss_of(made(kind), queries)
+        found = hessian(loss)(hidden).view(12, 12)
+        leaf = hidden.clone().requires_grad_()
+        (first,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
+        if first.requires_grad:
+            expected = [torch.autograd.grad(x, leaf, retain_graph=True)[0].flatten() for x in first.flatten()]
+            torch.testing.assert_close(found, torch.stack(expected))
+
+    def test_meta_tensors_go_through_forward_and_backward(self, kind):
+        module = made(kind, device="meta")
+        hidden = torch.empty(2, 5, SIZE, device="meta", requires_grad=True)
+        loss_of(module, torch.empty(2, 3, SIZE, device="meta"), [5, 2])(hidden).backward()
+        assert hidden.grad.shape == (2, 5, SIZE)
+
+    @pytest.mark.parametrize("dirt", [torch.nan, torch.inf], ids=str)
+    def test_padding_reaches_no_value_and_no_gradient(self, kind, dirt):
+        module, (hidden, queries), lengths = made(kind), inputs(), [5, 2]
+        loss, results = loss_of(module, queries, lengths), []
+        for filled in (0.0, dirt):
+            padded = hidden.clone()
+            padded[1, 2:] = filled
+            padded.requires_grad_()
+            wanted = padded, *module.parameters()
+            value = loss(padded)
+            results.append([value, *torch.autograd.grad(value, wanted, materialize_grads=True)])
+        for clean, found in zip(*results, strict=True):
+            torch.testing.assert_close(found, clean)
+        assert not results[1][1][1, 2:].any()
+
+
+@pytest.mark.parametrize("name", [*MECHANISMS, *COPY_MECHANISMS])
+def test_reset_parameters_starts_again(name):
+    module = attention(name, SIZE, device="meta").to_empty(device="cpu")
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.fill_(torch.nan)
+    torch.manual_seed(1)
+    module.reset_parameters()
+    torch.manual_seed(1)
+    fresh = attention(name, SIZE)
+    for found, expected in zip(module.parameters(), fresh.parameters(), strict=True):
+        assert found.isfinite().all()
+        if name != "keyed":  # whose weights are drawn in another order
+            torch.testing.assert_close(found.std(), expected.std(), rtol=2.0, atol=0.1)

@@ -1,0 +1,240 @@
+"""Memories as an algebra: parts of a batch, sums and differences, beams, files."""
+
+import pytest
+import torch
+
+from attar.errors import DeviceError, DtypeError, FormatError, OptionError, ShapeError, UnknownDocumentError
+from attar.nn.mechanisms import attention
+from attar.nn.memories import Memories
+
+SIZE = 4
+SUMS = ("linear", "gated", "decayed", "keyed", "keyed, ridge", "named")
+KINDS = ("none", "softmax", *SUMS, "adaptive")
+HEADED = ("linear", "decayed", "keyed, ridge")
+
+
+def made(kind, heads=1):
+    name, _, rest = kind.partition(", ")
+    module = attention(
+        name, SIZE, heads, **({"ridge": True} if rest else {}), **({"span": 5.0} if name == "decayed" else {})
+    )
+    return module.double()
+
+
+def read(module, hidden, lengths=None):
+    written = {
+        "keyed": {"values": hidden.flip(2)},
+        "named": {"names": torch.arange(hidden.shape[1]).expand(hidden.shape[:2]) % 3},
+    }
+    return module.encode(hidden, lengths, **written.get(module.name, {}))
+
+
+def documents(batch=3, n=7):
+    return torch.randn(batch, n, SIZE).double()
+
+
+def queries(batch=3):
+    return torch.randn(batch, 2, SIZE).double()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestBatches:
+    def test_one_document_is_a_batch_of_one(self, kind):
+        module, q = made(kind), queries()
+        memories = read(module, documents(), [7, 3, 1])
+        assert len(memories) == 3
+        for i, memory in enumerate(memories):
+            assert len(memory) == 1
+            found = module.lookup(memory, q[i : i + 1])
+            torch.testing.assert_close(found, module.lookup(memories, q)[i : i + 1])
+        assert memories[-1].allclose(memories[2])
+        assert memories[torch.tensor([2, 0])].allclose(Memories.cat([memories[2], memories[0]]))
+        assert memories[1:].tokens.tolist() == [3, 1]
+
+    def test_batches_are_joined(self, kind):
+        module, q = made(kind), queries(5)
+        first, second = read(module, documents(3, 7)), read(module, documents(2, 4))
+        joined = Memories.cat([first, second])
+        expected = torch.cat([module.lookup(first, q[:3]), module.lookup(second, q[3:])])
+        found = module.lookup(joined, q)
+        torch.testing.assert_close(found[..., : expected.shape[-1]], expected)
+
+    def test_beams_are_repeated_documents(self, kind):
+        module, q = made(kind), queries(6)
+        memories = read(module, documents())
+        beams = memories.repeat_interleave(2)
+        assert beams.tokens.tolist() == [7] * 6
+        torch.testing.assert_close(module.lookup(beams, q)[::2], module.lookup(memories, q[::2]))
+
+    def test_are_saved_and_loaded_with_their_names(self, kind, tmp_path):
+        memories = read(made(kind), documents()).prepare()
+        memories.save(tmp_path / "some.safetensors", names=["a", "b", "ü"])
+        loaded = Memories.load(tmp_path / "some.safetensors")
+        assert loaded.names == ("a", "b", "ü")
+        assert loaded.allclose(memories, rtol=0.0, atol=0.0)
+        assert loaded["ü"].allclose(memories[2])
+        assert (loaded.prepared is None) == (kind != "keyed, ridge")
+        assert loaded[["b", "a"]].names == ("b", "a")
+        assert list(tmp_path.iterdir()) == [tmp_path / "some.safetensors"]
+
+    def test_bytes_are_those_of_the_tensors(self, kind):
+        memories = read(made(kind), documents())
+        kept = 0 if memories.kept is None else memories.kept.nbytes
+        assert memories.nbytes == memories.state.nbytes + kept + 3 * 8
+        assert memories.cpu().allclose(memories)
+
+    def test_are_not_close_to_others(self, kind):
+        memories = read(made(kind), documents())
+        assert not memories.allclose(read(made(kind), documents()))
+        assert not memories.allclose(memories[:2])
+        assert memories != memories[:]
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("kind", SUMS)
+class TestSums:
+    @pytest.fixture(autouse=True)
+    def _skip(self, kind, heads):
+        if heads > 1 and kind not in HEADED:
+            pytest.skip("one head is enough")
+
+    def test_two_texts_are_one(self, kind, heads):
+        module, hidden = made(kind, heads), documents()
+        both = read(module, hidden[:, :3]) + read(module, hidden[:, 3:])
+        if module.name != "named":  # whose names are numbered by position here
+            assert both.allclose(read(module, hidden))
+        assert torch.equal(both.tokens, torch.tensor([7, 7, 7]))
+
+    def test_what_is_subtracted_is_as_if_never_read(self, kind, heads):
+        module, hidden = made(kind, heads), documents()
+        earlier, later = read(module, hidden[:, :3]), read(module, hidden[:, 3:])
+        rest = earlier + later - later
+        assert rest.allclose(earlier)
+        torch.testing.assert_close(module.subtract(module.merge(earlier, later), later).state, earlier.state)
+        assert (rest + later).allclose(earlier + later)
+
+    def test_sums_are_associative(self, kind, heads):
+        module = made(kind, heads)
+        a, b, c = (read(module, documents(), [n, 2, 1]) for n in (3, 7, 1))
+        assert ((a + b) + c).allclose(a + (b + c))
+
+    def test_gradients_reach_both_texts(self, kind, heads):
+        module = made(kind, heads)
+        first, second = documents().requires_grad_(), documents().requires_grad_()
+        whole = read(module, first) + read(module, second)
+        (whole - read(module, second)).state.square().sum().backward()
+        expected = torch.autograd.grad(read(module, first).state.square().sum(), first)[0]
+        torch.testing.assert_close(first.grad, expected)
+        torch.testing.assert_close(second.grad, torch.zeros_like(second), atol=1e-8, rtol=0)
+
+
+def test_decayed_memories_merge_in_order():
+    module, hidden = made("decayed"), documents()
+    first, second = read(module, hidden[:, :3]), read(module, hidden[:, 3:])
+    assert not (second + first).allclose(first + second)
+    assert (first + second).allclose(read(module, hidden))
+    torch.testing.assert_close((first + second).kept, read(module, hidden).kept)
+
+
+class TestPreparing:
+    def test_lookups_of_prepared_memories_are_the_same(self):
+        module, q = made("keyed, ridge", 2), queries()
+        memories = read(module, documents())
+        prepared = memories.prepare()
+        torch.testing.assert_close(module.lookup(prepared, q), module.lookup(memories, q))
+        assert prepared.prepared.shape == (3, 2, 2, 2)
+        assert prepared.prepare() is prepared
+
+    def test_every_change_drops_what_was_prepared(self):
+        module, hidden, q = made("keyed, ridge"), documents(), queries()
+        prepared = read(module, hidden).prepare()
+        other = read(module, documents()).prepare()
+        for changed in (
+            prepared + other,
+            prepared - prepared,
+            module.extend(prepared, hidden, values=hidden),
+        ):
+            assert changed.prepared is None
+        assert prepared[1:].prepared is not None
+        torch.testing.assert_close(module.lookup(prepared + other - other, q), module.lookup(prepared, q))
+
+    def test_gradients_pass(self):
+        module, hidden, q = made("keyed, ridge"), documents().requires_grad_(), queries()
+        losses = [
+            module.lookup(m, q).square().sum() for m in (read(module, hidden), read(module, hidden).prepare())
+        ]
+        torch.testing.assert_close(*(torch.autograd.grad(loss, hidden)[0] for loss in losses))
+
+    def test_others_need_nothing(self):
+        memories = read(made("linear"), documents())
+        assert memories.prepare() is memories
+
+    def test_an_empty_document_has_no_ridge(self):
+        memories = read(made("keyed, ridge"), documents(), [7, 0, 1])
+        with pytest.raises(
+            ShapeError, match=r"^prepare: document 1 is empty and has no ridge; leave it out$"
+        ):
+            memories.prepare()
+
+
+def test_more_than_was_read_is_not_subtracted():
+    module, hidden = made("linear"), documents()
+    with pytest.raises(
+        ShapeError, match=r"^subtract: the part has more tokens than the whole; subtract a part"
+    ):
+        read(module, hidden[:, :3]) - read(module, hidden)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+class TestMistakes:
+    def test_other_mechanisms_sizes_and_devices_are_refused(self):
+        linear, gated = (read(made(kind), documents()) for kind in ("linear", "gated"))
+        for combine in (lambda a, b: a + b, lambda a, b: a - b, lambda a, b: Memories.cat([a, b])):
+            with pytest.raises(OptionError, match=r"expected memories of 'linear', got memories of 'gated'$"):
+                combine(linear, gated)
+            with pytest.raises(ShapeError, match=r"expected memories of one size, \[4, 4\], got \[3, 3\]$"):
+                combine(linear, Memories(torch.zeros(3, 3, 3), torch.zeros(3).long(), "linear"))
+            with pytest.raises(DeviceError, match=r"expected a tensor on meta, got cpu"):
+                combine(linear, linear.to("meta"))
+            with pytest.raises(DtypeError, match=r"expected Memories, got Tensor$"):
+                combine(linear, linear.state)
+        with pytest.raises(ShapeError, match=r"memories\.tokens: expected \[2\], got \[3\]"):
+            linear + linear[:2]
+
+    def test_a_ridge_is_another_form(self):
+        plain, ridge = (read(made(kind), documents()) for kind in ("keyed", "keyed, ridge"))
+        with pytest.raises(
+            OptionError, match=r"merge: expected memories of 'keyed', got memories of 'keyed' with ridge 0\.1"
+        ):
+            plain + ridge
+
+    @pytest.mark.parametrize("kind", ["none", "softmax"])
+    def test_what_is_no_sum_is_not_subtracted(self, kind):
+        memories = read(made(kind), documents())
+        with pytest.raises(
+            OptionError, match=r"^subtract: expected a memory that is a sum, got .*; encode the rest"
+        ):
+            memories - memories
+
+    def test_numbers_and_names_that_are_not_there(self):
+        memories = read(made("linear"), documents())
+        with pytest.raises(IndexError, match=r"^memories: expected a number below 3, got 3$"):
+            memories[3]
+        with pytest.raises(UnknownDocumentError, match="there is no document 'emma'"):
+            memories["emma"]
+        with pytest.raises(ShapeError, match=r"^cat: expected at least one batch"):
+            Memories.cat([])
+
+    def test_files_of_others_are_refused(self, tmp_path):
+        import safetensors.torch
+
+        memories = read(made("linear"), documents())
+        with pytest.raises(ShapeError, match=r"^names: expected 3 different names, got 1 of 3$"):
+            memories.save(tmp_path / "a", names=["x", "x", "x"])
+        safetensors.torch.save_file({"weight": torch.zeros(1)}, tmp_path / "weights")
+        (tmp_path / "text").write_text("no tensors")
+        for name in ("weights", "text"):
+            with pytest.raises(
+                FormatError, match=r"is not a file of memories .*; write it with Memories.save"
+            ):
+                Memories.load(tmp_path / name)
