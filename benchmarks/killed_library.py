@@ -128,8 +128,6 @@ def sync(folder: Path, start: int, pipe: int, durability: Durability) -> None:
             "--sync",
             "--reader",
             str(reader),
-            "--durability",
-            durability,
         ]
         with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
             make_app("add")(command, standalone_mode=False)

@@ -64,7 +64,6 @@ class AddOptions:
         "Most bytes of each memory, also after attar append; what is least likely to be asked about is dropped.",
         min=1,
     )
-    durability: str = option("sync", options.DURABILITY)
     max_decompressed_mb: int = option(1024, options.MAX_DECOMPRESSED, min=1)
     max_file_memory_mb: int = option(1024, "Maximum memory for reading one file, in MB.", min=64)
     max_file_seconds: int = option(120, "Maximum CPU time for reading one file, in seconds.", min=1)
@@ -207,14 +206,7 @@ def _add_here(
         first = next(drafts, None)
         if first is None and not (chosen.sync and store.exists()):
             return
-        library = Library(
-            store,
-            reader,
-            durability=chosen.durability,  # type: ignore[arg-type]  # the store checks it
-            keep_text=chosen.keep_text,
-            budget=chosen.budget,
-        )
-        with library:
+        with Library(store, reader, keep_text=chosen.keep_text, budget=chosen.budget) as library:
             library.add_many(
                 chain([] if first is None else [first], drafts),
                 replace=chosen.replace,
@@ -234,7 +226,6 @@ def append(
         Path, typer.Argument(metavar="FILE", help="A file of any kind that `attar add` reads; - for stdin.")
     ],
     reader: options.ReaderPath = None,
-    durability: options.Durability = "sync",
     max_decompressed_mb: options.MaxDecompressed = 1024,
     as_json: options.AsJson = False,
 ) -> None:
@@ -253,8 +244,7 @@ def append(
     else:
         with FileReader(FileLimits(decompressed_mb=max_decompressed_mb)) as file_reader:
             draft = _only_draft(read_files(find_files([file]).files, reader=file_reader), name)
-    library = Library(store, reader, durability=durability, create=False)  # type: ignore[arg-type]  # the store checks it
-    with library, progress_bar() as progress:
+    with Library(store, reader, create=False) as library, progress_bar() as progress:
         change = library.append(find_document(library.store, name), draft, progress=progress)
     print_change(change, as_json=as_json)
 

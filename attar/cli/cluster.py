@@ -74,7 +74,6 @@ def add_with_ray(
             progress=lambda _, done, total: bar.files_read(min(done, total)),
             on_change=report.add,
             on_bad=report.refuse,
-            durability=chosen.durability,  # type: ignore[arg-type]  # the store checks it
             keep_text=chosen.keep_text,
             budget=chosen.budget,
         )

@@ -45,8 +45,6 @@ ReaderPath = Annotated[
         help="A reader's folder, or one of the package: answers (default) or fixed (at most 16 kB per document).",
     ),
 ]
-DURABILITY = "sync: survives a power failure; relaxed: faster, may lose the last writes."
-Durability = Annotated[str, typer.Option(help=DURABILITY)]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace a document that has the name already.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MAX_DECOMPRESSED = "Maximum size of decompressed data in memory, in MB; more is refused."

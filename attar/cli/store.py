@@ -169,7 +169,6 @@ def import_documents(
     store: options.StorePath,
     file: ParquetFile,
     replace: options.Replace = False,
-    durability: options.Durability = "sync",
     max_decompressed_mb: options.MaxDecompressed = 1024,
     as_json: options.AsJson = False,
 ) -> None:
@@ -181,7 +180,7 @@ def import_documents(
     from attar.store.store import Store
 
     limit = max_decompressed_mb * 2**20
-    with Store.open(store, durability=durability) as opened:  # type: ignore[arg-type]  # the store checks it
+    with Store.open(store) as opened:
         count = import_store(opened, file, replace=replace, max_bytes=limit)
     if as_json:
         print_json({"imported": count})

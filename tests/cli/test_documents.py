@@ -25,7 +25,6 @@ from benchmarks.tiny_reader import save_tiny_reader
         ("remove", "S", "story0", "story9"),
         ("show", "S", "story9"),
         ("add", "stories", "stories"),
-        ("add", "S", "stories", "--durability", "some"),
         ("import", "T", "missing.parquet"),
         ("store", "check", "nowhere"),
     ],
